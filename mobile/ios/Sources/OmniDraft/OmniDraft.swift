@@ -35,20 +35,22 @@ public enum OmniDraft {
     /// - Parameters:
     ///   - source: of the archive.
     ///   - url: the directory of the bundle.
+    ///   - overwrite: whether another bundle at the place is replaced once the new one is whole; for an app whose update
+    ///     brings a new bundle. Else it is refused, and stays.
     ///   - onProgress: gets the bytes that are done and all bytes, on a thread of the library.
     /// - Returns: the directory, for `open`.
     /// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused, or the place cannot be written.
     ///   ``OmniDraftError/bundle(_:)``: its manifest is refused. ``OmniDraftError/setting(_:)``: a size or an address
     ///   that no archive has. `CancellationError`: the task was cancelled.
     public static func unpack(
-        _ source: BundleSource, into url: URL,
+        _ source: BundleSource, into url: URL, overwrite: Bool = false,
         onProgress: @escaping @Sendable (_ done: Int, _ all: Int) -> Void = { _, _ in }
     ) async throws -> URL {
         let directory = try pathOf(url, "url")
         let isCancelled = Guarded(false)
         return try await withTaskCancellationHandler {
             do {
-                let place = try await install(source, into: directory) { done, all in
+                let place = try await install(source, into: directory, overwrite: overwrite) { done, all in
                     if isCancelled.with({ $0 }) { throw CancellationError() }
                     onProgress(done, all)
                 }

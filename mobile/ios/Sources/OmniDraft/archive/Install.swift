@@ -11,13 +11,14 @@ private let noteBytes = 1 << 10
 ///   - source: of the archive.
 ///   - into: the directory of the bundle; for a drafter alone, the directory that bundles are in.
 ///   - publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
+///   - overwrite: replace another bundle that is there.
 ///   - progress: called after each piece with the bytes that are done and all bytes. A download counts twice: the first
 ///     half is the transfer, the second the unpacking.
 /// - Returns: the directory that holds the bundle.
 /// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused or cannot be read, or the place cannot be written;
 ///   ``OmniDraftError/bundle(_:)`` of its manifest; ``OmniDraftError/setting(_:)`` of the source.
 func install(
-    _ source: BundleSource, into: String, publicKey: [UInt8]? = nil,
+    _ source: BundleSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     switch source {
@@ -25,18 +26,20 @@ func install(
         let file = try pathOf(url, "the archive")
         // Seconds of hashing and writing: not on a thread of Swift's own.
         return try await Worker("unpack").run {
-            try installFile(file, into: into, publicKey: publicKey, progress: progress)
+            try installFile(file, into: into, publicKey: publicKey, overwrite: overwrite, progress: progress)
         }
     case .download(let url, let bytes, let sha256):
         let source = try DownloadSource(url, bytes: bytes, sha256: sha256)
         try source.checkSecure()
-        return try await installAddress(source, into: into, publicKey: publicKey, progress: progress)
+        return try await installAddress(
+            source, into: into, publicKey: publicKey, overwrite: overwrite, progress: progress)
     }
 }
 
 /// Unpack an archive of the file system; see above.
 func installFile(
-    _ file: String, into: String, publicKey: [UInt8]? = nil, progress: ByteProgress = { _, _ in }
+    _ file: String, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
+    progress: ByteProgress = { _, _ in }
 ) throws -> String {
     let archive = try openArchive(file, publicKey: publicKey)
     if archive.index.drafter != .only {
@@ -46,7 +49,7 @@ func installFile(
         }
         if isThere { return into }
     }
-    return try unpack(archive, into, progress: progress)
+    return try unpack(archive, into, overwrite: overwrite, progress: progress)
 }
 
 /// Whether a directory has the same manifest and index, byte for byte.
@@ -60,7 +63,7 @@ private func holds(_ into: String, _ beside: ByName<[UInt8]>) throws -> Bool {
 
 /// Download an archive and unpack it; the address may be of any scheme here.
 func installAddress(
-    _ source: DownloadSource, into: String, publicKey: [UInt8]? = nil, web: Web = Web(),
+    _ source: DownloadSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false, web: Web = Web(),
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     let (directory, name) = split(into)
@@ -69,7 +72,7 @@ func installAddress(
     let all = 2 * source.bytes
     let part = try await download(source, into: into, web: web) { done, _ in try progress(done, all) }
     let place = try await Worker("unpack").run {
-        try installFile(part, into: into, publicKey: publicKey) { done, total in
+        try installFile(part, into: into, publicKey: publicKey, overwrite: overwrite) { done, total in
             let share = Double(done) / Double(max(1, total))
             try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
         }

@@ -46,6 +46,9 @@ final class UnpackTests: XCTestCase {
             try assertFault("unwritable") { try unpack(openArchive(file), out, overwrite: true) }
             try put(joined(out, manifestName), [1])
             try unpack(openArchive(file), out, overwrite: true)
+            try put(joined(out, manifestName), [1])
+            try assertFault("unwritable") { _ = try installFile(file, into: out) }
+            XCTAssertEqual(try installFile(file, into: out, overwrite: true), out)
             _ = try openBundle(out)
             try assertFault("unwritable") { _ = try installFile(file, into: file + "/out") }
             try FileManager.default.createSymbolicLink(atPath: joined(place, "link"), withDestinationPath: out)

@@ -17,10 +17,12 @@ public object OmniDraft {
 
     /**
      * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is; one that
-     * holds another bundle is refused and stays. Blocks.
+     * holds another bundle is refused and stays, unless [overwrite] is asked for. Blocks.
      *
      * @param source of the archive.
      * @param into the directory of the bundle; made, with those above it.
+     * @param overwrite whether another bundle at the place is replaced once the new one is whole; for an app whose
+     *   update brings a new bundle.
      * @param onProgress called with the bytes that are done and all bytes; a download counts each byte twice, once when
      *   it is read and once when it is unpacked.
      * @return the directory, for [open].
@@ -29,6 +31,7 @@ public object OmniDraft {
     public fun unpack(
         source: BundleSource,
         into: File,
+        overwrite: Boolean = false,
         onProgress: (Long, Long) -> Unit = { _, _ -> },
-    ): File = install(source, into, progress = onProgress)
+    ): File = install(source, into, overwrite = overwrite, progress = onProgress)
 }

@@ -149,7 +149,7 @@ public class Session internal constructor(
 
     /**
      * Passes the thermal state on. 0: nothing changes; 1: no learning; 2: also a pause of one pass's length between
-     * rounds; 3: paused until the level falls.
+     * rounds; 3: paused until the level falls. Another number counts as the nearest of these.
      */
     public fun throttle(level: Int) {
         inner.models.throttle.level = level

@@ -29,6 +29,7 @@ private const val NOTE_BYTES = 1 shl 10
  * @param source of the archive.
  * @param into the directory of the bundle; for a drafter alone, the directory that bundles are in.
  * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
+ * @param overwrite replace another bundle that is there.
  * @param web how an address is read.
  * @param progress called after each piece with the bytes that are done and all bytes. A download counts twice: the
  *   first half is the transfer, the second the unpacking.
@@ -40,30 +41,45 @@ internal fun install(
     source: BundleSource,
     into: File,
     publicKey: ByteArray? = null,
+    overwrite: Boolean = false,
     web: Web = Web(),
     progress: ByteProgress = { _, _ -> },
 ): File = when (source) {
     is BundleSource.Stream -> source.stream.use { stream ->
-        ArchiveStream.open(stream, File("the archive"), publicKey).use { installed(it.archive, it, into, progress) }
+        ArchiveStream.open(stream, File("the archive"), publicKey).use {
+            installed(it.archive, it, into, overwrite, progress)
+        }
     }
-    is BundleSource.Archive -> ofFile(source.file, into, publicKey, progress)
-    is BundleSource.Download -> ofAddress(source, into, publicKey, web, progress)
+    is BundleSource.Archive -> ofFile(source.file, into, publicKey, overwrite, progress)
+    is BundleSource.Download -> ofAddress(source, into, publicKey, overwrite, web, progress)
 }
 
-private fun ofFile(file: File, into: File, publicKey: ByteArray?, progress: ByteProgress): File {
+private fun ofFile(
+    file: File,
+    into: File,
+    publicKey: ByteArray?,
+    overwrite: Boolean,
+    progress: ByteProgress,
+): File {
     val archive = openArchive(file, publicKey)
-    return contentsOf(archive).use { installed(archive, it, into, progress) }
+    return contentsOf(archive).use { installed(archive, it, into, overwrite, progress) }
 }
 
-private fun installed(archive: Archive, contents: Contents, into: File, progress: ByteProgress): File {
-    if (archive.index.drafter == ONLY) return unpack(archive, contents, into, overwrite = false, progress)
+private fun installed(
+    archive: Archive,
+    contents: Contents,
+    into: File,
+    overwrite: Boolean,
+    progress: ByteProgress,
+): File {
+    if (archive.index.drafter == ONLY) return unpack(archive, contents, into, overwrite, progress)
     try {
         recover(into)
         if (holds(into, archive.beside)) return into
     } catch (error: IOException) {
         throw unwritable(into, error)
     }
-    return unpack(archive, contents, into, overwrite = false, progress)
+    return unpack(archive, contents, into, overwrite, progress)
 }
 
 /** Whether a directory has the same manifest and index, byte for byte. */
@@ -78,6 +94,7 @@ private fun ofAddress(
     source: BundleSource.Download,
     into: File,
     publicKey: ByteArray?,
+    overwrite: Boolean,
     web: Web,
     progress: ByteProgress,
 ): File {
@@ -85,7 +102,7 @@ private fun ofAddress(
     if (isNoted(note, source, into)) return into
     val all = 2 * source.bytes
     val part = download(source, into, web) { done, _ -> progress(done, all) }
-    val place = ofFile(part, into, publicKey) { done, total ->
+    val place = ofFile(part, into, publicKey, overwrite) { done, total ->
         progress(source.bytes + (source.bytes * (done.toDouble() / maxOf(1, total))).toLong(), all)
     }
     if (place == into) writeNote(note, source, into)

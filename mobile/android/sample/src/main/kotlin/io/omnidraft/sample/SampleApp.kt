@@ -24,8 +24,9 @@ class SampleApp : Application() {
     @Suppress("DEPRECATION") // from API level 34 on the system tells the app nothing while it is in the foreground
     override fun onTrimMemory(level: Int) {
         super.onTrimMemory(level)
+        val isBehind = level >= TRIM_MEMORY_BACKGROUND // comes to each app that leaves the foreground, from level 34 on
         val isRunningLow = level == TRIM_MEMORY_RUNNING_LOW || level == TRIM_MEMORY_RUNNING_CRITICAL
-        if (isRunningLow || level >= TRIM_MEMORY_BACKGROUND) presenter.lowMemory()
+        if (isRunningLow || isBehind) presenter.lowMemory(isBehind)
     }
 
     private companion object {

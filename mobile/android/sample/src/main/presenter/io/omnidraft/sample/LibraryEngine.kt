@@ -31,7 +31,7 @@ class LibraryEngine(
         place.parentFile?.mkdirs()
         // Without a place for the state each opening would hash all files and measure again.
         val options = OpenOptions(state = File(private, "state"))
-        val bundle = OmniDraft.open(OmniDraft.unpack(choice.source(), place, onProgress), options)
+        val bundle = OmniDraft.open(OmniDraft.unpack(choice.source(), place, overwrite = true, onProgress), options)
         return try {
             talk(bundle, choice.name)
         } catch (error: Throwable) {

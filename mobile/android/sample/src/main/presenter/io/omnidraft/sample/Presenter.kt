@@ -30,6 +30,7 @@ class Presenter(
     private var show: ((Screen) -> Unit)? = null
     private var talk: Talk? = null
     private var openings = 0
+    private var isDroppedBehind = false
     private var began = 0.0
     private var tokens = 0
     private var evaluated = 0
@@ -39,6 +40,8 @@ class Presenter(
     fun attach(show: (Screen) -> Unit) {
         this.show = show
         show(screen)
+        if (isDroppedBehind) loadDrafter()
+        isDroppedBehind = false
     }
 
     /** The screen is gone; what runs goes on. */
@@ -93,7 +96,9 @@ class Presenter(
         worker.execute {
             attempt({ talk.learning.step(seconds) }) { outcome ->
                 val use = if (outcome.uses) "a learned adapter is in use" else "no learned adapter is in use"
-                if (isOf(talk)) update { copy(notice = "${outcome.steps} steps of learning; $use") }
+                val few = "nothing to learn from yet: a step takes eight recorded answers"
+                val done = if (outcome.steps > 0) "${outcome.steps} steps of learning; $use" else few
+                if (isOf(talk)) update { copy(notice = done) }
             }
         }
     }
@@ -110,10 +115,15 @@ class Presenter(
         update { copy(heat = level) }
     }
 
-    /** The system is short of memory: the target goes on alone, with the same text. */
-    fun lowMemory() {
+    /**
+     * The system is short of memory: the target goes on alone, with the same text.
+     *
+     * @param isBehind whether the app is in the background: then the next screen asks for the drafter again.
+     */
+    fun lowMemory(isBehind: Boolean = false) {
         val talk = talk ?: return
         if (!screen.hasDrafter) return
+        isDroppedBehind = isBehind
         talk.dropDrafter()
         update { copy(hasDrafter = false, notice = "the drafter was dropped, since memory is low") }
     }

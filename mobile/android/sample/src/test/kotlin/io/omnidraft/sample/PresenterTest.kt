@@ -99,6 +99,11 @@ class PresenterTest {
             desk.presenter.loadDrafter()
             assertTrue(desk.settle().hasDrafter)
             assertTrue(desk.answer("And 4 dogs?").isNotEmpty())
+            desk.presenter.detach()
+            desk.presenter.lowMemory(isBehind = true)
+            assertFalse(desk.settle().hasDrafter)
+            desk.watch()
+            assertTrue(desk.settle().hasDrafter)
         }
     }
 
