@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All that `make ios` does: tools, form of the sources, library and tests, public interface, the README's code,
-# starter bundles, tests, a part of the tests with each sanitizer, and files that cross languages.
+# starter bundles, tests, a part of the tests with each sanitizer, files that cross languages, and the sample. The last line
+# counts the tests of the library and of the sample.
 . "$(dirname "$0")/common.sh"
 
 mkdir -p "$OUT"
@@ -21,5 +22,7 @@ cat "$OUT/test.txt"
 # With Kotlin where make android ran before.
 [ -d "$ROOT/.cache/android/tests" ] && ports="kotlin swift" || ports=swift
 timed "files of other languages" bash "$PHONES/exchange.sh" $ports
+timed "sample" bash "$HERE/sample.sh" | tee "$OUT/sample.txt"
 echo "== together: $SECONDS s"
-grep -E '^[0-9]+ passed, [0-9]+ failed$' "$OUT/test.txt"
+awk '/^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 } END { print passed " passed, " failed " failed" }' \
+    "$OUT/test.txt" "$OUT/sample.txt"

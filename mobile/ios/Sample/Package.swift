@@ -8,10 +8,12 @@ import PackageDescription
 
 #if os(Linux)
     let stubs = ["BackgroundTasks", "SwiftUI", "UIKit", "UniformTypeIdentifiers"]
-    let sample: Target = .executableTarget(
+    // A library: the app's own `main` gets another name beside that of the tests.
+    let entry = ["-Xfrontend", "-entry-point-function-name", "-Xfrontend", "OmniDraftSample_main"]
+    let sample: Target = .target(
         name: "OmniDraftSample",
         dependencies: [.product(name: "OmniDraft", package: "OmniDraft")] + stubs.map { .target(name: $0) },
-        path: "Sources")
+        path: "Sources", swiftSettings: [.unsafeFlags(entry)])
 #else
     let stubs: [String] = []
     let sample: Target = .target(

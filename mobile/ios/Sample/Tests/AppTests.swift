@@ -7,7 +7,7 @@
 
     /// What the system says, what a view draws.
     @MainActor
-    final class AppTests: XCTestCase {
+    final class AppTests: XCTestCase, @unchecked Sendable {  // as ScreenModelTests
         func testAWarningOfTheSystemDropsTheDrafter() async throws {
             let desk = try await Desk().open()
             let signals = DeviceSignals(desk.model)
