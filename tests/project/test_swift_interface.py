@@ -33,12 +33,21 @@ def plain(declaration: str) -> str:
     return text.replace("(_ done: Int, _ all: Int)", "(Int, Int)").replace("( ", "(").replace(" )", ")")
 
 
+def unwrapped(text: str) -> str:
+    """A text without the line ends inside of its parentheses."""
+    found, depth = "", 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        found += " " if character == "\n" and depth else character
+    return found
+
+
 def members(body: str) -> set[str]:
     """The members that a body of the chapter declares: functions whole, all others by their names."""
     found = set[str]()
     lines = "\n".join(line.partition(" //")[0] for line in body.split("\n"))
     lines = re.sub(r"/\*.*?\*/", "", lines)
-    lines = re.sub(r"\(\n\s*", "(", re.sub(r"\n\s*\)", ")", lines))
+    lines = unwrapped(lines)
     for declaration in (d for line in lines.split("\n") for d in parts(line, ";")):
         text = WORDS.sub("", declaration)
         if text.startswith("func "):
