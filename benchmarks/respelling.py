@@ -3,7 +3,7 @@
     python -m benchmarks.respelling [--prompts N] [--temperature T] [--json]
 
 The drafter's context is free: whatever it reads, the output keeps the target's distribution. This runtime
-goes on from the pieces that were drafted and emitted; transformers' UAG tokenizes the whole text again in each
+goes on from the pieces that were drafted and emitted; transformers' UAG tokenizes the whole text in each
 round. Three ways are compared on unseen prompts, k = 4, untrained and learned: the pieces as they are, the
 whole text respelled, and the text respelled up to the last piece that begins with a blank.
 """
