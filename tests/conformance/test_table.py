@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_what_did_not_run_is_shown(tmp_path: Path) -> None:
     place = tmp_path / "expected/a"
     place.mkdir(parents=True)
     (place / "ids.json").write_text(json.dumps({"prompts": ["x", "y"], "runs": [{"ids": [[1], [2, 3]]}]}))
-    results = {
+    results: dict[str, Any] = {
         "python": {"vectors": {"utf8": [3, 3], "sync/pull": [2, 2]}},
         "kotlin": {"vectors": {"utf8": [2, 3]}, "ids": {"a": [1, 2]}},
         "exchange": {"session": ["python to kotlin"], "push": ["kotlin to python"]},
