@@ -93,3 +93,35 @@ struct TraceValues {
 
     private func single(_ number: Double) -> Double { Double(Float(number)) }
 }
+
+/// The beginning of a record of mode trie, at temperature 0 and without adapters.
+func plainStart(_ context: [Int32], skipped: Int = 0) -> TraceStart {
+    TraceStart(
+        drafterAdapter: nil, targetAdapter: nil, temperature: 0, mode: "trie", continues: false, skipped: skipped,
+        context: context)
+}
+
+/// One round of a trace, whose position tells its number: a token that two draft tokens spell, and tokens without pieces.
+func numberedRound(_ number: Int, more: Int = 0) -> TracedRound {
+    let ids = (0..<Int32(more > 0 ? 60 : 4 + number % 7)).map { $0 }
+    let probabilities = [Float](repeating: 1 / 64, count: ids.count)
+    let masses = Masses(ids: ids, probabilities: probabilities, rest: 1 - Double(ids.count) / 64)
+    let tokens = (0...more).map { index in
+        TracedToken(
+            tokenId: Int32(number % 60_000), surprisal: 0.5, accepted: false, inside: false,
+            pieces: index == 0 ? [1, 2] : [], distribution: masses, roots: masses, unspelled: 0)
+    }
+    return TracedRound(
+        position: 2 * number, draft: [], evaluated: 0, acceptedDrafts: 0, labels: [], tokens: tokens)
+}
+
+/// Records numbered rounds one after another, and gives the place of the last.
+@discardableResult
+func recordRounds(_ place: some TracePlace, _ first: Int, _ count: Int, at: SegmentPlace? = nil) -> SegmentPlace? {
+    var at = at
+    for number in first..<first + count {
+        let (skipped, context) = windowOf([Int32](repeating: 7, count: 2 * number))
+        at = place.append(numberedRound(number), at: at) { plainStart(context, skipped: skipped) }
+    }
+    return at
+}

@@ -1,0 +1,200 @@
+import Foundation
+import XCTest
+
+@testable import OmniDraft
+
+/// The record of a round agrees with the round, for every way to propose and at every temperature.
+final class TracerTests: XCTestCase {
+    /// A toy generation, its rounds and their record.
+    private struct Recorded {
+        let generation: ToyGeneration
+        let rounds: [Round]
+        let traced: [TracedRound]
+
+        init(_ map: VocabMap, _ mode: ToyMode, _ sampling: SamplingConfig, _ seed: UInt64) throws {
+            let generation = try ToyGeneration(map, mode, seed, sampling)
+            let tracer = Tracer(map)
+            var traced: [TracedRound?] = []
+            rounds = try generation.run { traced.append(try tracer(generation.proposer, $0, $1)) }
+            self.generation = generation
+            self.traced = traced.compactMap { $0 }
+            try same("recorded rounds", self.traced.count, rounds.count)
+        }
+
+        var pairs: [(round: Round, traced: TracedRound)] { zip(rounds, traced).map { ($0, $1) } }
+    }
+
+    private func recorded(_ mode: ToyMode, _ sampling: SamplingConfig, _ seed: UInt64) throws -> Recorded {
+        try Recorded(vectorMap("toy"), mode, sampling, seed)
+    }
+
+    private func sampling(_ temperature: Double) throws -> SamplingConfig {
+        try SamplingConfig(temperature: temperature)
+    }
+
+    func testEachTokenHasTheTargetsOwnDistributionBeforeIt() throws {
+        // At temperature 1 and without the penalty, for any sampling.
+        let map = try vectorMap("toy")
+        let samplings = [
+            try SamplingConfig(), try SamplingConfig(temperature: 0.7, topK: 4, repetitionPenalty: 1.3),
+        ]
+        for mode in ToyMode.allCases {
+            for sampling in samplings {
+                for seed in 0..<UInt64(5) {
+                    let recorded = try Recorded(map, mode, sampling, seed)
+                    var text = toyPrompt
+                    for (round, traced) in recorded.pairs {
+                        XCTAssertEqual(traced.tokens.map(\.tokenId), round.emitted)
+                        for (index, token) in traced.tokens.enumerated() {
+                            XCTAssertEqual(token.accepted, index < round.accepted)
+                            check(map, token, softmax(recorded.generation.target.row(text)))
+                            text.append(token.tokenId)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private func check(_ map: VocabMap, _ token: TracedToken, _ p: [Double]) {
+        XCTAssertEqual(token.surprisal, -log(p[Int(token.tokenId)]), accuracy: 1e-5)
+        check(token.distribution, p, beside: 0)
+        var roots = [Double](repeating: 0, count: map.draftSize)
+        for target in map.leaves { roots[Int(map.spell(target)[0])] += p[Int(target)] }
+        XCTAssertEqual(token.unspelled, 1 - roots.reduce(0, +), accuracy: 1e-5)
+        XCTAssertGreaterThan(token.unspelled, 0)
+        check(token.roots, roots, beside: token.unspelled)
+    }
+
+    private func check(_ kept: Masses, _ p: [Double], beside: Double) {
+        let expected = p.indices.filter { p[$0] >= traceFloor }
+        XCTAssertEqual(kept.ids, expected.map(Int32.init))
+        for (probability, id) in zip(kept.probabilities, expected) {
+            XCTAssertEqual(Double(probability), p[id], accuracy: p[id] / 2048 + 1e-7)
+        }
+        XCTAssertEqual(kept.rest, 1 - beside - expected.reduce(0.0) { $0 + p[$1] }, accuracy: 1e-5)
+    }
+
+    func testPiecesAreWhatTheDraftContextGrewBy() throws {
+        for mode in ToyMode.allCases where mode != .lookup {
+            for temperature in [0.0, 1.0] {
+                for seed in 0..<UInt64(12) {
+                    let recorded = try recorded(mode, sampling(temperature), seed)
+                    let pieces = recorded.traced.flatMap(\.pieces)
+                    XCTAssertEqual(recorded.generation.text.context, toyPrompt + pieces)
+                }
+            }
+        }
+    }
+
+    func testLabelsAreTheChancesThatTheVerifierWentBy() throws {
+        // Over many rounds the mean label is the share of accepted decisions.
+        var seen: [DecisionKind: [(label: Double, isAccepted: Bool)]] = [:]
+        for mode in [ToyMode.tokens, .match] {
+            for seed in 0..<UInt64(150) {
+                for (round, traced) in try recorded(mode, sampling(1), seed).pairs {
+                    // A refused token of one draft token with accepted ones leaves that draft token accepted.
+                    let isRefused =
+                        mode == .match
+                        ? round.accepted < round.proposed.count : round.acceptedDrafts < round.evaluated
+                    for (index, label) in traced.labels.enumerated() {
+                        let isAccepted = !(isRefused && index == traced.labels.count - 1)
+                        seen[label.kind, default: []].append((label.label, isAccepted))
+                    }
+                }
+            }
+        }
+        XCTAssertEqual(Set(DecisionKind.allCases).subtracting(seen.keys).subtracting([.deadEnd]), [])
+        for (kind, pairs) in seen {
+            let count = Double(pairs.count)
+            let deviation = pairs.reduce(0) { $0 + $1.label * (1 - $1.label) }.squareRoot() / count + 1e-9
+            let mean = pairs.reduce(0) { $0 + $1.label } / count
+            let difference = mean - Double(pairs.count { $0.isAccepted }) / count
+            XCTAssertLessThan(abs(difference), 4 * deviation, "\(kind) of \(pairs.count)")
+        }
+    }
+
+    func testGreedyLabelsAre0Or1AndCopiesHaveNone() throws {
+        for seed in 0..<UInt64(10) {
+            for (round, traced) in try recorded(.match, sampling(0), seed).pairs {
+                let due = traced.labels.indices.map { $0 < round.accepted ? 1.0 : 0 }
+                XCTAssertEqual(traced.labels.map(\.label), due)
+            }
+            let copied = try recorded(.lookup, sampling(0), seed)
+            XCTAssert(copied.traced.allSatisfy { $0.labels.isEmpty && $0.draft.isEmpty })
+        }
+    }
+
+    func testEveryRoundCanBeWrittenAndRead() throws {
+        for mode in ToyMode.allCases {
+            for seed in 0..<UInt64(5) {
+                var position = toyPrompt.count
+                let rounds = try recorded(mode, sampling(0.7), seed).traced.map { round in
+                    defer { position += round.numPieces }
+                    return round.at(position)
+                }
+                let start = TraceStart(
+                    drafterAdapter: nil, targetAdapter: nil, temperature: 0.5, mode: mode.word, continues: false,
+                    skipped: 0, context: toyPrompt)
+                let pair = Vocabularies(try vectorMap("toy"))
+                let bytes = try segmentOf([Traced(start: start, rounds: rounds)], pair, number: 1)
+                XCTAssertEqual(try encodeSegment(decodeSegment(Bytes(bytes))), bytes)
+            }
+        }
+    }
+
+    func testOfManyTiesTheLowestAreKept() {
+        var weights = [Float](repeating: 1e-3, count: 900)
+        weights[450] = 0.05
+        weights[700] = 0.05
+        let kept = largestMasses(weights, weights.count, total: 1, whole: 1, 64)
+        XCTAssertEqual(kept.ids, Array(0...61) + [450, 700])
+        XCTAssertEqual(kept.rest, 1 - 0.1 - 62e-3, accuracy: 1e-6)
+    }
+
+    func testAWeightOfAFloat64TotalIsDividedAsPythonDividesIt() {
+        var weights = [Float](repeating: 0.35, count: 10)
+        weights[3] = 2.1
+        weights[8] = 2.1
+        let kept = largestMasses(weights, weights.count, total: 7, whole: 1, 4)
+        XCTAssertEqual(kept.ids, [0, 1, 3, 8])
+        XCTAssertEqual(kept.rest, 0.3, accuracy: 1e-6)
+    }
+
+    func testWhatSumsAreOffByIsNoMassWithoutASpelling() throws {
+        let map = try vectorMap("toy")
+        let spelled = Set(map.leaves)
+        let (random, tracer) = (SplitMix64(0), Tracer(map))
+        for _ in 0..<200 {
+            let logits = (0..<Int32(map.targetSize)).map { id in
+                spelled.contains(id) ? Float(3 * random.uniform()) : -.infinity
+            }
+            guard let row = tracer.row(Logits(logits, width: logits.count), 0) else { return XCTFail("no row") }
+            XCTAssertEqual(tracer.roots(row).unspelled, 0)
+        }
+    }
+
+    func testARowThatIsNoDistributionIsNotRecorded() throws {
+        let map = try vectorMap("toy")
+        let (tracer, width) = (Tracer(map), map.targetSize)
+        func row(_ change: (inout [Float]) -> Void) -> TracedRow? {
+            var logits = [Float](repeating: 0, count: width)
+            change(&logits)
+            return tracer.row(Logits(logits, width: width), 0)
+        }
+        XCTAssertNil(row { $0[5] = .nan })
+        XCTAssertNil(row { $0[5] = .infinity })
+        XCTAssertNil(row { $0 = $0.map { _ in -.infinity } })
+        XCTAssertNotNil(row { $0[0] = -.infinity })
+    }
+
+    func testAPauseMakesNoRecord() throws {
+        let map = try vectorMap("toy")
+        let generation = try ToyGeneration(map, .tokens, 1, SamplingConfig())
+        let tracer = Tracer(map) { false }
+        var made: [TracedRound?] = []
+        try generation.run { made.append(try tracer(generation.proposer, $0, $1)) }
+        XCTAssertFalse(made.isEmpty)
+        XCTAssert(made.allSatisfy { $0 == nil })
+    }
+}
