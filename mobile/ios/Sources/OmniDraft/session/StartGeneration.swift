@@ -88,7 +88,7 @@ func turnOf<T>(_ models: SessionModels, _ decoder: DecoderState, _ work: () thro
 /// pass. Where the drafter was dropped since the last round, the rounds go on without it, from the same random state.
 private final class SessionRounds: Rounds {
     private let models: SessionModels
-    private let text: TextState
+    private weak var text: TextState?  // which holds the generation; without it, none can take over
     private let config: GenerationConfig
     private let recording: Recording?
     private var hasOutput: Bool
@@ -122,7 +122,7 @@ private final class SessionRounds: Rounds {
 
     func next(_ generation: Generation) throws -> Round? {
         try turnOf(models, decoder) {
-            if text.answer !== generation {
+            if let text, text.answer !== generation {
                 throw sessionError(
                     "a newer generation of this session took over", "start another one to continue")
             }

@@ -1,0 +1,193 @@
+import Foundation
+import XCTest
+
+@testable import OmniDraft
+
+/// Sessions on a starter bundle keep the rules of spec/08-phones.md about threads, cancelling and adapters.
+final class ThreadsTests: XCTestCase {
+    private static let loaded = Result { try StarterBundles.load("a") }  // once: all files are hashed
+    private let question = "How many legs do 3 cats have?"
+
+    private func greedy(_ count: Int = 48, ignoreEos: Bool = false) -> GenerationConfig {
+        GenerationConfig(maxNewTokens: count, numDraftTokens: 4, ignoreEos: ignoreEos)
+    }
+
+    /// Starts `work` in another thread, and gives a function that waits for its end.
+    private func start(_ work: @escaping @Sendable () -> Void) -> () -> Void {
+        let ended = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            work()
+            ended.signal()
+        }
+        return { ended.wait() }
+    }
+
+    func testCancelFromAnotherThreadKeepsTheOutputSoFar() throws {
+        let session = try TextSession(Self.loaded.get())
+        let whole = try session.generate(question, greedy()).finish().tokenIds
+        let answer = try session.generate(question, greedy(400, ignoreEos: true))
+        let begun = DispatchSemaphore(value: 0)
+        let join = start {
+            begun.wait()
+            answer.cancel()
+            answer.cancel()
+        }
+        var isJoined = false
+        while try answer.next() != nil {
+            begun.signal()
+            if !isJoined && answer.tokenIds.count > 8 {  // else a fast machine ends the answer first
+                join()
+                isJoined = true
+            }
+        }
+        XCTAssertEqual(answer.stopReason, .cancelled)
+        let common = min(whole.count - 1, answer.tokenIds.count)  // an end token ends the first answer
+        XCTAssertEqual(Array(answer.tokenIds.prefix(common)), Array(whole.prefix(common)))
+        XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
+    }
+
+    func testCancelDuringThePromptEndsTheAnswer() throws {
+        let session = try TextSession(Self.loaded.get())
+        let whole = try session.generate(question, greedy()).finish().tokenIds
+        let prompt = String(repeating: "A cat has four legs. ", count: 90)
+        for milliseconds in [0, 1, 3, 10] {
+            let long = try session.generate(prompt, greedy())
+            let join = start {
+                Thread.sleep(forTimeInterval: Double(milliseconds) / 1000)  // in the middle of some pass, or before it
+                long.cancel()
+            }
+            try long.finish()
+            join()
+            XCTAssertNotNil(long.stopReason)
+            XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
+        }
+    }
+
+    func testTwoSessionsInTwoThreadsSayWhatEachSaysAlone() throws {
+        let loaded = try Self.loaded.get()
+        let question = question
+        @Sendable func answers(_ seed: UInt64) -> [[Int32]]? {
+            let config = GenerationConfig(maxNewTokens: 32, temperature: 1, seed: seed, numDraftTokens: 4)
+            guard let session = try? TextSession(loaded) else { return nil }
+            return (1...4).map { number in
+                let answer = try? session.generate("\(question) And \(number) dogs?", config).finish()
+                return answer?.tokenIds ?? []
+            }
+        }
+        let alone = [answers(1), answers(2)]
+        XCTAssert(alone.allSatisfy { $0?.contains([]) == false })
+        let together = Guarded<[[[Int32]]?]>([nil, nil])
+        DispatchQueue.concurrentPerform(iterations: 2) { index in
+            let said = answers(UInt64(index + 1))
+            together.with { $0[index] = said }
+        }
+        XCTAssertEqual(together.with { $0 }, alone)
+    }
+
+    func testASecondUserIsRefusedAtOnce() throws {
+        let session = try TextSession(Self.loaded.get())
+        let (question, config) = (question, greedy())
+        let refused = Guarded("nothing")
+        try session.models.turn { _ in
+            start {
+                do {
+                    _ = try session.generate(question, config)
+                } catch OmniDraftError.session(let refusal) {
+                    refused.with { $0 = refusal.message }
+                } catch {
+                    refused.with { $0 = "another error" }
+                }
+            }()
+        }
+        XCTAssert(refused.with { $0 }.contains("in use"), refused.with { $0 })
+        let old = try session.generate(question, config)
+        _ = try session.generate(question, config)
+        XCTAssertThrowsError(try old.next()) { error in
+            guard case OmniDraftError.session = error else { return XCTFail("\(error)") }
+        }
+    }
+
+    func testAnAdapterTakenInTheMiddleOfAnAnswerChangesNoGreedyText() throws {
+        let adapter = try readAdapter(StarterBundles.directory("expected/a") + "/adapter.safetensors")
+        let session = try TextSession(Self.loaded.get())
+        let whole = try session.generate(question, greedy()).finish().tokenIds
+        let answer = try session.generate(question, greedy())
+        _ = try answer.next()
+        try session.useAdapter(adapter)
+        XCTAssertEqual(try answer.finish().tokenIds, whole)
+        XCTAssertEqual(session.models.digest(.drafter), adapter.digest)
+        try session.useAdapter(nil)
+        XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
+        XCTAssertNil(session.models.digest(.drafter))
+    }
+
+    func testTheDrafterIsLoadedAgain() throws {
+        let session = try TextSession(Self.loaded.get())
+        let whole = try session.generate(question, greedy()).finish().tokenIds
+        session.models.dropDrafter()
+        XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
+        try session.models.loadDrafter()
+        let again = try session.generate(question, greedy()).finish()
+        XCTAssertEqual(again.tokenIds, whole)
+        XCTAssertGreaterThan(again.statistics.drafted, 0)
+    }
+
+    func testAConversationReadsOnlyWhatIsNew() throws {
+        let session = try TextSession(Self.loaded.get())
+        try session.chat(question, greedy()).finish()
+        let second = try session.chat("And 4 dogs?", greedy()).finish()
+        XCTAssertLessThan(second.statistics.read.tokens, second.prompt.count / 2)
+        let ids = second.tokenIds
+        XCTAssertEqual(try session.regenerate(greedy()).finish().tokenIds, ids)
+        XCTAssertEqual(try session.undo(), "And 4 dogs?")
+        XCTAssertEqual(try session.chat("And 4 dogs?", greedy()).finish().tokenIds, ids)
+        XCTAssertEqual(session.stats.answers, 4)
+    }
+
+    func testASessionThatNobodyUsesIsFreedAndItsGenerationGoesOn() throws {
+        weak var models: SessionModels?
+        var answer: Generation?
+        let loaded = try Self.loaded.get()
+        let whole = try TextSession(loaded).generate(question, greedy()).finish().tokenIds
+        try autoreleased {
+            let session = try TextSession(loaded)
+            models = session.models
+            answer = try session.generate(question, greedy())
+            XCTAssertNotNil(try answer?.next())
+        }
+        XCTAssertEqual(try answer?.finish().tokenIds, whole)
+        answer = nil
+        XCTAssertNil(models, "keys and values of a session that is gone")
+    }
+
+    /// Runs something, and drops what it made.
+    private func autoreleased(_ work: () throws -> Void) rethrows {
+        #if canImport(ObjectiveC)
+            try autoreleasepool { try work() }
+        #else
+            try work()
+        #endif
+    }
+
+    func testThrottlingChangesNoText() throws {
+        let session = try TextSession(Self.loaded.get())
+        let throttle = session.models.throttle
+        let whole = try session.generate(question, greedy()).finish().tokenIds
+        throttle.level = 2
+        XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
+        let answer = try session.generate(question, greedy())
+        _ = try answer.next()
+        throttle.level = 3
+        let join = start { _ = try? answer.finish() }
+        throttle.level = 0
+        join()
+        XCTAssertEqual(answer.tokenIds, whole)
+        let paused = try session.generate(question, greedy())
+        _ = try paused.next()
+        throttle.level = 3
+        let stop = start { _ = try? paused.finish() }
+        paused.cancel()
+        stop()
+        XCTAssertEqual(paused.stopReason, .cancelled)
+    }
+}
