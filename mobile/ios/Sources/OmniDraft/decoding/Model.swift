@@ -24,7 +24,7 @@ struct Logits {
         self.init(owner: row, values: UnsafePointer(row.numbers), rows: numbers.count / width, width: width)
     }
 
-    /// The numbers of a row.
+    /// The numbers of a row, as long as these logits are kept.
     func row(_ row: Int) -> UnsafePointer<Float> {
         precondition(row >= 0 && row < rows)
         return values + row * width

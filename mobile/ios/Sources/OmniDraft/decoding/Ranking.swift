@@ -20,7 +20,7 @@ func keepNucleus(
         rank(weights, size, 1, sampling.topP * total, &ranked)
     }
     if sampling.topP < 1 { ranked.removeLast(ranked.count - nucleus(ranked, weights, sampling.topP * total)) }
-    let kept = workspace.row(size)
+    let kept = workspace.spare(size)
     for (index, id) in ranked.enumerated() { kept.numbers[index] = weights[Int(id)] }
     weights.update(repeating: 0, count: size)
     for (index, id) in ranked.enumerated() { weights[Int(id)] = kept.numbers[index] }

@@ -21,6 +21,7 @@ final class Workspace {
     private var rows: [Row] = []
     private var taken = 0
     private var ids: [Int32] = []
+    private var spareRow: Row?
 
     /// Give all rows back; what holds one of them must not be used any more.
     func reset() { taken = 0 }
@@ -31,6 +32,14 @@ final class Workspace {
         if rows[taken].capacity < size { rows[taken] = Row(size) }
         taken += 1
         return rows[taken - 1]
+    }
+
+    /// The same row each time, of at least `size` numbers of any values, until the next call.
+    func spare(_ size: Int) -> Row {
+        if let spareRow, spareRow.capacity >= size { return spareRow }
+        let row = Row(size)
+        spareRow = row
+        return row
     }
 
     /// Ids of any values and number, to be given back.

@@ -96,7 +96,7 @@ final class HeadedModel: ContextModel, HasHead {
     override func score(_ tokens: [Int32], numLogits: Int?) throws -> Logits {
         let logits = try super.score(tokens, numLogits: numLogits)
         _ = try texts.score(tokens, numLogits: nil)
-        acceptance = 1 / (1 + exp(-Double(try texts.score([0], numLogits: nil).row(0)[0])))
+        acceptance = 1 / (1 + exp(-Double(try texts.score([0], numLogits: nil).numbers(0)[0])))
         texts.rewind(length)
         return logits
     }

@@ -49,7 +49,7 @@ final class GraphContractTests: XCTestCase {
     func testARunThatNobodyCancelledIsRepeated() throws {
         let model = try OrtModel(graph(kv()))
         func row(_ ids: [Int32]) throws -> [Float] {
-            Array(UnsafeBufferPointer(start: try model.score(ids, numLogits: 1).row(0), count: width))
+            try model.score(ids, numLogits: 1).numbers(0)
         }
         let first = try row([1, 2, 3])
         model.rewind(0)
@@ -70,7 +70,7 @@ final class GraphContractTests: XCTestCase {
         let graph = try graph(kv(length: 200))
         let ids = (0..<Int32(150)).map { $0 * 7 % Int32(width) }
         func rows(_ logits: Logits) -> [[Float]] {
-            (0..<logits.rows).map { Array(UnsafeBufferPointer(start: logits.row($0), count: logits.width)) }
+            (0..<logits.rows).map(logits.numbers)
         }
         let whole = rows(try OrtModel(graph).score(ids, numLogits: nil))
         let model = try OrtModel(graph)

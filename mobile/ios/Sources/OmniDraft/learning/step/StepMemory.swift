@@ -6,6 +6,7 @@ private let weights = 8.0  // bytes of a parameter: float32, and what the gradie
 private let trained = 48.0  // bytes of a trained parameter: vectors, moments, gradient, and copies of them
 private let row = 48.0  // bytes of a logit: logits, probabilities, gradients
 private let hidden = 30.0  // bytes of a position for each input and output of a site
+private let score = 64.0  // bytes of a head's score for a pair of positions: scores, probabilities, gradients
 private let shortest = 16
 private let megabyte = 1_000_000
 
@@ -13,16 +14,19 @@ private let megabyte = 1_000_000
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `memory`: not even a short response fits.
 func lengthWithin(_ bundle: Bundle, freeMemory: Int) throws -> Int {
-    let fixed = stepBytes(bundle, length: 0)
-    let each = max(1, stepBytes(bundle, length: 1) - fixed)
-    let length = freeMemory < fixed ? 0 : (freeMemory - fixed) / each
+    // The largest length whose bound fits; it grows with the length.
+    var (length, beyond) = (0, bundle.drafter.kv.maxLength + 1)
+    while beyond - length > 1 {
+        let middle = (length + beyond) / 2
+        if stepBytes(bundle, length: middle) <= freeMemory { length = middle } else { beyond = middle }
+    }
     if length < shortest {
         let bytes = (stepBytes(bundle, length: shortest) + megabyte - 1) / megabyte
         let free = max(0, freeMemory) / megabyte
         let need = "a training step of \(split(bundle.path).name) takes \(grouped(bytes)) MB"
         throw bundleError("memory", "\(need) and \(grouped(free)) MB are free", "learn when other apps are closed")
     }
-    return min(length, bundle.drafter.kv.maxLength)
+    return length
 }
 
 /// Bytes of a call of the step for one response of a length, at most 2^53 - 1.
@@ -30,7 +34,10 @@ func stepBytes(_ bundle: Bundle, length: Int) -> Int {
     let drafter = bundle.drafter
     let parameters = Double(drafter.train?.layout.size ?? 0)
     let widths = (drafter.lora?.sites.values ?? []).reduce(0.0) { $0 + Double($1.inputs) + Double($1.outputs) }
-    let each = row * Double(drafter.vocabSize) + hidden * widths
-    let bytes = base + weights * Double(drafter.parameters) + trained * parameters + each * Double(length)
+    let (sites, headDim) = (drafter.lora?.sites.members ?? [], Double(max(1, drafter.kv.headDim)))
+    let heads = sites.reduce(0.0) { $0 + ($1.name.hasSuffix(".o") ? Double($1.value.inputs) / headDim : 0) }
+    let (positions, fixed) = (Double(length), base + weights * Double(drafter.parameters) + trained * parameters)
+    let each = row * Double(drafter.vocabSize) + hidden * widths + score * heads * positions
+    let bytes = fixed + each * positions
     return Int(min(bytes, Double(mostExact)))
 }
