@@ -1,6 +1,6 @@
 """Seconds and memory of opening a bundle with Llama-3's tokenizer in the Android library, on a desktop JVM.
 
-    python -m benchmarks.phone_open [--repeat N]
+    python -m benchmarks.export.phone_open [--repeat N]
 
 It takes the classes of `make android`, and Llama-3's tokenizer from the task data (OMNIDRAFT_DATA). It
 exports a target of random weights, 2 layers and 16 wide, with the starter drafter, so that nearly all the
@@ -20,7 +20,7 @@ from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantize import FP32
 
-PROGRAM = Path(__file__).resolve().parents[1] / "scripts/android/program.sh"
+PROGRAM = Path(__file__).resolve().parents[2] / "scripts/android/program.sh"
 VOCAB_SIZE, WIDTH = 128_256, 16
 
 

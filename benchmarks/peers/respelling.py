@@ -1,6 +1,6 @@
 """Tokens per target pass when the drafter reads the text in its own best spelling.
 
-    python -m benchmarks.respelling [--prompts N] [--temperature T] [--json]
+    python -m benchmarks.peers.respelling [--prompts N] [--temperature T] [--json]
 
 The drafter's context is free: whatever it reads, the output keeps the target's distribution. This runtime
 goes on from the pieces that were drafted and emitted; transformers' UAG tokenizes the whole text in each
