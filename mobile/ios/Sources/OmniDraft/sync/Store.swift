@@ -79,7 +79,7 @@ func readInFolder(_ root: String, _ name: String, most: Int) throws -> [UInt8]? 
         if file.size > most { throw tooLarge(name, most) }
         data = try file.read(file.size + 1)
     } catch let error as FileError {
-        // Without the folder there is no file in it; something else in the place of the folder is an error.
+        // A missing folder holds no file. Anything else at its place is an error.
         if !isDirectory(root) && !error.isAbsent { throw error }
         return nil
     }

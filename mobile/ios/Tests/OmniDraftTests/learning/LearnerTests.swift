@@ -103,7 +103,7 @@ final class LearnerTests: XCTestCase {
         return try Aligner(trie: fullTrie(map), maxLength: most).align([1], ids, rows)
     }
 
-    /// Lets the peak of this process begin anew; false where the system does not.
+    /// Resets the peak of memory of this process; false where the system cannot.
     private func forgetPeak() -> Bool {
         (try? "5".write(toFile: "/proc/self/clear_refs", atomically: false, encoding: .utf8)) != nil
     }

@@ -12,8 +12,8 @@ final class ChangedFiles {
     #else
         private static let usual = 1_000
     #endif
-    private static let some = 1_000  // of so many files some are read and some refused
-    private static let many = 10_000  // of so many files each fault is among
+    private static let some = 1_000  // with this many, some files are read and some are refused
+    private static let many = 10_000  // with this many changed files, each fault occurs
     private static let mostGrowth = 256 << 20  // bytes
 
     private let random: SplitMix64

@@ -8,7 +8,7 @@ private let names: Set<String> = [
     "counts", "mass", "order", "position",
 ]
 private let readRight = "read"
-private let manyFiles = 1000  // of so many files each fault is among
+private let manyFiles = 1000  // with this many changed files, each fault occurs
 
 /// Changed files: each is refused by a named fault, or read; nothing else is thrown. OMNIDRAFT_FUZZ is the number of files.
 final class TraceFuzzTests: XCTestCase {
