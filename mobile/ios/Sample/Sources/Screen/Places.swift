@@ -10,7 +10,7 @@ struct LearnerFile: Sendable {
 
     /// The name; nil where no bundle learns.
     var name: String? {
-        guard let data = try? Data(contentsOf: url) else { return nil }  // the file does not exist yet
+        guard let data = try? Data(contentsOf: url) else { return nil }  // the file is absent or cannot be read
         return safeName(String(decoding: data, as: UTF8.self))
     }
 
