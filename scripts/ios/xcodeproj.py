@@ -1,31 +1,23 @@
 """Write the Xcode project of the iOS sample from its XcodeGen manifest, `project.yml`, and from the folders.
 
-python scripts/ios/xcodeproj.py           # writes OmniDraftSample.xcodeproj
-python scripts/ios/xcodeproj.py --check   # exit status 1 if it is out of date
+    python -m scripts.ios.xcodeproj           # writes OmniDraftSample.xcodeproj
+    python -m scripts.ios.xcodeproj --check   # exit status 1 if it is out of date
 
 The checked-in project lets a Mac open the sample without XcodeGen. Only what `project.yml` of the sample uses
 is known here; anything else in it is an error.
 """
 
 import argparse
-import hashlib
 import importlib
-import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+
+from scripts.ios.pbxproj import Project, Reference, identifier
+from scripts.ios.xcscheme import only, scheme
 
 SAMPLE = Path(__file__).resolve().parents[2] / "mobile/ios/Sample"
-PLAIN = re.compile(r"[A-Za-z0-9_./]+")
-KINDS = {
-    ".swift": "sourcecode.swift",
-    ".plist": "text.plist.xml",
-    ".xcprivacy": "text.xml",
-    ".md": "net.daringfireball.markdown",
-}
 PRODUCTS = {
     "application": ("com.apple.product-type.application", "wrapper.application", "app"),
     "bundle.unit-test": ("com.apple.product-type.bundle.unit-test", "wrapper.cfbundle", "xctest"),
@@ -54,106 +46,7 @@ CONFIGS = {
         "VALIDATE_PRODUCT": "YES",
     },
 }
-HEAD = """// !$*UTF8*$!
-{
-	archiveVersion = 1;
-	classes = {
-	};
-	objectVersion = 60;
-	objects = {
-"""
-ACTIONS = {
-    "test": "Testing",
-    "run": "Running",
-    "profile": "Profiling",
-    "archive": "Archiving",
-    "analyze": "Analyzing",
-}
 FRAMEWORKS = ["$(inherited)", "@executable_path/Frameworks"]
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The identifier of an object, and what Xcode writes behind it."""
-
-    identifier: str
-    comment: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.identifier} /* {self.comment} */" if self.comment else self.identifier
-
-
-def identifier(*names: str) -> str:
-    """24 digits that depend on what an object is for, so that writing the project again changes nothing."""
-    return hashlib.sha256("\0".join(names).encode()).hexdigest()[:24].upper()
-
-
-def quoted(text: str) -> str:
-    if PLAIN.fullmatch(text) and "//" not in text:
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-def written(value: Any, indent: str) -> str:
-    """A value of a property list, as Xcode writes it over several lines."""
-    inner = indent + "\t"
-    if isinstance(value, dict):
-        lines = [f"{inner}{quoted(name)} = {written(each, inner)};\n" for name, each in value.items()]
-        return "{\n" + "".join(lines) + indent + "}"
-    if isinstance(value, list):
-        return "(\n" + "".join(f"{inner}{written(each, inner)},\n" for each in value) + indent + ")"
-    return str(value) if isinstance(value, Reference) else quoted(str(value))
-
-
-def in_a_line(value: dict[str, Any]) -> str:
-    """An object that Xcode keeps in one line."""
-    return "{" + " ".join(f"{name} = {written(each, '')};" for name, each in value.items()) + " }"
-
-
-@dataclass
-class Project:
-    """The objects of a project file, by the class of Xcode that they are of."""
-
-    folder: Path
-    objects: dict[str, dict[Reference, dict[str, Any]]] = field(default_factory=dict)
-
-    def add(self, isa: str, name: str, comment: str, /, **fields: Any) -> Reference:
-        """An object; `name` tells it from the others of its class."""
-        reference = Reference(identifier(isa, name), comment)
-        same_class = self.objects.setdefault(isa, {})
-        assert reference not in same_class, f"two objects of class {isa} are named {name}"
-        same_class[reference] = {"isa": isa, **fields}
-        return reference
-
-    def file(self, path: Path) -> Reference:
-        """A file or a folder that is copied as it is."""
-        kind = "folder" if path.is_dir() else KINDS[path.suffix]
-        name = path.relative_to(self.folder).as_posix()
-        return self.add(
-            "PBXFileReference", name, path.name, lastKnownFileType=kind, path=path.name, sourceTree="<group>"
-        )
-
-    def group(self, name: str, children: list[Reference], /, **fields: str) -> Reference:
-        comment = fields.get("path") or fields.get("name", "")
-        return self.add("PBXGroup", name, comment, children=children, **fields, sourceTree="<group>")
-
-    def text(self, root: Reference) -> str:
-        """The file `project.pbxproj`."""
-        parts = [HEAD]
-        for isa, objects in sorted(self.objects.items()):
-            parts.append(f"\n/* Begin {isa} section */\n")
-            for reference, fields in sorted(objects.items(), key=lambda each: each[0].identifier):
-                short = isa in ("PBXBuildFile", "PBXFileReference")
-                value = in_a_line(fields) if short else written(fields, "\t\t")
-                parts.append(f"\t\t{reference} = {value};\n")
-            parts.append(f"/* End {isa} section */\n")
-        return "".join(parts) + f"\t}};\n\trootObject = {root};\n}}\n"
-
-
-def only(mapping: dict[str, Any], *known: str) -> dict[str, Any]:
-    """The mapping; a name that is not known here is an error."""
-    assert set(mapping) <= set(known), f"{sorted(set(mapping) - set(known))} is not known here"
-    return mapping
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -368,36 +261,10 @@ class Writer:
         assert made == self.root
         return self.project.text(self.root)
 
-    def scheme(self, name: str) -> str:
-        """The file of a scheme; after `pbxproj`, which gives the targets their identifiers."""
-        spec = only(self.spec["schemes"][name], "build", "run", "test")
-        builds = only(spec["build"], "targets")["targets"]
-        app = next(iter(builds))
-        entries = ""
-        for target, actions in builds.items():
-            flags = [
-                f'buildFor{name}="{"YES" if actions == "all" or action in actions else "NO"}"'
-                for action, name in ACTIONS.items()
-            ]
-            entries += f"<BuildActionEntry {' '.join(flags)}>{self.buildable(target)}</BuildActionEntry>"
-        test, run = only(spec["test"], "config", "targets"), only(spec["run"], "config")
-        testables = "".join(
-            f'<TestableReference skipped="NO">{self.buildable(target)}</TestableReference>'
-            for target in test["targets"]
-        )
-        runnable = self.buildable(app).join(
-            ('<BuildableProductRunnable runnableDebuggingMode="0">', "</BuildableProductRunnable>")
-        )
-        scheme = f"""<Scheme LastUpgradeVersion="1600" version="1.7">
-            <BuildAction parallelizeBuildables="YES" buildImplicitDependencies="YES">
-            <BuildActionEntries>{entries}</BuildActionEntries></BuildAction>
-            <TestAction buildConfiguration="{test["config"]}"><Testables>{testables}</Testables></TestAction>
-            <LaunchAction buildConfiguration="{run["config"]}">{runnable}</LaunchAction>
-            <ProfileAction buildConfiguration="Release"/><AnalyzeAction buildConfiguration="Debug"/>
-            <ArchiveAction buildConfiguration="Release" revealArchiveInOrganizer="YES"/></Scheme>"""
-        root = ElementTree.fromstring(re.sub(r">\s+<", "><", scheme))
-        ElementTree.indent(root, "   ")
-        return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
+    def schemes(self) -> Iterator[tuple[str, str]]:
+        """The names and files of the schemes; after `pbxproj`, which gives the targets their identifiers."""
+        for name, spec in self.spec["schemes"].items():
+            yield name, scheme(spec, self.buildable)
 
     def buildable(self, target: str) -> str:
         """The reference of a scheme to a target."""
@@ -415,8 +282,8 @@ def render(folder: Path = SAMPLE) -> dict[Path, str]:
     writer = Writer(yaml.safe_load((folder / "project.yml").read_text(encoding="utf-8")), folder)
     place = folder / f"{writer.name}.xcodeproj"
     found = {place / "project.pbxproj": writer.pbxproj()}
-    for name in writer.spec["schemes"]:
-        found[place / f"xcshareddata/xcschemes/{name}.xcscheme"] = writer.scheme(name)
+    for name, text in writer.schemes():
+        found[place / f"xcshareddata/xcschemes/{name}.xcscheme"] = text
     return found
 
 

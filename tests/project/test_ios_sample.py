@@ -112,7 +112,7 @@ def test_the_xcode_project_is_that_of_the_manifest_and_the_folders() -> None:
     from scripts.ios import xcodeproj
 
     for path, text in xcodeproj.render().items():
-        assert path.read_text(encoding="utf-8") == text, "run python scripts/ios/xcodeproj.py"
+        assert path.read_text(encoding="utf-8") == text, "run python -m scripts.ios.xcodeproj"
 
 
 def test_each_reference_of_the_project_is_to_an_object_of_it(objects: Objects) -> None:

@@ -24,12 +24,17 @@ struct BundleBar: View {
         .buttonStyle(.bordered)
         .fileImporter(isPresented: $choosesFile, allowedContentTypes: [.zip], onCompletion: open)
         .alert("Download", isPresented: $asksAddress) {
-            TextField("https address of the archive", text: $address)
-            TextField("its SHA-256", text: $sha256)
-            TextField("its bytes", text: $bytes)
+            field("https address of the archive", $address)
+            field("its SHA-256", $sha256)
+            field("its bytes", $bytes)
             Button("Open") { model.download(address, bytes: bytes, sha256: sha256) }
             Button("Cancel", role: .cancel) {}
         }
+    }
+
+    /// A field for what is not language: the keyboard changes none of it.
+    private func field(_ title: LocalizedStringKey, _ text: Binding<String>) -> some View {
+        TextField(title, text: text).autocorrectionDisabled().textInputAutocapitalization(.never)
     }
 
     /// A file of another app may be read only between two calls.

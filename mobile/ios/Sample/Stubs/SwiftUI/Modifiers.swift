@@ -10,6 +10,10 @@ public struct Edge: Sendable {
     }
 }
 
+public struct TextInputAutocapitalization: Sendable {
+    public static var never: TextInputAutocapitalization { TextInputAutocapitalization() }
+}
+
 extension View {
     public nonisolated func padding(_ edges: Edge.Set = .all, _ length: CGFloat? = nil) -> some View { self }
     public nonisolated func frame(
@@ -24,6 +28,10 @@ extension View {
     public nonisolated func disabled(_ disabled: Bool) -> some View { self }
     public nonisolated func accessibilityLabel(_ labelKey: LocalizedStringKey) -> some View { self }
     public nonisolated func buttonStyle<S: PrimitiveButtonStyle>(_ style: S) -> some View { self }
+    public nonisolated func autocorrectionDisabled(_ disable: Bool = true) -> some View { self }
+    public nonisolated func textInputAutocapitalization(
+        _ autocapitalization: TextInputAutocapitalization?
+    ) -> some View { self }
     public nonisolated func textFieldStyle<S: TextFieldStyle>(_ style: S) -> some View { self }
     public nonisolated func textSelection<S: TextSelectability>(_ selectability: S) -> some View { self }
     public nonisolated func defaultScrollAnchor(_ anchor: UnitPoint?) -> some View { self }

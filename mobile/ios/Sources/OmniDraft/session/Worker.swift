@@ -13,16 +13,14 @@ final class Worker: Sendable {
 
     /// Runs something behind what was begun earlier, and waits for it without a thread.
     func run<T: Sendable>(_ work: @escaping @Sendable () throws -> T) async throws -> T {
-        let job = Job(work)
-        return try await withCheckedThrowingContinuation { answer in
-            queue.async { answer.resume(with: job.done()) }
-        }
+        try await answer { Result { try work() } }.get()
     }
 
     /// The same of something that cannot fail.
     func answer<T: Sendable>(_ work: @escaping @Sendable () -> T) async -> T {
-        await withCheckedContinuation { answer in
-            queue.async { answer.resume(returning: work()) }
+        let job = Job(work)
+        return await withCheckedContinuation { answer in
+            queue.async { job.done { answer.resume(returning: $0) } }
         }
     }
 
@@ -33,14 +31,19 @@ final class Worker: Sendable {
 /// Work that is done once. What it holds is released before its answer arrives: who drops a session and opens another one
 /// on the same directory must not find the first one there.
 private final class Job<T: Sendable>: @unchecked Sendable {
-    private var work: (@Sendable () throws -> T)?
+    private var work: (@Sendable () -> T)?
 
-    init(_ work: @escaping @Sendable () throws -> T) { self.work = work }
+    init(_ work: @escaping @Sendable () -> T) { self.work = work }
 
-    func done() -> Result<T, any Error> {
-        guard let work else { return .failure(ValueError("this work was done before")) }
+    func done(_ answer: (T) -> Void) {
+        if let result = result() { answer(result) }
+    }
+
+    // A function of its own: its reference to the work ends before the answer is given.
+    private func result() -> T? {
+        guard let work else { return nil }
         self.work = nil
-        return Result { try work() }
+        return work()
     }
 }
 

@@ -62,7 +62,7 @@ func claimForRecording(_ path: String) throws -> Claim {
         return try Claim(path)
     } catch is ClaimError {
         throw traceError(
-            "in_use", "a session is recording in \(path)", "end it, share its store, or choose another place")
+            "in_use", "a session is recording in \(path)", "end that session, or choose another directory")
     }
 }
 

@@ -72,7 +72,7 @@ public class SessionException(message: String, remedy: String = "", fault: Strin
 /**
  * A setting outside its range.
  *
- * @property setting its name, with which the message begins; empty where the message is of several.
+ * @property setting its name; empty where the message is of several, or of none that an app gives.
  */
 public class SettingException(message: String, remedy: String = "", public val setting: String = "") :
     OmniDraftException("", message, remedy)

@@ -44,7 +44,8 @@ private fun withSettings(place: Place, settings: String): Provider {
         val key = setting.substringBefore('=')
         val value = setting.substringAfter('=', "")
         if (key.isEmpty() || value.isEmpty()) {
-            throw SettingException("provider option ${quoted(setting)} is not NAME=VALUE", "soc_model=57 would be one")
+            val message = "provider option ${quoted(setting)} is not NAME=VALUE"
+            throw SettingException(message, "soc_model=57 would be one", "provider")
         }
         more[key] = value
     }

@@ -193,7 +193,9 @@ private fun stopBytes(stop: String): ByteArray {
     if (hasHalfPair(stop)) {
         throw SettingException("the stop string \"$stop\" holds half of a surrogate pair", "give whole text", "stop")
     }
-    if (stop.isEmpty()) throw SettingException("a stop string is empty, which would end every output", "give some text")
+    if (stop.isEmpty()) {
+        throw SettingException("a stop string is empty, which would end every output", "give some text", "stop")
+    }
     return stop.toByteArray(Charsets.UTF_8)
 }
 

@@ -75,7 +75,9 @@ internal fun writePush(
     val cache = contents.cache?.let { PushItem(encodeCache(it), CACHE_END) }
     val traces = contents.traces?.let { segments(it, vocabularies) } ?: emptyList()
     val items = listOfNotNull(adapter, cache) + traces.map { it.second }
-    if (items.isEmpty()) throw SettingException("nothing is to be sent", "choose an adapter, n-grams or traces")
+    if (items.isEmpty()) {
+        throw SettingException("nothing is to be sent", "choose an adapter, n-grams or traces", "parts")
+    }
     items.firstOrNull { it.data.size > MAX_FILE }?.let {
         throw SettingException("a file has ${it.data.size} bytes, more than $MAX_FILE", "leave it out")
     }

@@ -55,6 +55,7 @@ internal fun checkDevice(name: String): String {
             "device name \"${name.take(80)}\" is not 1 to 64 letters, digits, dots, hyphens and underscores that " +
                 "begin with a letter or digit",
             "give another one",
+            "device",
         )
     }
     return name

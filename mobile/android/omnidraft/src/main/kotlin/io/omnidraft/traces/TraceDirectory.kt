@@ -69,7 +69,7 @@ internal fun claimForRecording(path: File): Claim = try {
     throw TraceFileException(
         "in_use",
         "a session is recording in $path",
-        "end it, share its store, or choose another place",
+        "end that session, or choose another directory",
     )
 }
 
