@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors.torch")
 
-from benchmarks.export.widen import Scale, Shape, WidenError, largest_difference, widen
+from benchmarks.scale.widen import Scale, Shape, WidenError, largest_difference, widen
 
 STARTERS = Path(__file__).parents[2] / "examples" / "starters"
 

@@ -1,6 +1,6 @@
 """The same target at the cost of a larger one: a checkpoint with more weights and the same function.
 
-    python -m benchmarks.export.widen examples/starters/a --to 0.5B -o DIR
+    python -m benchmarks.scale.widen examples/starters/a --to 0.5B -o DIR
 
 A trained target of the size that phones run takes weeks to train, and a random one accepts no draft. So
 this tool puts a small trained target inside a large one. What is added is inert: it is computed in each
