@@ -91,8 +91,9 @@
         var data = [UInt8](repeating: 0, count: 1024)
         let count = fread(&data, 1, data.count, file)
         // The name of the thread, in parentheses, may hold spaces; the faults are the eighth field behind it.
-        let fields = String(decoding: data.prefix(count), as: UTF8.self).split(separator: ")").last?.split(separator: " ")
-        return try XCTUnwrap(fields.flatMap { $0.count > 7 ? Int($0[7]) : nil })
+        let line = String(decoding: data.prefix(count), as: UTF8.self)
+        let fields = try XCTUnwrap(line.split(separator: ")").last).split(separator: " ")
+        return try XCTUnwrap(fields.count > 7 ? Int(fields[7]) : nil)
     }
 
     /// The page faults of each of `measured` calls, after `warm` others.
