@@ -26,6 +26,7 @@ from benchmarks.scale.widen import SCALES
 from benchmarks.starters import unseen
 from benchmarks.support.task_data import require
 from omnidraft.commands.terminal.progress import progress_bar
+from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "scale.jsonl"
@@ -54,12 +55,12 @@ class Sessions:
     def __init__(self, work: Path, target: str, scale: str, form: str) -> None:
         bundle = make_bundle(work, target, scale, form)
         loaded = load_bundle(bundle, measure="never")
-        profile = learned(bundle)
+        profile = learned(target)
         self._plain = Session(loaded)
         self._drafting = {
             "learned": Session(loaded, adapter=profile.adapter, cache=profile.cache),
             "untrained": Session(loaded),
-            "hostile": Session(loaded, adapter=hostile(bundle)),
+            "hostile": Session(loaded, adapter=hostile(read_adapter(profile.adapter))),
         }
 
     def measure(self, prompt: str) -> None:

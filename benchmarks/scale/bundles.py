@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scale.widen import SCALES, widen
+from omnidraft.checkpoints.checkpoint import read_checkpoint
+from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.commands.starters import find_starters
 from omnidraft.commands.terminal.progress import progress_bar
 from omnidraft.errors import BundleError
-from omnidraft.learning.online.profiles import Profile, profile_of
+from omnidraft.learning.online.profiles import Profile
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.models.adapter_file import read_adapter
 
 CONTEXT = 1024  # tokens of the KV buffers; the prompts and texts have less
 NOISE = 3.0  # size of a hostile adapter's products; those of the weights are near 1
@@ -50,17 +51,18 @@ def make_bundle(work: Path, target: str, scale: str, form: str) -> Bundle:
     return open_bundle(directory)
 
 
-def learned(bundle: Bundle) -> Profile:
-    """The adapter and the n-grams that the starter drafter learned from this target's answers."""
-    return profile_of(find_starters() / "learned", bundle)
+def learned(target: str) -> Profile:
+    """The adapter and the n-grams that the starter drafter learned from the answers of a starter target."""
+    starters = find_starters()
+    return Profile(starters / "learned" / fingerprint(read_checkpoint(str(starters / target)))[:12])
 
 
-def hostile(bundle: Bundle) -> Adapter:
-    """An adapter that makes noise of the drafter: its drafts are right by chance alone."""
-    adapter, rng = read_adapter(learned(bundle).adapter), np.random.default_rng(0)
+def hostile(learned: Adapter) -> Adapter:
+    """An adapter of the same shapes that makes noise of the drafter: its drafts are right by chance alone."""
+    rng = np.random.default_rng(0)
 
     def noise(rows: int, columns: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
         return rng.normal(0.0, math.sqrt(NOISE / rows), (rows, columns)).astype(np.float32)
 
-    tensors = {site: (noise(*a.shape), noise(*b.shape)) for site, (a, b) in adapter.tensors.items()}
-    return replace(adapter, tensors=tensors, head=None)
+    tensors = {site: (noise(*a.shape), noise(*b.shape)) for site, (a, b) in learned.tensors.items()}
+    return replace(learned, tensors=tensors, head=None)
