@@ -17,6 +17,7 @@ from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.head import OUTPUT, HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites, a_name, b_name
 from omnidraft.runtime.bundle.model_entry import KvShape
+from omnidraft.runtime.models.lazy_zeros import lazy_zeros
 
 FLOAT, INT32, INT64 = "tensor(float)", "tensor(int32)", "tensor(int64)"
 ANY = None  # a size that passes choose
@@ -104,7 +105,7 @@ def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[np.float32]]:
     """
     shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
     try:
-        return {name: np.zeros(shape, np.float32) for name in kv_names(kv.num_layers)}
+        return {name: lazy_zeros(shape) for name in kv_names(kv.num_layers)}
     except MemoryError:
         raise BundleError(
             f"the keys and values of {kv.max_length:,} positions take {kv.bytes / 1e6:,.0f} MB, which this "

@@ -26,6 +26,7 @@ from omnidraft.runtime.models.graph_contract import (
     kv_buffers,
     shared_values,
 )
+from omnidraft.runtime.models.lazy_zeros import lazy_zeros
 from omnidraft.runtime.models.onnx_session import cpu_session
 
 _PREFILL_CHUNK = 128  # positions of a long prompt in one pass
@@ -118,7 +119,7 @@ class OrtModel:
         self._total = np.zeros(1, dtype=np.int32)
         self._num_logits = np.zeros(1, dtype=np.int64)
         # Memory is used only for the rows that are written.
-        self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
+        self._logits = lazy_zeros((1, _MOST_ROWS, self.vocab_size))
         self._has_head = graph.has_head
         self._blocks: dict[tuple[int, int], _Block] = {}
         self._adapter: dict[str, npt.NDArray[np.float32]] = {}
