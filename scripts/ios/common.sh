@@ -38,10 +38,11 @@ inside() {
 }
 
 # swift_package COMMAND ARGUMENTS: `swift build` or `swift test` of the checkout; each warning is an error. BUILD is the
-# folder of the build: a sanitizer has its own. The code is optimized file by file: so both cores compile, a change compiles
-# few files again, and the tests end in minutes. The index stays: SwiftPM finds the tests in it.
+# folder of the build, and OPTIMIZE its level: a sanitizer has its own of both. The code is optimized file by file: so both
+# cores compile, a change compiles few files again, and the tests end in minutes. The index stays: SwiftPM finds the tests
+# in it.
 swift_package() {
     local command=$1
     shift
-    inside swift "$command" --scratch-path "/out/${BUILD:-build}" -Xswiftc -O -Xswiftc -warnings-as-errors "$@"
+    inside swift "$command" --scratch-path "/out/${BUILD:-build}" -Xswiftc "${OPTIMIZE:--O}" -Xswiftc -warnings-as-errors "$@"
 }
