@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench bench-peers export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench bench-peers bench-peers-speed export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -79,21 +79,32 @@ bench: $(READY)
 	$(BIN)/omnidraft bench omnidraft-demo/starter-a
 	$(BIN)/omnidraft bench omnidraft-demo/starter-b
 
-# Beside transformers and onnxruntime-genai, in an environment of its own: plain decoding on one graph, then tokens per
-# target pass and speeds of the starters. It takes OMNIDRAFT_DATA, the bundles of `make demo`, and an idle machine.
+# Beside transformers and onnxruntime-genai, in an environment of its own: tokens per target pass and distances from the
+# target's distribution (hours, resumable), then times (an idle machine). It takes OMNIDRAFT_DATA.
 PEERS := .venv-peers
-PEER_BUNDLES ?= omnidraft-demo
-bench-peers: $(READY) $(PEERS)/.ready
-	test -d $(PEER_BUNDLES)/int4-a || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
-		-o $(PEER_BUNDLES)/int4-a --quant int4
-	$(PEERS)/bin/python -m benchmarks.peers.plain $(PEER_BUNDLES)/starter-a $(PEER_BUNDLES)/int4-a
-	$(PEERS)/bin/python -m benchmarks.peers --bundles $(PEER_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers --bundles $(PEER_BUNDLES) --speed
+PEER_BUNDLES := .cache/peers
+bench-peers: bench-peers-speed
+	$(PEERS)/bin/python -m benchmarks.peers
+	$(PEERS)/bin/python -m benchmarks.peers --plot docs/peers.png
+
+# Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. A quarter of an hour.
+PLAIN_BUNDLES := $(addprefix $(PEER_BUNDLES)/,a-fp32 a-int4 a-0.1B-int4)
+bench-peers-speed: $(PEERS)/.ready $(PLAIN_BUNDLES)
+	$(PEERS)/bin/python -m benchmarks.peers.plain $(PLAIN_BUNDLES)
+	$(PEERS)/bin/python -m benchmarks.peers.plain_profile $(PEER_BUNDLES)/a-fp32
+	$(PEERS)/bin/python -m benchmarks.peers --speed
+
+$(PEER_BUNDLES)/a-fp32 $(PEER_BUNDLES)/a-int4: $(PEER_BUNDLES)/a-%: | $(PEERS)/.ready
+	$(PEERS)/bin/omnidraft export examples/starters/a -d examples/starters/drafter -o $@ --quant $*
+
+$(PEER_BUNDLES)/a-0.1B-int4: | $(PEERS)/.ready
+	$(PEERS)/bin/python -m benchmarks.scale.widen examples/starters/a --to 0.1B -o $(PEER_BUNDLES)/a-0.1B
+	$(PEERS)/bin/omnidraft export $(PEER_BUNDLES)/a-0.1B -d examples/starters/drafter -o $@ --quant int4
 
 $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt onnxruntime-genai==0.18.0 \
-		--group dev --editable '.[all]'
+		--editable '.[all]'
 	touch $@
 
 # Half an hour on two cores: small random models in every form and for every provider.

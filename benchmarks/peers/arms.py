@@ -1,21 +1,28 @@
 """The arms: what transformers, onnxruntime-genai and omnidraft do with the same models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from benchmarks.draft_length import read
 from benchmarks.draft_length_record import ROWS
 from benchmarks.peers.decoders import Decoder, Omnidraft, Transformers, assisted
-from benchmarks.peers.genai import INSTALLED, Genai, of_bundle
+from benchmarks.peers.genai import INSTALLED, Genai, of_bundle, with_drafter
+from benchmarks.peers.same_vocabulary import make
 from omnidraft.commands.starters import StarterPair, starter
+from omnidraft.export.bundle import export_bundle
+from omnidraft.export.options import Options
+from omnidraft.export.quantize.quantize import FP32, INT8
 from omnidraft.runtime.decoding.baselines import Mode
-from omnidraft.runtime.decoding.length_state import Costs
-from omnidraft.runtime.session.api import load
+from omnidraft.runtime.session.api import Session, load, load_bundle
 
 NUM_DRAFT_TOKENS = 4
-LOOKUP = {"prompt_lookup_num_tokens": 10, "max_matching_ngram_size": 2}
+COPIED = 10  # tokens of a copy, in each runtime
+LOOKUP = {"prompt_lookup_num_tokens": COPIED, "max_matching_ngram_size": 2}
+GENAI_LOOKUP = {"ngram_size": 3, "max_draft_tokens": COPIED}  # it matches ngram_size - 1 tokens
 Length = int | Literal["auto"]
+DrafterName = Literal["none", "untrained", "learned", "same vocabulary"]
 
 
 @dataclass(frozen=True)
@@ -24,17 +31,22 @@ class Arm:
 
     Attributes:
         name: with the runtime as its first word.
+        drafter: what proposes, besides the context.
         temperature: 0 is greedy.
         make: makes its decoder; each arm has models of its own, since TLI rewrites the drafter.
         plain: makes the runtime's plain decoder.
-        learned: whether the drafter has learned of the target.
+        keeps: whether an answer depends on those before it, so that the prompts of a task belong together.
     """
 
     name: str
+    drafter: DrafterName
     temperature: float
     make: Callable[[], Decoder]
     plain: Callable[[], Decoder]
-    learned: bool = False
+    keeps: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.drafter}, T = {self.temperature:g}"
 
 
 def arms(pair: StarterPair) -> list[Arm]:
@@ -52,17 +64,27 @@ def _transformers(pair: StarterPair) -> list[Arm]:
     learned = pair.untrained.parent / f"drafter-learned-{pair.name[-1]}"
     k = NUM_DRAFT_TOKENS
 
-    def arm(name: str, temperature: float, make: Callable[[], Decoder], *, learned: bool = False) -> Arm:
-        return Arm(f"transformers {name}", temperature, make, lambda: plain_transformers(pair), learned)
+    def arm(name: str, drafter: DrafterName, temperature: float, make: Callable[[], Decoder]) -> Arm:
+        return Arm(f"transformers {name}", drafter, temperature, make, lambda: plain_transformers(pair))
+
+    def tli(drafter: DrafterName, *, in_order: bool) -> Arm:
+        way, checkpoint = (
+            ("repaired" if in_order else "as shipped"),
+            learned if drafter == "learned" else untrained,
+        )
+        return arm(
+            f"TLI {way}, k = 4", drafter, 1.0, lambda: assisted(target, checkpoint, k, in_order=in_order)
+        )
 
     return [
-        arm("UAG, its defaults", 0.0, lambda: assisted(target, untrained, None)),
-        arm("UAG, k = 4", 0.0, lambda: assisted(target, untrained, k)),
-        arm("UAG, k = 4", 0.0, lambda: assisted(target, learned, k), learned=True),
-        arm("prompt lookup", 0.0, lambda: Transformers(target, **LOOKUP)),
-        arm("TLI as shipped, k = 4", 1.0, lambda: assisted(target, untrained, k)),
-        arm("TLI repaired, k = 4", 1.0, lambda: assisted(target, untrained, k, in_order=True)),
-        arm("TLI repaired, k = 4", 1.0, lambda: assisted(target, learned, k, in_order=True), learned=True),
+        arm("plain", "none", 0.0, lambda: plain_transformers(pair)),
+        arm("UAG, k = 4", "untrained", 0.0, lambda: assisted(target, untrained, k)),
+        arm("UAG, k = 4", "learned", 0.0, lambda: assisted(target, learned, k)),
+        tli("untrained", in_order=True),
+        tli("learned", in_order=True),
+        arm("prompt lookup", "none", 0.0, lambda: Transformers(target, **LOOKUP)),
+        arm("UAG, its defaults", "untrained", 0.0, lambda: assisted(target, untrained, None)),
+        tli("untrained", in_order=False),
     ]
 
 
@@ -71,43 +93,74 @@ def _genai(pair: StarterPair) -> list[Arm]:
     folder = pair.untrained.parent / f"genai-{pair.name[-1]}"
     if not folder.exists():
         of_bundle(pair.untrained, folder, threads=1)
-    lookup = {"ngram_size": LOOKUP["max_matching_ngram_size"], "max_draft_tokens": 10}
-    return [Arm("genai prompt lookup", 0.0, lambda: Genai(folder, **lookup), lambda: Genai(folder))]
+
+    def arm(name: str, drafter: DrafterName, temperature: float, make: Callable[[], Decoder]) -> Arm:
+        return Arm(f"genai {name}", drafter, temperature, make, lambda: Genai(folder))
+
+    def drafting() -> Decoder:
+        return Genai(_with_same_vocabulary(pair, folder), max_draft_tokens=NUM_DRAFT_TOKENS)
+
+    return [
+        arm("plain", "none", 0.0, lambda: Genai(folder)),
+        arm("prompt lookup", "none", 0.0, lambda: Genai(folder, **GENAI_LOOKUP)),
+        arm("draft model, k = 4", "same vocabulary", 0.0, drafting),
+        arm("draft model, k = 4", "same vocabulary", 1.0, drafting),
+    ]
+
+
+def _with_same_vocabulary(pair: StarterPair, target: Path) -> Path:
+    """The folder of the target's graph with a drafter that is made of the target."""
+    place, name = pair.untrained.parent, pair.name[-1]
+    bundle, graph = place / f"same-vocabulary-{name}-bundle", place / f"same-vocabulary-{name}-genai"
+    checkpoint = make(load(pair.untrained, threads=1), starter(name), place / f"same-vocabulary-{name}")
+    if not bundle.exists():
+        bare = Options(FP32, drafter_quantization=INT8, lora_drafter=False, head_blocks=None)
+        export_bundle(str(checkpoint), str(starter("drafter")), bundle, bare)
+    if not graph.exists():
+        of_bundle(bundle, graph, threads=1)
+    return with_drafter(target, graph, place / f"genai-{name}-drafting")
 
 
 def _omnidraft(pair: StarterPair) -> list[Arm]:
-    costs = _recorded_costs(f"{pair.name} fp32")
+    costs = read(ROWS)[0][f"{pair.name} fp32"]
 
-    def make(mode: Mode, count: Length, learned: bool) -> Decoder:
-        bundle, cache = (pair.learned, pair.cache) if learned else (pair.untrained, None)
-        session = load(bundle, threads=1, cache=cache)
-        # Recorded costs, so that "auto" makes the same choices on every machine.
-        session.costs = replace(session.bundle.costs, target=costs.target, draft=costs.draft, host=costs.host)
-        return Omnidraft(session, mode, count)
+    def decoder(mode: Mode, count: Length, drafter: DrafterName, *, keeps: bool) -> Decoder:
+        learned = drafter == "learned"
+        loaded = load_bundle(pair.learned if learned else pair.untrained, threads=1)
 
-    def arm(name: str, temperature: float, mode: Mode, count: Length, learned: bool) -> Arm:
+        def begin() -> Session:
+            session = Session(loaded, cache=pair.cache if learned else None)
+            # Recorded costs, so that "auto" makes the same choices on every machine.
+            recorded = replace(loaded.bundle.costs, target=costs.target, draft=costs.draft, host=costs.host)
+            session.costs = recorded
+            return session
+
+        return Omnidraft(begin, mode, count, keeps=keeps)
+
+    def arm(
+        name: str, drafter: DrafterName, temperature: float, mode: Mode, count: Length, *, keeps: bool = False
+    ) -> Arm:
         return Arm(
             f"omnidraft {name}",
+            drafter,
             temperature,
-            lambda: make(mode, count, learned),
-            lambda: make("plain", "auto", learned),
-            learned,
+            lambda: decoder(mode, count, drafter, keeps=keeps),
+            lambda: decoder("plain", 0, drafter, keeps=True),
+            keeps,
         )
 
-    k = NUM_DRAFT_TOKENS
-    ways: list[tuple[str, Mode, Length, bool]] = [
-        ("direct map, k = 4", "direct", k, False),
-        ("k = 4", "trie", k, False),
-        ("k = 4", "trie", k, True),
-        ("auto", "trie", "auto", False),
-        ("auto", "trie", "auto", True),
-    ]
+    def drafting(temperature: float) -> Iterator[Arm]:
+        k = NUM_DRAFT_TOKENS
+        yield arm("direct map, k = 4", "untrained", temperature, "direct", k)
+        yield arm("cold cache, k = 4", "untrained", temperature, "trie", k)
+        yield arm("kept cache, k = 4", "untrained", temperature, "trie", k, keeps=True)
+        yield arm("kept cache, k = 4", "learned", temperature, "trie", k, keeps=True)
+        yield arm("auto", "untrained", temperature, "trie", "auto", keeps=True)
+        yield arm("auto", "learned", temperature, "trie", "auto", keeps=True)
+
     return [
-        arm(name, temperature, mode, count, learned)
-        for temperature in (0.0, 1.0)
-        for name, mode, count, learned in ways
+        arm("plain", "none", 0.0, "plain", 0),
+        arm("copying", "none", 0.0, "lookup", COPIED),
+        *drafting(0.0),
+        *drafting(1.0),
     ]
-
-
-def _recorded_costs(name: str) -> Costs:
-    return read(ROWS)[0][name]

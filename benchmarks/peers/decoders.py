@@ -1,6 +1,7 @@
-"""One way to call both runtimes: a prompt in ids, an answer in ids, and the passes of the target."""
+"""One way to call all runtimes: a prompt in ids, an answer in ids, the passes of the target, and seconds."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,10 +21,14 @@ class Answer:
     Attributes:
         tokens: target ids, the end of the text included.
         passes: of the target that gave them; a pass that only reads the prompt is not counted.
+        read_seconds: until the first of them was there.
+        decode_seconds: after that.
     """
 
     tokens: list[int]
     passes: int
+    read_seconds: float
+    decode_seconds: float
 
 
 class Decoder(Protocol):
@@ -50,15 +55,17 @@ class Transformers:
         self.model = _model(target)
         self.model.register_forward_hook(self._count)
         self._aid = aid
-        self._passes = 0
+        self._passes, self._first = 0, 0.0
 
     def _count(self, *_: object) -> None:
+        if not self._passes:
+            self._first = time.perf_counter()
         self._passes += 1
 
     def generate(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Answer:
         """See `Decoder`. The first pass reads the prompt and verifies a draft."""
         torch.manual_seed(seed)
-        self._passes = 0
+        started, self._passes = time.perf_counter(), 0
         ids = torch.tensor([list(prompt)])
         # The defaults of generate would cut the distribution at 50 tokens.
         sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
@@ -70,7 +77,9 @@ class Transformers:
                 **(sampling if temperature else {"do_sample": False}),
                 **self._aid,
             )
-        return Answer(text[0, len(prompt) :].tolist(), self._passes)
+        ended = time.perf_counter()
+        tokens = text[0, len(prompt) :].tolist()
+        return Answer(tokens, self._passes, self._first - started, ended - self._first)
 
 
 def assisted(target: Path, drafter: Path, count: int | None, *, in_order: bool = False) -> Transformers:
@@ -101,15 +110,34 @@ def assisted(target: Path, drafter: Path, count: int | None, *, in_order: bool =
 
 
 class Omnidraft:
-    """A session of omnidraft; its n-grams are kept from answer to answer."""
+    """Sessions of omnidraft."""
 
-    def __init__(self, session: Session, mode: Mode, count: int | Literal["auto"] = "auto") -> None:
-        self.session = session
-        self._config = GenerationConfig(mode=mode, num_draft_tokens=count)
+    def __init__(
+        self,
+        begin: Callable[[], Session],
+        mode: Mode,
+        count: int | Literal["auto"] = "auto",
+        *,
+        keeps: bool = True,
+    ) -> None:
+        """
+        Args:
+            begin: makes a session.
+            mode, count: of `GenerationConfig`.
+            keeps: whether all answers are of one session, which keeps n-grams and what "auto" learned.
+        """
+        self._begin, self._config = begin, GenerationConfig(mode=mode, num_draft_tokens=count)
+        self._kept = begin() if keeps else None
 
     def generate(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Answer:
         """See `Decoder`."""
-        answer = self.session.generate(
+        session = self._kept or self._begin()
+        started = time.perf_counter()
+        answer = session.generate(
             prompt, self._config, temperature=temperature, seed=seed, max_new_tokens=new_tokens
-        ).finish()
-        return Answer(answer.token_ids, answer.statistics.rounds)
+        )
+        next(iter(answer), None)
+        first = time.perf_counter()
+        answer.finish()
+        seconds = first - started, time.perf_counter() - first
+        return Answer(answer.token_ids, answer.statistics.rounds, *seconds)

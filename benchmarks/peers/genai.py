@@ -1,11 +1,13 @@
-"""onnxruntime-genai on a graph of its own, and on a bundle's graph."""
+"""onnxruntime-genai on a graph of its own, on a bundle's graph, and on the graphs of two bundles."""
 
 import importlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,12 +25,12 @@ BUILDER = "onnxruntime_genai.models.builder"
 
 
 class Genai:
-    """Plain decoding, or prompt lookup, of onnxruntime-genai."""
+    """Plain decoding, prompt lookup, or drafting by a model of the same vocabulary, of onnxruntime-genai."""
 
     def __init__(self, folder: Path, **drafting: int) -> None:
         """
         Args:
-            folder: a graph with its genai_config.json, from `built` or `of_bundle`.
+            folder: from `built`, `of_bundle` or `with_drafter`.
             drafting: genai's speculative options, such as ngram_size and max_draft_tokens; none is plain.
         """
         self._genai: Any = importlib.import_module("onnxruntime_genai")
@@ -37,13 +39,17 @@ class Genai:
 
     def generate(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Answer:
         """See `benchmarks.peers.decoders.Decoder`."""
+        started = time.perf_counter()
         generator = self.start(prompt, temperature, seed, new_tokens)
-        tokens = list[int]()
+        tokens, first = list[int](), 0.0
         while len(tokens) < new_tokens and not generator.is_done():
             generator.generate_next_token()
             tokens += [int(token) for token in generator.get_next_tokens()]
+            first = first or time.perf_counter()
+        ended = time.perf_counter()
         counted = generator.get_speculative_stats()
-        return Answer(tokens, counted["rounds"] + counted["standard_fallback_steps"] or len(tokens))
+        passes = counted["rounds"] + counted["standard_fallback_steps"] or len(tokens)
+        return Answer(tokens, passes, first - started, ended - first)
 
     def start(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Any:
         """A generator that has read the prompt."""
@@ -105,6 +111,22 @@ def of_bundle(directory: Path, folder: Path, threads: int) -> Path:
     _give_inputs(model.graph)
     onnx.save(model, str(folder / "model.onnx"))
     (folder / "genai_config.json").write_text(json.dumps(_config(bundle, threads), indent=1))
+    return folder
+
+
+def with_drafter(target: Path, drafter: Path, folder: Path) -> Path:
+    """Two graphs as one model that drafts: genai asks both for logits of the same vocabulary.
+
+    Args:
+        target, drafter: from `of_bundle` or `built`.
+        folder: to write; it names the graphs of both where they lie.
+    """
+    config, draft = (json.loads((each / "genai_config.json").read_text()) for each in (target, drafter))
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry, place in ((config["model"], target), (draft["model"], drafter)):
+        entry["decoder"]["filename"] = os.path.relpath(place / "model.onnx", folder)
+    config["model"]["draft"] = draft["model"]["decoder"]
+    (folder / "genai_config.json").write_text(json.dumps(config, indent=1))
     return folder
 
 

@@ -1,11 +1,13 @@
 """Plain decoding of this runtime beside onnxruntime-genai, on the same graph.
 
     python -m benchmarks.peers.plain BUNDLE... [--threads 1 2] [--prompts 12] [--tokens 64]
+    python -m benchmarks.peers.plain --table
 
 Prompt by prompt genai, this runtime and genai again decode the same tokens. A ratio is genai's mean time of
 both runs over this runtime's, so above 1 this runtime is faster. The time to the first token is that of a
 prompt of 500 tokens. The peak of memory is that of a process of its own that decodes one prompt. Both
-runtimes have the same weights and kernels: genai reads the bundle's graph, with four nodes more.
+runtimes have the same weights and kernels: genai reads the bundle's graph, with four nodes more. A bundle and
+a number of threads are a line of the results; those that have a line are not measured again.
 """
 
 import argparse
@@ -14,19 +16,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from rich.progress import track
 
+from benchmarks.experiments.running.results import commit
 from benchmarks.memory import LAUNCHER
 from benchmarks.peers.genai import INSTALLED, Genai, of_bundle
+from benchmarks.peers.lines import RESULTS, Line, append
 from benchmarks.starters import unseen
 from benchmarks.support.task_data import require
 from omnidraft.runtime.session.api import GenerationConfig, Session, load
 
 PLAIN = GenerationConfig(mode="plain")
+FILE = RESULTS / "peers_plain.jsonl"
 WARM_UP = 2
 LONG = 500  # tokens of the prompt whose first token is timed
 RESAMPLES = 2000
@@ -95,7 +100,7 @@ def peak(runtime: str, directory: Path, threads: int, tokens: int) -> int:
     return 1024 * int(child.stderr.split()[-1])
 
 
-def measure(bundle: Path, threads: int, count: int, tokens: int) -> dict[str, Any]:
+def measure(bundle: Path, threads: int, count: int, tokens: int) -> Line:
     """All figures of a bundle at a number of threads."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "genai"
@@ -112,40 +117,49 @@ def measure(bundle: Path, threads: int, count: int, tokens: int) -> dict[str, An
         "threads": threads,
         "prompts": count,
         "tokens": tokens,
-        "speed": with_interval(decoded),
-        "first_token": with_interval(first),
+        "speed": [round(each, 4) for each in with_interval(decoded)],
+        "first_token": [round(each, 4) for each in with_interval(first)],
         "same_text": same,
         "peak_mb": [round(each / 1e6, 1) for each in memory],
+        "commit": commit(),
     }
 
 
-def rows(figures: dict[str, Any]) -> Iterator[str]:
-    """A table's line."""
-    speed, first = (f"{m:.2f} ({a:.2f}-{b:.2f})" for m, a, b in (figures["speed"], figures["first_token"]))
-    ours, genai = figures["peak_mb"]
-    cells = [figures["bundle"], str(figures["threads"]), speed, first, f"{ours:g} / {genai:g}"]
-    cells.append(f"{figures['same_text']} of {figures['prompts']}")
-    yield f"| {' | '.join(cells)} |"
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """The results in Markdown."""
+    names = ["bundle", "threads", "speed", "first token", "peak MB, ours / genai", "same text", "commit"]
+    yield f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
+    for line in lines:
+        speed, first = (f"{m:.2f} ({a:.2f}-{b:.2f})" for m, a, b in (line["speed"], line["first_token"]))
+        ours, genai = line["peak_mb"]
+        cells = [line["bundle"], str(line["threads"]), speed, first, f"{ours:g} / {genai:g}"]
+        cells += [f"{line['same_text']} of {line['prompts']}", line["commit"]]
+        yield f"| {' | '.join(cells)} |"
+
+
+def read() -> list[Line]:
+    """The results so far."""
+    text = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE")
+    parser.add_argument("bundles", nargs="*", type=Path, metavar="BUNDLE")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--table", action="store_true", help="measure nothing and print the table")
     options = parser.parse_args()
-    if not INSTALLED:
-        raise SystemExit("onnxruntime-genai is not installed here; run make bench-peers")
-    require("tasks")
-    if not options.json:
-        names = ["bundle", "threads", "speed", "first token", "peak MB, ours / genai", "same text"]
-        print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
-    for bundle in options.bundles:
-        for threads in options.threads:
-            figures = measure(bundle, threads, options.prompts, options.tokens)
-            print(json.dumps(figures) if options.json else "\n".join(rows(figures)), flush=True)
+    if not options.table:
+        if not INSTALLED:
+            raise SystemExit("onnxruntime-genai is not installed here; run make bench-peers")
+        require("tasks")
+        left = [(bundle, threads) for bundle in options.bundles for threads in options.threads]
+        done = {(line["bundle"], line["threads"]) for line in read()}
+        for bundle, threads in track([each for each in left if (each[0].name, each[1]) not in done]):
+            append(FILE, measure(bundle, threads, options.prompts, options.tokens))
+    print("\n".join(table(read())))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The comparison with transformers: a decoder with another distribution is told from an exact one."""
+"""The comparison with peers: what is exact is told from what is not, and the tables come from the results."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks.peers.__main__ import RESULTS, read
 from benchmarks.peers.decoders import Answer
 from benchmarks.peers.distribution import distance
-from benchmarks.peers.tables import tables
+from benchmarks.peers.lines import Line, append, read, tidy
+from benchmarks.peers.tables import counts
 
 PAIRS = {(1, 2): 0.5, (1, 3): 0.25, (4, 2): 0.15}  # the rest, 0.1, is some other pair
 OTHER = (7, 7)
@@ -29,7 +29,7 @@ class Draws:
     def generate(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Answer:
         pairs = [*PAIRS, OTHER]
         drawn = np.random.default_rng([seed, *prompt]).choice(len(pairs), p=self.probabilities)
-        return Answer([*pairs[drawn], 0], 1)
+        return Answer([*pairs[drawn], 0], 1, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,39 @@ def test_a_biased_decoder_is_farther_than_chance(probabilities: tuple[float, ...
     assert (found.drawn < found.chance) is exact
 
 
-def test_the_published_tables_come_from_whole_lines() -> None:
-    lines = read(RESULTS)
-    assert {line["temperature"] for line in lines} == {0.0, 1.0}
-    page = (RESULTS.parents[2] / "docs/benchmarks.md").read_text(encoding="utf-8")
-    missing = [row for row in tables(lines) if row not in page]
-    assert not missing, f"docs/benchmarks.md lacks {json.dumps(missing[:2])}"
+def line(prompt: int, seed: int, tokens: int, weights: str = "old") -> Line:
+    """Of an answer in four passes."""
+    arm = {"target": "starter-a", "arm": "omnidraft auto", "drafter": "learned", "temperature": 1.0}
+    return arm | {
+        "task": "GSM8K",
+        "prompt": prompt,
+        "seed": seed,
+        "tokens": tokens,
+        "passes": 4,
+        "weights": weights,
+    }
+
+
+def test_a_newer_line_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    for each in (line(0, 0, 8), line(1, 0, 8), line(0, 0, 12, "new")):
+        append(file, each)
+    assert read(file) == [line(0, 0, 12, "new"), line(1, 0, 8)]
+    tidy(file)
+    assert len(file.read_text().splitlines()) == 2
+    assert read(file) == [line(0, 0, 12, "new"), line(1, 0, 8)]
+
+
+def test_half_a_line_is_dropped(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    append(file, line(0, 0, 8))
+    with file.open("a") as out:
+        out.write('{"target": "star')
+    assert read(file) == [line(0, 0, 8)]
+    append(file, line(1, 0, 8))
+    assert read(file) == [line(0, 0, 8), line(1, 0, 8)]
+
+
+def test_a_seed_without_all_prompts_is_not_counted() -> None:
+    lines = [line(0, 0, 8), line(1, 0, 12), line(1, 1, 16)]
+    assert counts(lines, ["GSM8K"]) == [{"emitted": [8, 12], "rounds": [4, 4]}]

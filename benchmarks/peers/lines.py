@@ -1,0 +1,74 @@
+"""Lines of results: one for each answer of an arm, appended as it is made, so that a run can be resumed."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from omnidraft.commands.starters import StarterPair, starter
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+COUNTS, SPEEDS, DISTANCES = "peers.jsonl", "peers_speed.jsonl", "peers_distance.jsonl"  # in that folder
+Line = dict[str, Any]
+Key = tuple[Any, ...]
+# What tells lines apart: a newer line with the same values takes the place of an older one. "weights" is not
+# among them, so that the lines of a new drafter take the place of those of the old one.
+KEY = ("target", "arm", "drafter", "temperature", "task", "prompt", "seed")
+
+
+def key(line: Line) -> Key:
+    """What the line measures."""
+    return tuple(line.get(name) for name in KEY)
+
+
+def read(file: Path) -> list[Line]:
+    """The newest line of each key, in the order in which the keys came first; a half line is left out."""
+    lines = dict[Key, Line]()
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    for line in text[: text.rfind("\n") + 1].splitlines():
+        parsed = json.loads(line)
+        lines[key(parsed)] = parsed
+    return list(lines.values())
+
+
+def append(file: Path, line: Line) -> None:
+    """Write a line behind the others; the half line that a killed process left is dropped first."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+b") as out:
+        out.seek(0)
+        whole = out.read().rfind(b"\n") + 1
+        if whole < out.tell():
+            out.truncate(whole)
+        out.write(json.dumps(line).encode() + b"\n")
+
+
+def tidy(file: Path) -> None:
+    """Write only the newest line of each key, sorted: the file then differs little from run to run."""
+    if not file.exists():
+        return
+    lines = sorted(read(file), key=lambda line: [str(each).rjust(4) for each in key(line)])
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def weights_of(pair: StarterPair, drafter: str) -> str:
+    """A digest of the files that an arm's drafter and target come from.
+
+    Args:
+        pair: of the target.
+        drafter: untrained, learned, or the name of another source, which needs the target alone.
+    """
+    files = [starter(pair.name[-1]) / "model.safetensors"]
+    if drafter in ("untrained", "learned"):
+        files.append(starter("drafter") / "model.safetensors")
+    if drafter == "learned":
+        files += sorted(pair.cache.parent.iterdir())
+    return digest(files)
+
+
+def digest(files: Iterable[Path]) -> str:
+    """Eight digits of the SHA-256 of files."""
+    both = hashlib.sha256()
+    for file in files:
+        both.update(hashlib.sha256(file.read_bytes()).digest())
+    return both.hexdigest()[:8]
