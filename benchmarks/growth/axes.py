@@ -1,12 +1,11 @@
 """The axes by name, and one measurement of any of them in a process of its own."""
 
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.experiments.running.results import commit
 from benchmarks.growth import cache, context, draft_length, sessions, vocabulary
+from benchmarks.growth.apart import apart
 from benchmarks.growth.axis import Axis, Row, Settings
 from benchmarks.growth.lines import append
 
@@ -20,9 +19,8 @@ def measured(name: str, settings: Settings, work: Path) -> list[Row]:
 
 
 def run(axis: Axis, repeat: int, settings: Settings, work: Path, results: Path) -> None:
-    """Measure in a new process, so that its memory is that of the measurement, and add the line."""
+    """Measure in a new process, and add the line."""
     started = time.monotonic()
-    with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        rows = process.submit(measured, axis.name, settings, work).result()
+    rows = apart(measured, axis.name, settings, work)
     line = {"axis": axis.name, "repeat": repeat, "settings": settings, "commit": commit()}
     append(results, line | {"seconds": round(time.monotonic() - started, 1), "rows": rows})

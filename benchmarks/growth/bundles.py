@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+from benchmarks.growth.apart import apart
 from benchmarks.startup import STARTERS, small_checkpoint
 from omnidraft.runtime.session.api import LoadedBundle, load_bundle
 
@@ -20,10 +21,7 @@ def starter(work: Path, max_length: int | None = None) -> LoadedBundle:
     """
     place = work / ("starter-a" if max_length is None else f"starter-a-{max_length}")
     if not place.exists():
-        roles = {role: STARTERS / role for role in ("a", "drafter")}
-        if max_length is not None:
-            roles = {role: _longer(path, work, max_length) for role, path in roles.items()}
-        _export(roles["a"], roles["drafter"], place, max_length)
+        apart(_make_starter, work, place, max_length)
     return load_bundle(place, threads=1, measure="never")
 
 
@@ -31,10 +29,21 @@ def random_target(work: Path, vocab_size: int) -> LoadedBundle:
     """A random target with a vocabulary of some size, most of whose ids have no bytes, and the drafter."""
     place = work / f"random-{vocab_size}"
     if not place.exists():
-        checkpoint = small_checkpoint(STARTERS / "a", vocab_size, work / f"checkpoint-{vocab_size}", WIDTH)
-        _export(checkpoint, STARTERS / "drafter", place)
-        shutil.rmtree(checkpoint)
+        apart(_make_random, work, place, vocab_size)
     return load_bundle(place, threads=1, measure="never")
+
+
+def _make_starter(work: Path, place: Path, max_length: int | None) -> None:
+    roles = {role: STARTERS / role for role in ("a", "drafter")}
+    if max_length is not None:
+        roles = {role: _longer(path, work, max_length) for role, path in roles.items()}
+    _export(roles["a"], roles["drafter"], place, max_length)
+
+
+def _make_random(work: Path, place: Path, vocab_size: int) -> None:
+    checkpoint = small_checkpoint(STARTERS / "a", vocab_size, work / f"checkpoint-{vocab_size}", WIDTH)
+    _export(checkpoint, STARTERS / "drafter", place)
+    shutil.rmtree(checkpoint)
 
 
 def _longer(checkpoint: Path, work: Path, max_length: int) -> Path:

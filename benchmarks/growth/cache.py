@@ -17,8 +17,10 @@ from benchmarks.cache_size import ROUND, WIDTHS, fill
 from benchmarks.growth.axis import Axis, Column, Panel, Row, Settings
 from benchmarks.growth.host import FreePair, host_cost
 from benchmarks.growth.synthetic_map import DRAFT_SIZE, synthetic_map
-from benchmarks.support.task_data import DATA, rows
+from benchmarks.support.task_data import DATA
+from benchmarks.support.task_data import rows as task_rows
 from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.decoding.speculate import MAX_PROPOSED
 from omnidraft.runtime.vocab.cache_store import open_cache, write_cache
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -44,12 +46,13 @@ def _settings(source: str, entries: Sequence[int], ids: int, draft_ids: int, rou
 
 
 def measure(settings: Settings, work: Path) -> list[Row]:
+    rows = None
     if settings["source"] == SYNTHETIC:
         vocab_map = synthetic_map(settings["ids"], settings["draft_ids"])
         order = np.random.default_rng(0).permutation(_ngrams(vocab_map))
     else:
-        vocab_map, order = _real()
-    pair = FreePair(settings["ids"], settings["draft_ids"], ROUND - 1)
+        (vocab_map, order), rows = _real(), MAX_PROPOSED + 1
+    pair = FreePair(settings["ids"], settings["draft_ids"], ROUND - 1, rows)
     return [
         {"source": settings["source"], **_row(vocab_map, order, entries, pair, settings["rounds"])}
         for entries in settings["entries"]
@@ -67,7 +70,7 @@ def _real() -> tuple[VocabMap, Ids]:
     drafter, target = (LibraryTokenizer.from_file(DATA / "tokenizers" / name) for name in ("llama2", "qwen2"))
     vocab_map = build_vocab_map(drafter, target, target_size=WIDTHS["qwen2"])
     learned, order = NgramCache(vocab_map), dict[int, None]()
-    fill(learned, target, (row["answer"] for row in rows("gsm8k/train")))
+    fill(learned, target, (row["answer"] for row in task_rows("gsm8k/train")))
     order |= dict.fromkeys(e.target_id for e in sorted(learned.entries(), key=lambda e: -e.hits))
     order |= dict.fromkeys(np.sort(_ngrams(vocab_map)).tolist())
     return vocab_map, np.array(list(order), dtype=np.int32)
@@ -93,7 +96,7 @@ def _row(
     row |= _files(cache)
     for temperature in (0.0, 1.0):
         cost = host_cost(pair, _cache_of(vocab_map, known, ROOM), temperature, rounds)
-        row[f"host_t{temperature:.0f}"] = cost.milliseconds
+        row[f"host_t{temperature:.0f}"] = cost.host
     roomy, full = _cache_of(vocab_map, known, 2 * count), _cache_of(vocab_map, known)
     row["learn_new"] = _microseconds(lambda: roomy.learn(new, 0), count)
     row["evict"] = _microseconds(lambda: full.learn(new, 0), count)

@@ -27,13 +27,16 @@ class HostCost:
     """What the runtime itself takes in a round.
 
     Attributes:
-        milliseconds: median CPU time of the thread.
+        host: median CPU milliseconds of translating, verifying, learning and rewinding.
+        outside: median CPU milliseconds of everything but the models: drawing from the drafter's rows, lists
+            of the text and the search for copies, too.
         peak_megabytes: most memory that was taken for a moment, the models' rows apart.
         kept_megabytes: memory that stays after the rounds: lists and tables that grow with the text.
         emitted: target tokens a round.
     """
 
-    milliseconds: float
+    host: float
+    outside: float
     peak_megabytes: float
     kept_megabytes: float
     emitted: float
@@ -84,8 +87,14 @@ class FreeModel:
 class FreePair:
     """Two models of random logits for one pair of vocabularies; the drafter's favours nothing."""
 
-    def __init__(self, target_size: int, draft_size: int, drafted: int) -> None:
-        self.target = FreeModel(target_size, drafted + 1, AGREEMENT, SPREADS["target"])
+    def __init__(self, target_size: int, draft_size: int, drafted: int, rows: int | None = None) -> None:
+        """
+        Args:
+            target_size, draft_size: widths of the logits.
+            drafted: draft tokens of each round.
+            rows: of the longest pass; None where no draft token stands for several target tokens.
+        """
+        self.target = FreeModel(target_size, rows or drafted + 1, AGREEMENT, SPREADS["target"])
         self.drafter = FreeModel(draft_size, 1, 0.0, SPREADS["drafter"])
         self.drafted = drafted
 
@@ -110,7 +119,7 @@ def host_cost(
         rounds: that count.
         context: tokens of the text, at least 1.
     """
-    milliseconds, emitted = _timed(pair, cache, temperature, rounds, context)
+    host, outside, emitted = _timed(pair, cache, temperature, rounds, context)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     loop, most = _rounds(pair, cache, temperature, context), 0
@@ -122,22 +131,23 @@ def host_cost(
         most = max(most, tracemalloc.get_traced_memory()[1] - held)
     kept = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    return HostCost(milliseconds, most / 1e6, kept / 1e6, emitted)
+    return HostCost(host, outside, most / 1e6, kept / 1e6, emitted)
 
 
 def _timed(
     pair: FreePair, cache: NgramCache, temperature: float, rounds: int, context: int
-) -> tuple[float, float]:
-    """Median milliseconds of a round outside the models, and mean tokens of a round."""
+) -> tuple[float, float, float]:
+    """Median milliseconds of host work and of all outside the models, and mean tokens of a round."""
     loop = _rounds(pair, cache, temperature, context)
-    seconds, emitted = list[float](), 0
+    host, outside, emitted = list[float](), list[float](), 0
     for number in range(WARM + rounds):
         started, in_models = time.thread_time(), pair.seconds
         finished = next(loop)
         if number >= WARM:
-            seconds.append(time.thread_time() - started - (pair.seconds - in_models))
+            outside.append(time.thread_time() - started - (pair.seconds - in_models))
+            host.append(finished.seconds.translate + finished.seconds.verify + finished.seconds.learn)
             emitted += len(finished.emitted)
-    return 1e3 * statistics.median(seconds), emitted / rounds
+    return 1e3 * statistics.median(host), 1e3 * statistics.median(outside), emitted / rounds
 
 
 def _rounds(pair: FreePair, cache: NgramCache, temperature: float, context: int) -> Iterator[Round]:

@@ -77,7 +77,7 @@ def test_host_work_grows_with_the_vocabulary_in_memory_that_is_counted() -> None
     for size in (4_000, 40_000):
         cache = NgramCache(synthetic_map(size, 1_000))
         cost = host_cost(FreePair(size, 1_000, 5), cache, 1.0, 6)
-        assert cost.emitted > 1.0 and cost.milliseconds > 0.0
+        assert cost.emitted > 1.0 and 0.0 < cost.host < cost.outside
         peaks.append(cost.peak_megabytes)
     assert peaks[1] > 3 * peaks[0]
 
