@@ -29,6 +29,7 @@ from benchmarks.peers.tables import count_tables, goal_table, speed_tables
 from benchmarks.support.task_data import require
 from omnidraft.commands.starters import export_starters, find_starters
 
+NOT_TIMED = ("plain", "its defaults", "as shipped, k = 4", "cold cache, k = 4")  # arms that others stand for
 WORK = Path(__file__).resolve().parents[2] / ".cache" / "peers"
 
 
@@ -44,6 +45,8 @@ def pairs(options: argparse.Namespace, progress: Progress) -> list[tuple[Measuri
         if options.target in (None, pair.name[-1]):
             prompts = prompts_of(pair, options.prompts, options.gsm8k)
             asked = [arm for arm in arms(pair) if all(text in str(arm) for text in options.only)]
+            if options.speed:
+                asked = [arm for arm in asked if not arm.name.endswith(NOT_TIMED)]
             file = options.results / (SPEEDS if options.speed else COUNTS)
             found.append((Measuring(pair, prompts, file), asked))
     return found
@@ -77,8 +80,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--speed", action="store_true", help="time the arms; takes an idle machine")
     parser.add_argument("--table", action="store_true", help="measure nothing and print the tables")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="measure nothing and draw the counts")
-    parser.add_argument("--prompts", type=int, help="of each task but GSM8K (12; with --speed 3)")
-    parser.add_argument("--gsm8k", type=int, help="prompts of GSM8K (24; with --speed 3)")
+    parser.add_argument("--prompts", type=int, help="of each task but GSM8K (12; with --speed 2)")
+    parser.add_argument("--gsm8k", type=int, help="prompts of GSM8K (24; with --speed 2)")
     parser.add_argument("--seeds", type=int, help="answers to a prompt at T = 1 (3; with --speed 1)")
     parser.add_argument("--draws", type=int, default=120, help="texts of a prompt for a distance")
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="arms whose name holds it")
@@ -87,8 +90,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--work", type=Path, default=WORK, help="directory of exported bundles; it is kept")
     options = parser.parse_args()
-    options.prompts = options.prompts or (3 if options.speed else 12)
-    options.gsm8k = options.gsm8k or (3 if options.speed else 24)
+    options.prompts = options.prompts or (2 if options.speed else 12)
+    options.gsm8k = options.gsm8k or (2 if options.speed else 24)
     options.seeds = options.seeds or (1 if options.speed else 3)
     return options
 

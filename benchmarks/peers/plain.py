@@ -35,6 +35,7 @@ FILE = RESULTS / "peers_plain.jsonl"
 WARM_UP = 2
 LONG = 500  # tokens of the prompt whose first token is timed
 RESAMPLES = 2000
+Timed = tuple[float, list[int]]  # seconds of a token, and the text
 
 
 class Pair:
@@ -59,11 +60,11 @@ class Pair:
         return self.ours.generate(prompt, PLAIN, max_new_tokens=1).finish().token_ids
 
 
-def seconds(decode: Callable[[list[int], int], list[int]], prompt: list[int], tokens: int) -> float:
-    """Of one token."""
+def timed(decode: Callable[[list[int], int], list[int]], prompt: list[int], tokens: int) -> Timed:
+    """Seconds of one token, and the text."""
     started = time.perf_counter()
-    count = len(decode(prompt, tokens))
-    return (time.perf_counter() - started) / count
+    text = decode(prompt, tokens)
+    return (time.perf_counter() - started) / len(text), text
 
 
 def ratios(
@@ -75,10 +76,10 @@ def ratios(
     """genai's time over ours, prompt by prompt, and how many texts are the same."""
     values, same = list[float](), 0
     for number, prompt in enumerate([*prompts[:WARM_UP], *prompts]):
-        before, own, after = (seconds(each, prompt, tokens) for each in (genai, ours, genai))
+        before, own, after = (timed(each, prompt, tokens) for each in (genai, ours, genai))
         if number >= WARM_UP:
-            values.append((before + after) / 2 / own)
-            same += genai(prompt, tokens) == ours(prompt, tokens)
+            values.append((before[0] + after[0]) / 2 / own[0])
+            same += before[1] == own[1]
     return values, same
 
 
