@@ -6,8 +6,8 @@
 need_tools
 
 case ${1:-} in
-# What runs in several threads: sessions, models, the public interface, traces that sessions share.
-thread) tests='ApiTests|StreamTests|OpenTests|ThreadsTests|TraceStoreTests|LearningControllerTests' ;;
+# What runs in several threads: sessions, models, the public interface, a step that is ended, traces that sessions share.
+thread) tests='ApiTests|StreamTests|ThreadsTests|TraceStoreTests|testOffEndsAStep' ;;
 # What reads bytes of others: vectors of files and of the tokenizer, and changed files.
 address) tests='Fuzz|VocabVectorsTests|TracesVectorsTests|TextVectorsTests|SyncVectorsTests|testInvalid|testOpen|UnpackTests|DiskTests' ;;
 *) fail "sanitize.sh takes thread or address" ;;
