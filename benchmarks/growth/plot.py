@@ -34,7 +34,7 @@ def _panel(place: Axes, axis: Axis, panel: Panel, rows: Sequence[Row]) -> None:
     for style, name in zip(STYLES, reversed(series), strict=False):
         chosen = [row for row in rows if axis.series is None or row[axis.series] == name]
         for colour, (label, field) in zip(COLOURS, panel.lines.items(), strict=False):
-            x, y = [row[axis.x] for row in chosen], [row[field] for row in chosen]
+            x, y = [[row[name] for row in chosen if field in row] for name in (axis.x, field)]
             place.plot(x, y, style, color=colour, ms=4, label=label if style == STYLES[0] else None)
     place.set_xscale("log", base=2 if axis.series is None else 10)
     if panel.log:

@@ -17,18 +17,22 @@ def merged(axis: Axis, rows: Iterable[Row]) -> list[Row]:
 
 
 def _median(group: Sequence[Row], axis: Axis) -> Row:
-    row = {name: statistics.median(r[name] for r in group) for name in group[0] if name != axis.series}
+    names = [name for name in group[0] if name != axis.series]
+    row: Row = {name: statistics.median(r[name] for r in group if name in r) for name in names}
     return row | ({axis.series: group[0][axis.series]} if axis.series else {})
 
 
 def table(axis: Axis, lines: Iterable[Line]) -> Iterator[str]:
-    """The table of an axis; the first column names the series, where there are several."""
+    """The table of an axis; the first column names the series, where there are several.
+
+    A field that the rows lack leaves its cell empty.
+    """
     titles = ([""] if axis.series else []) + [column.title for column in axis.columns]
     yield f"| {' | '.join(titles)} |"
     yield "|" + "---|" * len(titles)
     for row in merged(axis, rows_of(lines, axis.name)):
         cells = [str(row[axis.series])] if axis.series else []
-        cells += [format(row[column.field], column.form) for column in axis.columns]
+        cells += [format(row[c.field], c.form) if c.field in row else "" for c in axis.columns]
         yield f"| {' | '.join(cells)} |"
 
 

@@ -11,10 +11,10 @@ from safetensors.numpy import save
 
 pytest.importorskip("rich")
 
-from benchmarks.growth.__main__ import main
+from benchmarks.growth.__main__ import FIGURE, PAGE, main
 from benchmarks.growth.axes import AXES
 from benchmarks.growth.host import FreePair, host_cost
-from benchmarks.growth.lines import append, read, rows_of
+from benchmarks.growth.lines import RESULTS, append, read, rows_of
 from benchmarks.growth.plot import draw
 from benchmarks.growth.synthetic_map import synthetic_map
 from benchmarks.growth.tables import merged, table, with_tables
@@ -114,3 +114,11 @@ def test_tables_go_to_their_places_and_the_figure_shows_every_axis(tmp_path: Pat
         with_tables("before", AXES.values(), lines)
     draw(list(AXES.values()), lines, tmp_path / "growth.png")
     assert (tmp_path / "growth.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_published_tables_are_those_of_the_published_lines() -> None:
+    lines = read(RESULTS)
+    assert {line["axis"] for line in lines} == set(AXES)
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_tables(page, AXES.values(), lines) == page, "run python -m benchmarks.growth --table"
+    assert FIGURE.is_file()
