@@ -46,7 +46,7 @@ def _settings(source: str, entries: Sequence[int], ids: int, draft_ids: int, rou
 
 
 def measure(settings: Settings, work: Path) -> list[Row]:
-    rows = None
+    rows: int | None = None
     if settings["source"] == SYNTHETIC:
         vocab_map = synthetic_map(settings["ids"], settings["draft_ids"])
         order = np.random.default_rng(0).permutation(_ngrams(vocab_map))
