@@ -6,9 +6,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.experiments.report.bootstrap import tokens_per_pass
+from benchmarks.experiments.report.bootstrap import Interval
 from benchmarks.peers.lines import Line
-from benchmarks.peers.tables import DRAFTERS, ArmName, by_target, counts, tasks_of
+from benchmarks.peers.tables import DRAFTERS, ArmName, by_target, pooled, tasks_of
 
 _COLOURS = {"starter-a": "#2f6fde", "starter-b": "#e0a030"}
 _TITLES = {0.0: "greedy", 1.0: "temperature 1"}
@@ -26,7 +26,7 @@ def draw(lines: Sequence[Line], file: Path) -> None:
         for place, (target, by_arm) in enumerate(targets.items()):
             for row, arm in enumerate(arms):
                 if arm in by_arm:
-                    _bar(axes, row + 0.4 * (place - 0.5), by_arm[arm], target)
+                    _bar(axes, row + 0.4 * (place - 0.5), pooled(by_arm[arm], tasks_of(lines)), target)
         axes.set_yticks(range(len(arms)), [_label(arm) for arm in arms], fontsize=8)
         axes.invert_yaxis()
         axes.set_xlim(1.0)
@@ -41,11 +41,9 @@ def draw(lines: Sequence[Line], file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def _bar(axes: Axes, place: float, lines: Sequence[Line], target: str) -> None:
-    found = counts(lines, tasks_of(lines))
-    if not found:
+def _bar(axes: Axes, place: float, value: Interval | None, target: str) -> None:
+    if value is None:
         return
-    value = tokens_per_pass(found)
     error = [[value.value - value.low], [value.high - value.value]]
     colour = _COLOURS[target]
     axes.barh(place, value.value, 0.38, xerr=error, label=target, color=colour, error_kw={"lw": 0.8})

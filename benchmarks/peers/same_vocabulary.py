@@ -20,10 +20,10 @@ from omnidraft.runtime.session.api import Session
 
 LAYERS = 2
 SOURCES = ("gsm8k", "code", "scitldr")
-PROMPTS = 256  # of each source
+PROMPTS = 128  # of each source
 LONGEST = 448  # tokens of a prompt; longer ones are left out
 NEW_TOKENS = 96
-BATCH, EPOCHS, RATE, WARM_UP = 8, 3, 1e-3, 20
+BATCH, EPOCHS, RATE, WARM_UP = 8, 3, 1e-3, 10
 _COPIED = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja")
 Answered = tuple[list[int], int]  # prompt and answer in ids, and the length of the prompt
 

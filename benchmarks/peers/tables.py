@@ -48,11 +48,16 @@ def counts(lines: Sequence[Line], tasks: Sequence[str]) -> list[Counts]:
     seeds = dict[int, dict[tuple[str, int], Line]]()
     for line in lines:
         if line["task"] in tasks:
-            seeds.setdefault(line["seed"], {})[line["task"], line["prompt"]] = line
+            seeds.setdefault(line["seed"], {})[prompt_of(line)] = line
     prompts = sorted(set().union(*seeds.values()))
     whole = [seed for seed in seeds.values() if len(seed) == len(prompts)]
     names = {"emitted": "tokens", "rounds": "passes"}
     return [{to: [seed[p][of] for p in prompts] for to, of in names.items()} for seed in whole]
+
+
+def prompt_of(line: Line) -> tuple[str, int]:
+    """Task and number of a prompt."""
+    return line["task"], line["prompt"]
 
 
 def tasks_of(lines: Sequence[Line]) -> list[str]:
@@ -70,25 +75,29 @@ def count_tables(lines: Sequence[Line], distances: Sequence[Line]) -> Iterator[s
         for arm, of_arm in by_arm.items():
             if arm.name.endswith(" plain"):
                 continue
-            cells = [f"{_pooled(of_arm, [task]).value:.2f}" for task in tasks]
-            last = [str(_pooled(of_arm, tasks)), str(len(of_arm))]
+            by_task = [pooled(of_arm, [task]) for task in tasks]
+            cells = ["-" if each is None else f"{each.value:.2f}" for each in by_task]
+            last = [str(pooled(of_arm, tasks) or "-"), str(len(of_arm))]
             last += [_same_text(of_arm, by_arm, arm), _distance(far.get((target, arm)))]
             yield f"| {' | '.join([*arm.cells(), *cells, *last])} |"
         yield ""
 
 
-def _pooled(lines: Sequence[Line], tasks: Sequence[str]) -> Interval:
+def pooled(lines: Sequence[Line], tasks: Sequence[str]) -> Interval | None:
+    """Of seeds with all prompts; None where a task has no line yet."""
+    if not {line["task"] for line in lines} >= set(tasks):
+        return None
     found = counts(lines, tasks)
-    return tokens_per_pass(found) if found else Interval(math.nan, math.nan, math.nan)
+    return tokens_per_pass(found) if found else None
 
 
 def _same_text(lines: Sequence[Line], by_arm: dict[ArmName, list[Line]], arm: ArmName) -> str:
     """How many greedy texts are those of the runtime's plain decoding."""
     name = f"{RUNTIMES[arm.runtime]} plain"
-    plain = {(p["task"], p["prompt"]): p["text"] for of in by_arm.values() for p in of if p["arm"] == name}
+    plain = {prompt_of(each): each["text"] for of in by_arm.values() for each in of if each["arm"] == name}
     if arm.temperature or not plain:
         return ""
-    return str(sum(plain.get((each["task"], each["prompt"])) == each["text"] for each in lines))
+    return str(sum(plain.get(prompt_of(each)) == each["text"] for each in lines))
 
 
 def _distance(line: Line | None) -> str:
@@ -131,12 +140,14 @@ def goal_table(lines: Sequence[Line]) -> Iterator[str]:
 
 def _goal(by_arm: dict[ArmName, list[Line]], goal: Goal, tasks: Sequence[str]) -> str:
     both = [
-        counts([line for arm, of in by_arm.items() if _is(arm, name, goal.temperature) for line in of], tasks)
+        [line for arm, of in by_arm.items() if _is(arm, name, goal.temperature) for line in of]
         for name in (goal.arm, goal.reference)
     ]
-    if not both[0] or not both[1]:
+    shared = set.intersection(*({prompt_of(line) for line in lines} for lines in both))
+    ours, reference = (counts([each for each in lines if prompt_of(each) in shared], tasks) for lines in both)
+    if not ours or not reference:
         return "-"
-    found = ratio(*both)
+    found = ratio(ours, reference)
     return f"{found}{' ✓' if found.value >= goal.least else ''}"
 
 
