@@ -8,18 +8,20 @@ begins a spelling, is written as several target tokens, or leads nowhere. Q is t
 split, so a chain of decisions may run through any number of splits.
 """
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.distribution import Distribution
+from omnidraft.runtime.decoding.distribution import Distribution, Row, Workspace
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Decision, Step
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
 Weights = npt.NDArray[np.float64]
 TINY = 1e-300  # replaces a divisor of zero, so that ratios stay finite
+_PART = 4096  # ids that are looked up at once, so that no array of the size of a vocabulary is made
 _ROUNDING = 1e-4  # the sum of many float32 probabilities is closer to 1 than this
 
 
@@ -27,25 +29,41 @@ class DecisionProbs(Protocol):
     """P and Q of one decision.
 
     Attributes:
-        ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
+        ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed. It may need a pass over the
+            target's row.
+        bounds: lower and upper bound of the ratio, which need no such pass.
         wide: the target's distribution, of a decision between many options, for which rejection sampling
             pays; else None.
     """
 
-    ratio: float
     wide: Distribution | None
+
+    @property
+    def ratio(self) -> float: ...
+
+    @property
+    def bounds(self) -> tuple[float, float]: ...
 
     def of_token(self, token: int) -> tuple[float, float]:
         """P and Q of the option that a target token belongs to; asked only where `wide` is set."""
 
     def options(self) -> tuple[Weights, Weights]:
-        """P and Q of all options, shapes [options]; Q sums to less than 1 where nothing may be proposed."""
+        """P and Q of all options, shapes [options]; Q sums to less than 1 where nothing may be proposed.
+
+        They live until the next call for any decision of the same workspace. The caller may overwrite Q.
+        """
 
     def emit(self, option: int, random: RandomSource) -> int:
         """A target token of an option, drawn from the target's distribution."""
 
 
-def decision_probs(decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> DecisionProbs:
+def decision_probs(
+    decision: Decision,
+    q: Distribution,
+    p: Distribution,
+    trie: ActiveTrie,
+    workspace: Workspace | None = None,
+) -> DecisionProbs:
     """P and Q of a decision.
 
     Args:
@@ -53,30 +71,22 @@ def decision_probs(decision: Decision, q: Distribution, p: Distribution, trie: A
         q: the drafter's distribution at the decision's draft token.
         p: the target's distribution at the decision's row.
         trie: the active trie that the draft was translated with, unchanged since.
+        workspace: lends memory for the options of a round.
     """
     if decision.step is Step.EXPAND:
         return _Expansion(decision.target_id, p)
     if decision.step is Step.BEGIN:
-        return _Beginning(decision, q, p, trie)
+        return _Beginning(decision, q, p, trie, workspace or Workspace())
     return _Inside(decision, q, p, trie)
 
 
 class _Few:
-    """A decision between a few options, which are listed at once."""
+    """A decision between a few options."""
 
     wide: Distribution | None = None
 
-    def __init__(self, p_options: Weights, q_options: Weights, proposed: int | None) -> None:
-        self._p_options, self._q_options = p_options, q_options
-        self.ratio = 0.0
-        if proposed is not None:
-            self.ratio = float(p_options[proposed]) / max(float(q_options[proposed]), TINY)
-
     def of_token(self, token: int) -> tuple[float, float]:
         raise AssertionError("rejection sampling is for decisions between many options")
-
-    def options(self) -> tuple[Weights, Weights]:
-        return self._p_options, self._q_options
 
 
 class _Expansion(_Few):
@@ -84,9 +94,20 @@ class _Expansion(_Few):
 
     def __init__(self, proposed: int, p: Distribution) -> None:
         self._proposed, self._p = np.array([proposed]), p
-        probability = float(p.probability(self._proposed)[0])
-        others = p.mass_outside(self._proposed)
-        super().__init__(np.array([probability, others]), np.array([1.0, 0.0]), 0)
+
+    @cached_property
+    def ratio(self) -> float:
+        return self._p.mass(self._proposed)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self._p.mass_bounds(self._proposed)
+
+    def options(self) -> tuple[Weights, Weights]:
+        others = 1.0 - self.ratio
+        if others <= _ROUNDING:  # it may be rounding alone
+            others = self._p.mass_outside(self._proposed)
+        return np.array([self.ratio, others]), np.array([1.0, 0.0])
 
     def emit(self, option: int, random: RandomSource) -> int:
         return int(self._proposed[0]) if option == 0 else random.sample(self._p.without(self._proposed))
@@ -99,17 +120,25 @@ class _Beginning:
     proposed.
     """
 
-    def __init__(self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> None:
+    def __init__(
+        self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie, workspace: Workspace
+    ) -> None:
         assert decision.node is not None
         self.wide: Distribution | None = p
-        self._p, self._q, self._trie = p, q, trie
-        self._mask = trie.root_mask
-        if decision.excluded is not None:
-            self._mask = self._mask.copy()
-            self._mask[trie.children(decision.excluded)[0]] = 0.0
-        self._possible = max(q.mass_under(self._mask), TINY)
-        proposed = self._q_option(trie.draft_token(decision.node))
-        self.ratio = p.mass(trie.targets(decision.node)) / max(proposed, TINY)
+        self._p, self._q, self._trie, self._workspace = p, q, trie, workspace
+        self._excluded = None if decision.excluded is None else trie.children(decision.excluded)[0]
+        self._possible = max(q.mass_under(self._mask()), TINY)
+        self._targets = trie.targets(decision.node)
+        self._proposed = max(self._q_option(trie.draft_token(decision.node)), TINY)
+
+    @cached_property
+    def ratio(self) -> float:
+        return self._p.mass(self._targets) / self._proposed
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        low, high = self._p.mass_bounds(self._targets)
+        return low / self._proposed, high / self._proposed
 
     def of_token(self, token: int) -> tuple[float, float]:
         leaf = int(self._trie.map.leaf_of[token])
@@ -121,21 +150,33 @@ class _Beginning:
         return self._p.mass(self._trie.targets(node)), self._q_option(first)
 
     def options(self) -> tuple[Weights, Weights]:
-        p_options = root_masses(self._trie, self._p)
-        q_options = np.zeros_like(p_options)
-        q_options[:-1] = self._q.masked(self._mask)
+        p_options = root_masses(self._trie, self._p, self._workspace)
+        q_options = self._workspace.array("q", len(p_options))
+        self._q.masked(self._mask(), q_options[:-1])
+        q_options[-1] = 0.0
         q_options /= self._possible
         return p_options, q_options
 
     def emit(self, option: int, random: RandomSource) -> int:
-        if option == len(self._mask):
-            return random.sample(self._p.without(self._trie.spelled()))
+        if option == self._trie.map.draft_size:
+            return random.sample(self._p.without(*self._trie.spelled()))
         node = self._trie.root(option)
         assert node is not None
         return random.sample(self._p, self._trie.targets(node))
 
+    def _mask(self) -> Row:
+        """1 for each draft token of which Q is not 0; lives until the next such mask."""
+        mask: Row = self._trie.root_mask
+        if self._excluded is not None:
+            mask = self._workspace.array("mask", len(mask), mask.dtype)
+            mask[:] = self._trie.root_mask
+            mask[self._excluded] = 0.0
+        return mask
+
     def _q_option(self, token: int) -> float:
-        return float(self._q.probability(np.array([token]))[0] * self._mask[token]) / self._possible
+        if not self._trie.root_mask[token] or (self._excluded is not None and token in self._excluded):
+            return 0.0
+        return float(self._q.probability(np.array([token]))[0]) / self._possible
 
 
 class _Inside(_Few):
@@ -146,16 +187,23 @@ class _Inside(_Few):
         assert node is not None
         self._p, self._ending = p, trie.terminal(node)
         tokens, self._targets, self._owner = trie.children(node)
-        p_options = np.bincount(self._owner, p.probability(self._targets), len(tokens)).astype(np.float64)
+        p_options = np.bincount(self._owner, p.shares(self._targets), len(tokens)).astype(np.float64)
         q_options = q.probability(tokens)
         if self._ending is not None:  # END is one more option, proposed whenever no child is
-            p_options = np.append(p_options, p.probability(np.array([self._ending])))
+            p_options = np.append(p_options, p.shares(np.array([self._ending])))
             q_options = np.append(q_options, max(0.0, 1.0 - float(q_options.sum())))
+        self._p_options, self._q_options = p_options / p_options.sum(), q_options
         proposed = len(tokens) if decision.step is Step.END else None
         if decision.step is Step.GO_ON:
             assert decision.node is not None
             proposed = int(np.searchsorted(tokens, trie.draft_token(decision.node)))
-        super().__init__(p_options / p_options.sum(), q_options, proposed)
+        self.ratio = 0.0
+        if proposed is not None:
+            self.ratio = float(self._p_options[proposed]) / max(float(q_options[proposed]), TINY)
+        self.bounds = self.ratio, self.ratio
+
+    def options(self) -> tuple[Weights, Weights]:
+        return self._p_options, self._q_options
 
     def emit(self, option: int, random: RandomSource) -> int:
         if self._ending is not None and option == len(self._p_options) - 1:
@@ -163,21 +211,28 @@ class _Inside(_Few):
         return random.sample(self._p, self._targets[self._owner == option])
 
 
-def root_masses(trie: ActiveTrie, distribution: Distribution) -> Weights:
+def root_masses(trie: ActiveTrie, distribution: Distribution, workspace: Workspace | None = None) -> Weights:
     """The target's mass below each child of the trie's root, shape [draft vocab + 1].
 
     The last entry is the mass of the target tokens without an active spelling.
+
+    Args:
+        workspace: lends the masses their memory.
     """
+    masses = (workspace or Workspace()).array("p", trie.map.draft_size + 1)
+    masses.fill(0.0)
     direct_drafts, direct_targets = trie.direct
     targets, firsts = trie.gram_roots
-    masses = np.zeros(trie.map.draft_size + 1)
-    masses[direct_drafts] = distribution.probability(direct_targets)
-    if len(targets):
-        masses += np.bincount(firsts, distribution.probability(targets), trie.map.draft_size + 1)
+    for at in range(0, len(direct_drafts), _PART):
+        part = slice(at, at + _PART)
+        masses[direct_drafts[part]] = distribution.probability(direct_targets[part])
+    for at in range(0, len(targets), _PART):
+        part = slice(at, at + _PART)
+        np.add.at(masses, firsts[part], distribution.probability(targets[part]))
     if len(direct_drafts) + len(targets) < trie.map.target_size:
         rest = 1.0 - float(masses.sum())
         # A rest that may be rounding alone would let a token of probability 0 be drawn.
-        masses[-1] = rest if rest > _ROUNDING else distribution.mass_outside(trie.spelled())
+        masses[-1] = rest if rest > _ROUNDING else distribution.mass_outside(*trie.spelled())
     return masses
 
 
@@ -203,9 +258,10 @@ def resample_or_skip(probs: DecisionProbs, reach: float, random: RandomSource) -
         if token is not None:
             return token
     p_options, q_options = probs.options()
-    residual = reach * p_options - q_options
+    q_options /= reach
+    residual = np.subtract(p_options, q_options, out=q_options)
     np.maximum(residual, 0.0, out=residual)
-    excess = float(residual.sum())
+    excess = reach * float(residual.sum())
     if excess == 0.0 and reach == 1.0:  # P = Q up to rounding
         residual, excess = p_options, 1.0
     if not random.bernoulli(excess / (excess + (1.0 - reach))):

@@ -3,7 +3,10 @@
 Pure values; nothing here depends on drafts or on models.
 """
 
-from typing import Protocol
+import math
+from collections.abc import Hashable
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +15,33 @@ Row = npt.NDArray[np.floating]
 Ids = npt.NDArray[np.integer]
 
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
+_FAR = math.exp(-4.0)  # upper bound of the sum of the weights that `Softmax` leaves out of its bounds
+_FEW = 64  # one id in so many may be near the largest logit: with more of them, a full pass is as fast
+_LIKELY = 0.01  # weight from which on a bound is worth a look at the row
+_MARGIN = 1.0 + 1e-5  # float32 sums of the same weights differ by less
+
+
+class Workspace:
+    """Arrays of the size of a vocabulary, which are kept from round to round; for one thread.
+
+    So a round allocates no row. What is made in such an array lives until the next array of the same use.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
+
+    def array(self, use: Hashable, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """The array of a use, with any values.
+
+        Args:
+            use: equal uses get the same memory.
+            size: number of values.
+            dtype: of the values.
+        """
+        kept = self._arrays.get(use)
+        if kept is None or len(kept) < size or kept.dtype != dtype:
+            kept = self._arrays[use] = np.empty(size, dtype)
+        return kept[:size]
 
 
 class Distribution(Protocol):
@@ -23,23 +53,29 @@ class Distribution(Protocol):
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         """Probabilities of the given ids, shape [len(ids)]."""
 
+    def shares(self, ids: Ids) -> Row:
+        """Numbers in proportion to the probabilities of a few ids, shape [len(ids)]."""
+
     def mass(self, ids: Ids) -> float:
         """The sum of the probabilities of distinct ids."""
 
-    def mass_outside(self, ids: Ids) -> float:
+    def mass_bounds(self, ids: Ids) -> tuple[float, float]:
+        """Bounds of `mass` of a few ids, which need no full pass; an upper bound below 1 is a strict one."""
+
+    def mass_outside(self, *ids: Ids) -> float:
         """The sum of the probabilities of all other ids; 0 only if each is 0, in spite of rounding."""
 
-    def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Probabilities of all ids times a mask of zeros and ones, shapes [size]."""
+    def masked(self, mask: Row, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Probabilities of all ids times a mask of zeros and ones, shapes [size], written to `out`."""
 
-    def mass_under(self, mask: npt.NDArray[np.float64]) -> float:
+    def mass_under(self, mask: Row) -> float:
         """The sum of `masked`."""
 
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         """The token at `uniform` in [0, 1) of the cumulative distribution, restricted to `among` if given."""
 
-    def without(self, ids: Ids) -> "Distribution":
-        """The distribution given that the token is none of `ids`."""
+    def without(self, *ids: Ids) -> "Distribution":
+        """The distribution given that the token is none of `ids`; lives until the next such one."""
 
 
 class OneHot:
@@ -59,22 +95,30 @@ class OneHot:
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         return np.equal(ids, self.token).astype(np.float64)
 
+    def shares(self, ids: Ids) -> Row:
+        return self.probability(ids)
+
     def mass(self, ids: Ids) -> float:
         return float(np.count_nonzero(ids == self.token))
 
-    def mass_outside(self, ids: Ids) -> float:
-        return 1.0 - self.mass(ids)
+    def mass_bounds(self, ids: Ids) -> tuple[float, float]:
+        return self.mass(ids), self.mass(ids)
 
-    def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return self.probability(np.arange(self.size)) * mask
+    def mass_outside(self, *ids: Ids) -> float:
+        return 1.0 - sum(self.mass(each) for each in ids)
 
-    def mass_under(self, mask: npt.NDArray[np.float64]) -> float:
+    def masked(self, mask: Row, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        out.fill(0.0)
+        out[self.token] = mask[self.token]
+        return out
+
+    def mass_under(self, mask: Row) -> float:
         return float(mask[self.token])
 
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         return self.token
 
-    def without(self, ids: Ids) -> "OneHot":
+    def without(self, *ids: Ids) -> "OneHot":
         return self
 
 
@@ -82,45 +126,64 @@ class Categorical:
     """A distribution with unnormalised weights of any float dtype.
 
     Sums are taken over blocks in the weights' dtype and from there in float64: with float32 rows a
-    probability is right to about 1e-7, with float64 rows to 1e-16.
+    probability is right to about 1e-7, with float64 rows to 1e-16. They are taken when first asked for.
     """
 
     is_certain = False
 
-    def __init__(self, weights: Row) -> None:
+    def __init__(self, weights: Row, workspace: Workspace | None = None) -> None:
         """
         Args:
             weights: in proportion to the probabilities, shape [size]; not copied.
+            workspace: lends memory to `without`.
         """
         self.size = len(weights)
         self._weights = weights
-        whole = self.size - self.size % _BLOCK
-        blocks = np.einsum("ij->i", weights[:whole].reshape(-1, _BLOCK))  # no BLAS: its threads cost more
-        self._blocks = np.cumsum(np.append(blocks, weights[whole:].sum()), dtype=np.float64)
-        self._total = float(self._blocks[-1])
+        self._workspace = workspace or Workspace()
+
+    @cached_property
+    def _blocks(self) -> npt.NDArray[np.float64]:
+        """Cumulative sums of the blocks of weights."""
+        return np.cumsum(_block_sums(self._weights), dtype=np.float64)
+
+    @property
+    def _total(self) -> float:
+        return float(self._blocks[-1])
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
+        scale = 1.0 / self._total
         probabilities: npt.NDArray[np.float64] = self._weights.take(ids).astype(np.float64)
-        probabilities *= 1.0 / self._total
+        probabilities *= scale
         return probabilities
+
+    def shares(self, ids: Ids) -> Row:
+        shares: Row = self._weights.take(ids)
+        return shares
 
     def mass(self, ids: Ids) -> float:
-        return float(self._weights.take(ids).sum(dtype=np.float64)) / self._total
+        total = self._total
+        return float(self._weights.take(ids).sum(dtype=np.float64)) / total
 
-    def mass_outside(self, ids: Ids) -> float:
-        return self.without(ids)._total / self._total
+    def mass_bounds(self, ids: Ids) -> tuple[float, float]:
+        mass = self.mass(ids)
+        return mass, mass
 
-    def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        probabilities = self._weights * mask
-        probabilities *= 1.0 / self._total
-        return probabilities
+    def mass_outside(self, *ids: Ids) -> float:
+        return self.without(*ids)._total / self._total
 
-    def mass_under(self, mask: npt.NDArray[np.float64]) -> float:
-        return float(np.einsum("i,i", self._weights, mask)) / self._total
+    def masked(self, mask: Row, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        scale = 1.0 / self._total
+        np.multiply(self._weights, mask, out=out)
+        out *= scale
+        return out
+
+    def mass_under(self, mask: Row) -> float:
+        total = self._total
+        return float(_block_sums(self._weights, mask).sum(dtype=np.float64)) / total
 
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         if among is not None:
-            return int(among[_inverse(self._weights[among], uniform)])
+            return int(among[_inverse(self.shares(among), uniform)])
         level = uniform * self._total
         block = min(int(np.searchsorted(self._blocks, level, side="right")), len(self._blocks) - 1)
         before = float(self._blocks[block - 1]) if block else 0.0
@@ -130,10 +193,93 @@ class Categorical:
             return int(np.flatnonzero(self._weights)[-1])
         return block * _BLOCK + _inverse(inside, min(max(share, 0.0), 1.0))
 
-    def without(self, ids: Ids) -> "Categorical":
-        weights = self._weights.copy()
-        weights[ids] = 0.0
+    def without(self, *ids: Ids) -> "Categorical":
+        weights = self._workspace.array("without", self.size, self._weights.dtype)
+        weights[:] = self._weights
+        for each in ids:
+            weights[each] = 0.0
         return Categorical(weights)
+
+
+class Softmax(Categorical):
+    """exp((logit - largest logit) / temperature) as weights, computed when all of them are first needed.
+
+    Some questions need few of the weights: so many rows of a round are never computed as a whole.
+    """
+
+    def __init__(
+        self, logits: Row, largest: float, temperature: float, workspace: Workspace, use: Hashable
+    ) -> None:
+        """
+        Args:
+            logits: shape [size], any float dtype, which the weights keep; read when a weight is needed.
+            largest: of the logits, finite.
+            temperature: above 0.
+            workspace: lends the weights their memory.
+            use: of that memory, see `Workspace.array`.
+        """
+        self.size = len(logits)
+        self._logits, self._largest, self._temperature = logits, largest, temperature
+        self._workspace, self._use = workspace, use
+
+    @cached_property
+    def _weights(self) -> Row:  # type: ignore[override]
+        weights = self._workspace.array(self._use, self.size, self._logits.dtype)
+        return exponentials(self._logits, self._largest, self._temperature, weights)
+
+    @cached_property
+    def _least(self) -> float:
+        """The sum of the weights near the largest, or 0 if many are; all others sum to less than _FAR."""
+        near = self._workspace.array("near", self.size, np.bool_)
+        floor = self._largest - math.log(self.size / _FAR) * self._temperature
+        np.greater_equal(self._logits, floor, out=near)
+        if np.count_nonzero(near) * _FEW > self.size:
+            return 0.0
+        return float(self.shares(np.flatnonzero(near)).sum(dtype=np.float64))
+
+    def shares(self, ids: Ids) -> Row:
+        if "_weights" in self.__dict__:  # the logits may have been overwritten by them
+            return super().shares(ids)
+        few = self._logits.take(ids)
+        return exponentials(few, self._largest, self._temperature, few)
+
+    def mass_bounds(self, ids: Ids) -> tuple[float, float]:
+        if "_weights" in self.__dict__:
+            return super().mass_bounds(ids)
+        share = float(self.shares(ids).sum(dtype=np.float64))
+        least = self._least if share >= _LIKELY else 0.0
+        low = share / (least + _FAR) / _MARGIN if least else 0.0
+        high = share / max(least, 1.0) * _MARGIN  # the largest weight is 1
+        if high >= 1.0 and len(ids) == 1 and self.size >= 2 * _BLOCK:
+            # One id has less than all mass if another block has some that is no rounding.
+            start = 0 if ids[0] >= _BLOCK else _BLOCK
+            others = self.shares(np.arange(start, start + _BLOCK)).sum()
+            high = min(high, 1.0 - 1e-13) if others >= 1e-12 else high
+        return low, high
+
+
+def exponentials(logits: Row, largest: float, temperature: float, out: Row) -> Row:
+    """exp((logit - largest) / temperature) of each logit, written to `out`, which may be the logits."""
+    with np.errstate(over="ignore"):  # what is far below the largest has no weight
+        np.subtract(logits, largest, out=out)
+        if temperature != 1.0:
+            # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
+            out /= max(temperature, float(np.finfo(out.dtype).tiny))
+    return np.exp(out, out=out)
+
+
+def _block_sums(weights: Row, mask: Row | None = None) -> Row:
+    """The sum of each block of weights, or of those under a mask of zeros and ones; the last is shorter."""
+    whole = len(weights) - len(weights) % _BLOCK
+    parts, rest = weights[:whole].reshape(-1, _BLOCK), weights[whole:]
+    sums = np.empty(len(parts) + 1, weights.dtype)
+    if mask is None:
+        np.einsum("ij->i", parts, out=sums[:-1])  # no BLAS: its threads cost more
+        sums[-1] = rest.sum()
+    else:
+        np.einsum("ij,ij->i", parts, mask[:whole].reshape(-1, _BLOCK), out=sums[:-1])
+        sums[-1] = np.einsum("i,i", rest, mask[whole:])
+    return sums
 
 
 def _inverse(weights: Row, uniform: float) -> int:

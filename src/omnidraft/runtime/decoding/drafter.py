@@ -10,7 +10,7 @@ from threading import Thread
 
 import numpy as np
 
-from omnidraft.runtime.decoding.distribution import Distribution, Ids
+from omnidraft.runtime.decoding.distribution import Distribution, Ids, Workspace
 from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, DraftLength
 from omnidraft.runtime.decoding.early_stop import survival_of
 from omnidraft.runtime.decoding.model import HasHead, Logits, Model
@@ -50,6 +50,7 @@ class Drafter:
         """
         self.model = model
         self.start = list(start)
+        self.workspace = Workspace()  # of a draft, until the next one
         self._cached: list[int] = []  # ids in the model's KV cache
         self._reader: Thread | None = None
         self._error: Exception | None = None  # of the reader
@@ -117,13 +118,14 @@ class Drafter:
                     if count <= drawn:
                         break
             try:
-                distribution = draft_distribution(row, temperature, banned)
+                use = "draft", drawn
+                distribution = draft_distribution(row, temperature, banned, self.workspace, use)
             except LogitsError:  # what was drawn before is right, and the round goes on with it
                 draft.unsound = True
                 break
             token = random.sample(distribution)
             if length.stops_early and drawn + 1 < count:  # before the next pass overwrites the row
-                confidence = _confidence(row, token, banned)
+                confidence = _confidence(row, token, banned, self.workspace)
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
@@ -188,13 +190,10 @@ def no_drafter(vocab_size: int) -> Drafter:
     return Drafter(_NoModel(vocab_size))
 
 
-def _confidence(row: Logits, token: int, banned: Ids) -> float:
+def _confidence(row: Logits, token: int, banned: Ids, workspace: Workspace | None = None) -> float:
     """Probability of a token at temperature 1, among those that may be drawn."""
-    with np.errstate(over="ignore"):
-        weights = np.exp(row - row.max())
-    weight = float(weights[token])
-    total = float(weights.sum()) - float(weights[banned].sum())
-    return weight / max(total, weight) if weight > 0.0 else 0.0
+    distribution = draft_distribution(row, 1.0, banned, workspace, "confidence")
+    return float(distribution.probability(np.array([token]))[0])
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:

@@ -150,7 +150,7 @@ class TrieProposer:
         return translate(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
-        return self._verify(proposal, draft.distributions, probs, self.trie, random)
+        return self._verify(proposal, draft.distributions, probs, self.trie, random, self.drafter.workspace)
 
     def learn(self, outcome: Outcome, context: list[int]) -> int:
         tokens = outcome.verdict.tokens(outcome.proposal)

@@ -5,17 +5,25 @@ output exact.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.runtime.decoding.distribution import Categorical, Distribution, Ids, OneHot, Row
+from omnidraft.runtime.decoding.distribution import (
+    Categorical,
+    Distribution,
+    Ids,
+    OneHot,
+    Row,
+    Softmax,
+    Workspace,
+    exponentials,
+)
 from omnidraft.runtime.decoding.model import Logits
 
 _COLDEST = 1e-4
-_LEAST = 1e-200  # of the largest weight of a drafter's distribution: smaller sums cannot be divided by
 _FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
 
 
@@ -74,31 +82,48 @@ class SamplingConfig:
             )
 
 
-def target_distribution(logits: Row, sampling: SamplingConfig, context: Sequence[int] = ()) -> Distribution:
+def target_distribution(
+    logits: Row,
+    sampling: SamplingConfig,
+    context: Sequence[int] = (),
+    workspace: Workspace | None = None,
+    use: Hashable = "row",
+) -> Distribution:
     """The distribution of one row of logits, shape [vocab].
 
     Args:
-        logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout).
+        logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout). They must not
+            change while the distribution is used.
         sampling: what is done to it.
         context: target ids before the row, for the repetition penalty.
+        workspace: lends the distribution its memory.
+        use: of that memory, see `Workspace.array`.
 
     Raises:
         LogitsError: `logits`; the largest logit, after the penalty, is not finite.
     """
+    workspace = workspace or Workspace()
     if sampling.repetition_penalty != 1.0 and len(context):
-        logits = _penalised(logits, sampling.repetition_penalty, np.unique(np.asarray(context)))
+        penalised = workspace.array(use, len(logits), logits.dtype)
+        penalised[:] = logits
+        _penalise(penalised, sampling.repetition_penalty, np.unique(np.asarray(context)))
+        logits = penalised
     best = int(logits.argmax())  # of a NaN, where there is one
     _check_finite(logits[best], "target")
     if sampling.temperature == 0.0:
         return OneHot(best, len(logits))
-    weights = _weights(logits, logits[best], sampling.temperature)
+    if not (sampling.top_k or sampling.top_p < 1.0 or sampling.min_p):
+        return Softmax(logits, logits[best], sampling.temperature, workspace, use)
+    out = workspace.array(use, len(logits), logits.dtype)
+    weights = exponentials(logits, logits[best], sampling.temperature, out)
     if sampling.top_k or sampling.top_p < 1.0:
         kept = _nucleus(weights, sampling)
-        weights, full = np.zeros_like(weights), weights
-        weights[kept] = full[kept]
+        values = weights[kept]
+        weights.fill(0.0)
+        weights[kept] = values
     if sampling.min_p > 0.0:
         weights[weights < sampling.min_p] = 0.0  # the largest weight is exp(0) = 1 and always kept
-    return Categorical(weights)
+    return Categorical(weights, workspace)
 
 
 def scoring(sampling: SamplingConfig) -> SamplingConfig:
@@ -115,15 +140,23 @@ def scoring(sampling: SamplingConfig) -> SamplingConfig:
 class TargetProbs:
     """The target's distributions of one pass; each is computed when it is first asked for."""
 
-    def __init__(self, logits: Logits, sampling: SamplingConfig, context: Sequence[int]) -> None:
+    def __init__(
+        self,
+        logits: Logits,
+        sampling: SamplingConfig,
+        context: Sequence[int],
+        workspace: Workspace | None = None,
+    ) -> None:
         """
         Args:
             logits: [n + 1, vocab] of a pass over the last token and n proposed ones.
             sampling: how a row becomes a distribution.
             context: target ids before the last row: all so far, and the n proposed ones.
+            workspace: lends the distributions their memory: they live until the next round.
         """
         self.logits = logits
         self._sampling, self._context = sampling, context
+        self._workspace = workspace or Workspace()
         self._rows: dict[int, Distribution] = {}
 
     def __call__(self, row: int) -> Distribution:
@@ -131,23 +164,25 @@ class TargetProbs:
         if row not in self._rows:
             unpenalised = self._sampling.repetition_penalty == 1.0  # the usual case needs no copy
             before = () if unpenalised else self._context[: len(self._context) - len(self.logits) + 1 + row]
-            self._rows[row] = target_distribution(self.logits[row], self._sampling, before)
+            use = "row", row
+            self._rows[row] = target_distribution(
+                self.logits[row], self._sampling, before, self._workspace, use
+            )
         return self._rows[row]
 
     def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
         """Natural log-probability of each emitted token under its row; see `scoring` for temperature 0."""
         sampled = self._sampling.temperature > 0.0
-        rows = self if sampled else TargetProbs(self.logits, scoring(self._sampling), self._context)
+        scored = scoring(self._sampling), self._context, self._workspace
+        rows = self if sampled else TargetProbs(self.logits, *scored)
         probabilities = [rows(i).probability(np.array([token]))[0] for i, token in enumerate(emitted)]
         return tuple(float(x) for x in np.log(probabilities))
 
 
-def _penalised(logits: Row, penalty: float, ids: Ids) -> Row:
-    logits = logits.copy()
+def _penalise(logits: Row, penalty: float, ids: Ids) -> None:
     values = logits[ids]
     with np.errstate(over="ignore"):
         logits[ids] = np.where(values > 0.0, values / penalty, values * penalty)
-    return logits
 
 
 def _nucleus(weights: Row, sampling: SamplingConfig) -> Ids:
@@ -181,44 +216,39 @@ def _ranked(weights: Row, count: int, mass: float) -> Ids:
     return ids[np.argsort(-weights[ids], kind="stable")]
 
 
-def draft_distribution(logits: Row, temperature: float, banned: Ids) -> Distribution:
+def draft_distribution(
+    logits: Row,
+    temperature: float,
+    banned: Ids,
+    workspace: Workspace | None = None,
+    use: Hashable = "draft",
+) -> Distribution:
     """The drafter's distribution of one row, shape [vocab], without the ids that it may not propose.
 
-    In float64: the verifier divides by sums of it.
+    Args:
+        logits: one row, any float dtype, which the weights keep; not read after this call.
+        temperature: 0 takes the argmax.
+        banned: these ids.
+        workspace: lends the distribution its memory.
+        use: of that memory, see `Workspace.array`.
 
     Raises:
-        LogitsError: `logits`; the largest logit is not finite, or that of the ids that are not banned.
+        LogitsError: the largest logit is not finite, or that of the ids that are not banned.
     """
     best = int(logits.argmax())
     _check_finite(logits[best], "drafter")
+    workspace = workspace or Workspace()
+    row = workspace.array(use, len(logits), logits.dtype)
+    if (banned == best).any():  # relative to a banned logit the others might have no weight
+        row[:] = logits
+        row[banned] = -np.inf
+        logits, best = row, int(row.argmax())
+        _check_finite(logits[best], "drafter")
     if temperature == 0.0:
-        if (banned == best).any():  # the usual case needs no copy
-            best = _best_allowed(logits.copy(), banned)
         return OneHot(best, len(logits))
-    wide = logits.astype(np.float64)
-    weights = _weights(wide, wide[best], temperature)
+    weights = exponentials(logits, logits[best], temperature, row)
     weights[banned] = 0.0
-    if weights.max() < _LEAST:  # at a low temperature a banned likeliest token leaves no weight to the others
-        weights = _weights(wide, wide[_best_allowed(wide, banned)], temperature)
-    return Categorical(weights)
-
-
-def _best_allowed(logits: Row, banned: Ids) -> int:
-    """The id of the largest logit of the ids that are not banned; the logits of the others become -inf."""
-    logits[banned] = -np.inf
-    best = int(logits.argmax())
-    _check_finite(logits[best], "drafter")
-    return best
-
-
-def _weights(logits: Row, largest: float, temperature: float) -> Row:
-    with np.errstate(over="ignore"):  # what is far below the largest has no weight
-        scaled = logits - largest
-        if temperature != 1.0:
-            # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
-            scaled /= max(temperature, float(np.finfo(scaled.dtype).tiny))
-    weights: Row = np.exp(scaled, out=scaled)
-    return weights
+    return Categorical(weights, workspace)
 
 
 def _check_finite(largest: float, role: str) -> None:

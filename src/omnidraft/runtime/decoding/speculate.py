@@ -7,6 +7,7 @@ log-probabilities leave through one observer.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import DraftLength, Plan, RoundCounts
 from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.model import Model
@@ -93,6 +94,7 @@ class DecoderState:
         remaining: target tokens that may still be emitted.
         cut: a function that says which of a round's tokens are output, and whether the text ends there.
         cached: target ids that the target's KV cache holds.
+        workspace: memory of a round's distributions.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -100,6 +102,7 @@ class DecoderState:
     remaining: int = 0
     cut: Cut = field(default=cut_at_eos(()))
     cached: list[int] = field(default_factory=list)
+    workspace: Workspace = field(default_factory=Workspace)
 
     def restart(self, tokens: Sequence[int], context: Sequence[int], remaining: int, cut: Cut) -> None:
         """Begin another text, and keep what the KV cache shares with it."""
@@ -163,7 +166,7 @@ def speculate(
             logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         finally:
             proposer.settle()  # nothing runs in the background between rounds
-        probs = TargetProbs(logits, sampling, [*text.tokens, *proposal.tokens])
+        probs = TargetProbs(logits, sampling, [*text.tokens, *proposal.tokens], text.workspace)
         verdict = proposer.verify(draft, proposal, probs, random)
         emitted, ended = text.extend(verdict.tokens(proposal))
         target.rewind(len(text.tokens) - 1)

@@ -7,9 +7,10 @@ speculative sampling on the decisions of the trie walk, one after another (metho
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from omnidraft.runtime.decoding.decision import DecisionProbs, decision_probs, resample_or_skip
-from omnidraft.runtime.decoding.distribution import Distribution
+from omnidraft.runtime.decoding.distribution import Distribution, Workspace
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.vocab.trie import ActiveTrie
@@ -45,24 +46,45 @@ class Verdict:
         return [*proposal.tokens[: self.accepted], self.token]
 
 
-Verifier = Callable[[Proposal, Sequence[Distribution], Probs, ActiveTrie, RandomSource], Verdict]
+class Verifier(Protocol):
+    """A rule that verifies the decisions of a proposal."""
+
+    def __call__(
+        self,
+        proposal: Proposal,
+        draft: Sequence[Distribution],
+        probs: Probs,
+        trie: ActiveTrie,
+        random: RandomSource,
+        workspace: Workspace | None = None,
+    ) -> Verdict:
+        """
+        Args:
+            proposal: the translated draft.
+            draft: the drafter's distributions, one for each draft token, as they were sampled from.
+            probs: the target's distribution at each proposed position and after the last.
+            trie: the active trie that the proposal was translated with, unchanged since.
+            random: the source of randomness.
+            workspace: lends memory for the options of a round.
+        """
 
 
 def verify_tokens(
-    proposal: Proposal, draft: Sequence[Distribution], probs: Probs, trie: ActiveTrie, random: RandomSource
+    proposal: Proposal,
+    draft: Sequence[Distribution],
+    probs: Probs,
+    trie: ActiveTrie,
+    random: RandomSource,
+    workspace: Workspace | None = None,
 ) -> Verdict:
     """Speculative sampling on trie decisions, one after another: exact at every temperature.
 
     Args:
-        proposal: the translated draft.
-        draft: the drafter's distributions, one for each draft token, as they were sampled from.
-        probs: the target's distribution at each proposed position and after the last.
-        trie: the active trie that the proposal was translated with, unchanged since.
-        random: the source of randomness.
+        see `Verifier`.
     """
     for decision in proposal.decisions:
-        decided = decision_probs(decision, draft[decision.draft], probs(decision.row), trie)
-        if not random.bernoulli(decided.ratio):
+        decided = decision_probs(decision, draft[decision.draft], probs(decision.row), trie, workspace)
+        if not random.bernoulli_within(decided.bounds, lambda: decided.ratio):  # noqa: B023 # called at once
             token = resample_or_skip(decided, 1.0, random)
             assert token is not None, "with reach 1 a refused decision is always replaced"
             return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
@@ -70,7 +92,12 @@ def verify_tokens(
 
 
 def verify_block(
-    proposal: Proposal, draft: Sequence[Distribution], probs: Probs, trie: ActiveTrie, random: RandomSource
+    proposal: Proposal,
+    draft: Sequence[Distribution],
+    probs: Probs,
+    trie: ActiveTrie,
+    random: RandomSource,
+    workspace: Workspace | None = None,
 ) -> Verdict:
     """Block verification on trie decisions (Sun et al., ICLR 2025; method section 4.2).
 
@@ -88,13 +115,15 @@ def verify_block(
     is a split too.
 
     Args:
-        as for `verify_tokens`; every row up to a decision of ratio 0 is asked for.
+        see `Verifier`; every row up to a decision of ratio 0 is asked for.
     """
     decided: list[DecisionProbs] = []
     reach = [1.0]
     for decision in proposal.decisions:
-        decided.append(decision_probs(decision, draft[decision.draft], probs(decision.row), trie))
-        reach.append(min(1.0, reach[-1] * decided[-1].ratio))
+        probs_of = decision_probs(decision, draft[decision.draft], probs(decision.row), trie, workspace)
+        decided.append(probs_of)
+        is_sure = reach[-1] == 1.0 and probs_of.bounds[0] >= 1.0
+        reach.append(1.0 if is_sure else min(1.0, reach[-1] * probs_of.ratio))
         if reach[-1] == 0.0:  # no later decision can be accepted
             break
     if random.bernoulli(reach[-1]):

@@ -42,7 +42,7 @@ class ActiveTrie:
     def __init__(self, vocab_map: VocabMap) -> None:
         self.map = vocab_map
         self.active: npt.NDArray[np.bool_] = vocab_map.leaf_lengths == 1
-        self.root_mask = (vocab_map.direct >= 0).astype(np.float64)
+        self.root_mask = (vocab_map.direct >= 0).astype(np.float32)
         self._direct_drafts, self._direct_targets = vocab_map.direct_pairs
         # Active n-grams by ascending target token: that token, and the first draft token of its spelling.
         self._grams = np.empty((2, 64), dtype=np.intp)
@@ -155,9 +155,9 @@ class ActiveTrie:
         targets, firsts = self._grams[:, : self._num_grams]
         return targets, firsts
 
-    def spelled(self) -> npt.NDArray[np.intp]:
-        """Target tokens with an active spelling."""
-        return np.concatenate([self._direct_targets, self._grams[0, : self._num_grams]])
+    def spelled(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Target tokens with an active spelling: those of the direct pairs, and those of the n-grams."""
+        return self._direct_targets, self.grams
 
     def _column(self, leaves: npt.NDArray[np.integer], depth: int) -> Ids:
         """Draft token number `depth` of each leaf's spelling."""

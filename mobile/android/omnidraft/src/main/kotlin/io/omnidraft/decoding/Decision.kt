@@ -51,7 +51,7 @@ internal interface DecisionProbs {
 /**
  * What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary.
  *
- * Python has no such class: there numpy makes new arrays.
+ * Python has no such class: there decisions share the workspace of the drafter.
  */
 internal class OptionBuffers(private val trie: ActiveTrie) {
     private val rootMask = FloatArray(trie.map.draftSize)

@@ -3,7 +3,7 @@ package io.omnidraft.decoding
 /**
  * Memory of the size of a vocabulary, which a round borrows and the next round borrows again; for one thread.
  *
- * Python has no such class: there numpy allocates each row.
+ * In Python this is the class of the same name in distribution.py.
  */
 internal class Workspace {
     /** Loops over rows. */
