@@ -2,10 +2,13 @@
 
     python -m benchmarks.experiments prepare             # the answers of the targets
     python -m benchmarks.starter_adapters [--work DIR] [--rank N] [--out DIR]
+    python -m benchmarks.starter_adapters --sampled [--count N]
 
-One pass with trie-KL over each target's greedy answers to the training prompts of GSM8K, MBPP and SciTLDR
-(not Alpaca, whose licence is non-commercial). `omnidraft generate --profile examples/starters/learned` uses
-the result.
+First one pass with trie-KL over each target's greedy answers to the training prompts of GSM8K, MBPP and
+SciTLDR (not Alpaca, whose licence is non-commercial). `--sampled` goes on from the adapters in
+examples/starters/learned: one pass over answers of which half is sampled at temperature 1, a quarter at 0.7
+and a quarter is greedy, with the loss 1 - acceptance; the n-grams stay as they are.
+`omnidraft generate --profile examples/starters/learned` uses the result.
 """
 
 import argparse
@@ -16,7 +19,9 @@ from pathlib import Path
 from benchmarks.experiments.running.answers import Answer, load
 from benchmarks.experiments.running.measure import learned
 from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
-from benchmarks.experiments.running.recipes import LOSSES
+from benchmarks.experiments.running.recipes import LORA, LOSSES, Recipe
+from benchmarks.experiments.running.sampled_answers import MIXED
+from benchmarks.experiments.running.sampled_training import Course
 from benchmarks.experiments.running.training import align
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.models.adapter_file import write_adapter
@@ -59,6 +64,25 @@ def make(work: Path, target: str, rank: int, out: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+def make_sampled(work: Path, target: str, count: int | None, out: Path) -> dict[str, object]:
+    """Go on from the adapter in examples/starters/learned with sampled answers, and write the new one."""
+    pair, course = load_pair(work, target), sampled_course(target, count)
+    model, summary = course.drafter(work)
+    entry = pair.bundle.drafter
+    assert entry.lora is not None and entry.fingerprint is not None, "the bundle takes adapters"
+    tokenizers = pair.vocab_map.draft_fingerprint, pair.vocab_map.target_fingerprint
+    file = profile_of(out, pair.bundle).adapter
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_adapter(file, to_adapter(model, entry.lora, entry.fingerprint, tokenizers, CREATED))
+    return {"target": target, **summary, "course": course.as_json()}
+
+
+def sampled_course(target: str, count: int | None) -> Course:
+    """The answers and the loss of the second pass; `count` prompts of each task, or all."""
+    recipe = Recipe("trie-acceptance", {"kind": "refusals"}, {**LORA, "learning_rate": 1e-3})
+    return Course(target, TASKS, MIXED, recipe, count, start=target)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rank", type=int, default=32, help="rank of LoRA")
@@ -67,9 +91,15 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, default=Path(os.environ.get("OMNIDRAFT_EXPERIMENTS", "omnidraft-experiments"))
     )
+    parser.add_argument("--sampled", action="store_true", help="go on with sampled answers")
+    parser.add_argument("--count", type=int, help="prompts of each task, for --sampled (default: all)")
     options = parser.parse_args()
     for target in options.targets:
-        print(json.dumps(make(options.work, target, options.rank, options.out)), flush=True)
+        if options.sampled:
+            summary = make_sampled(options.work, target, options.count, options.out)
+        else:
+            summary = make(options.work, target, options.rank, options.out)
+        print(json.dumps(summary), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Greedy answers to a batch of prompts: keys and values grow in place, finished answers leave the batch."""
+"""Answers to a batch of prompts: keys and values grow in place, finished answers leave the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+Choose = Callable[[Tensor, Tensor], Tensor]  # logits [B, vocab] and indices in the batch [B] to ids [B]
 _ROOM = 32  # positions that a layer grows by; copying everything at each token takes half of the time
 
 
@@ -31,6 +32,11 @@ class Step:
     hidden: Tensor | None
 
 
+def likeliest(logits: Tensor, which: Tensor) -> Tensor:
+    """The greedy choice."""
+    return logits.argmax(dim=-1)
+
+
 @torch.inference_mode()
 def greedy_steps(
     model: PreTrainedModel,
@@ -39,6 +45,7 @@ def greedy_steps(
     max_new_tokens: int,
     eos_ids: Sequence[int] = (),
     hidden: bool = False,
+    choose: Choose = likeliest,
 ) -> Iterator[Step]:
     """The passes of a batch of prompts, until each answer has ended or has `max_new_tokens`.
 
@@ -48,6 +55,7 @@ def greedy_steps(
         max_new_tokens: maximum length of an answer.
         eos_ids: ids that end an answer, and are part of it.
         hidden: whether to return hidden states too.
+        choose: chooses the next token of each unfinished answer; greedy by default.
     """
     longest, device = max(map(len, prompts)), model.device
     ids = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts], device=device)
@@ -61,7 +69,7 @@ def greedy_steps(
             logits_to_keep=1, output_hidden_states=hidden,
         )  # fmt: skip
         logits = out.logits[:, -1].float()
-        tokens = logits.argmax(dim=-1)
+        tokens = choose(logits, which)
         states = out.hidden_states[-1][:, -1].float() if hidden else None
         yield Step(which, tokens, logits.softmax(dim=-1), states)
         unfinished = ~torch.isin(tokens, ends)

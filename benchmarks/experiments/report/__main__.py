@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from benchmarks.experiments import EXPERIMENTS
-from benchmarks.experiments.report import gain_tables, other_tables, paper, plots
+from benchmarks.experiments.report import gain_tables, other_tables, paper, plots, sampled_tables
 from benchmarks.experiments.report.rate_table import rate_table
 from benchmarks.experiments.running.results import Result, read
 from benchmarks.experiments.running.tasks import TASKS
@@ -30,6 +30,7 @@ def draw(results: Mapping[str, Sequence[Result]], folder: Path) -> None:
     plots.draw_gains(results["learning_gain"], folder / "main.png")
     plots.draw_growth(results["cache_growth"], folder / "growth.png")
     plots.draw_drift(drift, "data", "GSM8K, then code; starter-b", folder / "data-drift.png")
+    sampled_tables.draw_growth_of_gain(results["sampled_learning"], folder / "growth-of-gain.png")
     plots.draw_drift(drift, "target", "starter-a, b, a; GSM8K", folder / "target-drift.png")
 
 
@@ -43,6 +44,9 @@ def tables(results: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
         "ranks": gain_tables.rank_table(results["lora_rank"], gains),
         "rates": rate_table(results["learning_rate"]),
         "temperatures": other_tables.temperature_table(results["temperature"]),
+        "sampled": sampled_tables.drafter_table(results["sampled_learning"]),
+        "sampled_growth": sampled_tables.growth_table(results["sampled_learning"]),
+        "sampled_live": sampled_tables.live_table(results["sampled_learning"]),
         "heads": other_tables.head_table(results["head_lengths"]),
         "eviction": other_tables.budget_table(results["cache_budget"]),
         "growth": other_tables.growth_table(results["cache_growth"]),

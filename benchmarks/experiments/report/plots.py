@@ -13,7 +13,7 @@ from benchmarks.experiments.report.rows import STARTERS, by_arm, first_seed, pla
 from benchmarks.experiments.running.results import Result
 from benchmarks.experiments.running.tasks import TASKS
 
-_COLOURS = ("#9aa5b1", "#e0a030", "#2f6fde", "#3a9d5d")
+COLOURS = ("#9aa5b1", "#e0a030", "#2f6fde", "#3a9d5d")
 _SMOOTH = 5  # intervals
 
 
@@ -25,7 +25,7 @@ def draw_gains(results: Sequence[Result], file: Path) -> None:
         for place, task in enumerate(TASKS):
             for i, (name, counts) in enumerate(_bars(results, target, task).items()):
                 if counts is not None:
-                    _bar(axes, place + 0.21 * (i - 1.5), counts, name if place == 0 else None, _COLOURS[i])
+                    _bar(axes, place + 0.21 * (i - 1.5), counts, name if place == 0 else None, COLOURS[i])
         axes.set_xticks(range(len(TASKS)), [t.title.replace(" + ", " +\n") for t in TASKS.values()])
         axes.set_title(f"starter-{target}", fontsize=10)
         axes.set_ylim(1.0)
@@ -33,7 +33,7 @@ def draw_gains(results: Sequence[Result], file: Path) -> None:
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False, fontsize=8
     )
-    _finish(figure, file)
+    finish(figure, file)
 
 
 def _bars(results: Sequence[Result], target: str, task: str) -> dict[str, Counts | None]:
@@ -59,7 +59,7 @@ def draw_growth(results: Sequence[Result], file: Path) -> None:
     figure = Figure(figsize=(8.0, 3.0), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (target, title) in zip(panels, (("qwen2", "Qwen2"), ("llama3", "Llama-3")), strict=True):
-        for colour, (name, task) in zip(_COLOURS, TASKS.items(), strict=True):
+        for colour, (name, task) in zip(COLOURS, TASKS.items(), strict=True):
             for result in results:
                 if place_of(result) == (target, name):
                     answers, entries = zip(*result["result"]["curve"], strict=True)
@@ -70,7 +70,7 @@ def draw_growth(results: Sequence[Result], file: Path) -> None:
     panels[0].set_ylabel("n-grams (x: the paper's)")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
-    _finish(figure, file)
+    finish(figure, file)
 
 
 def draw_drift(results: Sequence[Result], drift: str, title: str, file: Path) -> None:
@@ -83,14 +83,14 @@ def draw_drift(results: Sequence[Result], drift: str, title: str, file: Path) ->
         "still-cache": "does not learn, cache",
         "still-direct": "does not learn, direct map",
     }
-    for colour, (way, label) in zip(_COLOURS[::-1], ways.items(), strict=True):
+    for colour, (way, label) in zip(COLOURS[::-1], ways.items(), strict=True):
         for result in results:
             if result["arm"] == f"{drift}-{way}":
                 _curve(axes, result, colour, label)
     axes.set_xlabel(f"prompts ({title})")
     axes.set_ylabel("acceptance of drafted")
     axes.legend(frameon=False, fontsize=8, ncols=2)
-    _finish(figure, file)
+    finish(figure, file)
 
 
 def _curve(axes: Axes, result: Result, colour: str, label: str) -> None:
@@ -104,7 +104,8 @@ def _curve(axes: Axes, result: Result, colour: str, label: str) -> None:
             axes.axvline(interval * i, color="#666666", lw=0.8, ls=":")
 
 
-def _finish(figure: Figure, file: Path) -> None:
+def finish(figure: Figure, file: Path) -> None:
+    """Write a figure as a small PNG."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     file.parent.mkdir(parents=True, exist_ok=True)

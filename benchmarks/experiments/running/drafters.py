@@ -12,18 +12,22 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from benchmarks.experiments.running.pairs import torch_model
+from benchmarks.experiments.running.pairs import load_pair, torch_model
 from omnidraft.checkpoints.peft_adapter import MODULES
+from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.training.head.head import AcceptanceHead, head_of
-from omnidraft.training.lora import add_lora, lora_modules, to_adapter
+from omnidraft.training.lora import add_lora, load_adapter, lora_modules, to_adapter
+from omnidraft.training.merge import add
 
+LEARNED = Path(__file__).resolve().parents[3] / "examples/starters/learned"
 _CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; no arm reads it
 
 
@@ -91,3 +95,14 @@ def restore(file: Path, lora_rank: int | None, lora_alpha: float) -> PreTrainedM
     unexpected = model.load_state_dict(load_file(file), strict=False).unexpected_keys
     assert not unexpected, unexpected
     return model
+
+
+def begin_with(work: Path, model: nn.Module, target: str) -> None:
+    """Give a drafter the adapter of a target in examples/starters/learned; without LoRA it is folded in."""
+    bundle = load_pair(work, target).bundle
+    adapter, lora = read_adapter(profile_of(LEARNED, bundle).adapter), bundle.drafter.lora
+    assert lora is not None, "the bundle takes adapters"
+    if lora_modules(model):
+        load_adapter(model, adapter, lora)
+    else:
+        add(model, adapter)

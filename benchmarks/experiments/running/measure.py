@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, Answer
 from benchmarks.experiments.running.recorded_target import RecordedTarget
-from omnidraft.runtime.decoding.baselines import Mode
+from omnidraft.runtime.decoding.baselines import Mode, Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
@@ -36,6 +36,7 @@ class Way:
         temperature: of drafter and target.
         max_new_tokens: of an answer.
         head_threshold: the head ends a draft where the chance of a rejection is higher; 1 is never.
+        verification: of mode trie above temperature 0.
     """
 
     mode: Mode
@@ -43,6 +44,7 @@ class Way:
     temperature: float = 0.0
     max_new_tokens: int = MAX_NEW_TOKENS
     head_threshold: float = 1.0
+    verification: Verification = "token"
 
 
 def recorded(pair: LoadedBundle) -> RecordedTarget:
@@ -95,7 +97,7 @@ def rounds(
         DecoderModels(target, drafter, cache),
         answer.prompt,
         answer.draft_prompt,
-        GenerationConfig(way.max_new_tokens, way.temperature, mode=way.mode),
+        GenerationConfig(way.max_new_tokens, way.temperature, mode=way.mode, verification=way.verification),
         FixedLength(way.num_draft_tokens, way.head_threshold),
         SplitMix64(seed),
         set(pair.bundle.target.eos_ids),
