@@ -16,8 +16,8 @@ def lazy_zeros(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     Below that size the C library may reuse freed memory. It fills reused memory with zeros, so the whole
     buffer takes memory, and the memory stays with the process after the buffer is gone.
 
-    The price: with small pages a pass at a full context of 8,192 positions takes up to a sixth longer in a
-    model as small as the starters, whose passes are nearly all attention there.
+    The price: with small pages a pass at a full context of 8,192 positions takes longer, most in a model as
+    small as the starters, whose passes are nearly all attention there.
 
     Raises:
         MemoryError: the system refuses to promise that much.
