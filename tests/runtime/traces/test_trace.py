@@ -108,7 +108,7 @@ def check_roots(ids: Any, masses: Any, unspelled: float, p: Any) -> None:
     assert unspelled > 0  # X
 
 
-@pytest.mark.parametrize("mode", [m for m in MODES if m != "lookup"])
+@pytest.mark.parametrize("mode", [m for m in MODES if m not in ("lookup", "plain")])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_pieces_are_what_the_draft_context_grew_by(mode: Mode, temperature: float) -> None:
     for seed in range(12):

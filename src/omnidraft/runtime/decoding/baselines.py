@@ -12,7 +12,7 @@ from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.decision import TINY, Weights
 from omnidraft.runtime.decoding.distribution import Distribution
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
-from omnidraft.runtime.decoding.prompt_lookup import CopyingProposer, PromptLookup
+from omnidraft.runtime.decoding.prompt_lookup import CopyingProposer, PlainProposer, PromptLookup
 from omnidraft.runtime.decoding.proposer import MatchProposer, Proposer, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate_longest
@@ -59,7 +59,6 @@ _SAMPLED: dict[Mode, _Drafting] = {
     "match": MatchProposer,
     "direct": DirectProposer,
     "paper": PaperProposer,
-    "plain": DirectProposer,
 }
 # At temperature 0 a proposal is accepted while it is the argmax, so all modes share one rule.
 _GREEDY: dict[Mode, _Drafting] = {
@@ -67,7 +66,6 @@ _GREEDY: dict[Mode, _Drafting] = {
     "match": MatchProposer,
     "direct": DirectMatch,
     "paper": MatchProposer,
-    "plain": DirectMatch,
 }
 
 
@@ -93,8 +91,8 @@ def proposer_for(
         SettingError: an unknown mode or verification.
     """
     check_mode(mode, verification)
-    if mode == "lookup":
-        return PromptLookup()
+    if mode in ("lookup", "plain"):
+        return PromptLookup() if mode == "lookup" else PlainProposer()
     drafting = _drafting_proposer(mode, drafter, cache, temperature, verification)
     return CopyingProposer(drafting) if copies else drafting
 

@@ -79,6 +79,13 @@ class PromptLookup:
         return None
 
 
+class PlainProposer(PromptLookup):
+    """Plain decoding: a `Proposer` that proposes nothing, so that each round is one sample of the target."""
+
+    def find(self, tokens: Sequence[int]) -> Copy:
+        return NO_COPY
+
+
 class CopyingProposer:
     """A `Proposer` with two sources: a drafter, and the context where the draft length prefers it."""
 

@@ -28,8 +28,8 @@ class Utf8Stream:
         """The text that is certain so far; an incomplete character is held back."""
         text = self._decoder.decode(data)
         # Python waits for the rest of a surrogate, which is invalid in UTF-8.
-        half_surrogate = len(self._decoder.getstate()[0]) == 2 and self._decoder.getstate()[0][0] == 0xED
-        if half_surrogate and self._decoder.getstate()[0][1] >= 0xA0:
+        held = self._decoder.getstate()[0]
+        if len(held) == 2 and held[0] == 0xED and held[1] >= 0xA0:
             text += self._decoder.decode(b"", final=True)
         return text
 

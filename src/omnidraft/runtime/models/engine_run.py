@@ -10,6 +10,9 @@ from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.onnx_session import NOTHING
 
 _RUNS: "WeakSet[EngineRun]" = WeakSet()
+# onnxruntime's default, and without a meaning on the CPU. Where it is not set, onnxruntime 1.31 looks for it
+# in each run and catches an exception, which takes longer than all that this module does.
+_DEFAULT_GRAPH_ID = ("gpu_graph_id", "0")
 
 
 class EngineRun:
@@ -24,6 +27,7 @@ class EngineRun:
         self._session, self._name = session, name
         self._options = ort.RunOptions()
         self._options.log_severity_level = NOTHING  # failures are reported here
+        self._options.add_run_config_entry(*_DEFAULT_GRAPH_ID)
         self._ends = 0  # calls of `end`
         _RUNS.add(self)
 

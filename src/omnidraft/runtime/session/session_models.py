@@ -70,8 +70,11 @@ class SessionModels:
         self._chosen[each] = fitted  # one assignment: the next round takes it up
 
     @contextmanager
-    def turn(self) -> Iterator[bool]:
+    def turn(self, is_cancelled: Callable[[], bool] = never) -> Iterator[bool]:
         """One user at a time; a second user is refused, because waiting could take for ever.
+
+        Args:
+            is_cancelled: cancels passes inside the context: before they begin, or when interrupted.
 
         Yields:
             whether the target has another adapter than before, so that it has to read its context again.
@@ -85,8 +88,12 @@ class SessionModels:
                 "give each thread its own session on the same bundle",
             )
         try:
+            for model in self.all:
+                model.cancelled = is_cancelled
             yield self._take_up()
         finally:
+            for model in self.all:
+                model.cancelled = never
             self._lock.release()
 
     def _take_up(self) -> bool:
@@ -112,14 +119,3 @@ class SessionModels:
         """End the run of a graph that is going on, in this thread or another; see `SessionModel`."""
         for model in self.all:
             model.interrupt()
-
-    @contextmanager
-    def cancelled_by(self, is_cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Let `is_cancelled` cancel passes inside the context: before they begin, or when interrupted."""
-        for model in self.all:
-            model.cancelled = is_cancelled
-        try:
-            yield
-        finally:
-            for model in self.all:
-                model.cancelled = never

@@ -146,14 +146,15 @@ def _step(
     The text is held weakly, so that a session that nobody holds gives its buffers back at once: no cycle has
     to be found first. Where it is gone, no newer generation can begin.
     """
-    with turn(models, decoder):
+    with models.turn(lambda: generation.is_cancelled) as target_changed:
+        if target_changed:
+            decoder.cached.clear()
         owner = text()
         if owner is not None and generation is not owner.answer:
             raise SessionError(
                 "a newer generation of this session took over", "start another one to continue"
             )
-        with models.cancelled_by(lambda: generation.is_cancelled):
-            yield
+        yield
 
 
 def _draft_context(

@@ -59,7 +59,7 @@ class Statistics:
         self.unsound += r.unsound
         lengths, length = (self.copied_lengths, len(r.proposed)) if r.copied else (self.lengths, len(r.draft))
         lengths[length] = lengths.get(length, 0) + 1
-        for name, value in asdict(r.seconds).items():
+        for name, value in vars(r.seconds).items():
             self.seconds[name] += value
         self.read += r.read.tokens
         self.read_seconds += r.read.seconds
