@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -48,7 +47,8 @@ class Genai:
             first = first or time.perf_counter()
         ended = time.perf_counter()
         counted = generator.get_speculative_stats()
-        passes = counted["rounds"] + counted["standard_fallback_steps"] or len(tokens)
+        # After a refused draft it runs the target once more, on the token that took its place.
+        passes = counted["target_forward_passes"] + counted["standard_fallback_steps"] or len(tokens)
         return Answer(tokens, passes, first - started, ended - first)
 
     def start(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Any:
@@ -118,13 +118,15 @@ def with_drafter(target: Path, drafter: Path, folder: Path) -> Path:
     """Two graphs as one model that drafts: genai asks both for logits of the same vocabulary.
 
     Args:
-        target, drafter: from `of_bundle` or `built`.
-        folder: to write; it names the graphs of both where they lie.
+        target, drafter: from `of_bundle` or `built`; copied, since genai opens no file elsewhere.
+        folder: to write; one that is there is kept.
     """
+    if folder.exists():
+        return folder
     config, draft = (json.loads((each / "genai_config.json").read_text()) for each in (target, drafter))
-    folder.mkdir(parents=True, exist_ok=True)
     for entry, place in ((config["model"], target), (draft["model"], drafter)):
-        entry["decoder"]["filename"] = os.path.relpath(place / "model.onnx", folder)
+        shutil.copytree(place, folder / place.name)
+        entry["decoder"]["filename"] = f"{place.name}/model.onnx"
     config["model"]["draft"] = draft["model"]["decoder"]
     (folder / "genai_config.json").write_text(json.dumps(config, indent=1))
     return folder
