@@ -1,9 +1,9 @@
 """What a drafter gains at temperatures 0, 0.7 and 1, by the answers and the loss that it learned from.
 
 Tokens per target pass are expected values on texts that the target sampled (running/expected.py), so drafters
-are compared on the same texts. Of the mixed answers half is sampled at 1, a quarter at 0.7, and a quarter is
-greedy. The arms `live` count with the runtime's loop. `limit` is the drafter at its best: every weight, from
-the learned drafter on, on all training prompts.
+are compared on the same texts. Of the answers half is sampled at 1, a quarter at 0.7, a quarter is greedy; an
+arm may leave some of them out. The arms `live` count with the runtime's loop. `limit` is the drafter at its
+best: every weight, from the learned drafter on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ SEEDS = (0, 1, 2)
 TEXTS = 200  # test texts; CURVE of them on the way
 CURVE = 48
 PROMPTS = 2048  # of the comparison of sources and losses
-SOURCES = {"T=1": (1.0,), "mixed": MIXED}
+SOURCES = {"T=1": (1.0,), "T=1+greedy": (1.0, 0.0)}
 LOSSES: dict[str, tuple[str, Mapping[str, Any]]] = {
     "kl": ("trie-kl", {}),
     "refusals": ("trie-acceptance", {"kind": "refusals"}),
@@ -56,9 +56,9 @@ def arms() -> Iterator[Arm]:
         for target in TARGETS:
             for name in ("untrained", "shipped"):
                 yield _given(name, target, task)
-            yield _learned("second-mixed-refusals", _second(target, task, MIXED, "refusals"))
+            yield _learned("second-T=1+greedy-refusals", _second(target, task, "T=1+greedy", "refusals"))
     for source, loss in SECONDS:
-        yield _learned(f"second-{source}-{loss}", _second("a", "gsm8k", SOURCES[source], loss))
+        yield _learned(f"second-{source}-{loss}", _second("a", "gsm8k", source, loss))
     for name, course in _growing().items():
         yield _learned(name, course, GROWTH)
     for task in TASKS:
@@ -75,9 +75,9 @@ def _recipe(loss: str, options: Mapping[str, Any]) -> Recipe:
     return Recipe(name, settings, options)
 
 
-def _second(target: str, task: str, temperatures: tuple[float, ...], loss: str) -> Course:
+def _second(target: str, task: str, source: str, loss: str) -> Course:
     """A course on sampled answers for the drafter that has learned from greedy ones."""
-    return Course(target, (task,), temperatures, _recipe(loss, SECOND), PROMPTS, start=target)
+    return Course(target, (task,), SOURCES[source], _recipe(loss, SECOND), PROMPTS, start=target)
 
 
 def _growing() -> dict[str, Course]:
@@ -170,7 +170,7 @@ def _live(name: str, target: str, task: str) -> Arm:
 
     def run(work: Path) -> dict[str, Any]:
         pair = load_pair(work, target)
-        courses = {"second": _second(target, task, MIXED, "refusals"), "limit": _limit(target, task)}
+        courses = {"second": _second(target, task, "T=1+greedy", "refusals"), "limit": _limit(target, task)}
         model = courses[name].drafter(work)[0] if name in courses else _model(work, name, target)
         drafter, real = in_onnxruntime(pair, model), pair.target.new_model()
         prompts = [as_answer(text) for text in test_texts(work, target, task, 1.0, TEXTS)]

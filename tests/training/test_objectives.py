@@ -31,6 +31,8 @@ RESPONSES = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("trie-kl", {}),
     ("trie-kl", {"direction": "reverse"}),
+    ("trie-acceptance", {}),
+    ("trie-acceptance", {"kind": "log", "kl": 0.5}),
     ("omnidraft", {}),
     ("omnidraft", {"ngram": "probability"}),
     ("omnidraft", {"ngram": "kl"}),

@@ -46,6 +46,7 @@ def tables(results: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
         "temperatures": other_tables.temperature_table(results["temperature"]),
         "sampled": sampled_tables.drafter_table(results["sampled_learning"]),
         "sampled_growth": sampled_tables.growth_table(results["sampled_learning"]),
+        "sampled_picture": sampled_tables.growth_picture(results["sampled_learning"]),
         "sampled_live": sampled_tables.live_table(results["sampled_learning"]),
         "heads": other_tables.head_table(results["head_lengths"]),
         "eviction": other_tables.budget_table(results["cache_budget"]),

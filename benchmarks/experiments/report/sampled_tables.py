@@ -24,7 +24,7 @@ DRAFTERS = {
     "shipped": "learned from greedy answers",
     **{
         f"second-{source}-{loss}": f"then from answers {title}, {loss_title}"
-        for source, title in (("T=1", "at T = 1"), ("mixed", "of all three"))
+        for source, title in (("T=1+greedy", "at T = 1 and greedy"), ("T=1", "at T = 1"))
         for loss, loss_title in LOSSES.items()
     },
     "limit": "limit",
@@ -38,7 +38,7 @@ GROWTH = {
 }
 _LIVE_DRAFTERS = {
     **{name: DRAFTERS[name] for name in ("untrained", "shipped")},
-    "second": DRAFTERS["second-mixed-refusals"],
+    "second": DRAFTERS["second-T=1+greedy-refusals"],
     "limit": DRAFTERS["limit"],
 }
 LIVE = {"direct": "direct", "cache": "cache", "cache-block": "cache, block verification"}
@@ -91,8 +91,16 @@ def growth_table(results: Sequence[Result]) -> str:
     return markdown(["learning", *(f"{n:,} answers" for n in points), "CPU seconds of training"], rows)
 
 
+def growth_picture(results: Sequence[Result]) -> str:
+    """The picture in the page, where there is something to draw."""
+    drawn = GROWTH.keys() & by_arm(results, "a", "gsm8k").keys()
+    return "![Growth of the gain](results/growth-of-gain.png)" if drawn else ""
+
+
 def draw_growth_of_gain(results: Sequence[Result], file: Path) -> None:
-    """The gain with the cache at temperature 1 over the answers that were learned from."""
+    """The gain with the cache at temperatures 0 and 1 over the answers that were learned from."""
+    if not growth_picture(results):
+        return
     figure = Figure(figsize=(8.0, 3.0), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     arms = by_arm(results, "a", "gsm8k")

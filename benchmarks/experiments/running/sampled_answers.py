@@ -114,7 +114,7 @@ def _sampled(work: Path, pool: Pool, texts: Sequence[str], start: int) -> list[P
         tokens = _answered(model, pair, [prompts[i][0] for i in batch], temperatures, generator, below)
         for n, i in enumerate(batch):
             prompt, draft_prompt = prompts[i]
-            sampled = Sampled(float(temperatures[n]), tuple(prompt), tuple(draft_prompt), *tokens[n])
+            sampled = Sampled(pool.temperature(start + i), tuple(prompt), tuple(draft_prompt), *tokens[n])
             answers.append((start + i, sampled))
     return sorted(answers, key=lambda each: each[0])
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from benchmarks.experiments.running.acceptance_loss import TrieAcceptance
 from benchmarks.experiments.running.drafters import begin_with, restore, save
 from benchmarks.experiments.running.pairs import load_pair, torch_model
 from benchmarks.experiments.running.recipes import Recipe
@@ -22,7 +21,6 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistr
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.training.objectives import objective
-from omnidraft.training.objectives.loss import Objective
 from omnidraft.training.trainer import Trainer
 
 KEEP = 128  # draft ids of a distribution
@@ -79,9 +77,8 @@ class Course:
         if observe is None and file.exists() and summary_file.exists():
             alpha = self.recipe.trainer_options(self.seed).lora_alpha
             return restore(file, self.recipe.lora_rank, alpha), json.loads(summary_file.read_text("utf-8"))
-        trainer = Trainer(
-            torch_model("drafter"), self.recipe.trainer_options(self.seed), objective=_objective(self.recipe)
-        )
+        loss = objective(self.recipe.objective, **self.recipe.settings)
+        trainer = Trainer(torch_model("drafter"), self.recipe.trainer_options(self.seed), objective=loss)
         if self.start is not None:
             begin_with(work, trainer.model, self.start)
         summary = self._train(trainer, self.lessons(work), points, observe)
@@ -126,12 +123,6 @@ class Course:
             "seconds": round(seconds, 1), "first_loss": round(float(np.mean(losses[:tenth])), 4),
             "last_loss": round(float(np.mean(losses[-tenth:])), 4),
         }  # fmt: skip
-
-
-def _objective(recipe: Recipe) -> Objective:
-    if recipe.objective == "trie-acceptance":
-        return TrieAcceptance(**recipe.settings)
-    return objective(recipe.objective, **recipe.settings)
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Training objectives by name: trie-kl, the paper's own, and four from the literature for comparison.
+"""Training objectives by name: trie-kl, trie-acceptance, the paper's own, and four for comparison.
 
 Listing the names does not load torch; `objective` loads the module of one objective.
 Begin with loss.py, which says what an objective is, then read trie_kl.py.
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OBJECTIVES = {
     "trie-kl": "trie_kl.TrieKl",
+    "trie-acceptance": "trie_acceptance.TrieAcceptance",
     "omnidraft": "paper.OmniDraft",
     "forward-kl": "paper.ForwardKl",
     "uld": "comparison.Uld",

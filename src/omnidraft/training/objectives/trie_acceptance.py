@@ -1,4 +1,6 @@
-"""Losses on the acceptance itself: a decision with distributions P and Q is accepted with sum min(P, Q)."""
+"""trie-acceptance: the share of drafted tokens that sampling refuses, at every draft position."""
+
+from __future__ import annotations
 
 from typing import Literal
 
@@ -12,11 +14,16 @@ Kind = Literal["refusals", "log"]
 
 
 class TrieAcceptance(Objective):
-    """The acceptance of the decisions of the trie of all spellings, mixed with the KL.
+    """The total variation between the target's distribution in draft tokens and the drafter's.
 
-    kind "refusals": 1 - a = TV(P, q), the share of decisions that are refused. kind "log": - log a. The loss
-    is (1 - kl) times it plus kl times the KL of trie-kl; positions and weights are those of trie-kl. Mass
-    that a distribution does not list is one option.
+    L = sum_u w_u (1 - a_u) / sum_u w_u,   a_u = sum over x of min(P(x|u), q(x|u))
+
+    Speculative sampling at temperature 1 accepts a draft token with probability a_u, so this is what it
+    refuses. Its least value is what a drafter of this size can reach; a KL only bounds it (Pinsker). Its
+    gradient is weak where P and q have little in common, so it is for a drafter that has learned with
+    trie-kl. Positions and weights w_u are those of trie-kl; OTHER is one option.
+
+    kind="log" has - log a_u in place of 1 - a_u; kl > 0 mixes in that share of trie-kl.
     """
 
     def __init__(self, kind: Kind = "refusals", kl: float = 0.0) -> None:
@@ -30,7 +37,6 @@ class TrieAcceptance(Objective):
         accepted = torch.minimum(listed.exp(), trie.probabilities).sum(dim=1)
         accepted = accepted + torch.minimum(other.exp(), trie.other)
         each = 1.0 - accepted if self.kind == "refusals" else -accepted.clamp_min(1e-6).log()
-        each = (1.0 - self.kl) * each
         if self.kl > 0.0:
-            each = each + self.kl * divergence(drafted.logits, trie, "forward")
+            each = (1.0 - self.kl) * each + self.kl * divergence(drafted.logits, trie, "forward")
         return {"acceptance": Term((trie.weights * each).sum(), trie.weights.sum())}
