@@ -31,7 +31,7 @@ TEMPERATURES = (0.0, 0.7, 1.0)
 TASKS = ("gsm8k", "code")
 SEEDS = (0, 1, 2)
 TEXTS = 200  # test texts; CURVE of them on the way
-CURVE = 48
+CURVE = 64
 PROMPTS = 2048  # of the comparison of sources and losses
 SOURCES = {"T=1": (1.0,), "T=1+greedy": (1.0, 0.0)}
 LOSSES: dict[str, tuple[str, Mapping[str, Any]]] = {
@@ -60,7 +60,7 @@ def arms() -> Iterator[Arm]:
     for source, loss in SECONDS:
         yield _learned(f"second-{source}-{loss}", _second("a", "gsm8k", source, loss))
     for name, course in _growing().items():
-        yield _learned(name, course, GROWTH)
+        yield _learned(name, course, GROWTH, curve_alone=True)
     for task in TASKS:
         for target in TARGETS:
             yield _learned("limit", _limit(target, task), GROWTH)
@@ -120,11 +120,12 @@ def _model(work: Path, name: str, target: str) -> PreTrainedModel:
     return model
 
 
-def _learned(name: str, course: Course, points: Sequence[int] = ()) -> Arm:
+def _learned(name: str, course: Course, points: Sequence[int] = (), *, curve_alone: bool = False) -> Arm:
     """A course; with points also the gain on the way, at temperatures 0 and 1."""
     target, task = course.target, course.tasks[0]
     settings = _settings(target, task) | {
         "seed": course.seed, "course": course.as_json(), "points": list(points),
+        **({"curve_texts": CURVE} if points else {}),
     }  # fmt: skip
 
     def run(work: Path) -> dict[str, Any]:
@@ -137,7 +138,8 @@ def _learned(name: str, course: Course, points: Sequence[int] = ()) -> Arm:
             })  # fmt: skip
 
         model, summary = course.drafter(work, points, observe if points else None)
-        return {"training": summary, "curve": curve, **measured(work, target, task, model)}
+        at_end = {} if curve_alone else measured(work, target, task, model)
+        return {"training": summary, "curve": curve, **at_end}
 
     return Arm("sampled_learning", name, settings, run)
 
