@@ -244,6 +244,10 @@ def test_the_readme_names_what_the_build_makes() -> None:
 
 def test_make_android_is_part_of_the_gate() -> None:
     assert "scripts/android/all.sh" in read("Makefile")
-    assert read(".ci/run").split("\n")[-3:] == ["make check", "make android", ""]
+    gate = read(".ci/run")
+    assert "\n(make android && make ios) > .cache/phones.log 2>&1 &\nphones=$!\n" in gate
+    assert gate.endswith(
+        'make check || failed=1\nwait "$phones" || failed=1\ncat .cache/phones.log\nexit "$failed"\n'
+    )
     steps = re.findall(r"\$HERE/(\w+)\.sh", read("scripts/android/all.sh"))
     assert steps == ["setup", "bundles", "compile", "api", "readme", "compile_tests", "apk", "test"]

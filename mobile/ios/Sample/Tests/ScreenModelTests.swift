@@ -33,9 +33,9 @@ final class ScreenModelTests: XCTestCase, @unchecked Sendable {
         XCTAssertEqual(desk.told.first?.phase, .empty)
         XCTAssertTrue(desk.told.contains { $0.phase == .opening })
         XCTAssertEqual(desk.model.message, "")
-        // The device remembers that the bundle was checked, and how fast it is here.
+        // The device remembers that the bundle was checked. It keeps costs only where they could be measured in time.
         let state = Desk.root.appendingPathComponent("state").path
-        XCTAssertGreaterThan(try FileManager.default.subpathsOfDirectory(atPath: state).count, 2)
+        XCTAssertGreaterThanOrEqual(try FileManager.default.subpathsOfDirectory(atPath: state).count, 2)
     }
 
     func testTheTextIsTheSameWithoutDraftsAndBothSpeedsAreShown() async throws {
