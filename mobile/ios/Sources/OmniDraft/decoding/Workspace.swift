@@ -16,7 +16,7 @@ typealias Row = NumberRow<Float>
 
 /// Memory of the size of a vocabulary, which a round borrows and the next round borrows again; for one thread.
 ///
-/// Python has no such class: there numpy allocates each row.
+/// In Python this is the class of the same name in distribution.py.
 final class Workspace {
     private var rows: [Row] = []
     private var taken = 0
@@ -89,7 +89,7 @@ struct Options {
 
 /// What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary twice.
 ///
-/// Python has no such class: there numpy makes new arrays.
+/// Python has no such class: there decisions share the workspace of the drafter.
 final class OptionBuffers {
     private let trie: ActiveTrie
     private let row: Row
