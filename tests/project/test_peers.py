@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +14,8 @@ pytest.importorskip("transformers")
 
 from benchmarks.peers.decoders import Answer
 from benchmarks.peers.distribution import distance
-from benchmarks.peers.lines import Line, append, read, tidy
-from benchmarks.peers.tables import counts
+from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, Line, append, read, tidy
+from benchmarks.peers.tables import count_tables, counts, goal_table
 
 PAIRS = {(1, 2): 0.5, (1, 3): 0.25, (4, 2): 0.15}  # the rest, 0.1, is some other pair
 OTHER = (7, 7)
@@ -76,3 +77,12 @@ def test_half_a_line_is_dropped(tmp_path: Path) -> None:
 def test_a_seed_without_all_prompts_is_not_counted() -> None:
     lines = [line(0, 0, 8), line(1, 0, 12), line(1, 1, 16)]
     assert counts(lines, ["GSM8K"]) == [{"emitted": [8, 12], "rounds": [4, 4]}]
+
+
+def test_the_published_tables_come_from_the_results() -> None:
+    lines, page = read(RESULTS / COUNTS), RESULTS.parents[1] / "docs/benchmarks.md"
+    assert {line["temperature"] for line in lines} == {0.0, 1.0}
+    rows = [*count_tables(lines, read(RESULTS / DISTANCES)), *goal_table(lines)]
+    published = page.read_text(encoding="utf-8")
+    missing = [row for row in rows if row not in published]
+    assert not missing, f"docs/benchmarks.md lacks {json.dumps(missing[:2])}"
