@@ -42,6 +42,7 @@ class Cell:
     target: str
     scale: str
     form: str
+    threads: int
     temperature: float
 
     @property
@@ -52,10 +53,10 @@ class Cell:
 class Sessions:
     """Plain decoding and every drafter on one bundle, which is in memory once."""
 
-    def __init__(self, work: Path, target: str, scale: str, form: str) -> None:
-        bundle = make_bundle(work, target, scale, form)
-        loaded = load_bundle(bundle, measure="never")
-        profile = learned(target)
+    def __init__(self, work: Path, cell: Cell) -> None:
+        bundle = make_bundle(work, cell.target, cell.scale, cell.form)
+        loaded = load_bundle(bundle, threads=cell.threads, measure="never")
+        profile = learned(cell.target)
         self._plain = Session(loaded)
         self._drafting = {
             "learned": Session(loaded, adapter=profile.adapter, cache=profile.cache),
@@ -101,7 +102,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 def wanted(options: argparse.Namespace) -> Iterator[Cell]:
     """Every cell, one quantisation after the other."""
     for form, target, temperature in product(options.forms, TARGETS, options.temperatures):
-        yield Cell(target, options.to, form, temperature)
+        yield Cell(target, options.to, form, options.threads, temperature)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -130,7 +131,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _sessions(work: Path, cell: Cell, prompt: str) -> Sessions:
-    sessions = Sessions(work, cell.target, cell.scale, cell.form)
+    sessions = Sessions(work, cell)
     sessions.measure(prompt)
     return sessions
 
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--to", choices=SCALES, default="0.5B", help="number of weights")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help="weights of the target")
     parser.add_argument("--temperatures", nargs="+", type=float, default=(0.0, 0.7))
+    parser.add_argument("--threads", type=int, default=1, help="of a pass of the target")
     parser.add_argument("--prompts", type=int, default=6, help="of each of the four tasks")
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no text after them")
     parser.add_argument("--work", type=Path, default=Path(".cache/scale"), help="checkpoints and bundles")

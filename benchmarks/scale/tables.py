@@ -51,10 +51,12 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def groups(lines: list[Line]) -> Iterator[tuple[tuple[str, str, float], Group]]:
-    """The lines by size, form of the weights and temperature."""
+    """The lines by size, form of the weights with the number of threads, and temperature."""
 
     def key(line: Line) -> tuple[str, str, float]:
-        return line["key"]["scale"], line["key"]["form"], line["key"]["temperature"]
+        of = line["key"]
+        threads = f", {of['threads']} threads" if of["threads"] > 1 else ""
+        return of["scale"], of["form"] + threads, of["temperature"]
 
     for name, group in groupby(sorted(lines, key=key), key):
         yield name, list(group)

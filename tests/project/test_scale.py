@@ -16,7 +16,7 @@ def line(task: str, seconds: float) -> Line:
         "emitted": 4, "rounds": 2, "seconds": seconds, "lengths": {"2": 1}, "copied": {"1": 1},
     }  # fmt: skip
     return {
-        "key": {"target": "a", "scale": "0.5B", "form": "int4", "temperature": 0.0},
+        "key": {"target": "a", "scale": "0.5B", "form": "int4", "threads": 1, "temperature": 0.0},
         "task": task,
         "commit": "0",
         "plain": [{"emitted": 4, "seconds": 38.0}, {"emitted": 4, "seconds": 42.0}],
