@@ -11,7 +11,7 @@ PASSES = (10.0, 11.0, 12.0, 13.0)
 
 
 def line(task: str, seconds: float) -> Line:
-    """Four tokens: a pass over three with two drafts, and a copy of one token; plain decoding takes 10 s each."""
+    """Four tokens: a pass over three with two drafts, and a copy of one token; a plain token takes 10 s."""
     drafting = {
         "emitted": 4, "rounds": 2, "seconds": seconds, "lengths": {"2": 1}, "copied": {"1": 1},
     }  # fmt: skip
