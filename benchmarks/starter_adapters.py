@@ -2,22 +2,27 @@
 
     python -m benchmarks.experiments prepare             # the answers of the targets
     python -m benchmarks.starter_adapters [--work DIR] [--rank N] [--out DIR]
-    python -m benchmarks.starter_adapters --sampled [--count N]
+    python -m benchmarks.starter_adapters --sampled [--count N] --out NEW
+    python -m benchmarks.starter_adapters --compare --out NEW
 
 First one pass with trie-KL over each target's greedy answers to the training prompts of GSM8K, MBPP and
 SciTLDR (not Alpaca, whose licence is non-commercial). `--sampled` goes on from the adapters in
 examples/starters/learned: one pass over answers of which half is sampled at temperature 1, a quarter at 0.7
-and a quarter is greedy, with the loss 1 - acceptance; the n-grams stay as they are.
+and a quarter is greedy, with the loss 1 - acceptance; the n-grams stay as they are. `--compare` prints the
+expected tokens per target pass with the adapters in examples/starters/learned and in NEW, on unseen prompts.
 `omnidraft generate --profile examples/starters/learned` uses the result.
 """
 
 import argparse
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.experiments.running.answers import Answer, load
-from benchmarks.experiments.running.measure import learned
+from benchmarks.experiments.running.drafters import begin_with
+from benchmarks.experiments.running.expected_counts import expected
+from benchmarks.experiments.running.measure import learned, tokens_per_pass
 from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
 from benchmarks.experiments.running.recipes import LORA, LOSSES, Recipe
 from benchmarks.experiments.running.sampled_answers import MIXED
@@ -32,6 +37,7 @@ from omnidraft.training.trainer import Trainer
 
 TASKS = ("gsm8k", "code", "scitldr")
 SEED = 0
+COMPARED = 100  # unseen prompts of a task, for --compare
 CREATED = "2026-11-21T00:00:00Z"  # fixed, so that the same answers make the same bytes
 STARTERS = Path(__file__).resolve().parents[1] / "examples/starters"
 
@@ -83,6 +89,20 @@ def sampled_course(target: str, count: int | None) -> Course:
     return Course(target, TASKS, MIXED, recipe, count, start=target)
 
 
+def compared(work: Path, target: str, out: Path) -> Iterator[dict[str, object]]:
+    """Tokens per target pass with the old and with the new adapter, by task and temperature."""
+    models = {"old": torch_model("drafter"), "new": torch_model("drafter")}
+    begin_with(work, models["old"], target)
+    begin_with(work, models["new"], target, out)
+    for task in (*TASKS, "alpaca"):
+        for temperature in (0.0, 0.7, 1.0):
+            line: dict[str, object] = {"target": target, "task": task, "temperature": temperature}
+            for name, model in models.items():
+                measured = expected(work, target, task, temperature, model, COMPARED)
+                line[name] = {way: round(tokens_per_pass(counts), 3) for way, counts in measured.items()}
+            yield line
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rank", type=int, default=32, help="rank of LoRA")
@@ -92,9 +112,14 @@ def main() -> None:
         "--work", type=Path, default=Path(os.environ.get("OMNIDRAFT_EXPERIMENTS", "omnidraft-experiments"))
     )
     parser.add_argument("--sampled", action="store_true", help="go on with sampled answers")
+    parser.add_argument("--compare", action="store_true", help="measure the adapters in --out; train nothing")
     parser.add_argument("--count", type=int, help="prompts of each task, for --sampled (default: all)")
     options = parser.parse_args()
     for target in options.targets:
+        if options.compare:
+            for line in compared(options.work, target, options.out):
+                print(json.dumps(line), flush=True)
+            continue
         if options.sampled:
             summary = make_sampled(options.work, target, options.count, options.out)
         else:

@@ -60,7 +60,8 @@ def arms() -> Iterator[Arm]:
     for source, loss in SECONDS:
         yield _learned(f"second-{source}-{loss}", _second("a", "gsm8k", source, loss))
     for name, course in _growing().items():
-        yield _learned(name, course, GROWTH, curve_alone=True)
+        points = (0, *GROWTH) if name == "growth-other-refusals" else GROWTH
+        yield _learned(name, course, points, curve_alone=True)
     for task in TASKS:
         for target in TARGETS:
             yield _learned("limit", _limit(target, task), GROWTH)
@@ -93,6 +94,7 @@ def _growing() -> dict[str, Course]:
         "growth-1e-2": course(1e-2),
         "growth-refusals": course(3e-3, "refusals"),
         "growth-other": course(3e-3, start="b"),
+        "growth-other-refusals": course(3e-3, "refusals", "b"),
     }
 
 

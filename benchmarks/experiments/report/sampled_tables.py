@@ -35,12 +35,14 @@ GROWTH = {
     "growth-1e-2": "KL, rate 1e-2",
     "growth-refusals": "TV, rate 3e-3",
     "growth-other": "KL, rate 3e-3, from starter-b's adapter",
+    "growth-other-refusals": "TV, rate 3e-3, from starter-b's adapter",
 }
 _LIVE_DRAFTERS = {
     **{name: DRAFTERS[name] for name in ("untrained", "shipped")},
     "second": DRAFTERS["second-T=1+greedy-refusals"],
     "limit": DRAFTERS["limit"],
 }
+_POINTS = (0, 128, 256, 512, 1024, 2048)
 LIVE = {"direct": "direct", "cache": "cache", "cache-block": "cache, block verification"}
 
 
@@ -105,7 +107,7 @@ def draw_growth_of_gain(results: Sequence[Result], file: Path) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     arms = by_arm(results, "a", "gsm8k")
     for axes, t in zip(panels, ("0", "1"), strict=True):
-        for colour, name in zip((*COLOURS, "#b04050"), GROWTH, strict=True):
+        for colour, name in zip((*COLOURS, "#b04050", "#7a4fa3"), GROWTH, strict=True):
             for result in arms.get(name, []):
                 untrained = arms["untrained"][0]["result"]
                 curve = result["result"]["curve"]
@@ -115,11 +117,13 @@ def draw_growth_of_gain(results: Sequence[Result], file: Path) -> None:
                 )
         axes.set_title(f"starter-a, GSM8K, T = {t}", fontsize=10)
         axes.set_xlabel("answers learned from")
-        axes.set_xscale("log", base=2)
+        axes.set_xscale("symlog", base=2, linthresh=64)
+        axes.set_xticks(_POINTS, [f"{n:,}" for n in _POINTS])
+        axes.minorticks_off()
     panels[0].set_ylabel("gain over the untrained direct map")
     handles, labels = panels[0].get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+        figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     finish(figure, file)
 
 

@@ -97,10 +97,10 @@ def restore(file: Path, lora_rank: int | None, lora_alpha: float) -> PreTrainedM
     return model
 
 
-def begin_with(work: Path, model: nn.Module, target: str) -> None:
-    """Give a drafter the adapter of a target in examples/starters/learned; without LoRA it is folded in."""
+def begin_with(work: Path, model: nn.Module, target: str, learned: Path = LEARNED) -> None:
+    """Give a drafter the adapter of a target in a directory of profiles; without LoRA it is folded in."""
     bundle = load_pair(work, target).bundle
-    adapter, lora = read_adapter(profile_of(LEARNED, bundle).adapter), bundle.drafter.lora
+    adapter, lora = read_adapter(profile_of(learned, bundle).adapter), bundle.drafter.lora
     assert lora is not None, "the bundle takes adapters"
     if lora_modules(model):
         load_adapter(model, adapter, lora)

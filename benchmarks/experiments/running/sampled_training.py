@@ -67,7 +67,7 @@ class Course:
 
         Args:
             work: the work directory.
-            points: numbers of answers after which `observe` is called.
+            points: numbers of answers after which `observe` is called; 0 is before the first.
             observe: measures the drafter.
         """
         digest = hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:12]
@@ -107,6 +107,9 @@ class Course:
         rng, size = np.random.default_rng(self.seed), trainer.options.batch_size
         order = np.concatenate([rng.permutation(len(lessons)) for _ in range(self.repeats)])
         total, seconds, losses, left = -(-len(order) // size), 0.0, list[float](), sorted(points)
+        if observe is not None and left and left[0] == 0:
+            start: Any = trainer.model
+            observe(left.pop(0), 0.0, start)
         for at in range(total):
             started = time.thread_time()
             trainer.set_rate(trainer.options.rate_at(at, total))

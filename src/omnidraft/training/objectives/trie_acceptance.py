@@ -18,10 +18,9 @@ class TrieAcceptance(Objective):
 
     L = sum_u w_u (1 - a_u) / sum_u w_u,   a_u = sum over x of min(P(x|u), q(x|u))
 
-    Speculative sampling at temperature 1 accepts a draft token with probability a_u, so this is what it
-    refuses. Its least value is what a drafter of this size can reach; a KL only bounds it (Pinsker). Its
-    gradient is weak where P and q have little in common, so it is for a drafter that has learned with
-    trie-kl. Positions and weights w_u are those of trie-kl; OTHER is one option.
+    Speculative sampling at temperature 1 accepts a draft token with probability a_u, so this is the share
+    that it refuses; a KL only bounds it (Pinsker). For greedy decoding trie-kl learns faster. Positions and
+    weights w_u are those of trie-kl; OTHER is one option.
 
     kind="log" has - log a_u in place of 1 - a_u; kl > 0 mixes in that share of trie-kl.
     """
