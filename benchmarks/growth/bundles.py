@@ -47,7 +47,7 @@ def _make_random(work: Path, place: Path, vocab_size: int) -> None:
 
 
 def _longer(checkpoint: Path, work: Path, max_length: int) -> Path:
-    """A copy of a checkpoint that says that it supports so many positions."""
+    """Copy a checkpoint, and raise the number of positions that its config.json allows."""
     copy = work / f"{checkpoint.name}-{max_length}-checkpoint"
     shutil.copytree(checkpoint, copy, dirs_exist_ok=True)
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))

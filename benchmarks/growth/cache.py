@@ -129,7 +129,7 @@ def _files(cache: NgramCache) -> Row:
 
 
 def _microseconds(work: Callable[[], object], count: float) -> float:
-    """CPU time of some work, in microseconds for each of so many."""
+    """CPU time of some work, in microseconds for each of its repetitions."""
     started = time.thread_time()
     work()
     return 1e6 * (time.thread_time() - started) / count

@@ -16,7 +16,9 @@ Ids = npt.NDArray[np.integer]
 
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
 _FAR = math.exp(-4.0)  # upper bound of the sum of the weights that `Softmax` leaves out of its bounds
-_FEW = 64  # one id in so many may be near the largest logit: with more of them, a full pass is as fast
+_FEW = (
+    64  # bounds are taken where at most a 64th of the ids are near the largest; else a full pass is as fast
+)
 _LIKELY = 0.01  # weight from which on a bound is worth a look at the row
 _MARGIN = 1.0 + 1e-5  # float32 sums of the same weights differ by less
 
@@ -204,7 +206,7 @@ class Categorical:
 class Softmax(Categorical):
     """exp((logit - largest logit) / temperature) as weights, computed when all of them are first needed.
 
-    Some questions need few of the weights: so many rows of a round are never computed as a whole.
+    Some questions need only a few of the weights, so many rows are never computed as a whole.
     """
 
     def __init__(
