@@ -16,9 +16,7 @@ Ids = npt.NDArray[np.integer]
 
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
 _FAR = math.exp(-4.0)  # upper bound of the sum of the weights that `Softmax` leaves out of its bounds
-_FEW = (
-    64  # bounds are taken where at most a 64th of the ids are near the largest; else a full pass is as fast
-)
+_FEW = 64  # at most a 64th of the ids are near the largest logit; else a full pass is as fast
 _LIKELY = 0.01  # weight from which on a bound is worth a look at the row
 _MARGIN = 1.0 + 1e-5  # float32 sums of the same weights differ by less
 
