@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Breaks the library on purpose, one mistake at a time, and runs the vectors that must see it: docs/porting.md, "Break it
-# on purpose". Run it after build.sh: each mutant compiles one file again in the same build. The last line is
-# `N caught, N survived`.
+# on purpose". The first mutant compiles everything, each further one a file. The last line is `N caught, N survived`.
 . "$(dirname "$0")/common.sh"
 need_tools
-[ -d "$OUT/build" ] || fail "nothing is compiled; run scripts/ios/build.sh"
+export BUILD=mutants COMPILE=files
 
 mutant=$OUT/mutant # hard links to the sources, so the compiler sees that all files but one are the same
 caught=0
@@ -15,7 +14,6 @@ in_mutant() {
     ROOT=$mutant swift_package "$@"
 }
 
-# The mutants share the folder of the build; the next build.sh compiles the mutated files again.
 mutate() { # NAME FILE OLD NEW TESTS: replaces OLD, which occurs once, and runs the tests
     rm -rf "$mutant"
     mkdir -p "$mutant/mobile"

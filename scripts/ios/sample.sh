@@ -5,8 +5,9 @@
 need_tools
 
 # The library Observation of Swift 6.0 for Linux has a symbol that only newer ones define; nothing here uses it.
+# The folder of the build is that of build.sh: the library is not compiled again.
 sample() {
-    BUILD=sample swift_package "$1" --package-path mobile/ios/Sample -Xlinker --allow-shlib-undefined "${@:2}"
+    swift_package "$1" --package-path mobile/ios/Sample -Xlinker --allow-shlib-undefined "${@:2}"
 }
 
 sample build --build-tests --quiet
