@@ -70,7 +70,7 @@ AXIS = Axis(
         Column("host alone, T = 1, ms", "host_t1", ".3f"),
         Column("all but the models, ms", "outside_t1", ".3f"),
         Column("session, MB", "session", ".1f"),
-        Column("of it lists and copies, MB", "kept"),
+        Column("of it lists and arrays, MB", "kept"),
     ),
     (
         Panel(

@@ -66,7 +66,7 @@ AXIS = Axis(
         Column("host alone, T = 1, ms", "host_t1"),
         Column("all but the models, ms", "outside_t1"),
         Column("tokens a round there", "emitted_t1"),
-        Column("a round at most, T = 1, MB", "peak_t1", ".1f"),
+        Column("arrays of the rounds, T = 1, MB", "peak_t1", ".1f"),
         Column("logits of k + 1 rows, MB", "rows", ".1f"),
     ),
     (

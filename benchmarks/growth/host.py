@@ -30,8 +30,9 @@ class HostCost:
         host: median CPU milliseconds of translating, verifying, learning and rewinding.
         outside: median CPU milliseconds of everything but the models: drawing from the drafter's rows, lists
             of the text and the search for copies, too.
-        peak_megabytes: most memory that was taken for a moment, the models' rows apart.
-        kept_megabytes: memory that stays after the rounds: lists and tables that grow with the text.
+        peak_megabytes: most memory that the rounds held, the models' rows apart.
+        kept_megabytes: of it what stays after the rounds: arrays that are kept from round to round, lists and
+            tables that grow with the text.
         emitted: target tokens a round.
     """
 
@@ -122,14 +123,10 @@ def host_cost(
     host, outside, emitted = _timed(pair, cache, temperature, rounds, context)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    loop, most = _rounds(pair, cache, temperature, context), 0
-    next(loop)
-    for _ in range(WARM):
-        tracemalloc.reset_peak()
-        held = tracemalloc.get_traced_memory()[0]
+    loop = _rounds(pair, cache, temperature, context)
+    for _ in range(1 + WARM):
         next(loop)
-        most = max(most, tracemalloc.get_traced_memory()[1] - held)
-    kept = tracemalloc.get_traced_memory()[0] - before
+    kept, most = (each - before for each in tracemalloc.get_traced_memory())
     tracemalloc.stop()
     return HostCost(host, outside, most / 1e6, kept / 1e6, emitted)
 

@@ -73,7 +73,7 @@ AXIS = Axis(
         Column("host, T = 1, no n-grams, ms", "host_cold_t1"),
         Column("all n-grams", "host_full_t1"),
         Column("all but the models, ms", "outside_full_t1"),
-        Column("a round at most, T = 1, MB", "peak_full_t1", ".1f"),
+        Column("arrays of the rounds, T = 1, MB", "peak_full_t1", ".1f"),
         Column("map, MB", "map", ".1f"),
         Column("cache, all n-grams, MB", "cache_full", ".1f"),
         Column("round with a model, ms", "round"),

@@ -11,18 +11,24 @@ timed "library and tests" bash "$HERE/build.sh"
 timed "public interface" bash "$HERE/api.sh"
 timed "README.md" bash "$HERE/readme.sh"
 timed "starter bundles" bash "$ROOT/scripts/android/bundles.sh"
-# The tests use one core for the most part, and a sanitizer's build both.
-timed "tests" bash "$HERE/test.sh" > "$OUT/test.txt" 2>&1 &
-tests=$!
+# The tests use one core for the most part, and so does a sanitizer's build: both go on beside each other.
+behind() {
+    timed "tests" bash "$HERE/test.sh" > "$OUT/test.txt" 2>&1
+    # With Kotlin where make android ran before.
+    [ -d "$ROOT/.cache/android/tests" ] && ports="kotlin swift" || ports=swift
+    timed "files of other languages" bash "$PHONES/exchange.sh" $ports > "$OUT/exchange.txt" 2>&1
+    timed "sample" bash "$HERE/sample.sh" > "$OUT/sample.txt" 2>&1
+}
+rm -f "$OUT"/{test,exchange,sample}.txt
+behind &
+behind=$!
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 timed "thread sanitizer" bash "$HERE/sanitize.sh" thread
 timed "address sanitizer" bash "$HERE/sanitize.sh" address
-wait "$tests" || { cat "$OUT/test.txt"; exit 1; }
-cat "$OUT/test.txt"
-# With Kotlin where make android ran before.
-[ -d "$ROOT/.cache/android/tests" ] && ports="kotlin swift" || ports=swift
-timed "files of other languages" bash "$PHONES/exchange.sh" $ports
-timed "sample" bash "$HERE/sample.sh" | tee "$OUT/sample.txt"
+status=0
+wait "$behind" || status=$?
+for part in test exchange sample; do [ ! -e "$OUT/$part.txt" ] || cat "$OUT/$part.txt"; done
+[ "$status" = 0 ] || exit "$status"
 echo "== together: $SECONDS s"
 awk '/^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 } END { print passed " passed, " failed " failed" }' \
     "$OUT/test.txt" "$OUT/sample.txt"

@@ -19,7 +19,7 @@ inside swiftc -swift-version 5 -O "-sanitize=$1" -o "/out/fault-$1" "/checkout/s
 if inside "/out/fault-$1" > "$log" 2>&1; then fail "$1: the sanitizer does not report a fault"; fi
 grep -q "SUMMARY: .*Sanitizer" "$log" || { cat "$log"; fail "$1: the program with a fault ended without a report"; }
 
-# Code that is not optimized compiles faster, and this part of the tests is short in it, too.
+# Code that is not optimized compiles faster, and these tests are short.
 export BUILD=build-$1 OPTIMIZE=-Onone
 swift_package build --build-tests --quiet --sanitize "$1"
 # Hashes of a whole bundle take minutes here, and other tests unpack small ones.

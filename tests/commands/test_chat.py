@@ -200,6 +200,7 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
             chat.wait_for(r"\S")  # the answer has begun
             chat.type("\x03")
             shown = chat.wait_for(r"\n> ")
+            assert "[cancelled]" in shown
             assert "Traceback" not in shown
             assert chat.process.poll() is None
         chat.insist("\x03", r"/quit leaves\r\n> ")  # with nothing to cancel

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.batch import Distributions  # noqa: E402
 from omnidraft.training.objectives.loss import Drafted, loss_of  # noqa: E402
 from omnidraft.training.objectives.trie_acceptance import TrieAcceptance  # noqa: E402
@@ -50,3 +51,9 @@ def test_the_loss_is_that_of_the_decisions(kind: str) -> None:
 def test_the_least_loss_is_where_both_distributions_are_equal(kind: str) -> None:
     q = q_by_hand()
     assert loss(kind, q[:, :2].astype(np.float32).tolist(), q[:, 2].tolist()) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("kl", [-0.1, 1.5, float("nan")])
+def test_a_share_of_the_divergence_is_a_share(kl: float) -> None:
+    with pytest.raises(SettingError, match=r"share .* is not in 0\.\.1"):
+        TrieAcceptance(kl=kl)

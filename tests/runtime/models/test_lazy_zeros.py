@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ KV = KvShape(4, 8, 32, 8192)  # 67 MB in 8 buffers
 
 def resident() -> int:
     """Resident bytes of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
 def huge_pages_unasked() -> bool:

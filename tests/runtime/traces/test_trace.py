@@ -59,7 +59,7 @@ def rounds(
     )
     sampling = SamplingConfig(temperature, repetition_penalty=penalty)
     config, collector = config_of(mode, sampling, 40, verification=verification), Collector(TOY)
-    count, text = FixedLength(0 if mode == "plain" else 5), DecoderState()
+    count, text = FixedLength(5), DecoderState()
     text.restart(PROMPT, [0, 3, 1], 40, cut_at_eos(()))
     decoded = list(decode(models, text, config, count, SplitMix64(seed), collector.of))
     assert len(decoded) == len(collector.traced)

@@ -24,7 +24,7 @@ _MARGIN = 1.0 + 1e-5  # float32 sums of the same weights differ by less
 class Workspace:
     """Arrays of the size of a vocabulary, which are kept from round to round; for one thread.
 
-    So a round allocates no row. What is made in such an array lives until the next array of the same use.
+    So a round without truncation allocates no row. An array is valid until the same use asks again.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,10 @@ class Distribution(Protocol):
         """The sum of the probabilities of distinct ids."""
 
     def mass_bounds(self, ids: Ids) -> tuple[float, float]:
-        """Bounds of `mass` of a few ids, which need no full pass; an upper bound below 1 is a strict one."""
+        """Bounds of `mass` of a few ids, which need no full pass.
+
+        Where the upper bound is below 1, the mass is below the bound.
+        """
 
     def mass_outside(self, *ids: Ids) -> float:
         """The sum of the probabilities of all other ids; 0 only if each is 0, in spite of rounding."""

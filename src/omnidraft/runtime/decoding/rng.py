@@ -68,7 +68,7 @@ class SplitMix64:
         low, high = bounds
         if low >= 1.0:
             return True
-        if low <= 0.0 or high >= 1.0:  # perhaps it takes no number
+        if low <= 0.0 or high >= 1.0:  # `bernoulli` may draw no number
             return self.bernoulli(probability())
         uniform = self.uniform()
         return uniform < low or (uniform < high and uniform < probability())

@@ -90,7 +90,7 @@ class DecoderState:
 
     Attributes:
         tokens: target ids, prompt and output; `speculate` extends them.
-        context: the same text in draft ids, which the proposer extends; empty in mode lookup.
+        context: the same text in draft ids, which the proposer extends; empty in modes plain and lookup.
         remaining: target tokens that may still be emitted.
         cut: a function that says which of a round's tokens are output, and whether the text ends there.
         cached: target ids that the target's KV cache holds.

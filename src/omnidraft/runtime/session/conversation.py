@@ -146,7 +146,7 @@ def draft_context(
         ids: target ids of the whole prompt.
         before: the text before; None where there is none.
     """
-    # After an answer without the drafter the context is empty, or lacks the prompt.
+    # After an answer without the drafter the context is empty.
     if before is None or before.mode in ("plain", "lookup") or not before.context:
         return draft_text(target, drafter, ids)
     known = len(before.tokens)

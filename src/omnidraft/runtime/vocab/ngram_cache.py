@@ -174,7 +174,7 @@ class NgramCache:
     def _place(self, target_id: int) -> int | None:
         """The column of a target token's entry, if it has one."""
         grams = self.trie.grams
-        at = int(grams.searchsorted(target_id))  # np.searchsorted takes thrice as long for one id
+        at = int(grams.searchsorted(target_id))  # np.searchsorted takes three times as long for one id
         return at if at < len(grams) and grams[at] == target_id else None
 
     def _keys(self) -> tuple[Policy, Counts, Counts, npt.NDArray[np.intp]]:

@@ -32,7 +32,7 @@ struct BundleBar: View {
         }
     }
 
-    /// A field for what is not language: the keyboard changes none of it.
+    /// A field for addresses and hashes: the keyboard corrects and capitalizes nothing.
     private func field(_ title: LocalizedStringKey, _ text: Binding<String>) -> some View {
         TextField(title, text: text).autocorrectionDisabled().textInputAutocapitalization(.never)
     }

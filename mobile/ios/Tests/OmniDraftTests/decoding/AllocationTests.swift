@@ -35,16 +35,12 @@
         }
 
         func testNoRoundAfterTheFirstTakesMemoryOfTheSizeOfAVocabulary() throws {
-            let truncated = try SamplingConfig(temperature: 1, topK: 100, topP: 0.9)
-            #if DEBUG
-                let settings = [truncated]  // a debug build is slow
-            #else
-                let settings = [
-                    truncated, try SamplingConfig(), try SamplingConfig(temperature: 1),
-                    try SamplingConfig(temperature: 1, repetitionPenalty: 1.2),
-                    try SamplingConfig(repetitionPenalty: 1.2),
-                ]
-            #endif
+            let settings = [
+                try SamplingConfig(), try SamplingConfig(temperature: 1),
+                try SamplingConfig(temperature: 1, topK: 100, topP: 0.9),
+                try SamplingConfig(temperature: 1, repetitionPenalty: 1.2),
+                try SamplingConfig(repetitionPenalty: 1.2),
+            ]
             for sampling in settings {
                 for isBlock in [false, true] where sampling.temperature > 0 || !isBlock {
                     let counts = try inNewThread { try roundFaults(sampling, isBlock: isBlock) }

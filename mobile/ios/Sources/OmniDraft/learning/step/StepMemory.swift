@@ -20,8 +20,9 @@ func lengthWithin(_ bundle: Bundle, freeMemory: Int) throws -> Int {
         let middle = (length + beyond) / 2
         if stepBytes(bundle, length: middle) <= freeMemory { length = middle } else { beyond = middle }
     }
-    if length < shortest {
-        let bytes = (stepBytes(bundle, length: shortest) + megabyte - 1) / megabyte
+    let least = min(shortest, bundle.drafter.kv.maxLength)  // a drafter may have fewer positions
+    if length < least {
+        let bytes = (stepBytes(bundle, length: least) + megabyte - 1) / megabyte
         let free = max(0, freeMemory) / megabyte
         let need = "a training step of \(split(bundle.path).name) takes \(grouped(bytes)) MB"
         throw bundleError("memory", "\(need) and \(grouped(free)) MB are free", "learn when other apps are closed")

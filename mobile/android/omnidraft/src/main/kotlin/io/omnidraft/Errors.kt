@@ -72,7 +72,7 @@ public class SessionException(message: String, remedy: String = "", fault: Strin
 /**
  * A setting outside its range.
  *
- * @property setting its name; empty where the message is of several, or of none that an app gives.
+ * @property setting its name; empty where the message is about several settings, or about none that an app sets.
  */
 public class SettingException(message: String, remedy: String = "", public val setting: String = "") :
     OmniDraftException("", message, remedy)

@@ -14,7 +14,7 @@ private const val TRAINED = 48.0 // bytes of a trained parameter: vectors, momen
 private const val ROW = 48.0 // bytes of a logit: logits, probabilities, gradients
 private const val HIDDEN = 30.0 // bytes of a position for each input and output of a site
 private const val SCORE = 64.0 // bytes of a head's score for a pair of positions: scores, probabilities, gradients
-private const val MOST = 1L shl 53
+private const val MOST = (1L shl 53) - 1
 private const val SHORTEST = 16
 private const val MEGABYTE = 1_000_000L
 
@@ -27,8 +27,9 @@ internal fun lengthWithin(bundle: Bundle, freeMemory: Long): Int {
         val middle = (length + beyond) / 2
         if (stepBytes(bundle, middle) <= freeMemory) length = middle else beyond = middle
     }
-    if (length < SHORTEST) {
-        val need = (stepBytes(bundle, SHORTEST) + MEGABYTE - 1) / MEGABYTE
+    val shortest = minOf(SHORTEST, bundle.drafter.kv.maxLength) // a drafter may have fewer positions
+    if (length < shortest) {
+        val need = (stepBytes(bundle, shortest) + MEGABYTE - 1) / MEGABYTE
         throw BundleException(
             "memory",
             "a training step of ${bundle.path.name} takes $need MB and ${freeMemory / MEGABYTE} MB are free",
