@@ -13,12 +13,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from benchmarks.experiments.running.drafters import begin_with, in_onnxruntime
-from benchmarks.experiments.running.expected_counts import (
-    as_answer,
-    expected,
-    learned_cache,
-    test_texts,
-)
+from benchmarks.experiments.running.expected_counts import expected, learned_cache, test_texts
 from benchmarks.experiments.running.measure import NUM_DRAFT_TOKENS, Way, counts
 from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
 from benchmarks.experiments.running.recipes import FULL, LORA, Recipe
@@ -177,7 +172,7 @@ def _live(name: str, target: str, task: str) -> Arm:
         courses = {"second": _second(target, task, "T=1+greedy", "refusals"), "limit": _limit(target, task)}
         model = courses[name].drafter(work)[0] if name in courses else _model(work, name, target)
         drafter, real = in_onnxruntime(pair, model), pair.target.new_model()
-        prompts = [as_answer(text) for text in test_texts(work, target, task, 1.0, TEXTS)]
+        prompts = test_texts(work, target, task, 1.0, TEXTS)
         return {
             title: counts(
                 pair, real, drafter, prompts, way,

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.growth.axes import AXES, run
+from benchmarks.growth.axes import AXES, RESULTS, is_done, run
 from benchmarks.growth.axis import Axis, Settings
-from benchmarks.growth.lines import RESULTS, is_done, read
 from benchmarks.growth.tables import table, with_tables
+from benchmarks.support.json_lines import read
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FIGURE = ROOT / "docs/benchmarks.md", ROOT / "docs/growth.png"

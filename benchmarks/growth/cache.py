@@ -7,7 +7,7 @@ the order in which the answers of GSM8K teach them, and then in the order of ids
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,8 +15,9 @@ import numpy as np
 
 from benchmarks.cache_size import ROUND, WIDTHS, fill
 from benchmarks.growth.axis import Axis, Column, Panel, Row, Settings
-from benchmarks.growth.host import FreePair, host_cost
-from benchmarks.growth.synthetic_map import DRAFT_SIZE, synthetic_map
+from benchmarks.growth.free_models import FreePair
+from benchmarks.growth.host import host_costs, host_fields
+from benchmarks.growth.synthetic_map import DRAFT_SIZE, cache_of, ngrams_of, synthetic_map
 from benchmarks.support.task_data import DATA
 from benchmarks.support.task_data import rows as task_rows
 from omnidraft.export.build_vocab_map import build_vocab_map
@@ -49,20 +50,14 @@ def measure(settings: Settings, work: Path) -> list[Row]:
     rows: int | None = None
     if settings["source"] == SYNTHETIC:
         vocab_map = synthetic_map(settings["ids"], settings["draft_ids"])
-        order = np.random.default_rng(0).permutation(_ngrams(vocab_map))
+        order = np.random.default_rng(0).permutation(ngrams_of(vocab_map))
     else:
         (vocab_map, order), rows = _real(), MAX_PROPOSED + 1
-    pair = FreePair(settings["ids"], settings["draft_ids"], ROUND - 1, rows)
+    pair = FreePair(vocab_map, ROUND - 1, rows)
     return [
         {"source": settings["source"], **_row(vocab_map, order, entries, pair, settings["rounds"])}
         for entries in settings["entries"]
     ]
-
-
-def _ngrams(vocab_map: VocabMap) -> Ids:
-    """Target tokens of a map that the drafter writes in several pieces."""
-    ngrams: Ids = vocab_map.leaves[vocab_map.leaf_lengths > 1]
-    return ngrams
 
 
 def _real() -> tuple[VocabMap, Ids]:
@@ -72,20 +67,14 @@ def _real() -> tuple[VocabMap, Ids]:
     learned, order = NgramCache(vocab_map), dict[int, None]()
     fill(learned, target, (row["answer"] for row in task_rows("gsm8k/train")))
     order |= dict.fromkeys(e.target_id for e in sorted(learned.entries(), key=lambda e: -e.hits))
-    order |= dict.fromkeys(np.sort(_ngrams(vocab_map)).tolist())
+    order |= dict.fromkeys(np.sort(ngrams_of(vocab_map)).tolist())
     return vocab_map, np.array(list(order), dtype=np.int32)
 
 
-def _row(
-    vocab_map: VocabMap,
-    order: Ids,
-    entries: int,
-    pair: FreePair,
-    rounds: int,
-) -> Row:
+def _row(vocab_map: VocabMap, order: Ids, entries: int, pair: FreePair, rounds: int) -> Row:
     count = min(300, entries // 4, len(order) - entries)
     known, new = order[:entries].tolist(), order[entries : entries + count].tolist()
-    cache = _cache_of(vocab_map, known)
+    cache = cache_of(vocab_map, known)
     asked = np.random.default_rng(1).choice(order, size=2_000).tolist()
     row: Row = {
         "entries": len(cache),
@@ -94,27 +83,12 @@ def _row(
         "learn_known": _microseconds(lambda: cache.learn(known[-count:], 0), count),
     }
     row |= _files(cache)
-    for temperature in (0.0, 1.0):
-        cost = host_cost(pair, _cache_of(vocab_map, known, ROOM), temperature, rounds)
-        row[f"host_t{temperature:.0f}"] = cost.host
-    roomy, full = _cache_of(vocab_map, known, 2 * count), _cache_of(vocab_map, known)
+    row |= host_fields(host_costs(pair, partial(cache_of, vocab_map, known, ROOM), rounds), "host")
+    roomy, full = cache_of(vocab_map, known, 2 * count), cache_of(vocab_map, known)
     row["learn_new"] = _microseconds(lambda: roomy.learn(new, 0), count)
     row["evict"] = _microseconds(lambda: full.learn(new, 0), count)
     assert len(roomy) == entries + count and len(full) == entries
     return row
-
-
-def _cache_of(vocab_map: VocabMap, tokens: Sequence[int], room: int = 0) -> NgramCache:
-    """A cache of these tokens with room for some more; few of them were emitted often, most of them once."""
-    whole = NgramCache(vocab_map)
-    whole.prefill()
-    table = whole.table()
-    random, tick = np.random.default_rng(2), 4 * len(tokens)
-    table = table.keep(np.searchsorted(table.targets, np.sort(np.array(tokens))))
-    hits = random.zipf(2.0, len(tokens)).clip(max=tick).astype(np.uint32)
-    ticks = random.integers(tick, size=len(tokens), dtype=np.uint32)
-    table = replace(table, tick=tick, hits=hits, ticks=ticks, accepted=hits // 2)
-    return NgramCache.of_table(table, vocab_map, capacity=len(tokens) + room)
 
 
 def _files(cache: NgramCache) -> Row:

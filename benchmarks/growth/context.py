@@ -7,14 +7,16 @@ sense, and the work is the same. Host work alone: a synthetic map of 32,768 ids 
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from benchmarks.growth.axis import Axis, Column, Panel, Row, Settings
-from benchmarks.growth.bundles import starter
-from benchmarks.growth.host import FreePair, host_cost
-from benchmarks.growth.rounds import pass_cost, round_cost, text_ids
+from benchmarks.growth.bundles import open_pair
+from benchmarks.growth.free_models import FreePair
+from benchmarks.growth.host import host_costs, host_fields
+from benchmarks.growth.process import held
+from benchmarks.growth.rounds import COLUMNS, pass_cost, round_cost, text_ids
 from benchmarks.growth.synthetic_map import synthetic_map
-from benchmarks.soak import resident
 from omnidraft.runtime.session.api import Session
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
@@ -31,22 +33,19 @@ def points(quick: bool) -> Sequence[Settings]:
 
 def measure(settings: Settings, work: Path) -> list[Row]:
     """The rows of all lengths; one process, because a text continues the shorter one."""
-    loaded = starter(work, settings["max_length"])
-    session, before = Session(loaded), resident()
+    session = Session(open_pair(work, max_length=settings["max_length"]))
+    before = held()
     ids = text_ids(session, max(settings["lengths"]))
     rows = list[Row]()
     for length in settings["lengths"]:
         cost = round_cost(session, ids[:length], settings["rounds"])
         passes = {f"pass_{n}": pass_cost(session, ids[:n]) for n in (1, VERIFIED)}
-        rows.append({"tokens": length, **asdict(cost), **passes, "session": (resident() - before) / 1e6})
+        rows.append({"tokens": length, **asdict(cost), **passes, "session": held(before)})
     vocab_map = synthetic_map(settings["ids"], settings["draft_ids"])
-    pair = FreePair(settings["ids"], settings["draft_ids"], DRAFTED)
+    pair, new_cache = FreePair(vocab_map, DRAFTED), partial(NgramCache, vocab_map)
     for row in rows:
-        for temperature in (0.0, 1.0):
-            host = host_cost(pair, NgramCache(vocab_map), temperature, settings["rounds"], row["tokens"])
-            row[f"host_t{temperature:.0f}"] = host.host
-            row[f"outside_t{temperature:.0f}"] = host.outside
-            row["kept"] = host.kept_megabytes
+        costs = host_costs(pair, new_cache, settings["rounds"], row["tokens"])
+        row |= host_fields(costs, "host", "outside") | {"kept": costs["t1"].kept}
     return rows
 
 
@@ -58,10 +57,7 @@ AXIS = Axis(
     measure,
     (
         Column("tokens", "tokens", ",.0f"),
-        Column("round, ms", "whole"),
-        Column("of it draft", "draft"),
-        Column("target", "target"),
-        Column("host", "host"),
+        *COLUMNS,
         Column("pass of 1, ms", "pass_1"),
         Column("pass of 5, ms", "pass_5"),
         Column("reading, ms a token", "read_token"),

@@ -6,12 +6,14 @@ synthetic map of 131,072 ids with free models.
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from benchmarks.growth.axis import Axis, Column, Panel, Row, Settings
-from benchmarks.growth.bundles import starter
-from benchmarks.growth.host import FreePair, host_cost
-from benchmarks.growth.rounds import pass_cost, round_cost, text_ids
+from benchmarks.growth.bundles import open_pair
+from benchmarks.growth.free_models import FreePair
+from benchmarks.growth.host import host_costs, host_fields
+from benchmarks.growth.rounds import COLUMNS, pass_cost, round_cost, text_ids
 from benchmarks.growth.synthetic_map import DRAFT_SIZE, synthetic_map
 from omnidraft.runtime.session.api import Session
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -28,7 +30,7 @@ def points(quick: bool) -> Sequence[Settings]:
 
 def measure(settings: Settings, work: Path) -> list[Row]:
     """The rows of all k; one process, so that what differs is k alone."""
-    session = Session(starter(work))
+    session = Session(open_pair(work))
     ids = text_ids(session, PROMPT)
     rows = [
         {"k": k, **asdict(round_cost(session, ids, settings["rounds"], num_draft_tokens=k))}
@@ -37,13 +39,9 @@ def measure(settings: Settings, work: Path) -> list[Row]:
     ]
     vocab_map = synthetic_map(settings["ids"], settings["draft_ids"])
     for row in rows:
-        pair = FreePair(settings["ids"], settings["draft_ids"], row["k"])
-        for temperature in (0.0, 1.0):
-            host = host_cost(pair, NgramCache(vocab_map), temperature, settings["rounds"])
-            row[f"host_t{temperature:.0f}"] = host.host
-            row[f"outside_t{temperature:.0f}"] = host.outside
-            row[f"peak_t{temperature:.0f}"] = host.peak_megabytes
-            row[f"emitted_t{temperature:.0f}"] = host.emitted
+        pair = FreePair(vocab_map, row["k"])
+        costs = host_costs(pair, partial(NgramCache, vocab_map), settings["rounds"])
+        row |= host_fields(costs, "host", "outside", "peak", "emitted")
         row["rows"] = (row["k"] + 1) * settings["ids"] * 4 / 1e6
     return rows
 
@@ -56,10 +54,7 @@ AXIS = Axis(
     measure,
     (
         Column("k", "k", ".0f"),
-        Column("round, ms", "whole"),
-        Column("of it draft", "draft"),
-        Column("target", "target"),
-        Column("host", "host"),
+        *COLUMNS,
         Column("pass of k + 1, ms", "pass"),
         Column("tokens a round", "emitted"),
         Column("host alone, T = 0, ms", "host_t0"),

@@ -1,25 +1,25 @@
 """The work of a round outside the models, which cost nothing here: CPU time and memory."""
 
-import statistics
 import time
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.growth.axis import Row
+from benchmarks.growth.free_models import FreePair
+from benchmarks.growth.rounds import HOST, milliseconds, seconds_of
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
-AGREEMENT, WARM = 0.7, 8  # share of proposed tokens that the target favours; rounds that are not counted
-SPREADS = {"target": 2.0, "drafter": 5.0}  # standard deviation of the logits
-FAVOURED = 30.0  # logit of a favoured token
+WARM = 8  # rounds that are not counted
+TEMPERATURES = {"t0": 0.0, "t1": 1.0}  # by the ends of the names of fields
 
 
 @dataclass(frozen=True)
@@ -30,79 +30,34 @@ class HostCost:
         host: median CPU milliseconds of translating, verifying, learning and rewinding.
         outside: median CPU milliseconds of everything but the models: drawing from the drafter's rows, lists
             of the text and the search for copies, too.
-        peak_megabytes: most memory that the rounds held, the models' rows apart.
-        kept_megabytes: of it what stays after the rounds: arrays that are kept from round to round, lists and
-            tables that grow with the text.
+        peak: most megabytes that the rounds held, the models' rows apart.
+        kept: of them what stays after the rounds: arrays that are kept from round to round, lists and tables
+            that grow with the text.
+        cache: megabytes of the n-gram cache after the rounds.
         emitted: target tokens a round.
     """
 
     host: float
     outside: float
-    peak_megabytes: float
-    kept_megabytes: float
+    peak: float
+    kept: float
+    cache: float
     emitted: float
 
 
-class FreeModel:
-    """A model of random logits whose time is known, so that it can be left out."""
-
-    def __init__(self, width: int, rows: int, agreement: float, spread: float) -> None:
-        """
-        Args:
-            width: of the logits.
-            rows: of the longest pass.
-            agreement: share of the tokens of a pass that the row before each favours.
-            spread: standard deviation of the logits.
-        """
-        self.vocab_size, self.max_length, self.length = width, 1 << 30, 0
-        random = np.random.default_rng(0)
-        self._pool = random.standard_normal((rows + 8, width), np.float32) * np.float32(spread)
-        self._likes = random.random(1 << 12) < agreement
-        self._raised: list[tuple[int, int, np.float32]] = []
-        self._rows, self._calls = rows, 0
-        self.seconds = 0.0  # of the thread, in `score`
-
-    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """See `Model.score`."""
-        started = time.thread_time()
-        for row, token, value in self._raised:
-            self._pool[row, token] = value
-        self._calls += 1
-        start, count = self._calls % 8, num_logits or len(tokens)
-        assert count <= self._rows, "more rows than the pool has"
-        rows: Logits = self._pool[start : start + count]
-        self._raised = []
-        for i, token in enumerate(tokens[1:count]):
-            if self._likes[(self._calls * 8 + i) % len(self._likes)]:
-                self._raised.append((start + i, token, self._pool[start + i, token]))
-                rows[i, token] = FAVOURED
-        self.length += len(tokens)
-        self.seconds += time.thread_time() - started
-        return rows
-
-    def rewind(self, length: int) -> None:
-        """See `Model.rewind`."""
-        self.length = length
+def host_costs(
+    pair: FreePair, new_cache: Callable[[], NgramCache], rounds: int, context: int = 1
+) -> dict[str, HostCost]:
+    """The host work at each of the temperatures, by the ends of the names of fields; each has a new cache."""
+    return {
+        end: host_cost(pair, new_cache(), temperature, rounds, context)
+        for end, temperature in TEMPERATURES.items()
+    }
 
 
-class FreePair:
-    """Two models of random logits for one pair of vocabularies; the drafter's favours nothing."""
-
-    def __init__(self, target_size: int, draft_size: int, drafted: int, rows: int | None = None) -> None:
-        """
-        Args:
-            target_size, draft_size: widths of the logits.
-            drafted: draft tokens of each round.
-            rows: of the longest pass; None where no draft token stands for several target tokens.
-        """
-        self.target = FreeModel(target_size, rows or drafted + 1, AGREEMENT, SPREADS["target"])
-        self.drafter = FreeModel(draft_size, 1, 0.0, SPREADS["drafter"])
-        self.drafted = drafted
-
-    @property
-    def seconds(self) -> float:
-        """Of both models so far."""
-        return self.target.seconds + self.drafter.seconds
+def host_fields(costs: Mapping[str, HostCost], *names: str) -> Row:
+    """Fields of a row, such as `host_t0`: the named attributes of all costs."""
+    return {f"{name}_{end}": getattr(cost, name) for end, cost in costs.items() for name in names}
 
 
 def host_cost(
@@ -128,7 +83,7 @@ def host_cost(
         next(loop)
     kept, most = (each - before for each in tracemalloc.get_traced_memory())
     tracemalloc.stop()
-    return HostCost(host, outside, most / 1e6, kept / 1e6, emitted)
+    return HostCost(host, outside, most / 1e6, kept / 1e6, cache.memory_bytes / 1e6, emitted)
 
 
 def _timed(
@@ -142,9 +97,9 @@ def _timed(
         finished = next(loop)
         if number >= WARM:
             outside.append(time.thread_time() - started - (pair.seconds - in_models))
-            host.append(finished.seconds.translate + finished.seconds.verify + finished.seconds.learn)
+            host.append(seconds_of(finished, *HOST))
             emitted += len(finished.emitted)
-    return 1e3 * statistics.median(host), 1e3 * statistics.median(outside), emitted / rounds
+    return milliseconds(host), milliseconds(outside), emitted / rounds
 
 
 def _rounds(pair: FreePair, cache: NgramCache, temperature: float, context: int) -> Iterator[Round]:

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchmarks.growth.axis import Axis, Panel, Row
-from benchmarks.growth.lines import Line, rows_of
-from benchmarks.growth.tables import merged
+from benchmarks.growth.tables import merged, rows_of
+from benchmarks.support.json_lines import Line
 
 COLOURS = ("#2f6fde", "#e0a030", "#3a9d5d", "#b04a5a", "#7a6fb0")
 STYLES = ("o-", "s--")  # of the series

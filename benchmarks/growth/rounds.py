@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.growth.axis import Column
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.api import Session
 from omnidraft.sample_prompts import word_problems
@@ -13,6 +14,13 @@ from omnidraft.sample_prompts import word_problems
 DRAFTED = 4
 WARM = 3  # rounds that are not counted
 PASSES = 7  # of which the median is taken
+COLUMNS = (  # of a `RoundCost`
+    Column("round, ms", "whole"),
+    Column("of it draft", "draft"),
+    Column("target", "target"),
+    Column("host", "host"),
+)
+HOST = ("translate", "verify", "learn")  # parts of a round outside the models
 
 
 @dataclass(frozen=True)
@@ -68,12 +76,12 @@ def round_cost(session: Session, ids: Sequence[int], rounds: int, **settings: An
     read = [r.read for r in done if r.read.tokens]
     seconds = sum(r.seconds for r in read) / max(1, sum(r.tokens for r in read))
     return RoundCost(
-        _median([_sum(r, "draft", "target", "translate", "verify", "learn") for r in counted]),
-        _median([_sum(r, "draft") for r in counted]),
-        _median([_sum(r, "target") for r in counted]),
-        _median([_sum(r, "translate", "verify", "learn") for r in counted]),
-        sum(len(r.emitted) for r in counted) / rounds,
-        1e3 * seconds,
+        whole=milliseconds([seconds_of(r, "draft", "target", *HOST) for r in counted]),
+        draft=milliseconds([seconds_of(r, "draft") for r in counted]),
+        target=milliseconds([seconds_of(r, "target") for r in counted]),
+        host=milliseconds([seconds_of(r, *HOST) for r in counted]),
+        emitted=sum(len(r.emitted) for r in counted) / rounds,
+        read_token=1e3 * seconds,
     )
 
 
@@ -86,12 +94,14 @@ def pass_cost(session: Session, tokens: Sequence[int]) -> float:
         target.score(tokens)
         seconds.append(time.thread_time() - started)
         target.rewind(length)
-    return _median(seconds)
+    return milliseconds(seconds)
 
 
-def _sum(done: Round, *parts: str) -> float:
+def seconds_of(done: Round, *parts: str) -> float:
+    """CPU seconds of parts of a round."""
     return sum(float(getattr(done.seconds, part)) for part in parts)
 
 
-def _median(seconds: Sequence[float]) -> float:
+def milliseconds(seconds: Sequence[float]) -> float:
+    """The median of some seconds, in milliseconds."""
     return 1e3 * statistics.median(seconds)

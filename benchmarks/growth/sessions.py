@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.growth.axis import Axis, Column, Panel, Row, Settings
-from benchmarks.growth.bundles import starter
+from benchmarks.growth.bundles import open_pair
+from benchmarks.growth.process import held
 from benchmarks.growth.rounds import DRAFTED, round_cost, text_ids
-from benchmarks.soak import resident
-from omnidraft.runtime.session.api import LoadedBundle, Session
+from omnidraft.runtime.session.api import Session
 
 COUNTS = (1, 2, 4, 8, 16)
 PROMPT, TOKENS = 192, 64  # of each session's first answer
@@ -27,35 +27,31 @@ def points(quick: bool) -> Sequence[Settings]:
 
 def measure(settings: Settings, work: Path) -> list[Row]:
     """The rows of all counts; one process, in which sessions are added."""
-    loaded = starter(work)
+    loaded = open_pair(work)
     _answer(Session(loaded), settings)  # what onnxruntime keeps after the first run is not of a session
     gc.collect()
-    sessions, before, rows = list[Session](), resident(), list[Row]()
+    sessions, before, rows = list[Session](), held(), list[Row]()
     for count in settings["sessions"]:
-        sessions += [_answered(loaded, settings) for _ in range(count - len(sessions))]
-        held = (resident() - before) / 1e6
+        sessions += [_answer(Session(loaded), settings) for _ in range(count - len(sessions))]
+        total = held(before)
         ids = text_ids(sessions[0], settings["prompt"])
         cost = round_cost(sessions[0], ids, settings["rounds"])
         speed, slowest = _all_at_once(sessions, settings)
-        rows.append({"sessions": count, "held": held, "each": held / count, "round": cost.whole})
+        rows.append({"sessions": count, "held": total, "each": total / count, "round": cost.whole})
         rows[-1] |= {"speed": speed, "slowest": slowest}
     sessions.clear()
     gc.collect()
-    left = (resident() - before) / 1e6
+    left = held(before)
     return [row | {"left": left} for row in rows]
 
 
-def _answered(loaded: LoadedBundle, settings: Settings) -> Session:
-    session = Session(loaded)
-    _answer(session, settings)
-    return session
-
-
-def _answer(session: Session, settings: Settings) -> None:
+def _answer(session: Session, settings: Settings) -> Session:
+    """The session, after it answered a text."""
     ids = text_ids(session, settings["prompt"])
     session.generate(
         ids, max_new_tokens=settings["tokens"], num_draft_tokens=DRAFTED, ignore_eos=True
     ).finish()
+    return session
 
 
 def _all_at_once(sessions: Sequence[Session], settings: Settings) -> tuple[float, float]:

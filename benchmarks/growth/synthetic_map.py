@@ -1,13 +1,17 @@
-"""Vocabulary maps of any size, with the statistics of real ones.
+"""Vocabulary maps of any size, and caches of their n-grams, with the statistics of real ones.
 
 Of a target vocabulary up to 36 % have a draft token of equal bytes, and at most 26,000, as GPT-2 (18,207 of
 50,257), Llama-3 and Qwen2 (26,599 and 26,342) have with Llama-2's 32,000 draft tokens (`omnidraft check`).
 All others are written in 2 to 6 pieces, common pieces more often than rare ones.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import Ids, Ragged, VocabMap
 
 DRAFT_SIZE = 32_000
@@ -48,19 +52,28 @@ def synthetic_map(target_size: int, draft_size: int = DRAFT_SIZE, seed: int = 0)
     )
 
 
-def map_bytes(vocab_map: VocabMap) -> int:
-    """Bytes of the arrays of a map, those included that were derived on first use."""
-    arrays = list[npt.NDArray[np.generic]]()
-    for value in vars(vocab_map).values():
-        parts = (
-            vars(value).values()
-            if isinstance(value, Ragged)
-            else value
-            if isinstance(value, tuple)
-            else [value]
-        )
-        arrays += [part for part in parts if isinstance(part, np.ndarray)]
-    return sum(array.nbytes for array in arrays)
+def ngrams_of(vocab_map: VocabMap) -> Ids:
+    """Target tokens of a map that the drafter writes in several pieces."""
+    ngrams: Ids = vocab_map.leaves[vocab_map.leaf_lengths > 1]
+    return ngrams
+
+
+def full_cache(vocab_map: VocabMap) -> NgramCache:
+    """A cache of every n-gram of a map."""
+    cache = NgramCache(vocab_map)
+    cache.prefill()
+    return cache
+
+
+def cache_of(vocab_map: VocabMap, tokens: Sequence[int], room: int = 0) -> NgramCache:
+    """A cache of these tokens with room for some more; few of them were emitted often, most of them once."""
+    table = full_cache(vocab_map).table()
+    random, tick = np.random.default_rng(2), 4 * len(tokens)
+    table = table.keep(np.searchsorted(table.targets, np.sort(np.array(tokens))))
+    hits = random.zipf(2.0, len(tokens)).clip(max=tick).astype(np.uint32)
+    ticks = random.integers(tick, size=len(tokens), dtype=np.uint32)
+    table = replace(table, tick=tick, hits=hits, ticks=ticks, accepted=hits // 2)
+    return NgramCache.of_table(table, vocab_map, capacity=len(tokens) + room)
 
 
 def _ngrams(count: int, drafts: npt.NDArray[np.intp], random: np.random.Generator) -> Ids:

@@ -4,7 +4,12 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.growth.axis import Axis, Row
-from benchmarks.growth.lines import Line, rows_of
+from benchmarks.support.json_lines import Line
+
+
+def rows_of(lines: Iterable[Line], axis: str) -> list[Row]:
+    """All rows of an axis, from all repetitions."""
+    return [row for line in lines if line["axis"] == axis for row in line["rows"]]
 
 
 def merged(axis: Axis, rows: Iterable[Row]) -> list[Row]:

@@ -4,17 +4,23 @@ Host work is measured on synthetic maps with free models, k = 5; the whole round
 on a random target of 2 layers, 64 wide, with the starter drafter, k = 4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from benchmarks.growth.axis import Axis, Column, Panel, Row, Settings
-from benchmarks.growth.bundles import random_target
-from benchmarks.growth.host import FreePair, host_cost
+from benchmarks.growth.bundles import open_pair
+from benchmarks.growth.free_models import FreePair
+from benchmarks.growth.host import host_costs, host_fields
+from benchmarks.growth.process import held
 from benchmarks.growth.rounds import round_cost, text_ids
-from benchmarks.growth.synthetic_map import DRAFT_SIZE, map_bytes, synthetic_map
-from benchmarks.soak import resident
+from benchmarks.growth.synthetic_map import DRAFT_SIZE, full_cache, synthetic_map
 from omnidraft.runtime.session.api import Session
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
 
 SIZES = (8_192, 16_384, 32_768, 65_536, 131_072, 262_144)
 DRAFTED, PROMPT = 5, 64
@@ -30,34 +36,44 @@ def measure(settings: Settings, work: Path) -> list[Row]:
     size, rounds = settings["ids"], settings["rounds"]
     whole = _whole_round(work, size, rounds)
     vocab_map = synthetic_map(size, settings["draft_ids"])
-    pair = FreePair(size, settings["draft_ids"], DRAFTED)
+    pair = FreePair(vocab_map, DRAFTED)
     row: Row = {"ids": size, **whole}
-    for temperature in (0.0, 1.0):
-        for state in ("cold", "full"):
-            cache = NgramCache(vocab_map)
-            if state == "full":
-                cache.prefill()
-            cost = host_cost(pair, cache, temperature, rounds)
-            row[f"host_{state}_t{temperature:.0f}"] = cost.host
-            row[f"outside_{state}_t{temperature:.0f}"] = cost.outside
-            row[f"peak_{state}_t{temperature:.0f}"] = cost.peak_megabytes
-            row[f"cache_{state}"] = cache.memory_bytes / 1e6
+    states: dict[str, Callable[[VocabMap], NgramCache]] = {"cold": NgramCache, "full": full_cache}
+    for state, new_cache in states.items():
+        costs = host_costs(pair, partial(new_cache, vocab_map), rounds)
+        by_state = {f"{state}_{end}": cost for end, cost in costs.items()}
+        row |= host_fields(by_state, "host", "outside", "peak") | {f"cache_{state}": costs["t1"].cache}
     return [row | {"map": map_bytes(vocab_map) / 1e6}]
 
 
 def _whole_round(work: Path, size: int, rounds: int) -> Row:
     """A round with models, and the memory that the process holds more after it."""
-    loaded = random_target(work, size)
-    before = resident()
+    loaded = open_pair(work, vocab_size=size)
+    before = held()
     session = Session(loaded)
     cost = round_cost(session, text_ids(session, PROMPT), rounds // 2)
     return {
         "round": cost.whole,
         "target": cost.target,
         "round_host": cost.host,
-        "session": (resident() - before) / 1e6,
-        "process": resident() / 1e6,
+        "session": held(before),
+        "process": held(),
     }
+
+
+def map_bytes(vocab_map: VocabMap) -> int:
+    """Bytes of the arrays of a map, those included that were derived on first use."""
+    arrays = list[npt.NDArray[np.generic]]()
+    for value in vars(vocab_map).values():
+        parts = (
+            vars(value).values()
+            if isinstance(value, Ragged)
+            else value
+            if isinstance(value, tuple)
+            else [value]
+        )
+        arrays += [part for part in parts if isinstance(part, np.ndarray)]
+    return sum(array.nbytes for array in arrays)
 
 
 AXIS = Axis(

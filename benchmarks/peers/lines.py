@@ -1,4 +1,4 @@
-"""Lines of results: one for each answer of an arm, appended as it is made, so that a run can be resumed."""
+"""Lines of results: one for each answer of an arm; a newer line takes the place of an older one."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support import json_lines
 from omnidraft.commands.starters import StarterPair, starter
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -24,23 +25,7 @@ def key(line: Line) -> Key:
 
 def read(file: Path) -> list[Line]:
     """The newest line of each key, in the order in which the keys came first; a half line is left out."""
-    lines = dict[Key, Line]()
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    for line in text[: text.rfind("\n") + 1].splitlines():
-        parsed = json.loads(line)
-        lines[key(parsed)] = parsed
-    return list(lines.values())
-
-
-def append(file: Path, line: Line) -> None:
-    """Write a line behind the others; the half line that a killed process left is dropped first."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+b") as out:
-        out.seek(0)
-        whole = out.read().rfind(b"\n") + 1
-        if whole < out.tell():
-            out.truncate(whole)
-        out.write(json.dumps(line).encode() + b"\n")
+    return list({key(line): line for line in json_lines.read(file)}.values())
 
 
 def tidy(file: Path) -> None:

@@ -9,8 +9,9 @@ from benchmarks.experiments.running.results import commit
 from benchmarks.peers.arms import Arm, plain_transformers
 from benchmarks.peers.decoders import Answer, Decoder
 from benchmarks.peers.distribution import distance, pairs
-from benchmarks.peers.lines import Line, append, key, read, weights_of
+from benchmarks.peers.lines import Line, key, read, weights_of
 from benchmarks.starters import unseen
+from benchmarks.support.json_lines import append
 from omnidraft.commands.starters import StarterPair
 from omnidraft.runtime.session.api import load
 

@@ -11,7 +11,6 @@ a number of threads are a line of the results; those that have a line are not me
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -25,8 +24,9 @@ from rich.progress import track
 from benchmarks.experiments.running.results import commit
 from benchmarks.memory import LAUNCHER
 from benchmarks.peers.genai import INSTALLED, Genai, of_bundle
-from benchmarks.peers.lines import RESULTS, Line, append
+from benchmarks.peers.lines import RESULTS, Line
 from benchmarks.starters import unseen
+from benchmarks.support.json_lines import append, read
 from benchmarks.support.task_data import require
 from omnidraft.runtime.session.api import GenerationConfig, Session, load
 
@@ -138,12 +138,6 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def read() -> list[Line]:
-    """The results so far."""
-    text = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("bundles", nargs="*", type=Path, metavar="BUNDLE")
@@ -157,10 +151,10 @@ def main() -> None:
             raise SystemExit("onnxruntime-genai is not installed here; run make bench-peers")
         require("tasks")
         left = [(bundle, threads) for bundle in options.bundles for threads in options.threads]
-        done = {(line["bundle"], line["threads"]) for line in read()}
+        done = {(line["bundle"], line["threads"]) for line in read(FILE)}
         for bundle, threads in track([each for each in left if (each[0].name, each[1]) not in done]):
             append(FILE, measure(bundle, threads, options.prompts, options.tokens))
-    print("\n".join(table(read())))
+    print("\n".join(table(read(FILE))))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from benchmarks.scale.bundles import hostile, learned, make_bundle
 from benchmarks.scale.tables import plot, tables
 from benchmarks.scale.widen import SCALES
 from benchmarks.starters import unseen
+from benchmarks.support.json_lines import append, read
 from benchmarks.support.task_data import require
 from omnidraft.commands.terminal.progress import progress_bar
 from omnidraft.runtime.models.adapter_file import read_adapter
@@ -94,11 +95,6 @@ def _figures(statistics: Statistics) -> dict[str, Any]:
     }
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The lines that are there."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def wanted(options: argparse.Namespace) -> Iterator[Cell]:
     """Every cell, one quantisation after the other."""
     for form, target, temperature in product(options.forms, TARGETS, options.temperatures):
@@ -126,8 +122,7 @@ def run(options: argparse.Namespace) -> None:
                 sessions, loaded = _sessions(options.work, cell, texts[0][2]), (cell.target, cell.form)
             line = {"key": cell.key, "task": task, "prompt": i, "commit": commit()}
             line |= sessions.line(prompt, replace(CONFIG, temperature=cell.temperature))
-            with options.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            append(options.results, line)
 
 
 def _sessions(work: Path, cell: Cell, prompt: str) -> Sessions:

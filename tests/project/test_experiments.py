@@ -132,6 +132,14 @@ def test_shards_are_taken_up_to_the_first_gap(recording: list[Answer], tmp_path:
         answers.load(tmp_path, "a", "code", count=3)
 
 
+def test_a_shard_that_is_not_whole_is_refused(recording: list[Answer], tmp_path: Path) -> None:
+    file = answers.Shard("a", "code", "train", 0, 1).file(tmp_path)
+    answers.write(file, [(recording[0], recording[0].draft_prompt)])
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(SettingError, match="cannot be read"):
+        answers.load(tmp_path, "a", "code")
+
+
 @pytest.fixture
 def results_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(results, "RESULTS", tmp_path)

@@ -12,12 +12,13 @@ from safetensors.numpy import save
 pytest.importorskip("rich")
 
 from benchmarks.growth.__main__ import FIGURE, PAGE, main
-from benchmarks.growth.axes import AXES
-from benchmarks.growth.host import FreePair, host_cost
-from benchmarks.growth.lines import RESULTS, append, read, rows_of
+from benchmarks.growth.axes import AXES, RESULTS
+from benchmarks.growth.free_models import FreePair
+from benchmarks.growth.host import host_cost
 from benchmarks.growth.plot import draw
 from benchmarks.growth.synthetic_map import synthetic_map
-from benchmarks.growth.tables import merged, table, with_tables
+from benchmarks.growth.tables import merged, rows_of, table, with_tables
+from benchmarks.support.json_lines import append, read
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import decode_vocab_map
 
@@ -76,10 +77,10 @@ def test_host_work_grows_with_the_vocabulary_in_memory_that_is_counted() -> None
     peaks = []
     for size in (4_000, 40_000):
         cache = NgramCache(synthetic_map(size, 1_000))
-        cost = host_cost(FreePair(size, 1_000, 5), cache, 1.0, 6)
+        cost = host_cost(FreePair(cache.map, 5), cache, 1.0, 6)
         assert cost.emitted > 1.0 and 0.0 < cost.host < cost.outside
-        assert cost.peak_megabytes / 2 < cost.kept_megabytes <= cost.peak_megabytes
-        peaks.append(cost.peak_megabytes)
+        assert cost.peak / 2 < cost.kept <= cost.peak
+        peaks.append(cost.peak)
     assert peaks[1] > 3 * peaks[0]
 
 

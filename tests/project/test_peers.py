@@ -14,8 +14,9 @@ pytest.importorskip("transformers")
 
 from benchmarks.peers.decoders import Answer
 from benchmarks.peers.distribution import distance
-from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, Line, append, read, tidy
+from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, Line, read, tidy
 from benchmarks.peers.tables import count_tables, counts, goal_table
+from benchmarks.support.json_lines import append
 
 PAIRS = {(1, 2): 0.5, (1, 3): 0.25, (4, 2): 0.15}  # the rest, 0.1, is some other pair
 OTHER = (7, 7)

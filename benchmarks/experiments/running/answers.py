@@ -2,19 +2,18 @@
 
     python -m benchmarks.experiments prepare
 
-Greedy text does not depend on the drafter, so every arm reads these answers. A shard is an .npz file of flat
-arrays. Ids are uint16 and probabilities are float16; a row is normalised when it is read.
+Greedy text does not depend on the drafter, so every arm reads these answers.
 """
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from benchmarks.experiments.running.pairs import TARGETS, encode, load_pair, torch_model
+from benchmarks.experiments.running import answer_files
+from benchmarks.experiments.running.answer_files import Arrays, Texts, target_rows
+from benchmarks.experiments.running.pairs import TARGETS, fitting, load_pair, torch_model
 from benchmarks.experiments.running.tasks import TASKS, Split, spread
 from benchmarks.support.responses import Response, respond
 from omnidraft.errors import SettingError
@@ -26,7 +25,7 @@ MAX_PROMPT = 800  # target ids; longer prompts are left out
 NUM_TEST = 80
 COUNTS = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # training prompts that are answered
 FIRST = 1024  # the answers to these come before the rest, in all tasks
-_BATCH = 64
+BATCH = 64  # prompts that are answered at once
 _SHARD = 256
 
 
@@ -86,15 +85,13 @@ def compute(work: Path, shard: Shard) -> None:
     """Answer the prompts of a shard with its target, and write the shard."""
     pair = load_pair(work, shard.target)
     texts = prompts_of(shard.task, shard.split)[shard.start : shard.stop]
-    prompts = [encode(pair, text) for text in texts]
-    fitting = [i for i, (prompt, _) in enumerate(prompts) if len(prompt) <= MAX_PROMPT]
-    order = sorted(fitting, key=lambda i: len(prompts[i][0]))  # similar lengths in a batch
+    prompts = fitting(pair, texts, MAX_PROMPT)
     responses = respond(
-        torch_model(shard.target), [prompts[i][0] for i in order], max_new_tokens=MAX_NEW_TOKENS, top=TOP,
-        batch_size=_BATCH, eos_ids=pair.bundle.target.eos_ids,
+        torch_model(shard.target), [prompt for prompt, _ in prompts.values()], max_new_tokens=MAX_NEW_TOKENS,
+        top=TOP, batch_size=BATCH, eos_ids=pair.bundle.target.eos_ids,
     )  # fmt: skip
-    by_place = dict(zip(order, responses, strict=True))
-    write(shard.file(work), [(by_place[i], prompts[i][1]) for i in fitting])
+    by_place = dict(zip(prompts, responses, strict=True))
+    write(shard.file(work), [(by_place[i], prompts[i][1]) for i in sorted(prompts)])
 
 
 def load(
@@ -132,40 +129,16 @@ def present(work: Path, target: str, task: str, split: Split) -> list[Shard]:
 
 def write(path: Path, answers: Sequence[tuple[Response | Answer, Sequence[int]]]) -> None:
     """Write a shard: answers, each with its prompt in draft ids."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, npt.NDArray[np.generic]] = {
+    texts = [Texts(answer.prompt, tuple(draft_prompt), answer.tokens) for answer, draft_prompt in answers]
+    arrays: Arrays = {
         "ids": np.concatenate([r.rows.ids for r, _ in answers]).astype(np.uint16),
         "probabilities": np.concatenate([r.rows.probabilities for r, _ in answers]).astype(np.float16),
     }
-    for name, lists in (
-        ("prompt", [r.prompt for r, _ in answers]),
-        ("draft_prompt", [draft_prompt for _, draft_prompt in answers]),
-        ("tokens", [r.tokens for r, _ in answers]),
-    ):
-        arrays[name] = np.concatenate([np.asarray(each, dtype=np.uint16) for each in lists])
-        arrays[f"{name}_lengths"] = np.array([len(each) for each in lists], dtype=np.int32)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    partial.replace(path)
+    answer_files.write(path, texts, arrays)
 
 
 def _read(path: Path) -> Iterator[Answer]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise SettingError(f"{path} cannot be read ({error})", "delete it and prepare it again") from None
-    names = ("prompt", "draft_prompt", "tokens")
-    split = {
-        name: np.split(arrays[name].astype(np.int64), np.cumsum(arrays[f"{name}_lengths"])[:-1])
-        for name in names
-    }
-    ends = np.cumsum(arrays["tokens_lengths"])
-    for i, end in enumerate(ends.tolist()):
-        span = slice(end - len(split["tokens"][i]), end)
-        p = arrays["probabilities"][span].astype(np.float64)
-        p /= np.maximum(p.sum(axis=1, keepdims=True), 1.0)  # float16 may round up
-        rows = TargetRows(arrays["ids"][span].astype(np.int32), p, np.maximum(1.0 - p.sum(axis=1), 0.0))
-        prompt, draft_prompt, tokens = (tuple(split[name][i].tolist()) for name in names)
-        yield Answer(prompt, draft_prompt, tokens, rows)
+    arrays, answers = answer_files.read(path)
+    for texts, span in answers:
+        rows = target_rows(arrays["ids"][span], arrays["probabilities"][span])
+        yield Answer(*texts, rows)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from benchmarks.experiments.running.answers import Answer
 from benchmarks.experiments.running.expected import Floats, Passage, expected_rounds, passage
 from benchmarks.experiments.running.measure import NUM_DRAFT_TOKENS, learned
 from benchmarks.experiments.running.pairs import load_pair, torch_model
@@ -94,13 +93,7 @@ def trie_of(work: Path, target: str, task: str, way: str) -> ActiveTrie:
 
 def learned_cache(work: Path, target: str, task: str) -> NgramCache:
     """A new cache that learned the first training answers."""
-    answers = (as_answer(each) for each in Pool(target, task).answers(work, LEARNED))
-    return learned(load_pair(work, target).vocab_map, answers)
-
-
-def as_answer(text: Sampled) -> Answer:
-    """A sampled text as an answer of `measure`."""
-    return Answer(text.prompt, text.draft_prompt, text.tokens, text.rows)
+    return learned(load_pair(work, target).vocab_map, Pool(target, task).answers(work, LEARNED))
 
 
 @torch.inference_mode()

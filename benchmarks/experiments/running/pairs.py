@@ -1,5 +1,6 @@
 """The starter pairs as bundles in the work directory: all in fp32, with inputs for adapters."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def encode(pair: LoadedBundle, prompt: str) -> tuple[list[int], list[int]]:
     session = Session(pair)
     ids = session.encode(prompt)
     return ids, session.draft_prompt(ids)
+
+
+def fitting(pair: LoadedBundle, texts: Sequence[str], most: int) -> dict[int, tuple[list[int], list[int]]]:
+    """Prompts of at most so many target ids, encoded, by their places among the texts.
+
+    The shortest is the first: so the prompts of a batch are of similar lengths.
+    """
+    prompts = ((place, encode(pair, text)) for place, text in enumerate(texts))
+    kept = [(place, ids) for place, ids in prompts if len(ids[0]) <= most]
+    return dict(sorted(kept, key=lambda each: len(each[1][0])))
 
 
 def torch_model(name: str) -> PreTrainedModel:

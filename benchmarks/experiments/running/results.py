@@ -2,19 +2,15 @@
 
 import hashlib
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support import json_lines
 from omnidraft.errors import SettingError
-
-if sys.platform != "win32":  # Windows: two processes must not write one file
-    import fcntl
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 _ROOT = Path(__file__).resolve().parents[3]
@@ -74,29 +70,19 @@ def file_of(experiment: str) -> Path:
 
 
 def append(experiment: str, result: Result) -> None:
-    """Append a line under a lock; a part of a line that a killed process left is dropped first."""
-    file_of(experiment).parent.mkdir(parents=True, exist_ok=True)
-    with file_of(experiment).open("a+b") as file:
-        if sys.platform != "win32":
-            fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        file.truncate(len(_whole_lines(file.read())))
-        file.write(json.dumps(result, sort_keys=True).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Append a line, as `json_lines.append` does."""
+    json_lines.append(file_of(experiment), result, sort_keys=True)
 
 
 def read(experiment: str) -> list[Result]:
     """All results of an experiment, in the order of their keys.
-
-    A last line without a newline was cut by a kill and does not count.
 
     Raises:
         SettingError: a whole line is not a result.
     """
     file = file_of(experiment)
     results: dict[str, Result] = {}
-    for number, line in enumerate(_whole_lines(file.read_bytes() if file.exists() else b"").splitlines(), 1):
+    for number, line in enumerate(json_lines.whole_lines(file), 1):
         try:
             result = json.loads(line)
             results[result["key"]] = result
@@ -105,10 +91,6 @@ def read(experiment: str) -> list[Result]:
                 f"line {number} of {file} is not a result", "delete the line and run the experiment again"
             ) from None
     return [results[key] for key in sorted(results)]
-
-
-def _whole_lines(data: bytes) -> bytes:
-    return data[: data.rfind(b"\n") + 1]
 
 
 def commit() -> str:

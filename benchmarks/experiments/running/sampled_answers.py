@@ -1,11 +1,9 @@
 """Answers that a target sampled, with what a drafter learns from: computed once, kept in shards.
 
 Prompt i of pass n is answered at the i + n-th of a pool's temperatures, in turn; 0 is greedy. All rows are at
-temperature 1, as in traces. A shard is an .npz file of flat arrays. Ids are uint16 and probabilities are
-float16; a row is normalised when it is read.
+temperature 1, as in traces.
 """
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, MAX_PROMPT, TOP
-from benchmarks.experiments.running.pairs import encode, load_pair, torch_model
+from benchmarks.experiments.running import answer_files
+from benchmarks.experiments.running.answer_files import Arrays, Texts, normalised, target_rows
+from benchmarks.experiments.running.answers import BATCH, MAX_NEW_TOKENS, MAX_PROMPT, TOP, Answer
+from benchmarks.experiments.running.pairs import fitting, load_pair, torch_model
 from benchmarks.experiments.running.tasks import TASKS, Split, spread
 from benchmarks.support.greedy_batch import greedy_steps
-from omnidraft.errors import SettingError
 from omnidraft.learning.positions.draft_targets import DraftDistribution
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
@@ -29,28 +28,20 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 MIXED = (1.0, 0.0, 1.0, 0.7)  # half of the answers are sampled at 1
 ROOTS = 128  # draft ids that are kept of a row
 TEST = 200  # test prompts, spread over the rows
-_BATCH = 64
 _SHARD = 128
+_ROWS = ("ids", "p", "root_ids", "roots", "spelled")  # arrays with a row for each token
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """An answer.
+class Sampled(Answer):
+    """An answer that was sampled; its rows are cut to the likeliest ids.
 
     Attributes:
         temperature: that it was sampled at; 0 is greedy.
-        prompt: in target ids.
-        draft_prompt: in draft ids, without the start token.
-        tokens: the answer, n target ids.
-        rows: the target's distribution at each token, cut to the likeliest ids.
-        roots: the same in draft tokens, at the root of the trie of all spellings; from the whole rows.
+        roots: as the rows, in draft tokens, at the root of the trie of all spellings; from the whole rows.
     """
 
     temperature: float
-    prompt: tuple[int, ...]
-    draft_prompt: tuple[int, ...]
-    tokens: tuple[int, ...]
-    rows: TargetRows
     roots: tuple[DraftDistribution, ...]
 
 
@@ -102,19 +93,19 @@ Place = tuple[int, Sampled]  # the index of the prompt
 
 def _sampled(work: Path, pool: Pool, texts: Sequence[str], start: int) -> list[Place]:
     pair, model = load_pair(work, pool.target), torch_model(pool.target).train(False)
-    prompts = [encode(pair, text) for text in texts]
-    fitting = [i for i, (prompt, _) in enumerate(prompts) if len(prompt) <= MAX_PROMPT]
-    order = sorted(fitting, key=lambda i: len(prompts[i][0]))  # similar lengths in a batch
+    prompts = fitting(pair, texts, MAX_PROMPT)
+    order = list(prompts)
     below = _root_matrix(pair.vocab_map)
     generator = torch.Generator().manual_seed(1_000_003 * pool.number + start)
     answers = list[Place]()
-    for at in range(0, len(order), _BATCH):
-        batch = order[at : at + _BATCH]
+    for at in range(0, len(order), BATCH):
+        batch = order[at : at + BATCH]
         temperatures = torch.tensor([pool.temperature(start + i) for i in batch])
-        tokens = _answered(model, pair, [prompts[i][0] for i in batch], temperatures, generator, below)
-        for n, i in enumerate(batch):
-            prompt, draft_prompt = prompts[i]
-            sampled = Sampled(pool.temperature(start + i), tuple(prompt), tuple(draft_prompt), *tokens[n])
+        answered = _answered(model, pair, [prompts[i][0] for i in batch], temperatures, generator, below)
+        for i, (tokens, rows, roots) in zip(batch, answered, strict=True):
+            prompt, draft_prompt = (tuple(ids) for ids in prompts[i])
+            temperature = pool.temperature(start + i)
+            sampled = Sampled(prompt, draft_prompt, tokens, rows, temperature, roots)
             answers.append((start + i, sampled))
     return sorted(answers, key=lambda each: each[0])
 
@@ -172,22 +163,17 @@ def _distributions(
     spelled: npt.NDArray[Any],
 ) -> tuple[TargetRows, tuple[DraftDistribution, ...]]:
     """Rows and roots of float16 or float32 arrays, normalised."""
-    wide, whole = p.astype(np.float64), np.clip(spelled.astype(np.float64), 1e-6, 1.0)
-    wide /= np.maximum(wide.sum(axis=1, keepdims=True), 1.0)  # float16 may round up
-    rows = TargetRows(ids.astype(np.int32), wide, np.maximum(1.0 - wide.sum(axis=1), 0.0))
-    masses = roots.astype(np.float64) / whole[:, None]
-    masses /= np.maximum(masses.sum(axis=1, keepdims=True), 1.0)
-    other = np.maximum(1.0 - masses.sum(axis=1), 0.0)
-    return rows, tuple(
+    whole = np.clip(spelled.astype(np.float64), 1e-6, 1.0)
+    masses, other = normalised(roots.astype(np.float64) / whole[:, None])
+    return target_rows(ids, p), tuple(
         DraftDistribution(root_ids[i].astype(np.int32), masses[i], float(other[i]), float(whole[i]))
         for i in range(len(masses))
     )
 
 
 def _write(path: Path, answers: Sequence[Place]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     each = [answer for _, answer in answers]
-    arrays: dict[str, npt.NDArray[np.generic]] = {
+    arrays: Arrays = {
         "places": np.array([place for place, _ in answers], dtype=np.int32),
         "temperatures": np.array([a.temperature for a in each]),
         "ids": np.concatenate([a.rows.ids for a in each]).astype(np.uint16),
@@ -196,34 +182,12 @@ def _write(path: Path, answers: Sequence[Place]) -> None:
         "roots": np.stack([r.probabilities * r.weight for a in each for r in a.roots]).astype(np.float16),
         "spelled": np.array([r.weight for a in each for r in a.roots], dtype=np.float32),
     }
-    for name in _LISTS:
-        lists = [getattr(a, name) for a in each]
-        arrays[name] = np.concatenate([np.asarray(values, dtype=np.uint16) for values in lists])
-        arrays[f"{name}_lengths"] = np.array([len(values) for values in lists], dtype=np.int32)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    partial.replace(path)
-
-
-_LISTS = ("prompt", "draft_prompt", "tokens")
-_ROWS = ("ids", "p", "root_ids", "roots", "spelled")
+    answer_files.write(path, [Texts(a.prompt, a.draft_prompt, a.tokens) for a in each], arrays)
 
 
 def _read(path: Path) -> Iterator[Place]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise SettingError(f"{path} cannot be read ({error})", "delete it and run this again") from None
-    split = {
-        name: np.split(arrays[name].astype(np.int64), np.cumsum(arrays[f"{name}_lengths"])[:-1])
-        for name in _LISTS
-    }
-    ends = np.cumsum(arrays["tokens_lengths"]).tolist()
-    for i, end in enumerate(ends):
-        span = slice(end - len(split["tokens"][i]), end)
-        prompt, draft_prompt, tokens = (tuple(split[name][i].tolist()) for name in _LISTS)
+    arrays, answers = answer_files.read(path)
+    for i, (texts, span) in enumerate(answers):
         rows, roots = _distributions(*(arrays[name][span] for name in _ROWS))
         temperature = float(arrays["temperatures"][i])
-        yield int(arrays["places"][i]), Sampled(temperature, prompt, draft_prompt, tokens, rows, roots)
+        yield int(arrays["places"][i]), Sampled(*texts, rows, temperature, roots)
