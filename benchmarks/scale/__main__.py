@@ -95,6 +95,11 @@ def _figures(statistics: Statistics) -> dict[str, Any]:
     }
 
 
+def config_at(temperature: float) -> GenerationConfig:
+    """The settings; a sampled text has no seed, which would keep the draft length from using earlier texts."""
+    return replace(CONFIG, temperature=temperature, seed=None if temperature > 0.0 else CONFIG.seed)
+
+
 def wanted(options: argparse.Namespace) -> Iterator[Cell]:
     """Every cell, one quantisation after the other."""
     for form, target, temperature in product(options.forms, TARGETS, options.temperatures):
@@ -121,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
                 sessions = None  # frees its models before others are loaded
                 sessions, loaded = _sessions(options.work, cell, texts[0][2]), (cell.target, cell.form)
             line = {"key": cell.key, "task": task, "prompt": i, "commit": commit()}
-            line |= sessions.line(prompt, replace(CONFIG, temperature=cell.temperature))
+            line |= sessions.line(prompt, config_at(cell.temperature))
             append(options.results, line)
 
 
