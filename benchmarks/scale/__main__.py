@@ -96,7 +96,7 @@ def _figures(statistics: Statistics) -> dict[str, Any]:
 
 
 def config_at(temperature: float) -> GenerationConfig:
-    """The settings; a sampled text has no seed, which would keep the draft length from using earlier texts."""
+    """The settings; a sampled text has no seed: with one the draft length would not use earlier texts."""
     return replace(CONFIG, temperature=temperature, seed=None if temperature > 0.0 else CONFIG.seed)
 
 
