@@ -56,7 +56,8 @@ public protocol Learning: Sendable {
     ///   - device: a name that the user chose, or a random one; 1 to 64 letters, digits, `.`, `-`, `_`.
     ///   - parts: what is shared; nothing else is written.
     /// - Returns: the files in the order in which they are to be uploaded, the record last.
-    /// - Throws: ``OmniDraftError/sync(_:)``: there is nothing to share, or a file cannot be written.
+    /// - Throws: ``OmniDraftError/sync(_:)``: a file cannot be written. ``OmniDraftError/setting(_:)``: there is nothing to
+    ///   share.
     func writePush(_ folder: URL, device: String, parts: Set<PushPart>) async throws -> [URL]
 }
 

@@ -1,6 +1,12 @@
 import COnnxRuntime
 import OmniDraft
 
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
 // onnxruntime by its C API: the Objective-C API names no way to end a run.
 
 /// The engine of onnxruntime, one for a process.
@@ -53,6 +59,9 @@ final class OrtLibrary: @unchecked Sendable {
     let version: String
 
     init() throws {
+        // Nothing here leaves the device, so usage is not reported. From 1.29 on the library asks this variable before
+        // there is an environment whose events can be disabled.
+        setenv("ORT_DISABLE_TELEMETRY", "1", 1)
         guard let base = OrtGetApiBase(), let table = base.pointee.GetApi(UInt32(ORT_API_VERSION)) else {
             let message = "the library onnxruntime lacks version \(ORT_API_VERSION) of its interface"
             throw OmniDraftError.bundle(Refusal(fault: "run", message: message, remedy: "link a newer onnxruntime"))
@@ -66,7 +75,6 @@ final class OrtLibrary: @unchecked Sendable {
         guard let environment, let memory else { throw EngineError("onnxruntime gave no environment") }
         self.environment = environment
         self.memory = memory
-        // Nothing here leaves the device, so usage is not reported.
         try check(api.DisableTelemetryEvents(environment))
     }
 

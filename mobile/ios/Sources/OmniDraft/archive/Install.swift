@@ -5,7 +5,8 @@ import Foundation
 
 private let noteBytes = 1 << 10
 
-/// Unpack a bundle. A directory that exists and holds the same bundle is used as it is.
+/// Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent or
+/// has another size, all are written again.
 ///
 /// - Parameters:
 ///   - source: of the archive.
@@ -47,7 +48,10 @@ func installFile(
             _ = try recover(into)
             return try holds(into, archive.beside)
         }
-        if isThere { return into }
+        if isThere {
+            if hasFiles(into) { return into }
+            return try unpack(archive, into, overwrite: true, progress: progress)
+        }
     }
     return try unpack(archive, into, overwrite: overwrite, progress: progress)
 }
@@ -87,7 +91,7 @@ func installAddress(
 
 private func isNoted(_ note: String, _ source: DownloadSource, _ into: String) -> Bool {
     guard isRegularFile(note), let data = try? OpenFile(note).read(noteBytes) else { return false }
-    return (try? noteOf(source, into)) == data  // no bundle, no note
+    return (try? noteOf(source, into)) == data && hasFiles(into)  // no bundle, no note
 }
 
 private func noteOf(_ source: DownloadSource, _ into: String) throws -> [UInt8] {

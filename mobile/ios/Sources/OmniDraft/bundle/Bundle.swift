@@ -90,6 +90,16 @@ func openBundle(
     return bundle
 }
 
+/// Whether a directory has each file of its bundle with the right size; no file is hashed.
+func hasFiles(_ path: String) -> Bool {
+    guard let data = try? readManifest(path), let bundle = try? describedBundle(path, data) else { return false }
+    return bundle.files.members.allSatisfy { name, record in
+        if bundle.places.index?.holds(name) == false { return true }
+        let file = bundle.places.place(name)
+        return isRegularFile(file) && (try? stampOf(file))?.size == record.bytes
+    }
+}
+
 /// The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
 ///
 /// - Parameters:

@@ -37,6 +37,21 @@ final class UnpackTests: XCTestCase {
         }
     }
 
+    func testABundleThatLostAFileOrAPartOfOneIsWrittenAgain() throws {
+        try inDirectory { place in
+            let file = try archive(place, phoneArchive())
+            let out = try installFile(file, into: joined(place, "out"))
+            let map = joined(out, try openBundle(out).vocabMap)
+            let bytes = try OpenFile(map).read(1 << 24)
+            try put(map, Array(bytes.prefix(100)))
+            XCTAssertEqual(try installFile(file, into: out), out)
+            XCTAssertEqual(try OpenFile(map).read(1 << 24), bytes)
+            try FileManager.default.removeItem(atPath: map)
+            XCTAssertEqual(try installFile(file, into: out), out)
+            _ = try openBundle(out)
+        }
+    }
+
     func testAnotherDirectoryIsNotReplacedUnlessABundleIsToBe() throws {
         try inDirectory { place in
             let file = try archive(place, phoneArchive())

@@ -8,6 +8,7 @@ package io.omnidraft.archive
 import io.omnidraft.BundleSource
 import io.omnidraft.bundle.MANIFEST
 import io.omnidraft.bundle.MAX_MANIFEST_BYTES
+import io.omnidraft.bundle.hasFiles
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.pathOf
 import io.omnidraft.disk.readFile
@@ -24,7 +25,8 @@ import java.nio.file.Files
 private const val NOTE_BYTES = 1 shl 10
 
 /**
- * Unpack a bundle. A directory that exists and holds the same bundle is used as it is.
+ * Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent
+ * or has another size, all are written again.
  *
  * @param source of the archive.
  * @param into the directory of the bundle; for a drafter alone, the directory that bundles are in.
@@ -73,13 +75,14 @@ private fun installed(
     progress: ByteProgress,
 ): File {
     if (archive.index.drafter == ONLY) return unpack(archive, contents, into, overwrite, progress)
-    try {
+    val isThere = try {
         recover(into)
-        if (holds(into, archive.beside)) return into
+        holds(into, archive.beside)
     } catch (error: IOException) {
         throw unwritable(into, error)
     }
-    return unpack(archive, contents, into, overwrite, progress)
+    if (isThere && hasFiles(into)) return into
+    return unpack(archive, contents, into, overwrite || isThere, progress)
 }
 
 /** Whether a directory has the same manifest and index, byte for byte. */
@@ -115,7 +118,7 @@ private fun ofAddress(
  * start must not need the network. The note is lost without harm; nothing is trusted because of it.
  */
 private fun isNoted(note: File, source: BundleSource.Download, into: File): Boolean = try {
-    note.isFile && readFile(note, NOTE_BYTES).contentEquals(noteOf(source, into))
+    note.isFile && readFile(note, NOTE_BYTES).contentEquals(noteOf(source, into)) && hasFiles(into)
 } catch (_: IOException) {
     false // no note, or no bundle
 }

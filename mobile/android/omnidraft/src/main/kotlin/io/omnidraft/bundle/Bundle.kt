@@ -124,6 +124,17 @@ internal fun openBundle(
     return bundle.copy(stamps = stamps, signedBy = key?.let { keyId(it) })
 }
 
+/** Whether a directory has each file of its bundle with the right size; no file is hashed. */
+internal fun hasFiles(path: File): Boolean = try {
+    val bundle = describedBundle(path, readManifest(path))
+    bundle.files.all { (name, record) ->
+        val file = bundle.places.place(name)
+        bundle.places.index?.holds(name) == false || (file.isFile && file.length() == record.bytes)
+    }
+} catch (_: BundleException) {
+    false
+}
+
 /**
  * The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
  *

@@ -15,15 +15,29 @@ import java.io.File
 
 /** The environment of the engine, one for a process. Nothing here leaves the device, so usage is not reported. */
 internal object Engine {
-    val environment: OrtEnvironment = OrtEnvironment.getEnvironment(OrtLoggingLevel.ORT_LOGGING_LEVEL_ERROR)
+    val environment: OrtEnvironment
 
     /** The engine's version, such as `1.21.0`. */
     val version: String
 
     init {
+        refuseTelemetry()
+        environment = OrtEnvironment.getEnvironment(OrtLoggingLevel.ORT_LOGGING_LEVEL_ERROR)
         environment.setTelemetry(false)
         version = environment.version
     }
+}
+
+// From 1.29 on the engine asks this variable before there is an environment. Only Android can set it in a running program,
+// with a class that a desktop does not have: there the program is started with it.
+private fun refuseTelemetry() {
+    val os = try {
+        Class.forName("android.system.Os")
+    } catch (_: ClassNotFoundException) {
+        return
+    }
+    os.getMethod("setenv", String::class.java, String::class.java, Boolean::class.java)
+        .invoke(null, "ORT_DISABLE_TELEMETRY", "1", true)
 }
 
 /** Whether the engine was built with kernels of XNNPACK. */

@@ -64,6 +64,21 @@ class InstallTest {
     }
 
     @Test
+    fun `a bundle that lost a file, or a part of one, is written again`() = inDirectory { place ->
+        val out = install(stream(), File(place, "out"))
+        val map = File(out, "vocab_map.safetensors")
+        val bytes = map.readBytes()
+        for (source in listOf(file(place), stream())) {
+            map.writeBytes(bytes.copyOf(100))
+            install(source, out)
+            assertArrayEquals(bytes, map.readBytes())
+        }
+        map.delete()
+        install(stream(), out)
+        openBundle(out)
+    }
+
+    @Test
     fun `another directory is not replaced, unless a bundle is to be`() = inDirectory { place ->
         val out = File(place, "out").also { it.mkdirs() }
         File(out, "note").writeText("mine")
