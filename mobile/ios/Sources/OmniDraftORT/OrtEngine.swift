@@ -100,7 +100,8 @@ private func checkStatus(_ api: OrtApi, _ status: OpaquePointer?) throws {
     throw EngineError(message)
 }
 
-/// Options of a session that waits without spinning: on a phone, waiting threads cost battery.
+/// Options of a session whose threads spin within a pass, and wait without spinning between passes: waking a thread takes
+/// longer than many operators, and threads that spin after a pass cost battery.
 private final class SessionSettings {
     let handle: OpaquePointer?
     private let library: OrtLibrary
@@ -115,7 +116,7 @@ private final class SessionSettings {
         try library.check(api.SetInterOpNumThreads(handle, 1))
         // Each failure is an error of its own.
         try library.check(api.SetSessionLogSeverityLevel(handle, Int32(ORT_LOGGING_LEVEL_FATAL.rawValue)))
-        try add("session.intra_op.allow_spinning", "0")
+        try add("session.force_spinning_stop", "1")
         // A small graph can name constants of any size, and folding them would take that memory and time while it is
         // loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
         try add("optimization.disable_specified_optimizers", "ConstantFolding")

@@ -48,7 +48,8 @@ internal fun hasXnnpack(): Boolean = OrtProvider.XNNPACK in OrtEnvironment.getAv
 private const val UNFOLDED = "ConstantFolding"
 
 /**
- * Options of a session that waits without spinning: on a phone, waiting threads cost battery.
+ * Options of a session whose threads spin within a pass, and wait without spinning between passes: waking a thread takes
+ * longer than many operators, and threads that spin after a pass cost battery.
  *
  * @param threads of one pass.
  * @param entries more of onnxruntime's configuration, by key.
@@ -63,7 +64,7 @@ internal fun sessionOptions(
     options.setIntraOpNumThreads(threads)
     options.setInterOpNumThreads(1)
     options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL) // each failure is an exception
-    options.addConfigEntry("session.intra_op.allow_spinning", "0")
+    options.addConfigEntry("session.force_spinning_stop", "1")
     if (!folds) options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
     for ((key, value) in entries) options.addConfigEntry(key, value)
     return options
