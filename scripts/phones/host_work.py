@@ -1,6 +1,6 @@
 """Host work of a round in Python, Kotlin and Swift on the same rows, in turns: a table in Markdown.
 
-    python -m scripts.phones.host_work [--turns N]     # after make android and make ios; OMNIDRAFT_DATA is set
+    python -m scripts.phones.host_work [--turns N]    # after make android and make ios; OMNIDRAFT_DATA is set
 
 Each program prints medians of its rounds: translate, verify, learn and rewind. The table has the least and
 the largest median of the turns.
