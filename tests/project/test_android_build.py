@@ -246,8 +246,7 @@ def test_make_android_is_part_of_the_gate() -> None:
     assert "scripts/android/all.sh" in read("Makefile")
     gate = read(".ci/run")
     assert "\n(make android && make ios) > .cache/phones.log 2>&1 &\nphones=$!\n" in gate
-    assert gate.endswith(
-        'make check || failed=1\nwait "$phones" || failed=1\ncat .cache/phones.log\nexit "$failed"\n'
-    )
+    ends = ["make check || failed=1", 'wait "$phones" || failed=1', "trap - EXIT", "cat .cache/phones.log"]
+    assert gate.endswith("\n".join([*ends, 'exit "$failed"', ""]))
     steps = re.findall(r"\$HERE/(\w+)\.sh", read("scripts/android/all.sh"))
     assert steps == ["setup", "bundles", "compile", "api", "readme", "compile_tests", "apk", "test"]
