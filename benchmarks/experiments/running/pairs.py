@@ -47,7 +47,7 @@ def encode(pair: LoadedBundle, prompt: str) -> tuple[list[int], list[int]]:
 
 
 def fitting(pair: LoadedBundle, texts: Sequence[str], most: int) -> dict[int, tuple[list[int], list[int]]]:
-    """Prompts of at most so many target ids, encoded, by their places among the texts.
+    """The prompts that fit a number of target ids, encoded, by their indices among the texts.
 
     The shortest is the first: so the prompts of a batch are of similar lengths.
     """

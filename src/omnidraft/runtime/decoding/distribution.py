@@ -207,7 +207,7 @@ class Categorical:
 class Softmax(Categorical):
     """exp((logit - largest logit) / temperature) as weights, computed when all of them are first needed.
 
-    Some questions need only a few of the weights, so many rows are never computed as a whole.
+    Some methods need only a few of the weights, so the whole row is often not computed.
     """
 
     def __init__(
