@@ -7,6 +7,7 @@ best: every weight, from the learned drafter on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,17 @@ WAYS = {
 
 
 def arms() -> Iterator[Arm]:
-    """The drafters that exist, second courses by source and loss, growth, the limit, then live counts."""
+    """The drafters that exist, second courses by seed, source, loss; growth, the limit, then live counts."""
     for task in TASKS:
         for target in TARGETS:
             for name in ("untrained", "shipped"):
                 yield _given(name, target, task)
             yield _learned("second-T=1+greedy-refusals", _second(target, task, "T=1+greedy", "refusals"))
+    for seed in SEEDS[1:]:
+        for task in TASKS:
+            for target in TARGETS:
+                again = replace(_second(target, task, "T=1+greedy", "refusals"), seed=seed)
+                yield _learned("second-T=1+greedy-refusals", again)
     for source, loss in SECONDS:
         yield _learned(f"second-{source}-{loss}", _second("a", "gsm8k", source, loss))
     for name, course in _growing().items():
