@@ -38,6 +38,7 @@ LOSSES: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 SECONDS = (("T=1", "refusals"), ("T=1", "kl"), ("T=1", "kl-refusals"), ("T=1", "log"))
 SECOND = {**LORA, "learning_rate": 1e-3}  # of a drafter that has learned already
+REPLAYED = 512  # answers that an arm learns from again and again
 GROWTH = (128, 256, 512, 1024, 2048, 4096, 8192)  # answers after which a drafter is measured
 WAYS = {
     "direct": Way("direct", temperature=1.0),
@@ -89,10 +90,13 @@ def _growing() -> dict[str, Course]:
         recipe = _recipe(loss, {**LORA, "schedule": "constant", "learning_rate": rate})
         return Course("a", ("gsm8k",), MIXED, recipe, PROMPTS, start=start)
 
+    kept = course(3e-3)
     return {
         "growth-1e-3": course(1e-3),
-        "growth-3e-3": course(3e-3),
+        "growth-3e-3": kept,
         "growth-1e-2": course(1e-2),
+        "growth-replay": replace(kept, count=REPLAYED, repeats=PROMPTS // REPLAYED),
+        "growth-ngrams": replace(kept, by_ngrams=True),
         "growth-refusals": course(3e-3, "refusals"),
         "growth-other": course(3e-3, start="b"),
         "growth-other-refusals": course(3e-3, "refusals", "b"),

@@ -3,9 +3,10 @@
     python -m benchmarks.peers.plain BUNDLE... [--threads 1 2] [--prompts 12] [--tokens 64]
     python -m benchmarks.peers.plain --table
 
-Prompt by prompt genai, this runtime and genai again decode the same tokens. A ratio is genai's mean time of
-both runs over this runtime's, so above 1 this runtime is faster. The time to the first token is that of a
-prompt of 500 tokens. The peak of memory is that of a process of its own that decodes one prompt. Both
+Prompt by prompt genai, this runtime and genai again decode the same tokens, each after a rest, because
+genai's threads spin for some 30 ms after a text and would slow whatever runs next. A ratio is genai's mean
+time of both runs over this runtime's, so above 1 this runtime is faster. The time to the first token is that
+of a prompt of 500 tokens. The peak of memory is that of a process of its own that decodes one prompt. Both
 runtimes have the same weights and kernels: genai reads the bundle's graph, with four nodes more. A bundle and
 a number of threads are a line of the results; those that have a line are not measured again.
 """
@@ -35,6 +36,7 @@ FILE = RESULTS / "peers_plain.jsonl"
 WARM_UP = 2
 LONG = 500  # tokens of the prompt whose first token is timed
 RESAMPLES = 2000
+REST = 0.1  # seconds before a text
 Timed = tuple[float, list[int]]  # seconds of a token, and the text
 
 
@@ -62,6 +64,7 @@ class Pair:
 
 def timed(decode: Callable[[list[int], int], list[int]], prompt: list[int], tokens: int) -> Timed:
     """Seconds of one token, and the text."""
+    time.sleep(REST)
     started = time.perf_counter()
     text = decode(prompt, tokens)
     return (time.perf_counter() - started) / len(text), text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from transformers import PreTrainedModel
 
 from benchmarks.experiments.running.drafters import begin_with, restore, save
@@ -42,6 +43,7 @@ class Course:
         repeats: how often the answers are learned from.
         start: the adapter that the drafter begins with: that of a target in examples/starters/learned.
         seed: of the order of the answers.
+        by_ngrams: answers are drawn with replacement, each with a weight of 1 and its n-grams.
     """
 
     target: str
@@ -54,10 +56,13 @@ class Course:
     repeats: int = 1
     start: str | None = None
     seed: int = 0
+    by_ngrams: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for an arm's settings and key."""
+        """Plain values, for an arm's settings and key; the keys of older arms have no `by_ngrams`."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.by_ngrams:
+            del plain["by_ngrams"]
         return plain
 
     def drafter(
@@ -101,11 +106,17 @@ class Course:
                 ]
         return every
 
+    def _order(self, lessons: Sequence[Aligned]) -> npt.NDArray[np.int64]:
+        rng = np.random.default_rng(self.seed)
+        if not self.by_ngrams:
+            return np.concatenate([rng.permutation(len(lessons)) for _ in range(self.repeats)])
+        weights = np.array([1.0 + np.count_nonzero(np.bincount(each.owners) > 1) for each in lessons])
+        return rng.choice(len(lessons), self.repeats * len(lessons), p=weights / weights.sum())
+
     def _train(
         self, trainer: Trainer, lessons: Sequence[Aligned], points: Sequence[int], observe: Observe | None
     ) -> dict[str, Any]:
-        rng, size = np.random.default_rng(self.seed), trainer.options.batch_size
-        order = np.concatenate([rng.permutation(len(lessons)) for _ in range(self.repeats)])
+        order, size = self._order(lessons), trainer.options.batch_size
         total, seconds, losses, left = -(-len(order) // size), 0.0, list[float](), sorted(points)
         if observe is not None and left and left[0] == 0:
             start: Any = trainer.model

@@ -100,8 +100,20 @@ private func checkStatus(_ api: OrtApi, _ status: OpaquePointer?) throws {
     throw EngineError(message)
 }
 
-/// Options of a session whose threads spin within a pass, and wait without spinning between passes: waking a thread takes
-/// longer than many operators, and threads that spin after a pass cost battery.
+/// How long the threads of a session spin before they sleep, as an entry of the engine's configuration.
+///
+/// Waking a thread takes longer than many operators, and threads that spin cost battery. So they spin for 0.2 ms, which is
+/// longer than the work between two passes of plain decoding. Engines before 1.26 know no time: there threads spin within
+/// a pass, and sleep between passes.
+///
+/// - Parameter version: of onnxruntime, such as `1.27.0`.
+func spinning(_ version: String) -> (key: String, value: String) {
+    let parts = version.split(separator: ".").map { Int($0) ?? 0 } + [0, 0]
+    let knowsTimes = (parts[0], parts[1]) >= (1, 26)
+    return knowsTimes ? ("session.intra_op.spin_duration_us", "200") : ("session.force_spinning_stop", "1")
+}
+
+/// Options of a session on the CPU.
 private final class SessionSettings {
     let handle: OpaquePointer?
     private let library: OrtLibrary
@@ -116,7 +128,8 @@ private final class SessionSettings {
         try library.check(api.SetInterOpNumThreads(handle, 1))
         // Each failure is an error of its own.
         try library.check(api.SetSessionLogSeverityLevel(handle, Int32(ORT_LOGGING_LEVEL_FATAL.rawValue)))
-        try add("session.force_spinning_stop", "1")
+        let spin = spinning(library.version)
+        try add(spin.key, spin.value)
         // A small graph can name constants of any size, and folding them would take that memory and time while it is
         // loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
         try add("optimization.disable_specified_optimizers", "ConstantFolding")

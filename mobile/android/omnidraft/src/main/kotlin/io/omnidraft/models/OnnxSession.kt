@@ -48,8 +48,26 @@ internal fun hasXnnpack(): Boolean = OrtProvider.XNNPACK in OrtEnvironment.getAv
 private const val UNFOLDED = "ConstantFolding"
 
 /**
- * Options of a session whose threads spin within a pass, and wait without spinning between passes: waking a thread takes
- * longer than many operators, and threads that spin after a pass cost battery.
+ * How long the threads of a session spin before they sleep, as entries of the engine's configuration.
+ *
+ * Waking a thread takes longer than many operators, and threads that spin cost battery. So they spin for 0.2 ms, which is
+ * longer than the work between two passes of plain decoding. Engines before 1.26 know no time: there threads spin within
+ * a pass, and sleep between passes.
+ *
+ * @param engine the version of onnxruntime, such as `1.27.0`.
+ */
+internal fun spinning(engine: String): Map<String, String> {
+    val (major, minor) = engine.split(".").map { it.toIntOrNull() ?: 0 } + listOf(0, 0)
+    val knowsTimes = major > 1 || (major == 1 && minor >= 26)
+    return if (knowsTimes) {
+        mapOf("session.intra_op.spin_duration_us" to "200")
+    } else {
+        mapOf("session.force_spinning_stop" to "1")
+    }
+}
+
+/**
+ * Options of a session on the CPU.
  *
  * @param threads of one pass.
  * @param entries more of onnxruntime's configuration, by key.
@@ -64,7 +82,7 @@ internal fun sessionOptions(
     options.setIntraOpNumThreads(threads)
     options.setInterOpNumThreads(1)
     options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL) // each failure is an exception
-    options.addConfigEntry("session.force_spinning_stop", "1")
+    for ((key, value) in spinning(Engine.version)) options.addConfigEntry(key, value)
     if (!folds) options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
     for ((key, value) in entries) options.addConfigEntry(key, value)
     return options
