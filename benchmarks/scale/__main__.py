@@ -33,7 +33,7 @@ from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics,
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "scale.jsonl"
 CONFIG = GenerationConfig(seed=0, max_new_tokens=96)
 TARGETS = ("a", "b")
-FORMS = ("int4", "fp32")
+FORMS = ("int4", "int4-b128", "fp32")
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ def make_bundle(work: Path, target: str, scale: str, form: str) -> Bundle:
         work: directory of checkpoints and bundles.
         target: a or b.
         scale: one of `SCALES`.
-        form: int4 or fp32; the drafter is in int8 in both.
+        form: of the target's weights, as `--quant` names it; the drafter is in int8 in all.
     """
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32, INT4, INT8
+    from omnidraft.export.quantize.quantization import Choices, with_choices
 
     models = find_starters()
     checkpoint, directory = work / f"{target}-{scale}", work / f"{target}-{scale}-{form}"
@@ -44,8 +44,8 @@ def make_bundle(work: Path, target: str, scale: str, form: str) -> Bundle:
     except BundleError:
         if not (checkpoint / "config.json").exists():
             widen(models / target, SCALES[scale], checkpoint)
-        weights = {"int4": INT4, "fp32": FP32}[form]
-        options = Options(weights, INT8, max_length=CONTEXT, overwrite=True, head_blocks=None)
+        weights, int8 = with_choices([form, "int8"], Choices())  # as `omnidraft export` takes them
+        options = Options(weights, int8, max_length=CONTEXT, overwrite=True, head_blocks=None)
         with progress_bar(f"export {directory.name}") as bar:
             export_bundle(str(checkpoint), str(models / "drafter"), directory, options, bar.stage)
     return open_bundle(directory)
