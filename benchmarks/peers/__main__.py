@@ -44,7 +44,8 @@ def pairs(options: argparse.Namespace, progress: Progress) -> list[tuple[Measuri
     for pair in exported:
         if options.target in (None, pair.name[-1]):
             prompts = prompts_of(pair, options.prompts, options.gsm8k)
-            asked = [arm for arm in arms(pair) if all(text in str(arm) for text in options.only)]
+            every = arms(pair, timed=options.speed)
+            asked = [arm for arm in every if all(text in str(arm) for text in options.only)]
             if options.speed:
                 asked = [arm for arm in asked if not arm.name.endswith(NOT_TIMED)]
             file = options.results / (SPEEDS if options.speed else COUNTS)

@@ -21,6 +21,7 @@ NUM_DRAFT_TOKENS = 4
 COPIED = 10  # tokens of a copy, in each runtime
 LOOKUP = {"prompt_lookup_num_tokens": COPIED, "max_matching_ngram_size": 2}
 GENAI_LOOKUP = {"ngram_size": 3, "max_draft_tokens": COPIED}  # it matches ngram_size - 1 tokens
+MEASURED = "How many legs do 3 cats have?"  # the text that a machine is timed on
 Length = int | Literal["auto"]
 DrafterName = Literal["none", "untrained", "learned", "same vocabulary"]
 
@@ -49,9 +50,15 @@ class Arm:
         return f"{self.name}, {self.drafter}, T = {self.temperature:g}"
 
 
-def arms(pair: StarterPair) -> list[Arm]:
-    """All arms of a starter pair; the learned drafter's checkpoint lies beside the bundles."""
-    return [*_transformers(pair), *(_genai(pair) if INSTALLED else []), *_omnidraft(pair)]
+def arms(pair: StarterPair, *, timed: bool = False) -> list[Arm]:
+    """All arms of a starter pair; the learned drafter's checkpoint lies beside the bundles.
+
+    Args:
+        pair: of a target and its drafters.
+        timed: whether omnidraft measures this machine, keeps its sessions and takes no seed, as by default. A
+            count has recorded costs and seeds in place of them, so that it is the same on every machine.
+    """
+    return [*_transformers(pair), *(_genai(pair) if INSTALLED else []), *_omnidraft(pair, timed)]
 
 
 def plain_transformers(pair: StarterPair) -> Transformers:
@@ -121,7 +128,7 @@ def _with_same_vocabulary(pair: StarterPair, target: Path) -> Path:
     return with_drafter(target, graph, place / f"genai-{name}-drafting")
 
 
-def _omnidraft(pair: StarterPair) -> list[Arm]:
+def _omnidraft(pair: StarterPair, timed: bool) -> list[Arm]:
     costs = read(ROWS)[0][f"{pair.name} fp32"]
 
     def decoder(mode: Mode, count: Length, drafter: DrafterName, *, keeps: bool) -> Decoder:
@@ -130,12 +137,11 @@ def _omnidraft(pair: StarterPair) -> list[Arm]:
 
         def begin() -> Session:
             session = Session(loaded, cache=pair.cache if learned else None)
-            # Recorded costs, so that "auto" makes the same choices on every machine.
             recorded = replace(loaded.bundle.costs, target=costs.target, draft=costs.draft, host=costs.host)
-            session.costs = recorded
+            session.costs = session.measure(MEASURED) if timed else recorded
             return session
 
-        return Omnidraft(begin, mode, count, keeps=keeps)
+        return Omnidraft(begin, mode, count, keeps=keeps or timed, seeded=not timed)
 
     def arm(
         name: str, drafter: DrafterName, temperature: float, mode: Mode, count: Length, *, keeps: bool = False

@@ -119,22 +119,29 @@ class Omnidraft:
         count: int | Literal["auto"] = "auto",
         *,
         keeps: bool = True,
+        seeded: bool = True,
     ) -> None:
         """
         Args:
             begin: makes a session.
             mode, count: of `GenerationConfig`.
             keeps: whether all answers are of one session, which keeps n-grams and what "auto" learned.
+            seeded: whether sampled answers take their seed; with a seed "auto" forgets earlier answers.
         """
+        self._seeded = seeded
         self._begin, self._config = begin, GenerationConfig(mode=mode, num_draft_tokens=count)
         self._kept = begin() if keeps else None
 
     def generate(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Answer:
         """See `Decoder`."""
         session = self._kept or self._begin()
+        # Else a prompt that the session had before would not be read again.
+        session.text.decoder.cached.clear()
+        session.models.drafter.forget()
+        drawn = seed if self._seeded or temperature == 0.0 else None
         started = time.perf_counter()
         answer = session.generate(
-            prompt, self._config, temperature=temperature, seed=seed, max_new_tokens=new_tokens
+            prompt, self._config, temperature=temperature, seed=drawn, max_new_tokens=new_tokens
         )
         next(iter(answer), None)
         first = time.perf_counter()
