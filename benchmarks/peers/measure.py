@@ -91,8 +91,13 @@ class Measuring:
             _answer(plain, work, prompt)
         for number in work.prompts:
             before, answer, after = (_answer(each, work, prompts[number]) for each in (plain, decoder, plain))
-            seconds = [round((a.read_seconds + a.decode_seconds) / len(a.tokens), 7) for a in (before, after)]
-            yield self._write(self._line(work, number, answer) | {"plain_seconds_a_token": seconds})
+            both = before, after
+            # Sampled texts have lengths of their own, so the reading of the prompt is apart from the rest.
+            times = {
+                "plain_read_seconds": [round(a.read_seconds, 5) for a in both],
+                "plain_token_seconds": [round(a.decode_seconds / max(1, len(a.tokens) - 1), 7) for a in both],
+            }
+            yield self._write(self._line(work, number, answer) | times)
 
     def distances(self, arms: Collection[Arm], draws: int) -> Iterator[Line]:
         """Write a line for each sampled arm: how far its texts are from the target's distribution."""

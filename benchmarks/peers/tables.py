@@ -165,7 +165,7 @@ def speed_tables(lines: Sequence[Line]) -> Iterator[str]:
             if arm.name.endswith(" plain"):
                 continue
             cells = [_speed([each for each in of_arm if each["task"] == task]) for task in tasks]
-            plain = 1 / np.mean([each["plain_seconds_a_token"] for each in of_arm])
+            plain = 1 / np.mean([each["plain_token_seconds"] for each in of_arm])
             cells += [_speed(of_arm, interval=True), f"{plain:.0f}"]
             yield f"| {' | '.join([*arm.cells(), *cells])} |"
         yield ""
@@ -174,7 +174,7 @@ def speed_tables(lines: Sequence[Line]) -> Iterator[str]:
 def _speed(lines: Sequence[Line], *, interval: bool = False) -> str:
     if not lines:
         return "-"
-    logs = np.log([np.mean(each["plain_seconds_a_token"]) / _seconds(each) for each in lines])
+    logs = np.log([speed_of(each) for each in lines])
     speed = f"{math.exp(logs.mean()):.2f}x"
     if not interval:
         return speed
@@ -183,6 +183,7 @@ def _speed(lines: Sequence[Line], *, interval: bool = False) -> str:
     return f"{speed} ({low:.2f}-{high:.2f})"
 
 
-def _seconds(line: Line) -> float:
-    seconds: float = (line["read_seconds"] + line["decode_seconds"]) / line["tokens"]
-    return seconds
+def speed_of(line: Line) -> float:
+    """Seconds that plain decoding takes for as many tokens over the arm's; reading ends with a token."""
+    read, token = (np.mean(line[name]) for name in ("plain_read_seconds", "plain_token_seconds"))
+    return float((read + (line["tokens"] - 1) * token) / (line["read_seconds"] + line["decode_seconds"]))

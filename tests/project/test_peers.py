@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from benchmarks.peers.decoders import Answer
 from benchmarks.peers.distribution import distance
-from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, Line, read, tidy
-from benchmarks.peers.tables import count_tables, counts, goal_table
+from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, SPEEDS, Line, read, tidy
+from benchmarks.peers.tables import count_tables, counts, goal_table, speed_of, speed_tables
 from benchmarks.support.json_lines import append
 
 PAIRS = {(1, 2): 0.5, (1, 3): 0.25, (4, 2): 0.15}  # the rest, 0.1, is some other pair
@@ -80,10 +80,19 @@ def test_a_seed_without_all_prompts_is_not_counted() -> None:
     assert counts(lines, ["GSM8K"]) == [{"emitted": [8, 12], "rounds": [4, 4]}]
 
 
+@pytest.mark.parametrize(("read_seconds", "speed"), [(0.2, 1.0), (0.1, 1.25)])
+def test_a_speed_is_that_of_as_many_tokens_of_plain_decoding(read_seconds: float, speed: float) -> None:
+    # Both runs of plain decoding take 0.1 s to the first token and 0.01 s for each of the 40 after it.
+    answer = line(0, 0, 41) | {"read_seconds": read_seconds, "decode_seconds": 0.3}
+    answer |= {"plain_read_seconds": [0.08, 0.12], "plain_token_seconds": [0.009, 0.011]}
+    assert speed_of(answer) == pytest.approx(speed)
+
+
 def test_the_published_tables_come_from_the_results() -> None:
     lines, page = read(RESULTS / COUNTS), RESULTS.parents[1] / "docs/benchmarks.md"
     assert {line["temperature"] for line in lines} == {0.0, 1.0}
     rows = [*count_tables(lines, read(RESULTS / DISTANCES)), *goal_table(lines)]
+    rows += speed_tables(read(RESULTS / SPEEDS))
     published = page.read_text(encoding="utf-8")
     missing = [row for row in rows if row not in published]
     assert not missing, f"docs/benchmarks.md lacks {json.dumps(missing[:2])}"
