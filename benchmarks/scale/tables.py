@@ -114,14 +114,18 @@ def _costs(scale: str, form: str, group: Group) -> str:
 
 
 def plot(lines: list[Line], file: Path) -> None:
-    """Draw the speeds by task, a panel for each form of the weights and temperature."""
+    """Draw the speeds by task: a row for each temperature, a column for each form of the weights."""
     from matplotlib.figure import Figure
 
     every = list(groups(lines))
     tasks = list(dict.fromkeys(line["task"] for line in lines))
-    figure = Figure(figsize=(2.4 * len(every) + 0.8, 3.0), layout="constrained")
-    panels = figure.subplots(1, len(every), sharey=True, squeeze=False)[0]
-    for axes, ((scale, form, temperature), group) in zip(panels, every, strict=True):
+    forms = list(dict.fromkeys((scale, form) for (scale, form, _), _ in every))
+    temperatures = sorted({temperature for (*_, temperature), _ in every})
+    size = 2.6 * len(forms) + 0.8, 2.2 * len(temperatures) + 0.4
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(temperatures), len(forms), sharex=True, sharey="row", squeeze=False)
+    for (scale, form, temperature), group in every:
+        axes = panels[temperatures.index(temperature), forms.index((scale, form))]
         for i, arm in enumerate(_ARMS):
             of_tasks = [[ratio(line, arm) for line in group if line["task"] == task] for task in tasks]
             means = np.array([mean(each) for each in of_tasks])
@@ -135,8 +139,7 @@ def plot(lines: list[Line], file: Path) -> None:
         axes.set_xticks(range(len(tasks)), tasks, rotation=30, ha="right", fontsize=8)
         axes.set_title(f"{scale}, {form}, T = {temperature:g}", fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("speed over plain decoding")
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False, fontsize=8
-    )
+    figure.supylabel("speed over plain decoding", fontsize=9)
+    drawn = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*drawn, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     figure.savefig(file, dpi=110)
