@@ -3,7 +3,7 @@
 Tokens per target pass are expected values on texts that the target sampled (running/expected.py), so drafters
 are compared on the same texts. Of the answers half is sampled at 1, a quarter at 0.7, a quarter is greedy; an
 arm may leave some of them out. The arms `live` count with the runtime's loop. `limit` is the drafter at its
-best: every weight, from the learned drafter on.
+best: every weight, from the learned drafter on; `long` learns from the same answers with LoRA.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,10 @@ def arms() -> Iterator[Arm]:
         yield _learned(name, course, points, curve_alone=True)
     for task in TASKS:
         for target in TARGETS:
-            yield _learned("limit", _limit(target, task), GROWTH)
+            yield _learned("limit", _limit(target, task, FULL), GROWTH)
+    for task in TASKS:
+        for target in TARGETS:
+            yield _learned("long", _limit(target, task, LORA), GROWTH)
     for task in TASKS:
         for target in TARGETS:
             for name in ("untrained", "shipped", "second", "limit"):
@@ -103,9 +106,9 @@ def _growing() -> dict[str, Course]:
     }
 
 
-def _limit(target: str, task: str) -> Course:
-    """Every weight, from the learned drafter on, with answers sampled at 1 alone."""
-    recipe = _recipe("refusals", {**FULL, "learning_rate": 1e-3})
+def _limit(target: str, task: str, options: Mapping[str, Any]) -> Course:
+    """A long course from the learned drafter on, of every weight or LoRA; answers are sampled at 1."""
+    recipe = _recipe("refusals", {**options, "learning_rate": 1e-3})
     gsm8k = task == "gsm8k"
     count, numbers, repeats = (4096, (0,), 2) if gsm8k else (None, (0, 1), 4)
     return Course(target, (task,), (1.0,), recipe, count, (1.0,), numbers, repeats, start=target)
@@ -179,7 +182,10 @@ def _live(name: str, target: str, task: str) -> Arm:
 
     def run(work: Path) -> dict[str, Any]:
         pair = load_pair(work, target)
-        courses = {"second": _second(target, task, "T=1+greedy", "refusals"), "limit": _limit(target, task)}
+        courses = {
+            "second": _second(target, task, "T=1+greedy", "refusals"),
+            "limit": _limit(target, task, FULL),
+        }
         model = courses[name].drafter(work)[0] if name in courses else _model(work, name, target)
         drafter, real = in_onnxruntime(pair, model), pair.target.new_model()
         prompts = test_texts(work, target, task, 1.0, TEXTS)

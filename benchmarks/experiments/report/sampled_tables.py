@@ -27,7 +27,8 @@ DRAFTERS = {
         for source, title in (("T=1+greedy", "at T = 1 and greedy"), ("T=1", "at T = 1"))
         for loss, loss_title in LOSSES.items()
     },
-    "limit": "limit",
+    "long": "then from more answers at T = 1, TV",
+    "limit": "the same answers, TV, every weight",
 }
 GROWTH = {
     "growth-1e-3": "KL, rate 1e-3",
