@@ -81,8 +81,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--speed", action="store_true", help="time the arms; takes an idle machine")
     parser.add_argument("--table", action="store_true", help="measure nothing and print the tables")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="measure nothing and draw the counts")
-    parser.add_argument("--prompts", type=int, help="of each task but GSM8K (12; with --speed 2)")
-    parser.add_argument("--gsm8k", type=int, help="prompts of GSM8K (24; with --speed 2)")
+    parser.add_argument("--prompts", type=int, help="of each task but GSM8K (12; with --speed 4)")
+    parser.add_argument("--gsm8k", type=int, help="prompts of GSM8K (24; with --speed 4)")
     parser.add_argument("--seeds", type=int, help="answers to a prompt at T = 1 (3; with --speed 1)")
     parser.add_argument("--draws", type=int, default=120, help="texts of a prompt for a distance")
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="arms whose name holds it")
@@ -91,8 +91,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--work", type=Path, default=WORK, help="directory of exported bundles; it is kept")
     options = parser.parse_args()
-    options.prompts = options.prompts or (2 if options.speed else 12)
-    options.gsm8k = options.gsm8k or (2 if options.speed else 24)
+    options.prompts = options.prompts or (4 if options.speed else 12)
+    options.gsm8k = options.gsm8k or (4 if options.speed else 24)
     options.seeds = options.seeds or (1 if options.speed else 3)
     return options
 
