@@ -106,7 +106,8 @@ class Course:
                 ]
         return every
 
-    def _order(self, lessons: Sequence[Aligned]) -> npt.NDArray[np.int64]:
+    def order(self, lessons: Sequence[Aligned]) -> npt.NDArray[np.int64]:
+        """Indices of the answers as they are learned from, `repeats` times as many as there are answers."""
         rng = np.random.default_rng(self.seed)
         if not self.by_ngrams:
             return np.concatenate([rng.permutation(len(lessons)) for _ in range(self.repeats)])
@@ -116,7 +117,7 @@ class Course:
     def _train(
         self, trainer: Trainer, lessons: Sequence[Aligned], points: Sequence[int], observe: Observe | None
     ) -> dict[str, Any]:
-        order, size = self._order(lessons), trainer.options.batch_size
+        order, size = self.order(lessons), trainer.options.batch_size
         total, seconds, losses, left = -(-len(order) // size), 0.0, list[float](), sorted(points)
         if observe is not None and left and left[0] == 0:
             start: Any = trainer.model
