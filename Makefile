@@ -87,7 +87,7 @@ bench-peers: bench-peers-speed
 	$(PEERS)/bin/python -m benchmarks.peers
 	$(PEERS)/bin/python -m benchmarks.peers --plot docs/peers.png
 
-# Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. A quarter of an hour.
+# Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. 25 minutes.
 PLAIN_BUNDLES := $(addprefix $(PEER_BUNDLES)/,a-fp32 a-int4 a-0.1B-int4)
 bench-peers-speed: $(PEERS)/.ready $(PLAIN_BUNDLES)
 	$(PEERS)/bin/python -m benchmarks.peers.plain $(PLAIN_BUNDLES)
