@@ -38,7 +38,7 @@ LOSSES: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 SECONDS = (("T=1", "refusals"), ("T=1", "kl"), ("T=1", "kl-refusals"), ("T=1", "log"))
 SECOND = {**LORA, "learning_rate": 1e-3}  # of a drafter that has learned already
-REPLAYED = 512  # answers that an arm learns from again and again
+FEW = (128, 512)  # answers that an arm learns from again and again
 GROWTH = (128, 256, 512, 1024, 2048, 4096, 8192)  # answers after which a drafter is measured
 WAYS = {
     "direct": Way("direct", temperature=1.0),
@@ -98,7 +98,7 @@ def _growing() -> dict[str, Course]:
         "growth-1e-3": course(1e-3),
         "growth-3e-3": kept,
         "growth-1e-2": course(1e-2),
-        "growth-replay": replace(kept, count=REPLAYED, repeats=PROMPTS // REPLAYED),
+        **{f"growth-replay-{n}": replace(kept, count=n, repeats=PROMPTS // n) for n in FEW},
         "growth-ngrams": replace(kept, by_ngrams=True),
         "growth-refusals": course(3e-3, "refusals"),
         "growth-other": course(3e-3, start="b"),

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E402
 from omnidraft.export.quantize.quantize import INT4, INT4_E8, INT8  # noqa: E402
 from omnidraft.export.train_step.train_step import step_parities  # noqa: E402
-from omnidraft.learning.learn_traces import LearnOptions, _batch, learn  # noqa: E402
+from omnidraft.learning.learn_traces import LearnOptions, _batch, learn, usual_steps  # noqa: E402
 from omnidraft.learning.losses import losses_of  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
@@ -311,3 +311,11 @@ def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle)
         before = ours.adapter().digest
         for batch in ([ended], [silent], [ended, silent]):
             assert (ours.learn(batch).loss, ours.adapter().digest) == (0.0, before)
+
+
+@pytest.mark.parametrize(
+    ("count", "steps"),
+    [(1, 4), (512, 4 * 64), (513, 4 * 65), (683, 3 * 86), (1024, 2 * 128), (2048, 256), (9000, 1125)],
+)
+def test_few_responses_are_learned_from_again(count: int, steps: int) -> None:
+    assert usual_steps(count, 8) == steps

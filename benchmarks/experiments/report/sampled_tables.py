@@ -34,7 +34,8 @@ GROWTH = {
     "growth-1e-3": "KL, rate 1e-3",
     "growth-3e-3": "KL, rate 3e-3",
     "growth-1e-2": "KL, rate 1e-2",
-    "growth-replay": "KL, rate 3e-3, 512 answers again and again",
+    "growth-replay-512": "KL, rate 3e-3, 512 answers again and again",
+    "growth-replay-128": "KL, rate 3e-3, 128 answers again and again",
     "growth-ngrams": "KL, rate 3e-3, answers with n-grams more often",
     "growth-refusals": "TV, rate 3e-3",
     "growth-other": "KL, rate 3e-3, from starter-b's adapter",
@@ -110,7 +111,7 @@ def draw_growth_of_gain(results: Sequence[Result], file: Path) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     arms = by_arm(results, "a", "gsm8k")
     for axes, t in zip(panels, ("0", "1"), strict=True):
-        for colour, name in zip((*COLOURS, "#b04050", "#7a4fa3", "#7f7f7f", "#c08a2e"), GROWTH, strict=True):
+        for colour, name in zip((*COLOURS, "#b04050", "#7a4fa3", "#7f7f7f", "#c08a2e", "#5fb7b0"), GROWTH, strict=True):
             for result in arms.get(name, []):
                 untrained = arms["untrained"][0]["result"]
                 curve = result["result"]["curve"]

@@ -1,7 +1,7 @@
 """`omnidraft learn`: train the drafter on what was recorded on this device, without torch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +67,8 @@ def learn(
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Steps of training (default: one pass over all traces).", rich_help_panel=options.LEARNING
+            help="Steps of training (default: one to four passes over all traces, more where they are few).",
+            rich_help_panel=options.LEARNING,
         ),
     ] = None,
     batch_size: Annotated[
@@ -164,7 +165,7 @@ class LearnRun:
         Raises:
             OmnidraftError: the traces or the checkpoint are refused, or there is nothing to learn from.
         """
-        from omnidraft.learning.learn_traces import learn, responses_of
+        from omnidraft.learning.learn_traces import learn, responses_of, usual_steps
         from omnidraft.learning.step.ort_learner import OrtLearner
         from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
@@ -172,12 +173,15 @@ class LearnRun:
         learner = OrtLearner(self.bundle, vocab_map, self.options.step, adapter=self.begin)
         bar.stage("read the traces", 0, 0)
         responses = responses_of(self.traces, self.bundle, vocab_map, self.options)
+        settings = self.options
+        if settings.steps is None:
+            settings = replace(settings, steps=usual_steps(len(responses), settings.batch_size))
 
         def show(step: "Learned", total: int) -> None:
             bar.stage(f"loss {step.loss:.3f}", step.step, total)
 
         return learn(
-            learner, responses, self.options, checkpoint=self.checkpoint, every=self.every, progress=show
+            learner, responses, settings, checkpoint=self.checkpoint, every=self.every, progress=show
         )
 
 
