@@ -67,7 +67,7 @@ def learn(
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Steps of training (default: one to four passes over all traces, more where they are few).",
+            help="Steps of training (default: one to eight passes over all traces, more where they are few).",
             rich_help_panel=options.LEARNING,
         ),
     ] = None,
