@@ -166,8 +166,8 @@ def learn(
 def usual_steps(count: int, batch_size: int) -> int:
     """Steps that `omnidraft learn` takes by default: passes until 2,048 responses were learned from.
 
-    At least one pass, and at most eight. Eight passes over 128 answers gain what one pass over 1,024 does, and
-    sixteen gain no more (docs/results.md, growth of the gain).
+    At least one pass, and at most eight. Eight passes over 128 answers gain what one pass over 1,024 does,
+    and sixteen gain no more (docs/results.md, growth of the gain).
 
     Args:
         count: of responses.
