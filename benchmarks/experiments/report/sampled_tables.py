@@ -111,7 +111,9 @@ def draw_growth_of_gain(results: Sequence[Result], file: Path) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     arms = by_arm(results, "a", "gsm8k")
     for axes, t in zip(panels, ("0", "1"), strict=True):
-        for colour, name in zip((*COLOURS, "#b04050", "#7a4fa3", "#7f7f7f", "#c08a2e", "#5fb7b0"), GROWTH, strict=True):
+        for colour, name in zip(
+            (*COLOURS, "#b04050", "#7a4fa3", "#7f7f7f", "#c08a2e", "#5fb7b0"), GROWTH, strict=True
+        ):
             for result in arms.get(name, []):
                 untrained = arms["untrained"][0]["result"]
                 curve = result["result"]["curve"]
