@@ -91,7 +91,12 @@ def main() -> None:
     parser.add_argument("--unseen", type=int, default=40, help="test prompts")
     options = parser.parse_args()
     require("tasks")
-    names = ["target", "answers", "untrained", *(f"{each} passes" for each in options.passes)]
+    names = [
+        "target",
+        "answers",
+        "untrained",
+        *(f"{each} pass{'es' * (each > 1)}" for each in options.passes),
+    ]
     print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|", flush=True)
     for target in options.target:
         with tempfile.TemporaryDirectory() as place:

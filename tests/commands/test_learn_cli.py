@@ -17,7 +17,7 @@ import pytest
 
 from omnidraft.commands.adapt.adapt_learner import Learning
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.learning.learn_traces import LearnOptions, responses_of
+from omnidraft.learning.learn_traces import MOST_PASSES, LearnOptions, responses_of
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import open_bundle
@@ -84,6 +84,15 @@ def test_the_drafter_learns_what_the_target_says_and_a_session_takes_it(
         counts.append(([s.token_ids for s in answers], sum(s.statistics.rounds for s in answers)))
     assert counts[0][0] == counts[1][0], "an adapter of the drafter changed a word"
     assert counts[1][1] < counts[0][1]
+
+
+def test_few_answers_are_learned_from_again_but_not_by_an_adapter_that_has_learned(
+    learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+) -> None:
+    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+    call = ["learn", learnable, learned_traces, "--json", "--batch-size", len(QUESTIONS)]
+    assert json.loads(run(*call, "-o", first)[1])["steps"] == MOST_PASSES
+    assert json.loads(run(*call, "-o", second, "--adapter", first)[1])["steps"] == 1
 
 
 def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path: Path) -> None:

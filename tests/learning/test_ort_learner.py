@@ -315,7 +315,7 @@ def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle)
 
 @pytest.mark.parametrize(
     ("count", "steps"),
-    [(1, 8), (128, 128), (256, 256), (257, 8 * 33), (683, 3 * 86), (1024, 256), (9000, 1125)],
+    [(1, 16), (127, 256), (128, 256), (129, 16 * 17), (257, 8 * 33), (683, 3 * 86), (9000, 1125)],
 )
 def test_few_responses_are_learned_from_again(count: int, steps: int) -> None:
     assert usual_steps(count, 8) == steps

@@ -67,7 +67,8 @@ def learn(
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Steps of training (default: one to eight passes over all traces, more where they are few).",
+            help="Steps of training (default: with --adapter one pass over all traces, else up to sixteen "
+            "where they are few).",
             rich_help_panel=options.LEARNING,
         ),
     ] = None,
@@ -174,7 +175,7 @@ class LearnRun:
         bar.stage("read the traces", 0, 0)
         responses = responses_of(self.traces, self.bundle, vocab_map, self.options)
         settings = self.options
-        if settings.steps is None:
+        if settings.steps is None and self.begin is None:  # an adapter has learned from other answers before
             settings = replace(settings, steps=usual_steps(len(responses), settings.batch_size))
 
         def show(step: "Learned", total: int) -> None:

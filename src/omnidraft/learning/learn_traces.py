@@ -25,7 +25,7 @@ from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 CHECKPOINT = StateFormat("omnidraft.learner_state", "1", "learning")
-ENOUGH_RESPONSES, MOST_PASSES = 2048, 8  # of `usual_steps`
+ENOUGH_RESPONSES, MOST_PASSES = 2048, 16  # of `usual_steps`
 LearnProgress = Callable[[Learned, int], None]  # the result of a step, and the number of all steps
 
 
@@ -164,10 +164,10 @@ def learn(
 
 
 def usual_steps(count: int, batch_size: int) -> int:
-    """Steps that `omnidraft learn` takes by default: passes until 2,048 responses were learned from.
+    """Steps of `omnidraft learn` for a new adapter: passes until 2,048 responses were learned from.
 
-    At least one pass, and at most eight. Eight passes over 128 answers gain what one pass over 1,024 does,
-    and sixteen gain no more (docs/results.md, growth of the gain).
+    At least one pass, and at most sixteen: steps count more than answers (docs/results.md, growth of the
+    gain; `python -m benchmarks.learn_passes`).
 
     Args:
         count: of responses.
