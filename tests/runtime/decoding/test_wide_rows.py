@@ -12,7 +12,7 @@ import pytest
 
 from omnidraft.runtime.decoding import decision
 from omnidraft.runtime.decoding.baselines import Verification
-from omnidraft.runtime.decoding.distribution import Softmax, Workspace
+from omnidraft.runtime.decoding.distribution import WIDE, Categorical, Softmax, Workspace, peaks_of
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
@@ -129,13 +129,14 @@ def test_bounds_change_no_verdict(verification: Verification, monkeypatch: pytes
         return [next(loop) for _ in range(60)], random.state, len(computed)
 
     computed: list[Softmax] = []
-    weights = Softmax.__dict__["_weights"].func
+    blocks = Categorical.__dict__["_blocks"].func
 
     def watched(row: Softmax) -> object:
-        computed.append(row)
-        return weights(row)
+        if isinstance(row, Softmax):
+            computed.append(row)
+        return blocks(row)
 
-    monkeypatch.setattr(Softmax.__dict__["_weights"], "func", watched)
+    monkeypatch.setattr(Categorical.__dict__["_blocks"], "func", watched)
     bounded, state, few = run()
     monkeypatch.setattr(Softmax, "mass_bounds", lambda *_: (0.0, np.inf))
     plain, plain_state, all_rows = run()
@@ -157,7 +158,7 @@ def test_bounds_hold_and_are_near(dtype: type[np.floating], temperature: float) 
         exact = np.exp((logits.astype(np.float64) - logits.max()) / temperature)
         for some in (ids, ids[:1], ids[1:]):
             mass = float(exact[some].sum() / exact.sum())
-            row = Softmax(logits, logits.max(), temperature, Workspace(), "row")
+            row = Softmax(logits, peaks_of(logits), temperature, Workspace())
             low, high = row.mass_bounds(some)
             assert low <= mass <= high
             assert low <= row.mass(some) and (row.mass(some) < high or high >= 1.0)
@@ -171,12 +172,12 @@ def test_a_token_alone_has_less_than_all_mass_where_another_has_some() -> None:
     """Then a decision takes a uniform number, whatever the bounds say."""
     logits = np.full(5_000, -25.0, dtype=np.float32)
     logits[700] = 0.0
-    row = Softmax(logits, 0.0, 1.0, Workspace(), "row")
+    row = Softmax(logits, peaks_of(logits), 1.0, Workspace())
     assert row.mass_bounds(np.array([700]))[1] < 1.0
     assert row.probability(np.array([700]))[0] < 1.0
     logits[:] = -100.0
     logits[700] = 0.0
-    row = Softmax(logits, 0.0, 1.0, Workspace(), "row")
+    row = Softmax(logits, peaks_of(logits), 1.0, Workspace())
     assert row.mass_bounds(np.array([700]))[1] >= 1.0
     assert row.probability(np.array([700]))[0] == 1.0
 
@@ -184,12 +185,46 @@ def test_a_token_alone_has_less_than_all_mass_where_another_has_some() -> None:
 def test_few_weights_are_those_of_the_whole_row() -> None:
     logits = np.random.default_rng(6).normal(size=5_000).astype(np.float32)
     ids = np.array([4_999, 0, 17])
-    row = Softmax(logits, logits.max(), 0.9, Workspace(), "row")
+    row = Softmax(logits, peaks_of(logits), 0.9, Workspace())
     few = row.shares(ids).tolist()
-    assert row.draw(0.3, ids) == Softmax(logits, logits.max(), 0.9, Workspace(), "row").draw(0.3, ids)
+    assert row.draw(0.3, ids) == Softmax(logits, peaks_of(logits), 0.9, Workspace()).draw(0.3, ids)
     whole = row.probability(np.arange(5_000))
     assert row.shares(ids).tolist() == few
     assert whole[ids] / whole[ids].sum() == pytest.approx(np.array(few) / sum(few))
+
+
+def test_rows_that_share_memory_give_what_each_gives_alone() -> None:
+    """A row is drawn from after another row took its memory, and after `without` changed its weights."""
+    rng = np.random.default_rng(8)
+    rows = rng.normal(scale=2.0, size=(3, 5_000)).astype(np.float32)
+    ids, uniforms = np.array([17, 4_999]), rng.random(20).tolist()
+    shared = Workspace()
+
+    def of(logits: npt.NDArray[np.float32], workspace: Workspace) -> Softmax:
+        return Softmax(logits, peaks_of(logits), 0.8, workspace)
+
+    together = [of(logits, shared) for logits in rows]
+    alone = [of(logits, Workspace()) for logits in rows]
+    for uniform in uniforms:
+        for one, other in zip(together, alone, strict=True):
+            assert one.draw(uniform) == other.draw(uniform)
+            assert one.shares(ids).tolist() == pytest.approx(other.shares(ids).tolist(), rel=1e-6)
+        without = [one.without(ids).draw(uniform) for one in together]
+        assert without == [other.without(ids).draw(uniform) for other in alone]
+        assert not set(without) & set(ids.tolist())
+        outside = [one.mass_outside(ids) for one in together]
+        assert outside == pytest.approx([1.0 - other.mass(ids) for other in alone], rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 600, WIDE, WIDE + 1, 3 * WIDE - 5])
+def test_the_largest_logit_of_each_block(size: int) -> None:
+    logits = np.random.default_rng(size).normal(size=size).astype(np.float32)
+    blocks = [logits[start : start + WIDE] for start in range(0, size, WIDE)]
+    assert peaks_of(logits).tolist() == [block.max() for block in blocks]
+    logits[-1] = np.nan
+    assert np.isnan(peaks_of(logits).max())
+    logits[-1] = np.inf
+    assert peaks_of(logits)[-1] == np.inf
 
 
 def test_an_array_is_kept_for_each_use() -> None:

@@ -176,7 +176,7 @@ class _Beginning:
     def _q_option(self, token: int) -> float:
         if not self._trie.root_mask[token] or (self._excluded is not None and token in self._excluded):
             return 0.0
-        return float(self._q.probability(np.array([token]))[0]) / self._possible
+        return self._q.mass(np.array([token])) / self._possible
 
 
 class _Inside(_Few):

@@ -15,6 +15,7 @@ Row = npt.NDArray[np.floating]
 Ids = npt.NDArray[np.integer]
 
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
+WIDE = 16384  # ids of a block with a largest logit; numpy's loop over shorter blocks takes longer
 _FAR = math.exp(-4.0)  # upper bound of the sum of the weights that `Softmax` leaves out of its bounds
 _FEW = 64  # at most a 64th of the ids are near the largest logit; else a full pass is as fast
 _LIKELY = 0.01  # weight from which on a bound is worth a look at the row
@@ -29,6 +30,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
+        self.holder: object = None  # of the array that rows share
 
     def array(self, use: Hashable, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """The array of a use, with any values.
@@ -78,7 +80,10 @@ class Distribution(Protocol):
         """The token at `uniform` in [0, 1) of the cumulative distribution, restricted to `among` if given."""
 
     def without(self, *ids: Ids) -> "Distribution":
-        """The distribution given that the token is none of `ids`; lives until the next such one."""
+        """The distribution given that the token is none of `ids`.
+
+        It lives until a distribution with the same workspace computes its weights.
+        """
 
 
 class OneHot:
@@ -155,7 +160,7 @@ class Categorical:
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         scale = 1.0 / self._total
-        probabilities: npt.NDArray[np.float64] = self._weights.take(ids).astype(np.float64)
+        probabilities: npt.NDArray[np.float64] = self.shares(ids).astype(np.float64)
         probabilities *= scale
         return probabilities
 
@@ -165,7 +170,7 @@ class Categorical:
 
     def mass(self, ids: Ids) -> float:
         total = self._total
-        return float(self._weights.take(ids).sum(dtype=np.float64)) / total
+        return _few_sum(self.shares(ids)) / total
 
     def mass_bounds(self, ids: Ids) -> tuple[float, float]:
         mass = self.mass(ids)
@@ -191,7 +196,7 @@ class Categorical:
         block = min(int(np.searchsorted(self._blocks, level, side="right")), len(self._blocks) - 1)
         before = float(self._blocks[block - 1]) if block else 0.0
         share = (level - before) / max(float(self._blocks[block]) - before, 1e-300)
-        inside = self._weights[block * _BLOCK : (block + 1) * _BLOCK]
+        inside = self.shares(np.arange(block * _BLOCK, min((block + 1) * _BLOCK, self.size)))
         if len(inside) == 0:  # rounding led past the end
             return int(np.flatnonzero(self._weights)[-1])
         return block * _BLOCK + _inverse(inside, min(max(share, 0.0), 1.0))
@@ -207,49 +212,57 @@ class Categorical:
 class Softmax(Categorical):
     """exp((logit - largest logit) / temperature) as weights, computed when all of them are first needed.
 
-    Some methods need only a few of the weights, so the whole row is often not computed.
+    Some methods need only a few of the weights, so the whole row is often not computed. All rows of a
+    workspace share the memory of their weights. A row keeps its sums; where another row took the memory in
+    between, it computes the weights that it needs again.
     """
 
-    def __init__(
-        self, logits: Row, largest: float, temperature: float, workspace: Workspace, use: Hashable
-    ) -> None:
+    def __init__(self, logits: Row, peaks: Row, temperature: float, workspace: Workspace) -> None:
         """
         Args:
             logits: shape [size], any float dtype, which the weights keep; read when a weight is needed.
-            largest: of the logits, finite.
+            peaks: the largest logit of each block of them, from `peaks_of`; the largest is finite.
             temperature: above 0.
             workspace: lends the weights their memory.
-            use: of that memory, see `Workspace.array`.
         """
         self.size = len(logits)
-        self._logits, self._largest, self._temperature = logits, largest, temperature
-        self._workspace, self._use = workspace, use
+        self._logits, self._peaks, self._temperature = logits, peaks, temperature
+        self._largest = peaks.max()
+        self._workspace = workspace
 
-    @cached_property
+    @property
     def _weights(self) -> Row:  # type: ignore[override]
-        weights = self._workspace.array(self._use, self.size, self._logits.dtype)
-        return exponentials(self._logits, self._largest, self._temperature, weights)
+        weights = self._workspace.array("weights", self.size, self._logits.dtype)
+        if self._workspace.holder is not self:
+            self._workspace.holder = self
+            exponentials(self._logits, self._largest, self._temperature, weights)
+        return weights
 
     @cached_property
     def _least(self) -> float:
         """The sum of the weights near the largest, or 0 if many are; all others sum to less than _FAR."""
-        near = self._workspace.array("near", self.size, np.bool_)
         floor = self._largest - math.log(self.size / _FAR) * self._temperature
-        np.greater_equal(self._logits, floor, out=near)
-        if np.count_nonzero(near) * _FEW > self.size:
-            return 0.0
-        return float(self.shares(np.flatnonzero(near)).sum(dtype=np.float64))
+        total, left = 0.0, self.size // _FEW
+        for block in (self._peaks >= floor).nonzero()[0].tolist():
+            logits = self._logits[block * WIDE : (block + 1) * WIDE]
+            near = logits >= floor
+            left -= np.count_nonzero(near)
+            if left < 0:
+                return 0.0
+            few = logits[near.nonzero()[0]]
+            total += _few_sum(exponentials(few, self._largest, self._temperature, few))
+        return total
 
     def shares(self, ids: Ids) -> Row:
-        if "_weights" in self.__dict__:  # the logits may have been overwritten by them
+        if self._workspace.holder is self:
             return super().shares(ids)
         few = self._logits.take(ids)
         return exponentials(few, self._largest, self._temperature, few)
 
     def mass_bounds(self, ids: Ids) -> tuple[float, float]:
-        if "_weights" in self.__dict__:
+        if "_blocks" in self.__dict__:
             return super().mass_bounds(ids)
-        share = float(self.shares(ids).sum(dtype=np.float64))
+        share = _few_sum(self.shares(ids))
         least = self._least if share >= _LIKELY else 0.0
         low = share / (least + _FAR) / _MARGIN if least else 0.0
         high = share / max(least, 1.0) * _MARGIN  # the largest weight is 1
@@ -260,6 +273,26 @@ class Softmax(Categorical):
             high = min(high, 1.0 - 1e-13) if others >= 1e-12 else high
         return low, high
 
+    def without(self, *ids: Ids) -> Categorical:
+        weights = self._weights
+        self._workspace.holder = None  # they are no longer those of this row
+        for each in ids:
+            weights[each] = 0.0
+        return Categorical(weights)
+
+
+def peaks_of(logits: Row) -> Row:
+    """The largest logit of each block of a row, shape [size]; the last block is shorter.
+
+    A NaN in the row is the largest of its block.
+    """
+    whole = len(logits) // WIDE
+    peaks = np.empty(-(-len(logits) // WIDE), logits.dtype)
+    np.maximum.reduce(logits[: whole * WIDE].reshape(whole, WIDE), axis=1, out=peaks[:whole])
+    if whole < len(peaks):
+        peaks[-1] = logits[whole * WIDE :].max()
+    return peaks
+
 
 def exponentials(logits: Row, largest: float, temperature: float, out: Row) -> Row:
     """exp((logit - largest) / temperature) of each logit, written to `out`, which may be the logits."""
@@ -269,6 +302,11 @@ def exponentials(logits: Row, largest: float, temperature: float, out: Row) -> R
             # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
             out /= max(temperature, float(np.finfo(out.dtype).tiny))
     return np.exp(out, out=out)
+
+
+def _few_sum(weights: Row) -> float:
+    """The sum of a few weights in float64."""
+    return float(weights[0]) if len(weights) == 1 else float(weights.sum(dtype=np.float64))
 
 
 def _block_sums(weights: Row, mask: Row | None = None) -> Row:

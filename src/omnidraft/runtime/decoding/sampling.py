@@ -20,6 +20,7 @@ from omnidraft.runtime.decoding.distribution import (
     Softmax,
     Workspace,
     exponentials,
+    peaks_of,
 )
 from omnidraft.runtime.decoding.model import Logits
 
@@ -108,12 +109,14 @@ def target_distribution(
         penalised[:] = logits
         _penalise(penalised, sampling.repetition_penalty, np.unique(np.asarray(context)))
         logits = penalised
+    if sampling.temperature > 0.0 and not (sampling.top_k or sampling.top_p < 1.0 or sampling.min_p):
+        peaks = peaks_of(logits)
+        _check_finite(peaks.max(), "target")
+        return Softmax(logits, peaks, sampling.temperature, workspace)
     best = int(logits.argmax())  # of a NaN, where there is one
     _check_finite(logits[best], "target")
     if sampling.temperature == 0.0:
         return OneHot(best, len(logits))
-    if not (sampling.top_k or sampling.top_p < 1.0 or sampling.min_p):
-        return Softmax(logits, logits[best], sampling.temperature, workspace, use)
     out = workspace.array(use, len(logits), logits.dtype)
     weights = exponentials(logits, logits[best], sampling.temperature, out)
     if sampling.top_k or sampling.top_p < 1.0:
