@@ -6,7 +6,8 @@
 Prompt by prompt genai, this runtime and genai again decode the same tokens, each after a rest, because
 genai's threads spin for some 30 ms after a text and would slow whatever runs next. A ratio is genai's mean
 time of both runs over this runtime's, so above 1 this runtime is faster. The time to the first token is that
-of a prompt of 500 tokens. The peak of memory is that of a process of its own that decodes one prompt. Both
+of a prompt of 500 tokens. The peak of memory is that of a process of its own that decodes one prompt; nine
+such processes of each runtime, in turn, give a median, because equal processes differ by some MB. Both
 runtimes have the same weights and kernels: genai reads the bundle's graph, with four nodes more. A bundle and
 a number of threads are a line of the results; those that have a line are not measured again.
 """
@@ -36,6 +37,7 @@ FILE = RESULTS / "peers_plain.jsonl"
 WARM_UP = 2
 LONG = 500  # tokens of the prompt whose first token is timed
 RESAMPLES = 2000
+PROCESSES = 9  # of each runtime, for the peak of memory
 REST = 0.1  # seconds before a text
 Timed = tuple[float, list[int]]  # seconds of a token, and the text
 
@@ -115,7 +117,10 @@ def measure(bundle: Path, threads: int, count: int, tokens: int) -> Line:
         longs = [(long[at:] + long)[:LONG] for at in range(0, 4 * count, 4)]
         decoded, same = ratios(pair.decode_genai, pair.decode_ours, prompts, tokens)
         first, _ = ratios(pair.first_genai, pair.first_ours, longs, 1)
-        memory = [peak(name, path, threads, tokens) for name, path in (("ours", bundle), ("genai", folder))]
+        runs = [
+            [peak(name, path, threads, tokens) for name, path in (("ours", bundle), ("genai", folder))]
+            for _ in range(PROCESSES)
+        ]
     return {
         "bundle": bundle.name,
         "threads": threads,
@@ -124,7 +129,7 @@ def measure(bundle: Path, threads: int, count: int, tokens: int) -> Line:
         "speed": [round(each, 4) for each in with_interval(decoded)],
         "first_token": [round(each, 4) for each in with_interval(first)],
         "same_text": same,
-        "peak_mb": [round(each / 1e6, 1) for each in memory],
+        "peak_mb": [[round(each / 1e6, 1) for each in sorted(peaks)] for peaks in zip(*runs, strict=True)],
         "commit": commit(),
     }
 
@@ -135,8 +140,8 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     yield f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
     for line in lines:
         speed, first = (f"{m:.2f} ({a:.2f}-{b:.2f})" for m, a, b in (line["speed"], line["first_token"]))
-        ours, genai = line["peak_mb"]
-        cells = [line["bundle"], str(line["threads"]), speed, first, f"{ours:g} / {genai:g}"]
+        memory = (f"{peaks[len(peaks) // 2]:g} ({peaks[0]:g}-{peaks[-1]:g})" for peaks in line["peak_mb"])
+        cells = [line["bundle"], str(line["threads"]), speed, first, " / ".join(memory)]
         cells += [f"{line['same_text']} of {line['prompts']}", line["commit"]]
         yield f"| {' | '.join(cells)} |"
 
