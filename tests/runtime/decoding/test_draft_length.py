@@ -217,8 +217,29 @@ def test_a_failed_probe_halves_the_share_and_a_draft_that_pays_restores_it() -> 
     drive(length, 0.0, 2000)
     assert length.state.share == LAST_SHARE
     length.state.evaluated, length.state.accepted = [20.0] * LONGEST, [19.0] * LONGEST
-    assert length.next().source == "draft"
+    assert MeasuredLength(length.costs, length.state).next().source == "draft"
     assert (length.state.share, length.state.idle) == (FIRST_SHARE, 0)
+
+
+def test_what_is_kept_between_drafts_changes_no_plan() -> None:
+    """Plans of one draft length are those of one that is made anew for each round."""
+    kept = MeasuredLength(replace(MERGING, acceptance=0.3), copies=True)
+    state, sources = kept.state.copy(), set[str]()
+    rng = np.random.default_rng(3)
+    for _ in range(600):
+        fresh = MeasuredLength(kept.costs, state, copies=True)
+        match = int(rng.integers(0, 5))
+        assert kept.options(match) == fresh.options(match)
+        plan = kept.next(match)
+        assert plan == fresh.next(match)
+        sources.add(plan.source)
+        accepted = int(rng.integers(0, plan.count + 1)) if rng.random() < 0.5 else 0
+        drafted = plan.count if plan.source == "draft" else 0
+        counts = RoundCounts(drafted, drafted, min(accepted, drafted), 1 + accepted, match, accepted)
+        kept.record(counts)
+        fresh.record(counts)
+        assert kept.state == state
+    assert sources == {"none", "draft", "copy"}
 
 
 # Copies

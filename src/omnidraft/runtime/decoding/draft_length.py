@@ -171,7 +171,7 @@ class MeasuredLength:
         """
         Args:
             costs: of this device.
-            state: what was learned so far; it is changed.
+            state: what was learned so far, which only `record` and `next` change from now on.
             drafts, copies: the sources that can be used.
             longest: tokens of a round at most.
             head_threshold: as of `FixedLength`; None stops where the next token does not pay.
@@ -180,9 +180,13 @@ class MeasuredLength:
         self._drafts, self._copies = drafts, copies
         self.longest, self._threshold = longest, head_threshold
         self.stops_early = head_threshold is None or head_threshold < 1.0
+        self._plain = Option("none", 0, 1.0, costs.pass_seconds(1))
+        self._drafting: list[Option] | None = None  # until the next draft changes the state
+        self._best_draft: list[Option] = []  # the fastest of them
 
     def next(self, match: int = 0) -> Plan:
-        best = max(self.options(match), key=lambda option: option.speed)
+        self._draft_options()
+        best = _fastest([self._plain, *self._best_draft, *self._copy_options(match)])
         state = self.state
         if best.source == "draft":
             state.idle, state.share = 0, FIRST_SHARE
@@ -197,16 +201,24 @@ class MeasuredLength:
 
     def options(self, match: int) -> list[Option]:
         """Plain decoding, all drafts and all copies; of equal speeds the first one counts."""
-        costs, depths = self.costs, range(1, self.longest + 1)
-        options = [Option("none", 0, 1.0, costs.pass_seconds(1))]
-        if self._drafts:
-            expected = [1.0 + self.ratio() * e for e in _expected(self.chances()[: self.longest])]
-            options += [Option("draft", k, expected[k - 1], costs.round_seconds(k)) for k in depths]
-        if self._copies and match:
-            by_length = running(COPY_ACCEPTANCE, self.state.agreed, self.state.compared)
-            expected = [1.0 + e for e in _expected([by_length[match_class(match + k - 1)] for k in depths])]
-            options += [Option("copy", k, expected[k - 1], costs.copy_seconds(k)) for k in depths]
-        return options
+        return [self._plain, *self._draft_options(), *self._copy_options(match)]
+
+    def _draft_options(self) -> list[Option]:
+        if self._drafting is None:
+            depths = range(1, self.longest + 1) if self._drafts else ()
+            ratio, seconds = self.ratio(), self.costs.round_seconds
+            expected = _expected(self.chances()[: self.longest])
+            self._drafting = [Option("draft", k, 1.0 + ratio * expected[k - 1], seconds(k)) for k in depths]
+            self._best_draft = [_fastest(self._drafting)] if self._drafting else []
+        return self._drafting
+
+    def _copy_options(self, match: int) -> list[Option]:
+        if not (self._copies and match):
+            return []
+        depths, seconds = range(1, self.longest + 1), self.costs.copy_seconds
+        by_length = running(COPY_ACCEPTANCE, self.state.agreed, self.state.compared)
+        expected = _expected([by_length[match_class(match + k - 1)] for k in depths])
+        return [Option("copy", k, 1.0 + expected[k - 1], seconds(k)) for k in depths]
 
     def chances(self) -> list[float]:
         """The probability that each draft token is accepted, given those before it [LONGEST]."""
@@ -219,7 +231,7 @@ class MeasuredLength:
     def more(self, drawn: int, survival: float) -> int:
         if self._threshold is not None:
             return 0 if 1.0 - survival > self._threshold else self.longest - drawn
-        worth = max(option.speed for option in self.options(0))
+        worth = _fastest(self.options(0)).speed
         gains = [
             self.ratio() * chance for chance in _products(survival, self.chances()[drawn : self.longest])
         ]
@@ -231,6 +243,7 @@ class MeasuredLength:
     def record(self, counts: RoundCounts) -> None:
         state = self.state
         if counts.drafted:
+            self._drafting = None
             # Of a refused target token only the first piece counts: a_j is the probability of draft token j
             # given that those before it were accepted.
             depths = min(counts.evaluated, counts.accepted + 1, LONGEST)
@@ -249,6 +262,11 @@ class MeasuredLength:
         """Whether a probe that gives one token costs little beside the rounds since the last draft."""
         state, seconds = self.state, self.costs.round_seconds(min(PROBE, self.longest))
         return state.share * state.idle * self.costs.target[0] >= seconds - 1.0 / best.speed
+
+
+def _fastest(options: Sequence[Option]) -> Option:
+    """The first of the options with the largest speed."""
+    return max(options, key=lambda option: option.speed)
 
 
 def match_class(match: int) -> int:

@@ -38,10 +38,10 @@ class PromptLookup:
         position = self._follower(tokens)
         if position is None:
             return NO_COPY
-        copied = list(tokens)
-        for i in range(MAX_DRAFT_TOKENS):
-            copied.append(copied[position + i])
-        return Copy(copied[len(tokens) :], _match_length(tokens, position))
+        copied = list(tokens[position : position + MAX_DRAFT_TOKENS])
+        for i in range(MAX_DRAFT_TOKENS - len(copied)):
+            copied.append(copied[i])  # what follows the copied tokens is the copy itself
+        return Copy(copied, _match_length(tokens, position))
 
     def read_ahead(self, context: Sequence[int]) -> None:
         """There is no drafter that could read."""
