@@ -200,7 +200,7 @@ def respell(
         tokens: accepted proposed tokens, and the one after them.
         vocab_map: gives the spellings.
     """
-    if draft.copied:  # no drafter spelled them
+    if not draft.tokens:  # no drafter spelled them
         return [SpelledToken(vocab_map.spell(token)) for token in tokens]
     ends = [0, *proposal.ends]
     whole = min(len(tokens) - 1, len(proposal.ends))

@@ -130,7 +130,8 @@ class VocabMap:
 
     def spell(self, target_id: int) -> list[int]:
         """Draft tokens that write a target token; empty if none can."""
-        return [int(d) for d in self.spellings.row(target_id)]
+        spelling: list[int] = self.spellings.row(target_id).tolist()
+        return spelling
 
     def bytes_of(self, target_id: int) -> bytes:
         """Bytes of a target token; empty for control tokens."""
