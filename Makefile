@@ -79,15 +79,15 @@ bench: $(READY)
 	$(BIN)/omnidraft bench omnidraft-demo/starter-a
 	$(BIN)/omnidraft bench omnidraft-demo/starter-b
 
-# Beside transformers and onnxruntime-genai, in an environment of its own: tokens per target pass and distances from the
-# target's distribution (hours, resumable), then times (an idle machine). It takes OMNIDRAFT_DATA.
+# Beside transformers and onnxruntime-genai, in an environment of its own: times (an idle machine), then tokens per target
+# pass and distances from the target's distribution. 45 minutes; a second call goes on. It takes OMNIDRAFT_DATA.
 PEERS := .venv-peers
 PEER_BUNDLES := .cache/peers
 bench-peers: bench-peers-speed
 	$(PEERS)/bin/python -m benchmarks.peers
 	$(PEERS)/bin/python -m benchmarks.peers --plot docs/peers.png
 
-# Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. 25 minutes.
+# Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. 20 minutes.
 PLAIN_BUNDLES := $(addprefix $(PEER_BUNDLES)/,a-fp32 a-int4 a-0.1B-int4)
 bench-peers-speed: $(PEERS)/.ready $(PLAIN_BUNDLES)
 	$(PEERS)/bin/python -m benchmarks.peers.plain $(PLAIN_BUNDLES)
