@@ -30,7 +30,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
-        self.holder: object = None  # of the array that rows share
+        self.mark: object = None  # of the row whose weights are in the memory that rows share
 
     def array(self, use: Hashable, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """The array of a use, with any values.
@@ -228,15 +228,23 @@ class Softmax(Categorical):
         self.size = len(logits)
         self._logits, self._peaks, self._temperature = logits, peaks, temperature
         self._largest = peaks.max()
-        self._workspace = workspace
+        self._workspace, self._mark = (
+            workspace,
+            object(),
+        )  # the mark of the shared memory while it is this row's
 
     @property
     def _weights(self) -> Row:  # type: ignore[override]
         weights = self._workspace.array("weights", self.size, self._logits.dtype)
-        if self._workspace.holder is not self:
-            self._workspace.holder = self
+        if not self._holds_memory():
+            self._workspace.mark = None
             exponentials(self._logits, self._largest, self._temperature, weights)
+            self._workspace.mark = self._mark
         return weights
+
+    def _holds_memory(self) -> bool:
+        """Whether the memory that rows share has the weights of this row."""
+        return self._workspace.mark is self._mark
 
     @cached_property
     def _least(self) -> float:
@@ -254,7 +262,7 @@ class Softmax(Categorical):
         return total
 
     def shares(self, ids: Ids) -> Row:
-        if self._workspace.holder is self:
+        if self._holds_memory():
             return super().shares(ids)
         few = self._logits.take(ids)
         return exponentials(few, self._largest, self._temperature, few)
@@ -275,7 +283,7 @@ class Softmax(Categorical):
 
     def without(self, *ids: Ids) -> Categorical:
         weights = self._weights
-        self._workspace.holder = None  # they are no longer those of this row
+        self._workspace.mark = None  # they are no longer those of this row
         for each in ids:
             weights[each] = 0.0
         return Categorical(weights)
