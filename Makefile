@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench bench-peers bench-peers-speed export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench bench-peers bench-peers-speed peers-aside export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -80,19 +80,25 @@ bench: $(READY)
 	$(BIN)/omnidraft bench omnidraft-demo/starter-b
 
 # Beside transformers and onnxruntime-genai, in an environment of its own: times (an idle machine), then tokens per target
-# pass and distances from the target's distribution. 45 minutes; a second call goes on. It takes OMNIDRAFT_DATA.
+# pass and distances from the target's distribution. It takes OMNIDRAFT_DATA. What has a line in benchmarks/results is not
+# measured again; FRESH=1 puts these lines aside first, and then it takes 45 minutes.
 PEERS := .venv-peers
 PEER_BUNDLES := .cache/peers
+ASIDE := .cache/results-aside
 bench-peers: bench-peers-speed
 	$(PEERS)/bin/python -m benchmarks.peers
 	$(PEERS)/bin/python -m benchmarks.peers --plot docs/peers.png
 
 # Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. 20 minutes.
 PLAIN_BUNDLES := $(addprefix $(PEER_BUNDLES)/,a-fp32 a-int4 a-0.1B-int4)
-bench-peers-speed: $(PEERS)/.ready $(PLAIN_BUNDLES)
+bench-peers-speed: $(if $(FRESH),peers-aside) $(PEERS)/.ready $(PLAIN_BUNDLES)
 	$(PEERS)/bin/python -m benchmarks.peers.plain $(PLAIN_BUNDLES)
 	$(PEERS)/bin/python -m benchmarks.peers.plain_profile $(PEER_BUNDLES)/a-fp32
 	$(PEERS)/bin/python -m benchmarks.peers --speed
+
+peers-aside:
+	mkdir -p $(ASIDE)
+	mv -f benchmarks/results/peers*.jsonl $(ASIDE)
 
 $(PEER_BUNDLES)/a-fp32 $(PEER_BUNDLES)/a-int4: $(PEER_BUNDLES)/a-%: | $(PEERS)/.ready
 	$(PEERS)/bin/omnidraft export examples/starters/a -d examples/starters/drafter -o $@ --quant $*

@@ -19,6 +19,7 @@ _LITTLE = 1.03  # below this speed over plain decoding drafting gains too little
 _LARGER = 1.05  # bytes of a model file over those of its checkpoint, from which on it is worth a warning
 _WHOLE, _HALF = 0.999, 0.5  # shares of the target's text tokens that a drafter can write
 _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
+_COPIES = ", without copies of the text, which `omnidraft bench` measures, too"
 _MOST_RATIO = 1.5  # target tokens for each accepted draft token at most, as in `MeasuredLength.ratio`
 
 
@@ -81,10 +82,11 @@ def expected_verdict(costs: Costs, counted: CountedDrafts, quantization: str = "
         return chance_verdict(counted.of_drafted)
     if best:
         expected = f"{speeds[best]:.2f}x of plain decoding is expected here at k = {best}"
-        sentence = f"drafting pays: {expected}"
+        sentence = f"drafting pays: {expected}{_COPIES}"
         if speeds[best] < _LITTLE:
             sentence = (
-                f"drafting gains little: {expected}, and more once the drafter learned (`omnidraft adapt`)"
+                f"drafting gains little: {expected}{_COPIES}; it gains more once the drafter learned "
+                "(`omnidraft adapt`)"
             )
         return PairVerdict(True, sentence, "", best, speeds[best])
     k = max(range(1, LONGEST + 1), key=speeds.__getitem__)
@@ -128,7 +130,10 @@ def measured_verdict(
     if high < 1.0:
         remedy = "use -k auto or --plain, or let the drafter learn this kind of text (`omnidraft adapt`)"
         return PairVerdict(False, f"{what} does not pay here: {measured}", remedy, speed_up=speed_up)
-    remedy = "more prompts narrow the interval, and a drafter that has learned gains more (`omnidraft adapt`)"
+    remedy = (
+        "more prompts narrow the interval, and at temperature 0 a drafter that has learned gains more "
+        "(`omnidraft adapt`)"
+    )
     return PairVerdict(False, f"{what} makes no certain difference here: {measured}", remedy, 0, speed_up)
 
 

@@ -120,6 +120,8 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     assert code == 0
     assert "speculative against plain" in out
     assert out.splitlines()[-1].startswith(("drafting ", "copying ", "nothing was drafted"))
+    code, out, err = run("bench", bundle, "--profile", tmp_path / "none", "--no-measure")
+    assert code == 1 and "none is not a directory" in err
 
 
 def test_the_table_of_bench_fits_80_columns(run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

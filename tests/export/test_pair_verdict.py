@@ -19,7 +19,8 @@ def test_the_expected_speed_is_that_of_the_best_length() -> None:
     verdict = expected_verdict(costs(1.0, 1.0, 9.0), GOOD)
     assert verdict.good and verdict.num_draft_tokens == 1
     assert verdict.speed_up == pytest.approx((1.0 + 0.8) / 1.1)
-    assert str(verdict) == "drafting pays: 1.64x of plain decoding is expected here at k = 1"
+    sentence = "drafting pays: 1.64x of plain decoding is expected here at k = 1, without copies of the text"
+    assert str(verdict).startswith(sentence)
 
 
 def test_a_small_gain_is_not_praised() -> None:

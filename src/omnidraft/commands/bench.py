@@ -15,7 +15,7 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
-from omnidraft.commands.terminal.open_session import adapter_file, bundle_directory, idle_head, tell
+from omnidraft.commands.terminal.open_session import bundle_directory, idle_head, learned_files, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.pair_verdict import PairVerdict, measured_verdict
@@ -23,8 +23,7 @@ from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 from omnidraft.sample_prompts import PROMPTS
 
-# Greedy; past the end of the text, so that every prompt has the same number of tokens.
-BENCH_CONFIG = GenerationConfig(seed=0, ignore_eos=True)
+BENCH_CONFIG = GenerationConfig(seed=0)  # greedy; a text ends where the target ends it
 _WARM_UP = 2  # prompts at the start whose times are not counted
 _RESAMPLES = 2000
 _FIGURES = 64  # columns of a terminal that the figures of a table take
@@ -50,14 +49,24 @@ def bench_command(
     num_draft_tokens: options.Lengths = "auto",
     head_threshold: options.HeadThreshold = "1",
     bitwise: options.Bitwise = False,
+    ignore_eos: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-eos", help="Go on after the end of a text, so that every prompt has as many tokens."
+        ),
+    ] = False,
     adapter: options.AdapterPath = None,
+    profile: options.ProfilePath = None,
     threads: options.Threads = None,
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time plain against speculative decoding, interleaved, prompt by prompt."""
+    """Time plain against speculative decoding, interleaved, prompt by prompt.
+
+    Tokens are timed, and the reading of the prompts is not.
+    """
     config = generation_config(context)
     loaded = load_bundle(
         bundle_directory(bundle, public_key, quiet=as_json),
@@ -67,7 +76,8 @@ def bench_command(
         public_key=public_key,
         measure="never" if measure else "auto",  # measured below, with a prompt and the adapter
     )
-    session = Session(loaded, adapter=adapter and adapter_file(adapter), bitwise=bitwise)
+    learned, cache = learned_files(adapter, None, profile, loaded.bundle)
+    session = Session(loaded, cache=cache, adapter=learned, bitwise=bitwise)
     tell(idle_head(session, config))
     if measure:
         session.measure(PROMPTS[0])
@@ -75,7 +85,7 @@ def bench_command(
         result = bench(
             session,
             PROMPTS if prompts is None else read_lines(prompts),
-            replace(config, seed=BENCH_CONFIG.seed, ignore_eos=BENCH_CONFIG.ignore_eos),
+            replace(config, seed=BENCH_CONFIG.seed, ignore_eos=ignore_eos),
             bar.step,
         )
     if as_json:

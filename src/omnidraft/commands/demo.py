@@ -1,6 +1,8 @@
 """`omnidraft demo`: one drafter and two targets with other vocabularies, before and after it learned."""
 
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,6 +166,7 @@ def what_next(place: Path) -> tuple[str, ...]:
     """
     return (
         f"To try next; {WHOLE}, learned and mine.safetensors of the guides are in {place}:",
+        *_activation(),
         f"  cd {shlex.quote(str(place))}",
         f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --profile learned',
         f"  omnidraft chat {WHOLE}",
@@ -171,6 +174,13 @@ def what_next(place: Path) -> tuple[str, ...]:
         f'  omnidraft generate {WHOLE} "How many legs do 5 cats have?" --trace my-trace',
         f"  omnidraft learn {WHOLE} my-trace -o more.safetensors",
     )
+
+
+def _activation() -> tuple[str, ...]:
+    """The line that puts `omnidraft` on the path, where the environment of this Python is not active."""
+    script = Path(sys.prefix) / "bin" / "activate"
+    known = shutil.which("omnidraft") is not None or not script.is_file()
+    return () if known else (f"  . {shlex.quote(str(script))}",)
 
 
 def demo_table(results: Sequence[DemoResult]) -> Table:

@@ -130,7 +130,7 @@ def _opened(options: SessionOptions) -> tuple[Session, list[str]]:
             drafter_on=options.drafter_on,
             measure=measure,
         )
-    adapter, cache = _learned(options, bundle)
+    adapter, cache = learned_files(options.adapter, options.cache, options.profile, bundle)
     session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
     notices = [
@@ -177,14 +177,15 @@ def _why_no_drafter(options: SessionOptions, bundle: Bundle) -> str | None:
     return why_plain(needs[0].total, needs[1].total, available_bytes())
 
 
-def _learned(options: SessionOptions, bundle: Bundle) -> tuple[Path | None, Path | None]:
+def learned_files(
+    adapter: Path | None, cache: Path | None, profile: Path | None, bundle: Bundle
+) -> tuple[Path | None, Path | None]:
     """The adapter and the n-gram cache to begin with; those of the profile where no option names another."""
-    adapter, cache = options.adapter, options.cache
     if adapter is not None:
         adapter = adapter_file(adapter)
-    if options.profile is not None:
-        profile = learned_of(options.profile, bundle)
-        adapter, cache = adapter or existing(profile.adapter), cache or existing(profile.cache)
+    if profile is not None:
+        learned = learned_of(profile, bundle)
+        adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
     return adapter, cache
 
 
@@ -238,6 +239,10 @@ def learned_of(place: Path, bundle: Bundle) -> Profile:
     Raises:
         SettingError: it learned nothing of that target.
     """
+    if not place.is_dir():
+        raise SettingError(
+            f"--profile {place} is not a directory", "give the directory that `omnidraft adapt` wrote (--out)"
+        )
     profile = profile_of(place, bundle)
     if not profile.cache.is_file():
         raise SettingError(

@@ -55,7 +55,10 @@ Temperature = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(help="Repeats a sampled text (default: a random seed).", rich_help_panel=TEXT),
+    typer.Option(
+        help="Repeats a sampled text with the same settings on the same machine (default: a random seed).",
+        rich_help_panel=TEXT,
+    ),
 ]
 TopK = Annotated[
     int, typer.Option(help="Keep this many of the most probable tokens; 0 keeps all.", rich_help_panel=TEXT)
@@ -123,8 +126,8 @@ Lengths = Annotated[
     typer.Option(
         "--num-draft-tokens",
         "-k",
-        help="Draft tokens of a round, without copies; auto: the number that is fastest here, or copies of "
-        "the text so far where they are faster.",
+        help="Draft tokens of a round, 0 to 48, without copies; auto: the number that is fastest here, or "
+        "copies of the text so far where they are faster.",
         rich_help_panel=DRAFTING,
     ),
 ]
