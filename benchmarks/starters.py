@@ -4,7 +4,8 @@
 
 Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). The
 target is stored in fp32 and the drafter in int8, as in `omnidraft demo`. Greedy, at most 96 new tokens, and a
-text ends where the target ends it. "Learned" is the drafter with the adapter of examples/starters/learned, and its n-grams.
+text ends where the target ends it. "Learned" is the drafter with the adapter of examples/starters/learned,
+and its n-grams.
 """
 
 import argparse

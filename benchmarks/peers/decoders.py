@@ -135,9 +135,7 @@ class Omnidraft:
     def generate(self, prompt: Sequence[int], temperature: float, seed: int, new_tokens: int) -> Answer:
         """See `Decoder`."""
         session = self._kept or self._begin()
-        # Else a prompt that the session had before would not be read again.
-        session.text.decoder.cached.clear()
-        session.models.drafter.forget()
+        session.forget_context()  # else a prompt that the session had before would not be read again
         drawn = seed if self._seeded or temperature == 0.0 else None
         started = time.perf_counter()
         answer = session.generate(

@@ -101,7 +101,7 @@ def _same_text(lines: Sequence[Line], by_arm: dict[ArmName, list[Line]], arm: Ar
 
 
 def _distance(line: Line | None) -> str:
-    return "" if line is None else f"{line['drawn']:.2f} ({line['chance']:.2f})"
+    return "" if line is None else f"{line['drawn']:.3f} ({line['chance']:.3f})"
 
 
 @dataclass(frozen=True)

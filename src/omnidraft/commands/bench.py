@@ -194,6 +194,8 @@ def bench(
 
 def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLine:
     def run(mode: Mode) -> tuple[list[int], Statistics]:
+        # Else the drafter would read the prompt while nothing of it is left to read for the target.
+        session.forget_context()
         generation = session.generate(prompt, config, mode=mode).finish()
         return generation.token_ids, generation.statistics
 

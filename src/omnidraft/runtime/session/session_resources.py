@@ -192,6 +192,12 @@ class SessionResources:
         self.text.cache = NgramCache(self.vocab_map)
         self.text.lengths = LengthState()
 
+    def forget_context(self) -> None:
+        """Let both models read the next prompt from its first token, whatever their KV caches hold."""
+        with self.turn():
+            self.text.decoder.cached.clear()
+            self.models.drafter.forget()
+
     def measure(self, prompt: str) -> Costs:
         """Time this device and count accepted drafts; the draft length "auto" uses the result.
 
