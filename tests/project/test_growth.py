@@ -73,7 +73,7 @@ def test_a_synthetic_map_passes_every_check_of_a_real_one(size: int) -> None:
 
 
 def test_host_work_grows_with_the_vocabulary_in_memory_that_is_counted() -> None:
-    """At temperature 1 rounds hold rows of the width of the vocabulary, and keep most of them."""
+    """At temperature 1 rounds share a row of the width of the vocabulary, and keep most of their memory."""
     peaks = []
     for size in (4_000, 40_000):
         cache = NgramCache(synthetic_map(size, 1_000))
@@ -81,7 +81,8 @@ def test_host_work_grows_with_the_vocabulary_in_memory_that_is_counted() -> None
         assert cost.emitted > 1.0 and 0.0 < cost.host < cost.outside
         assert cost.peak / 2 < cost.kept <= cost.peak
         peaks.append(cost.peak)
-    assert peaks[1] > 3 * peaks[0]
+    row = 4 * (40_000 - 4_000) / 1e6  # float32, MB
+    assert row <= peaks[1] - peaks[0] < 2 * row
 
 
 def lines_of(name: str) -> list[dict[str, Any]]:

@@ -222,7 +222,7 @@ def test_a_failed_probe_halves_the_share_and_a_draft_that_pays_restores_it() -> 
 
 
 def test_what_is_kept_between_drafts_changes_no_plan() -> None:
-    """Plans of one draft length are those of one that is made anew for each round."""
+    """Plans of one draft length are those of another one for each round."""
     kept = MeasuredLength(replace(MERGING, acceptance=0.3), copies=True)
     state, sources = kept.state.copy(), set[str]()
     rng = np.random.default_rng(3)

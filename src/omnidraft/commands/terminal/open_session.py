@@ -184,6 +184,11 @@ def learned_files(
     if adapter is not None:
         adapter = adapter_file(adapter)
     if profile is not None:
+        if not profile.is_dir():
+            raise SettingError(
+                f"--profile {profile} is not a directory",
+                "give the directory that `omnidraft adapt` wrote (--out)",
+            )
         learned = learned_of(profile, bundle)
         adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
     return adapter, cache
@@ -239,10 +244,6 @@ def learned_of(place: Path, bundle: Bundle) -> Profile:
     Raises:
         SettingError: it learned nothing of that target.
     """
-    if not place.is_dir():
-        raise SettingError(
-            f"--profile {place} is not a directory", "give the directory that `omnidraft adapt` wrote (--out)"
-        )
     profile = profile_of(place, bundle)
     if not profile.cache.is_file():
         raise SettingError(
