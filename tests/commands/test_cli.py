@@ -120,6 +120,10 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     assert code == 0
     assert "speculative against plain" in out
     assert out.splitlines()[-1].startswith(("drafting ", "copying ", "nothing was drafted"))
+    _, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 99, "--json", "--no-measure", "--ignore-eos")
+    _, ended, _ = run("bench", bundle, "--prompts", prompts, "-n", 99, "--json", "--no-measure")
+    longer, shorter = (sum(p["tokens"] for p in json.loads(text)["prompts"]) for text in (out, ended))
+    assert longer == 2 * 99 >= shorter
     code, out, err = run("bench", bundle, "--profile", tmp_path / "none", "--no-measure")
     assert code == 1 and "none is not a directory" in err
 

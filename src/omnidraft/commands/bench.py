@@ -85,7 +85,7 @@ def bench_command(
         result = bench(
             session,
             PROMPTS if prompts is None else read_lines(prompts),
-            replace(config, seed=BENCH_CONFIG.seed, ignore_eos=ignore_eos),
+            replace(config, seed=BENCH_CONFIG.seed),
             bar.step,
         )
     if as_json:
@@ -238,6 +238,7 @@ def bench_json(result: BenchResult) -> dict[str, object]:
         "prompts": [
             {
                 "prompt": line.prompt,
+                "tokens": line.statistics.emitted,
                 "plain_tokens_per_second": line.plain,
                 "speculative_tokens_per_second": line.speculative,
                 "ratio": line.ratio,
