@@ -75,9 +75,10 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
 
 def test_export_defaults_agree_with_the_spec() -> None:
     pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
-    from omnidraft.export.bundle import MAX_LENGTH
+    from omnidraft.export import context_length
 
-    assert DEFAULTS["max_length"] == MAX_LENGTH
+    expected = DEFAULTS["context"]
+    assert expected == {name: getattr(context_length, name.upper()) for name in expected}
 
 
 def test_trace_defaults_agree_with_the_spec() -> None:

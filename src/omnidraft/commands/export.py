@@ -34,7 +34,10 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
     max_length: Annotated[
         int | None,
-        typer.Option(help="Tokens that the context holds (default: the models' limit, at most 2048)."),
+        typer.Option(
+            help="Tokens that the context holds (default: the target's own, at most 8192; fewer where its "
+            "keys and values would take more than 512 MiB)."
+        ),
     ] = None,
     pair: Annotated[
         list[str] | None,
@@ -159,7 +162,7 @@ def export(
     kv_length: Annotated[
         int | None,
         typer.Option(
-            help="With --npu: tokens that a static graph attends to (default: the context).",
+            help="With --npu: tokens that a static graph attends to (default: the context, at most 2048).",
             rich_help_panel=options.GRAPHS,
         ),
     ] = None,
@@ -239,6 +242,7 @@ def export(
 def _lines(report: "Report") -> Iterator[str]:
     """What was checked and measured, a line each."""
     yield f"{report.path}: {output.size(report.bytes)}"
+    yield f"  {report.context}"
     for role, graphs in report.parity.items():
         for name, parity in graphs.items():
             yield (

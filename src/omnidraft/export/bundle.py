@@ -23,6 +23,7 @@ from omnidraft.export.build_vocab_map import (
     read_pairs,
 )
 from omnidraft.export.compare_model import compare_model, limits
+from omnidraft.export.context_length import ContextLengths, context_lengths
 from omnidraft.export.export_memory import peak_bytes, room_for_weights
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
 from omnidraft.export.measure_pair import (
@@ -47,8 +48,6 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
 
-MAX_LENGTH = 2048  # positions; fewer where a model has fewer
-MIN_LENGTH = 32  # the checks need room for a prompt and a block
 STEPS = 9
 
 
@@ -76,27 +75,29 @@ def export_bundle(
             refuse_static(_checkpoint(model))
     # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
     read_pairs(models[1].tokenizer, models[0].tokenizer, options.pairs)
-    max_length = _max_length(models, options)
+    lengths = context_lengths(*models, options.max_length)
     for model in models:
         check_width(model.checkpoint.shape.vocab_size, model.tokenizer, model.role)
     with workplace(out) as work:
-        report = _fill(work, models, max_length, options, progress)
+        report = _fill(work, models, lengths, options, progress)
         take_name(work, out)
     seconds = time.perf_counter() - started
     return replace(report, path=out, seconds=seconds, peak_bytes=peak_bytes())
 
 
-def _fill(work: Path, models: Models, max_length: int, options: Options, progress: Progress) -> Report:
+def _fill(
+    work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
+) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models
-    _write_models(work, models, max_length, options, progress)
+    _write_models(work, models, lengths, options, progress)
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     warnings = _warnings(work, models, vocab_map)
     template = compile_template(target.checkpoint.directory, target.tokenizer)
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
-    prompts = prompt_ids(target, drafter, template.prompt, max_length // 2)
+    prompts = prompt_ids(target, drafter, template.prompt, lengths.target // 2)
     parity, adopted = _compare_models(work, models, prompts, options, progress)
     progress("measure acceptance before quantisation", 6, STEPS)
     before = acceptance_before(work, models, vocab_map, prompts)
@@ -106,7 +107,7 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     progress("write the manifest", 8, STEPS)
     report = Report(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        options.quantization_of("target").name, template.no_system,
+        options.quantization_of("target").name, template.no_system, str(lengths),
     )  # fmt: skip
     ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
@@ -116,33 +117,20 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
 
 
-def _max_length(models: Models, options: Options) -> int:
-    """Positions of the KV buffers of both models."""
-    most = min(MAX_LENGTH, *(model.checkpoint.shape.max_positions for model in models))
-    max_length = most if options.max_length is None else options.max_length
-    if max_length < MIN_LENGTH:
-        raise ExportError(f"a context of {max_length} positions is too short", f"give {MIN_LENGTH} or more")
-    for model in models:
-        limit = model.checkpoint.shape.max_positions
-        if max_length > limit:
-            raise ExportError(
-                f"a context of {max_length} positions does not fit {model.checkpoint.name}",
-                f"give {MIN_LENGTH} to {limit}",
-            )
-    return max_length
-
-
-def _write_models(work: Path, models: Models, max_length: int, options: Options, progress: Progress) -> None:
+def _write_models(
+    work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
+) -> None:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
-        job = WriteJob(work, max_length, options, room, _stage_of(progress, step))
+        length = lengths.of(model.role)
+        job = WriteJob(work, length, options, room, _stage_of(progress, step))
         reference_bytes = write_model(model, job)
         room = None if room is None else max(0, room - reference_bytes)
         if options.npu is not None:
-            folder = work / model.role / "npu"
-            model.static["float"] = write_static(_checkpoint(model), folder, options.npu.shapes(max_length))
+            folder, shapes = work / model.role / "npu", options.npu.shapes(length, model.role)
+            model.static["float"] = write_static(_checkpoint(model), folder, shapes)
         if options.ort:  # refused before anything is measured
             refuse_too_large([work / model.graph])
 
@@ -153,7 +141,7 @@ def _compare_models(
     """By role: parity of the exported models with torch, and what was measured of the adopted ones."""
     parity, adopted = {}, {}
     for index, model in enumerate(models):
-        step, rows = 4 + index, [ids[index] for ids in prompts if ids[index]][:3]
+        step, rows = 4 + index, [ids[index][: model.kv.max_length] for ids in prompts if ids[index]][:3]
         if isinstance(model.checkpoint, OptimumDirectory):
             progress(f"check the adopted {model.role}", step, STEPS)
             adopted[model.role] = check_adopted(model.checkpoint.name, model.shipped_model(work), rows)

@@ -20,7 +20,7 @@ class Options:
     Attributes:
         quantization: how the target's weights are stored.
         drafter_quantization: how the drafter's weights are stored; None for the same as the target's.
-        max_length: KV positions; None for the models' own limit, at most MAX_LENGTH.
+        max_length: KV positions of the target; None for a usual length (see `context_lengths`).
         overwrite: replace a bundle that exists.
         external_above: bytes of weights above which the weights of a graph get a file of their own.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.

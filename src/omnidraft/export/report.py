@@ -27,6 +27,7 @@ class Report:
         warnings: what is sound and yet not as a user will want it, a sentence each.
         quantization: name of the target's.
         no_system: why the chat template has no place for a system prompt; None where it has one.
+        context: the length of the context, and why; a sentence.
         seconds: duration of the export.
         peak_bytes: the most memory that the export had resident; None where the system does not count it.
     """
@@ -43,6 +44,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     quantization: str = ""
     no_system: str | None = None
+    context: str = ""
     seconds: float = 0.0
     peak_bytes: int | None = None
 

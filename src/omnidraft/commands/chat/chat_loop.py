@@ -93,7 +93,7 @@ class Chat:
         except KeyboardInterrupt:
             self._say("\n/quit leaves")
         except ContextError as error:
-            self._say(f"{error}, or /undo, or /reset")
+            self._say(f"{error.message}; shorten the message, or /undo, or /reset")
         except OmnidraftError as error:
             self._say(f"{error}")
 

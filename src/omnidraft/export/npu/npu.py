@@ -28,6 +28,7 @@ from omnidraft.sample_prompts import PROMPTS
 
 MASK = -1e4  # float16 holds it, and e^-10000 is zero in float32 and float16
 WEIGHTS, HOST = "weights.bin", "host.safetensors"
+USUAL_KV = 2048  # positions of the past by default, at most: a static pass computes all of them, full or not
 _MOST_LORA = MAX_RANK // 3  # one product has up to three packed parts
 
 
@@ -37,7 +38,7 @@ class NpuOptions:
 
     Attributes:
         accelerators: entries of `npu_providers.ACCELERATORS`.
-        kv_length: positions of the past; None for those of the bundle.
+        kv_length: positions of the past; None for those of the bundle, at most USUAL_KV.
         chunk: tokens of a prompt in one pass; None for 64, or for `kv_length` if that is less.
         drafted: draft tokens in one verification.
         calibration: prompts that the ranges of quantised values are measured on.
@@ -62,10 +63,14 @@ class NpuOptions:
                 "give the rank of your adapters, or leave it out for graphs without adapters",
             )
 
-    def shapes(self, max_length: int) -> StaticShapes:
-        """The lengths for a bundle with a context of `max_length` positions."""
-        kv_length = max_length if self.kv_length is None else self.kv_length
-        return StaticShapes(kv_length, min(64, kv_length) if self.chunk is None else self.chunk, self.drafted)
+    def shapes(self, max_length: int, role: str) -> StaticShapes:
+        """The lengths for a model of `max_length` positions; those of a drafter fit its own positions."""
+        kv_length = min(max_length, USUAL_KV) if self.kv_length is None else self.kv_length
+        chunk, drafted = self.chunk, self.drafted
+        if role == "drafter":
+            kv_length = min(kv_length, max_length)
+            chunk, drafted = min(64 if chunk is None else chunk, kv_length), min(drafted, kv_length - 1)
+        return StaticShapes(kv_length, min(64, kv_length) if chunk is None else chunk, drafted)
 
     @property
     def quantized(self) -> bool:

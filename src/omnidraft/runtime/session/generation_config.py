@@ -14,6 +14,7 @@ from omnidraft.runtime.decoding.stop import StopText
 
 MAX_COUNT = (1 << 31) - 1  # of tokens: a session file holds no larger number
 MAX_STOPS, MAX_STOP_BYTES = 64, 1024
+TOO_LONG = "shorten it, or export with a larger --max-length where the target has more positions"
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,13 @@ def prompt_ids(prompt: Any) -> list[int]:
         ) from None
 
 
-def check_prompt(ids: Sequence[int], target: ModelEntry) -> None:
+def check_prompt(ids: Sequence[int], target: ModelEntry, too_long: str = TOO_LONG) -> None:
     """Refuse a prompt that the target cannot read.
+
+    Args:
+        ids: of the prompt.
+        target: its size and its context.
+        too_long: the remedy where the prompt is longer than the context.
 
     Raises:
         PromptError: it has no tokens, or one outside the vocabulary.
@@ -207,7 +213,4 @@ def check_prompt(ids: Sequence[int], target: ModelEntry) -> None:
     if wrong is not None:
         raise PromptError(f"token id {wrong} is outside the target's 0..{size - 1}")
     if len(ids) > limit:
-        raise ContextError(
-            f"the prompt has {len(ids)} tokens and the context holds {limit}",
-            "shorten it or export with a larger --max-length",
-        )
+        raise ContextError(f"the prompt has {len(ids)} tokens and the context holds {limit}", too_long)

@@ -13,12 +13,14 @@ from omnidraft.errors import SessionError
 from omnidraft.runtime.chat.messages import checked_text, read_messages
 from omnidraft.runtime.session.conversation import Turn, answer_ids, conversation_ids, listed_turns
 from omnidraft.runtime.session.generation import Emitted, Generation
-from omnidraft.runtime.session.generation_config import GenerationConfig, overridden, prompt_ids
+from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, overridden, prompt_ids
 from omnidraft.runtime.session.session_resources import SessionResources
 from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state
 
 DEFAULTS = GenerationConfig()
+_UNDO = "it is the whole conversation: undo() takes the last message back, reset() begins a new one"
+_LEAVE_OUT = "it is the whole conversation: leave out earlier messages"
 
 
 class Session(SessionResources):
@@ -91,7 +93,7 @@ class Session(SessionResources):
                 return self._answer(turns, checked_text(message), self.system, config)
             listed = read_messages(message)
             turns = listed_turns(self.loaded, listed, turns)
-            return self._answer(turns, listed.message, listed.system, config)
+            return self._answer(turns, listed.message, listed.system, config, _LEAVE_OUT)
 
     def regenerate(self, config: GenerationConfig = DEFAULTS, **overrides: Any) -> Generation:
         """Answer the last message once more, in place of its answer.
@@ -178,11 +180,23 @@ class Session(SessionResources):
             self.text, self.adapter_notice = restore(self.models, self.text, path, *read_session(path))
 
     def _answer(
-        self, turns: list[Turn], message: str, system: str | None, config: GenerationConfig
+        self,
+        turns: list[Turn],
+        message: str,
+        system: str | None,
+        config: GenerationConfig,
+        too_long: str = _UNDO,
     ) -> Generation:
-        """Begin the answer to a message; nothing changes where it is refused."""
+        """Begin the answer to a message; nothing changes where it is refused.
+
+        Args:
+            turns, message, system: the conversation.
+            config: the settings.
+            too_long: the remedy where there are earlier turns and the context cannot hold them all.
+        """
         ids = conversation_ids(self.target_tokenizer, self.template, turns, message, system)
-        generation = generate_from_prompt(self.models, self.text, ids, config, self._recording())
+        remedy = too_long if turns else TOO_LONG
+        generation = generate_from_prompt(self.models, self.text, ids, config, self._recording(), remedy)
         self.text.turns, self.text.message, self.text.system = turns, message, system
         return generation
 

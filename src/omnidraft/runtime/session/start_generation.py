@@ -15,7 +15,7 @@ from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
-from omnidraft.runtime.session.generation_config import GenerationConfig, check_prompt
+from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
 from omnidraft.runtime.session.loaded_bundle import draft_length_for, verification_for
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
@@ -44,6 +44,7 @@ def generate_from_prompt(
     ids: list[int],
     config: GenerationConfig,
     recording: Recording | None,
+    too_long: str = TOO_LONG,
 ) -> Generation:
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
@@ -53,15 +54,16 @@ def generate_from_prompt(
         ids: the whole prompt.
         config: the settings.
         recording: where to record the generation; None for nowhere.
+        too_long: the remedy where the prompt is longer than the context.
 
     Raises:
         PromptError: the target cannot read the prompt, or not all of it (ContextError); nothing changes.
     """
     context = _draft_context(models, text, ids, config)
-    check_prompt(ids, models.loaded.bundle.target)
-    # Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat
-    # its text in any session, so its draft length learns nothing from earlier texts. A seed that is drawn
-    # here need not repeat anything, and the draft length uses all counts so far.
+    check_prompt(ids, models.loaded.bundle.target, too_long)
+    # Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its
+    # text where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that
+    # is drawn here need not repeat anything, and the draft length uses all counts so far.
     repeatable = config.seed is not None and config.temperature > 0.0
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     if repeatable:

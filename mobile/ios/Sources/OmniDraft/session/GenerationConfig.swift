@@ -2,6 +2,7 @@
 
 private let maxStops = 64
 private let maxStopBytes = 1024
+let tooLongRemedy = "shorten it, or export with a larger --max-length where the target has more positions"
 
 /// Settings of a generation. A value outside its range is refused when the generation begins.
 public struct GenerationConfig: Sendable, Equatable {
@@ -129,16 +130,19 @@ extension GenerationConfig {
 
 /// Refuses a prompt that the target cannot read.
 ///
+/// - Parameters:
+///   - ids: of the prompt.
+///   - target: its size and its context.
+///   - tooLong: the remedy where the prompt is longer than the context.
 /// - Throws: ``OmniDraftError/prompt(_:)``: it has no tokens, or one outside the vocabulary, or is longer than the
 ///   context.
-func checkPrompt(_ ids: [Int32], _ target: ModelEntry) throws {
+func checkPrompt(_ ids: [Int32], _ target: ModelEntry, _ tooLong: String = tooLongRemedy) throws {
     let limit = target.kv.maxLength
     if ids.isEmpty { throw promptError("the prompt has no tokens", "give at least one") }
     if let wrong = ids.first(where: { $0 < 0 || Int($0) >= target.vocabSize }) {
         throw promptError("token id \(wrong) is outside the target's 0..\(target.vocabSize - 1)")
     }
     if ids.count > limit {
-        let message = "the prompt has \(ids.count) tokens and the context holds \(limit)"
-        throw promptError(message, "shorten it or export with a larger --max-length")
+        throw promptError("the prompt has \(ids.count) tokens and the context holds \(limit)", tooLong)
     }
 }

@@ -3,6 +3,9 @@
 // Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may
 // run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
 
+private let undoRemedy = "it is the whole conversation: undo() takes the last message back, reset() begins a new one"
+private let leaveOutRemedy = "it is the whole conversation: leave out earlier messages"
+
 /// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
 final class TextSession: SessionResources, @unchecked Sendable {
     /// Forgets the conversation and its counts, not the system prompt and not what was learned.
@@ -55,7 +58,7 @@ final class TextSession: SessionResources, @unchecked Sendable {
         try turn {
             try config.check()
             let turns = listedTurns(loaded, messages, finishedTurns())
-            return try answer(turns, messages.message, messages.system, config)
+            return try answer(turns, messages.message, messages.system, config, leaveOutRemedy)
         }
     }
 
@@ -151,11 +154,15 @@ final class TextSession: SessionResources, @unchecked Sendable {
     }
 
     /// Begins the answer to a message; nothing changes where it is refused.
+    ///
+    /// - Parameter tooLong: the remedy where there are earlier turns and the context cannot hold them all.
     private func answer(
-        _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig
+        _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
+        _ tooLong: String = undoRemedy
     ) throws -> Generation {
         let ids = try conversationIds(targetTokenizer, template, turns, message, system: system)
-        let generation = try generateFromPrompt(models, text, ids, config, recording())
+        let remedy = turns.isEmpty ? tooLongRemedy : tooLong
+        let generation = try generateFromPrompt(models, text, ids, config, recording(), remedy)
         text.turns = turns
         text.message = message
         text.system = system

@@ -18,15 +18,17 @@ extension Recorder: RoundRecorder {}
 ///   - ids: the whole prompt.
 ///   - config: the settings.
 ///   - recording: where to record the generation; nil for nowhere.
+///   - tooLong: the remedy where the prompt is longer than the context.
 /// - Throws: ``OmniDraftError/prompt(_:)``: the target cannot read the prompt, or not all of it; nothing changes.
 func generateFromPrompt(
-    _ models: SessionModels, _ text: TextState, _ ids: [Int32], _ config: GenerationConfig, _ recording: Recording?
+    _ models: SessionModels, _ text: TextState, _ ids: [Int32], _ config: GenerationConfig, _ recording: Recording?,
+    _ tooLong: String = tooLongRemedy
 ) throws -> Generation {
-    try checkPrompt(ids, models.loaded.bundle.target)
+    try checkPrompt(ids, models.loaded.bundle.target, tooLong)
     let context = firstContext(models, text, ids, config)
-    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat its text
-    // in any session, so its draft length learns nothing from earlier texts. A seed that is drawn here need not repeat
-    // anything, and the draft length uses all counts so far.
+    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its text
+    // where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that is drawn here
+    // need not repeat anything, and the draft length uses all counts so far.
     var config = config
     let isGiven = config.seed != nil
     let seed = config.seed ?? freshSeed()

@@ -17,6 +17,7 @@ import io.omnidraft.disk.encodeUtf8
 
 private const val MAX_STOPS = 64
 private const val MAX_STOP_BYTES = 1024
+internal const val TOO_LONG = "shorten it, or export with a larger --max-length where the target has more positions"
 
 /**
  * How the target's logits become a distribution.
@@ -61,9 +62,12 @@ internal fun GenerationConfig.check() {
 /**
  * Refuses a prompt that the target cannot read.
  *
+ * @param ids of the prompt.
+ * @param target its size and its context.
+ * @param tooLong the remedy where the prompt is longer than the context.
  * @throws PromptException it has no tokens, or one outside the vocabulary, or is longer than the context.
  */
-internal fun checkPrompt(ids: IntArray, target: ModelEntry) {
+internal fun checkPrompt(ids: IntArray, target: ModelEntry, tooLong: String = TOO_LONG) {
     val limit = target.kv.maxLength
     if (ids.isEmpty()) throw PromptException("the prompt has no tokens", "give at least one")
     val wrong = ids.firstOrNull { it !in 0 until target.vocabSize }
@@ -71,7 +75,6 @@ internal fun checkPrompt(ids: IntArray, target: ModelEntry) {
         throw PromptException("token id $wrong is outside the target's 0..${target.vocabSize - 1}")
     }
     if (ids.size > limit) {
-        val message = "the prompt has ${ids.size} tokens and the context holds $limit"
-        throw PromptException(message, "shorten it or export with a larger --max-length")
+        throw PromptException("the prompt has ${ids.size} tokens and the context holds $limit", tooLong)
     }
 }

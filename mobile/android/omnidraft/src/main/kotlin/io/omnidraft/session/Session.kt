@@ -15,6 +15,9 @@ import java.io.File
  * run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
  */
 
+private const val UNDO = "it is the whole conversation: undo() takes the last message back, reset() begins a new one"
+private const val LEAVE_OUT = "it is the whole conversation: leave out earlier messages"
+
 /** A conversation on a loaded bundle, with its KV buffers and n-gram cache; see [SessionResources]. */
 internal class Session(
     loaded: LoadedBundle,
@@ -70,7 +73,7 @@ internal class Session(
     fun chat(messages: MessageList, config: GenerationConfig = GenerationConfig()): Generation = turn {
         config.check()
         val turns = listedTurns(loaded, messages, finishedTurns())
-        answer(turns, messages.message, messages.system, config)
+        answer(turns, messages.message, messages.system, config, LEAVE_OUT)
     }
 
     /**
@@ -159,15 +162,21 @@ internal class Session(
         return generation
     }
 
-    /** Begins the answer to a message; nothing changes where it is refused. */
+    /**
+     * Begins the answer to a message; nothing changes where it is refused.
+     *
+     * @param tooLong the remedy where there are earlier turns and the context cannot hold them all.
+     */
     private fun answer(
         turns: List<Turn>,
         message: String,
         system: String?,
         config: GenerationConfig,
+        tooLong: String = UNDO,
     ): Generation {
         val ids = conversationIds(targetTokenizer, template, turns, message, system)
-        val generation = generateFromPrompt(models, text, ids, config, recording())
+        val remedy = if (turns.isEmpty()) TOO_LONG else tooLong
+        val generation = generateFromPrompt(models, text, ids, config, recording(), remedy)
         text.turns = turns
         text.message = message
         text.system = system

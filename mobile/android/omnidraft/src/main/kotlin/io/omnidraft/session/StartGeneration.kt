@@ -42,6 +42,7 @@ internal class Recording(val store: TracePlace, val tracer: Tracer)
  * @param ids the whole prompt.
  * @param config the settings.
  * @param recording where to record the generation; null for nowhere.
+ * @param tooLong the remedy where the prompt is longer than the context.
  * @throws io.omnidraft.PromptException the target cannot read the prompt, or not all of it; nothing changes.
  */
 internal fun generateFromPrompt(
@@ -50,12 +51,13 @@ internal fun generateFromPrompt(
     ids: IntArray,
     config: GenerationConfig,
     recording: Recording?,
+    tooLong: String = TOO_LONG,
 ): Generation {
     val context = firstContext(models, text, ids, config)
-    checkPrompt(ids, models.loaded.bundle.target)
-    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat its text
-    // in any session, so its draft length learns nothing from earlier texts. A seed that is drawn here need not repeat
-    // anything, and the draft length uses all counts so far.
+    checkPrompt(ids, models.loaded.bundle.target, tooLong)
+    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its text
+    // where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that is drawn here
+    // need not repeat anything, and the draft length uses all counts so far.
     val seed = config.seed ?: freshSeed()
     if (config.seed != null && config.temperature > 0.0) text.lengths = LengthState()
     text.lengths.beginText()
