@@ -1,0 +1,85 @@
+"""The contexts of a pair: how many positions each model gets, and one sentence that says why.
+
+The target's context bounds the text. The drafter's bounds only what the drafter reads: its window slides
+(spec/04-speculation.md, section 3), so a drafter of few positions takes none from the target.
+"""
+
+from dataclasses import dataclass
+
+from omnidraft.errors import ExportError
+from omnidraft.export.model_export import ModelExport
+
+MAX_LENGTH = 8192  # positions of the target by default, at most
+MAX_KV_BYTES = 1 << 29  # of its keys and values by default, at most ...
+SURE_LENGTH = 2048  # ... but no fewer positions than these, where the target has them
+MIN_LENGTH = 32  # the checks need room for a prompt and a block
+
+
+@dataclass(frozen=True)
+class ContextLengths:
+    """Positions of the two models of a bundle.
+
+    Attributes:
+        target: positions of the target, the length of a text with its prompt.
+        drafter: positions of the drafter, which reads the end of a longer text.
+        limit: positions that the target supports.
+        kv_bytes: bytes of the target's keys and values at the full length.
+        asked: whether the caller chose the length.
+    """
+
+    target: int
+    drafter: int
+    limit: int
+    kv_bytes: int
+    asked: bool = False
+
+    def of(self, role: str) -> int:
+        """Positions of one model of the pair."""
+        return self.target if role == "target" else self.drafter
+
+    def __str__(self) -> str:
+        """The context, why it has this length, and what the drafter reads of it."""
+        full = f"keys and values of up to {self.kv_bytes / 1e6:,.0f} MB"
+        if self.target == self.limit:
+            chosen = f"{self.target:,} tokens, the target's own ({full})"
+        else:
+            chosen = f"{self.target:,} of the target's {self.limit:,} tokens ({full})"
+            chosen += ", as asked" if self.asked else "; --max-length takes more, and more memory"
+        reads = "" if self.drafter == self.target else f"; the drafter reads its last {self.drafter:,} tokens"
+        return f"context: {chosen}{reads}"
+
+
+def context_lengths(target: ModelExport, drafter: ModelExport, asked: int | None) -> ContextLengths:
+    """Choose the positions of a pair.
+
+    Args:
+        target, drafter: the models as they were read.
+        asked: positions of the target; None for its own, as far as MAX_LENGTH and MAX_KV_BYTES allow.
+
+    Raises:
+        ExportError: the target has not as many positions, or a model has too few; the remedy names the range.
+    """
+    for model in (target, drafter):
+        name, positions = model.checkpoint.name, model.checkpoint.shape.max_positions
+        if positions < MIN_LENGTH:
+            raise ExportError(
+                f"{name} has {positions} positions, and the checks need {MIN_LENGTH}",
+                "give another checkpoint",
+            )
+    limit, per_position = target.checkpoint.shape.max_positions, _kv_bytes(target)
+    usual = min(limit, MAX_LENGTH, max(SURE_LENGTH, MAX_KV_BYTES // per_position))
+    length = usual if asked is None else asked
+    if not MIN_LENGTH <= length <= limit:
+        raise ExportError(
+            f"a context of {length} positions does not fit {target.checkpoint.name}",
+            f"give {MIN_LENGTH} to {limit}",
+        )
+    reads = min(length, drafter.checkpoint.shape.max_positions)
+    return ContextLengths(length, reads, limit, length * per_position, asked is not None)
+
+
+def _kv_bytes(model: ModelExport) -> int:
+    """Bytes of the keys and values of one position; layout `concat` has two buffers for each."""
+    shape = model.checkpoint.shape
+    buffers = 1 if model.layout == "shared" else 2
+    return 8 * buffers * shape.num_layers * shape.num_kv_heads * shape.head_dim
