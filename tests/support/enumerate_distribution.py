@@ -15,7 +15,9 @@ from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, Me
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.decoding.stop import cut_at_eos
+from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.configs import config_of
 from support.toy import (
@@ -109,6 +111,8 @@ class Case:
     rounds: int = 1
     prompt: tuple[int, ...] = PROMPT
     swaps: bool = False  # the drafter gets other weights between rounds, as with another adapter
+    drafter_length: int = 64  # positions of the drafter; its window slides where the text has more
+    resumes: bool = False  # between rounds both models forget all, as after a restore of a session
     bad_rows: str = ""  # the drafter gives such rows (see `BAD_ROWS`) after some texts
     head_threshold: float | None = None  # the drafter has a head; "auto" draft length where it is negative
 
@@ -126,7 +130,9 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
     """The distribution of the first tokens, by the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
     kind = ContextModel if case.head_threshold is None else HeadedModel
-    drafter_model = (UnsoundModel if case.bad_rows else kind)(2 * case.seed + 1, vocab_map.draft_size)
+    drafter_model = (UnsoundModel if case.bad_rows else kind)(
+        2 * case.seed + 1, vocab_map.draft_size, max_length=case.drafter_length
+    )
     if isinstance(drafter_model, UnsoundModel):
         drafter_model.spoil = BAD_ROWS[case.bad_rows]
     swapped = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
@@ -137,8 +143,9 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
         swapped.rewind(0)
         models = DecoderModels(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
         config = config_of(case.mode, case.sampling, case.most, verification=case.verification)
-        emitted: list[int] = []
-        loop = decode_prompt(models, case.prompt, [0, 3], config, case.length(), script)
+        emitted, text, length = list[int](), DecoderState(), case.length()
+        text.restart(case.prompt, [0, 3], case.most, cut_at_eos(()))
+        loop = decode(models, text, config, length, script)
         for _ in range(case.rounds):
             latest = next(loop, None)
             if latest is None:
@@ -147,6 +154,10 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
             if case.swaps:
                 models.drafter.model = swapped if models.drafter.model is drafter_model else drafter_model
                 models.drafter.forget()
+            if case.resumes:
+                text.cached.clear()
+                models.drafter.forget()
+                loop = decode(models, text, config, length, script)
         return tuple(emitted)
 
     distribution: Joint = defaultdict(float)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS, Mode, Verification
+from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
-from support.toy import GRAMS
+from support.toy import GRAMS, ContextModel
 
 CACHES: list[Sequence[str]] = [(), ("FO",), ("FLAKE", "FO"), tuple(GRAMS)]
 TRUNCATED = {
@@ -88,6 +89,23 @@ def test_another_drafter_between_rounds_leaves_the_targets_distribution(
         assert total_variation(distribution, case) < 1e-9
         long = replace(case, most=LENGTH, rounds=LENGTH, sampling=replace(sampling, temperature=0.0))
         assert distance(long) < 1e-9
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+@pytest.mark.parametrize(("mode", "verification"), [("trie", "token"), ("trie", "block"), ("match", "token")])
+def test_a_drafter_of_few_positions_leaves_the_targets_distribution(
+    mode: Mode, verification: Verification, resumes: bool
+) -> None:
+    """The text is longer than the drafter's context, from the start and from the second round on."""
+    for length, seed in ((2, 8), (4, 9)):
+        case = Case(
+            mode, verification, seed=seed, count=1, grams=("FO",), most=2, rounds=2, drafter_length=length,
+            resumes=resumes,
+        )  # fmt: skip
+        assert Drafter(ContextModel(0, 8, max_length=length))._window(3) > 0
+        assert distance(case) < 1e-9
+        greedy = replace(case, most=LENGTH, rounds=LENGTH, sampling=SamplingConfig())
+        assert distance(greedy) < 1e-9
 
 
 def test_whole_generations_by_lookup_have_the_targets_distribution() -> None:

@@ -19,8 +19,8 @@ from omnidraft.runtime.session.session_store import capture, read_session, resto
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state
 
 DEFAULTS = GenerationConfig()
-_UNDO = "it is the whole conversation: undo() takes the last message back, reset() begins a new one"
-_LEAVE_OUT = "it is the whole conversation: leave out earlier messages"
+_UNDO = "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation"
+_LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 
 class Session(SessionResources):

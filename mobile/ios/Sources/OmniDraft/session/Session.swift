@@ -3,8 +3,9 @@
 // Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may
 // run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
 
-private let undoRemedy = "it is the whole conversation: undo() takes the last message back, reset() begins a new one"
-private let leaveOutRemedy = "it is the whole conversation: leave out earlier messages"
+private let undoRemedy =
+    "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation"
+private let leaveOutRemedy = "shorten the message, or leave out earlier ones"
 
 /// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
 final class TextSession: SessionResources, @unchecked Sendable {

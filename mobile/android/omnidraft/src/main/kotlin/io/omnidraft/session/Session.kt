@@ -15,8 +15,9 @@ import java.io.File
  * run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
  */
 
-private const val UNDO = "it is the whole conversation: undo() takes the last message back, reset() begins a new one"
-private const val LEAVE_OUT = "it is the whole conversation: leave out earlier messages"
+private const val UNDO =
+    "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation"
+private const val LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 /** A conversation on a loaded bundle, with its KV buffers and n-gram cache; see [SessionResources]. */
 internal class Session(
