@@ -30,7 +30,7 @@ def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: 
 def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("generate", tmp_path / "none", "x"), "no bundle at", "omnidraft export")
     refused(run("generate", bundle, ""), "prompt is empty")
-    refused(run("generate", bundle, "word " * 900), "context holds 256", "--max-length")
+    refused(run("generate", bundle, "word " * 900), "context holds 256; shorten it", "--max-length")
     refused(run("generate", bundle, "x", "-t", "-0.5"), "-0.5", ">= 0")
     refused(run("generate", bundle, "x", "-t", "nan"), "-t nan")
     refused(run("generate", bundle, "x", "-t", "inf"), "-t inf is not a finite number")

@@ -276,10 +276,19 @@ def test_prompts_at_and_over_the_limit(session: Session) -> None:
 
 
 def test_a_full_conversation_is_refused_and_stays(loaded: LoadedBundle, session: Session) -> None:
+    with pytest.raises(
+        ContextError, match="shorten it, or export with a larger --max-length where the target"
+    ):
+        session.chat("word " * 300)
     session.chat(STORY, GenerationConfig(max_new_tokens=8)).finish()
     before = session.turns, session.message, session.answer
-    with pytest.raises(ContextError):
+    with pytest.raises(ContextError, match=r"undo\(\) takes the last one back, reset\(\) begins a new conv"):
         session.chat("word " * 300)
+    listed = [
+        {"role": role, "content": "word " * 80} for role in ("user", "assistant", "user", "assistant", "user")
+    ]
+    with pytest.raises(ContextError, match="shorten the message, or leave out earlier ones"):
+        session.chat(listed)
     assert (session.turns, session.message, session.answer) == before
     answer = session.chat("And then?", GenerationConfig(max_new_tokens=8)).finish()
     assert answer.token_ids == ids_of(Session(loaded).generate(answer.prompt_ids, max_new_tokens=8))
