@@ -34,7 +34,8 @@ def sessions() -> list[tuple[str, str, list[Task]]]:
     """Several texts in one session: each keeps the keys and values that it shares with the one before."""
     ends = TOY.t("O")
     firsts = (("trie", ENDING), ("lookup", replace(COPYING, eos_ids=ends, num_draft_tokens=6)),
-              ("plain", replace(PLAIN, eos_ids=ends)))  # fmt: skip
+              ("plain", replace(PLAIN, eos_ids=ends)),
+              ("window", replace(TIGHT, max_length=128, eos_ids=ends, num_draft_tokens=3)))  # fmt: skip
     why = "what follows an end token, a text with the same beginning, and its first two tokens"
     return [
         (f"session_{name}{end}", why, _texts(replace(first, sampling=sampling)))

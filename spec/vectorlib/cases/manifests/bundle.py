@@ -91,6 +91,9 @@ def _valid() -> Iterator[Case]:
         made(lambda m: m.update(names)),
         extra,
     )
+    for name, role in (("target_longer", "target"), ("drafter_longer", "drafter")):
+        longer = made(put((role, "kv", "max_length"), 8192))
+        yield good(name, "models of one bundle may have other numbers of positions", longer)
 
 
 def _files() -> Iterator[Case]:
