@@ -15,7 +15,7 @@ from omnidraft.checkpoints.template import compile_template
 from omnidraft.errors import BundleError, CheckpointError, PromptError
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.bundle.chat_template import JinjaTemplate, template_of
-from omnidraft.runtime.chat.prompt_template import PromptTemplate
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, TrimmedEnd
 from omnidraft.runtime.session.conversation import Turn, conversation_ids
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.tiny_tokenizers import byte_level, sentencepiece
@@ -36,7 +36,9 @@ ONE_TURN = (
     "Q: {{ messages[0].content }}\nA:"
 )
 COUNTING = "{% for m in messages %}{{ loop.index }}. {{ m.content }}\n{% endfor %}"
-ALL_ENDS = tuple(f"{each}_{end}" for each in ("first", "later", "answer") for end in ("start", "end"))
+ALL_ENDS: tuple[TrimmedEnd, ...] = (
+    "first_start", "first_end", "later_start", "later_end", "answer_start", "answer_end",
+)  # fmt: skip
 HIDES = "{% for m in messages %}{% if loop.last %}{{ m.content }}:{% endif %}{% endfor %}"
 
 
