@@ -222,7 +222,7 @@ function manifestOf(input, folder) {
 }
 
 const COSTS = { target: 0, draft: 0, host: 0, acceptance: 0 };
-const PROMPT = { prefix: '', suffix: '', between: null, after: null, begin: '', lead: '', system: null, think: null };
+const PROMPT = { prefix: '', suffix: '', between: null, after: null, begin: '', lead: '', system: null, think: null, trim: null };
 const MODEL = ['graph', 'tokenizer', 'tokenizer_fingerprint', 'vocab_size', 'kv', 'bos_id', 'eos_ids', 'parameters'];
 
 function modelRead(model) {
@@ -244,7 +244,7 @@ function bundle(input, expect, maps, folder) {
     const read = plain(openBundle(new Listing(files)));
     return {
       read: {
-        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: only(read.prompt, PROMPT),
+        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: only({ ...read.prompt, trim: read.prompt.trim ?? ['answer_start', 'answer_end'] }, PROMPT),
         costs: only(read.costs, COSTS), measured_on: read.costs.machine ?? null, vocab_map: read.vocab_map, ort: read.ort ?? null,
       },
     };
@@ -373,7 +373,7 @@ function tokenize(input, expect, maps, folder) {
 
 function template(input, expect, maps, folder) {
   const tokenizer = tokenizerOf(join(folder, '..', 'tokenize'), input.tokenizer);
-  if ('given' in input) return { ids: givenIds(tokenizer, input.lead, input.think, input.given) };
+  if ('given' in input) return { ids: givenIds(tokenizer, input.lead, input.think, input.trim, input.given) };
   const ids = conversation(tokenizer, input, input.turns, input.message);
   return ids === null ? { refused: true } : { ids };
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from omnidraft import Generation, GenerationConfig, load
+from omnidraft.runtime.bundle.bundle import MANIFEST
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
 from support.places import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"}
@@ -23,12 +27,18 @@ QUESTION = "What is 3 and 4?"
 SAME = "the answer is the same again; -t 0.8 samples)"
 
 
-def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) -> str:
-    process = subprocess.run(
+def run(
+    bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-c", PROGRAM, "chat", str(bundle), *options],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True, text=True, timeout=120, env=ENVIRONMENT,
     )  # fmt: skip
+
+
+def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) -> str:
+    process = run(bundle, *lines, options=options)
     assert process.returncode == 0, process.stderr
     assert "Traceback" not in process.stderr
     return process.stdout
@@ -97,6 +107,56 @@ def test_undo_regenerate_and_instructions(bundle: Path, tmp_path: Path) -> None:
         "no message to take back; begin with one\nthere is no answer to generate again; begin "
         "with a message\n"
     )
+
+
+def with_prompt(bundle: Path, place: Path, **fields: object) -> Path:
+    """A copy of a bundle, in which fields of the prompt are others."""
+    copy = Path(shutil.copytree(bundle, place))
+    manifest = json.loads((copy / MANIFEST).read_text())
+    manifest.pop("seal")
+    manifest["prompt"] |= fields
+    rest = ('",' + json.dumps(manifest)[1:]).encode()
+    (copy / MANIFEST).write_bytes(b'{"seal": "' + hashlib.sha256(rest).hexdigest().encode() + rest)
+    return copy
+
+
+def test_what_the_template_itself_adds_is_told(bundle: Path, tmp_path: Path) -> None:
+    slot = {"before": "<|sys|>\n", "after": "\n<|user|>\n"}
+    told = "there is no system prompt of yours, and the chat template writes its own: "
+    named = with_prompt(
+        bundle, tmp_path / "a", prefix="<|sys|>\nYou are Ann.\n\x1b[2JBe kind.\n<|user|>\n", system=slot
+    )
+    lines = piped(named, "/system", "/system Be brief.", "/system none", "/quit").splitlines()
+    own = told + r"You are Ann.\n\x1b[2JBe kind."
+    assert lines == [
+        own, "system prompt: Be brief. (from the next answer on)", f"{own} (from the next answer on)",
+    ]  # fmt: skip
+    for prefix in ("<|sys|>\n\n<|user|>\n", "<|sys|>\n<|user|>\n", "<|user|>\n"):
+        assert PromptTemplate(prefix, "", system=SystemSlot(**slot)).default_system is None
+    none = with_prompt(bundle, tmp_path / "b", system=None)
+    out = piped(none, "/system", "/system Be brief.", "/quit")
+    place = "chat template has no place for "
+    assert out.startswith(
+        f"there is no system prompt, and the {place}one\nthis bundle's {place}a system prompt"
+    )
+
+
+def test_a_model_without_a_chat_template_is_told(bundle: Path, tmp_path: Path) -> None:
+    bare = {"suffix": "", "between": "", "after": "", "begin": "", "lead": "", "system": None, "think": None}
+    base = with_prompt(bundle, tmp_path / "bare", prefix="<s>", template=None, **bare)
+    out = piped(base, "/system", "/system Be brief.", "Once upon a time", "/quit", options=("-n", "4"))
+    answer = shown(load(base).chat("Once upon a time", GenerationConfig(max_new_tokens=4)))
+    refusal = (
+        "this model has no chat template, and so no place for a system prompt; put the instructions into"
+    )
+    assert out == (
+        "there is no system prompt, and no chat template that has a place for one\n"
+        f"{refusal} the first message\n{answer}\n"
+    )
+    for path, says in ((base, True), (bundle, False)):
+        done = run(path, options=("--system", "Be brief.")) if says else run(path)
+        assert ("omnidraft: this model has no chat template: it continues each" in done.stderr) is says
+        assert (refusal in done.stderr) is says and done.returncode == says
 
 
 def test_a_seed_gives_each_answer_other_random_numbers(bundle: Path) -> None:

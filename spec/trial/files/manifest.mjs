@@ -61,10 +61,12 @@ const fourth = string(65536);
 const tag = string(64, 1);
 const tags = object({ open: tag, close: tag, earlier: oneOf('keep', 'cut', 'trim') });
 const think = (v) => tags(v) && v.get('open') !== v.get('close');
+const MESSAGES = ['system_start', 'system_end', 'behind_start', 'first_start', 'first_end', 'later_start', 'later_end', 'answer_start', 'answer_end'];
+const trim = (v) => list(0, MESSAGES.length, oneOf(...MESSAGES))(v) && new Set(v).size === v.length;
 const prompt = object({
   prefix: fourth, suffix: fourth, between: present(nullable(fourth)), after: present(nullable(fourth)), begin: fourth, lead: fourth,
   system: present(nullable(object({ before: fourth, after: fourth }))), think: present(nullable(think)),
-  template: present(nullable(path)), names: names(0, 64, string(64), fourth),
+  template: present(nullable(path)), names: names(0, 64, string(64), fourth), trim: optional(trim),
 });
 const cores = integer(1, 65536);
 const machine = object({

@@ -21,11 +21,18 @@ export function keptStart(output, tags, inside) {
   return start;
 }
 
+const SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+';
+const START = new RegExp(`^${SPACE}`, 'u');
+const END = new RegExp(`${SPACE}$`, 'u');
+
+/** A text without the white space at these ends, [start, end]. */
+export const trimmed = (text, [start, end]) => [[start, START], [end, END]].reduce((t, [cut, space]) => (cut ? t.replace(space, '') : t), text);
+
 /** The answer in a text that a program gives. */
-export function givenAnswer(text, tags) {
+export function givenAnswer(text, tags, [start, end]) {
   const output = Buffer.from(text, 'utf8');
-  const start = tags === null ? 0 : answerStart(output, tags, text.includes(tags.close));
-  return output.subarray(start).toString('utf8').trim();
+  const from = tags === null ? 0 : answerStart(output, tags, text.includes(tags.close));
+  return trimmed(output.subarray(from).toString('utf8'), [start || from > 0, end]);
 }
 
 /** Tells thought from answer while an output streams. */

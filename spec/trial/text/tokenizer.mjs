@@ -154,6 +154,13 @@ export class Tokenizer {
     return ids.includes(-1) ? null : ids;
   }
 
+  /** The ids of a text behind an answer, or null: its added tokens, and the text between them spelled. */
+  goingOn(text) {
+    const tokens = this.raw.filter((token) => !(token.flags & ADDED.SINGLE_WORD));
+    const parts = this.cut(text, tokens).map((part) => (part.id === undefined ? this.spell([...Buffer.from(part.text, 'utf8')]) : [part.id]));
+    return parts.includes(null) ? null : parts.flat();
+  }
+
   /** Runs of text and control tokens of a template's string. */
   split(text) {
     return this.cut(text, this.control.map((token) => ({ ...token, flags: ADDED.CONTROL })));
@@ -162,7 +169,7 @@ export class Tokenizer {
   /** parts: a string of the template, a text, a string of the template, ...; goesOn: the prompt follows earlier ids. */
   encodePrompt(parts, goesOn) {
     const ids = [];
-    const fragment = (plain) => (goesOn && ids.length === 0 ? this.spell([...Buffer.from(plain, 'utf8')]) : null) ?? this.encode(plain);
+    const fragment = (plain) => (goesOn && ids.length === 0 ? this.goingOn(plain) : null) ?? this.encode(plain);
     const flags = new Map(this.control.map((token) => [token.id, token.flags]));
     let plain = '';
     let strip = false;

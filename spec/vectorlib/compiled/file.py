@@ -87,9 +87,8 @@ class Compiled:
 
 
 def is_control(token: dict[str, Any]) -> bool:
-    """Whether an added token is a control token: by its flag, or by its form."""
-    ends = token["content"][0] + token["content"][-1]
-    return bool(token["special"]) or ends in ("<>", "[]")
+    """Whether an added token is a control token: by its flag, never by its form."""
+    return bool(token["special"])
 
 
 def tokens_of(compiled: Compiled) -> list[bytes | None]:

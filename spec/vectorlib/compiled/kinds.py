@@ -19,7 +19,7 @@ from vectorlib.compiled.assembler import (
     upto,
 )
 from vectorlib.compiled.file import Compiled
-from vectorlib.reference.tokenizer import LETTERS, SPACE, byte_level, sentencepiece
+from vectorlib.reference.tokenizer import LETTERS, SPACE, byte_level, markup, sentencepiece
 
 WORDS = ["hello", "world", "don't", "100", "snow", "hé", "你好", "  ", "\r\n", "!!"]
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -149,6 +149,11 @@ CONTROLS = [
         lstrip=True, special=True),
     _added(0, "<r>", rstrip=True, special=True), _added(0, "[F]"),
 ]  # fmt: skip
+# As Gemma 3 has them: tags of HTML and line feeds are text, although a marker of turns looks like them.
+HTML = [
+    *(_added(0, name) for name in ("<h1>", "</h1>", "<td>", "</td>", "<b>", "[multimodal]", "\n", "\n\n")),
+    _added(0, "<turn>", special=True),
+]  # fmt: skip
 _REPLACED = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
 
@@ -157,6 +162,7 @@ def of_tokenize() -> dict[str, Compiled]:
     first, second = Compiled(byte_level().as_json(), 0), Compiled(sentencepiece().as_json(), 1)
     return {
         "byte_level": first.split(_GPT2).bytes(),
+        "markup": Compiled(markup().as_json(), 0).split(_GPT2).bytes(),
         "sentencepiece": second.on_strings(2, SPACE).on_strings(3, " ", SPACE),
     }
 
@@ -241,6 +247,9 @@ def special_kinds() -> dict[str, Compiled]:
         "letters": Compiled(_byte_level(_sequence(_bytes(), _split("\u0143", "Removed"))), 0)
         .bytes().split(one("\u0143"), 0),
         "emptied": Compiled(_sentencepiece(emptied, None), 1).on_strings(3, "q", "").on_strings(2, SPACE),
+        "html": Compiled(_sentencepiece(_REPLACED, _split(SPACE, "MergedWithPrevious", regex=False),
+                                        plain=HTML), 1)
+        .on_strings(3, " ", SPACE).split(one(SPACE), 2),
     } | {
         name: Compiled(_sentencepiece(llama2, None, **options), 1)
         .on_strings(2, SPACE).on_strings(3, " ", SPACE)

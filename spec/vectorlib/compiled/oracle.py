@@ -56,8 +56,24 @@ class Oracle:
         return ids + self._fragment(plain, goes_on and not ids)
 
     def _fragment(self, text: str, goes_on: bool) -> list[int]:
-        own = self.spell(text.encode()) if goes_on else None
+        own = self._going_on(text) if goes_on else None
         return self.encode(text) if own is None else own
+
+    def _going_on(self, text: str) -> list[int] | None:
+        """Ids of a text behind an answer: added tokens where the package finds them, the rest spelled."""
+        plain = [t for t in self._compiled.spec["added_tokens"] if not is_control(t)]
+        plain = [t for t in plain if not t["normalized"] and not t["single_word"]]
+        engine = tokenizers.Tokenizer.from_str(json.dumps({**self._compiled.spec, "added_tokens": plain}))
+        found, own = engine.encode(text, add_special_tokens=False), {t["id"] for t in plain}
+        ids: list[int] = []
+        last = 0
+        for token, (start, end) in [*zip(found.ids, found.offsets, strict=True), (None, (len(text), 0))]:
+            if token is None or token in own:
+                between = self.spell(text[last:start].encode())
+                if between is None:
+                    return None
+                ids, last = [*ids, *between, *([] if token is None else [token])], end
+        return ids
 
     def _runs(self, template: str) -> list[str]:
         for content in self._controls:

@@ -32,6 +32,7 @@ class Tokenizer:
         pieces: by id.
         merges: by rank.
         added: plain text that is always one token.
+        name: of its files; the kind without one.
     """
 
     kind: str
@@ -39,6 +40,12 @@ class Tokenizer:
     merges: Sequence[tuple[str, str]]
     controls: Sequence[Control]
     added: Sequence[tuple[int, str]] = ()
+    name: str = ""
+
+    @property
+    def file(self) -> str:
+        """The name of tokenizer.json."""
+        return f"{self.name or self.kind}.tokenizer.json"
 
     def as_json(self) -> dict[str, Any]:
         """The content of tokenizer.json, as the tokenizers package reads it."""
@@ -76,9 +83,14 @@ class Tokenizer:
             return self._bpe(SPACE + text.replace(" ", SPACE)) if text else []
         ids: list[int] = []
         names = dict((name, i) for i, name in self.added)
-        for part in re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]:
+        for part in self._parts(text):
             ids += [names[part]] if part in names else self._words(part)
         return ids
+
+    def _parts(self, text: str) -> list[str]:
+        """Added tokens and the text between them; the longest where several begin."""
+        names = sorted((name for _, name in self.added), key=len, reverse=True)
+        return re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]
 
     def spell(self, data: bytes) -> list[int]:
         """Ids of a fragment: no dummy space, and bytes that are not text become byte tokens."""
@@ -113,7 +125,12 @@ class Tokenizer:
         return ids + self._run(plain.lstrip() if "r" in strips_after else plain, goes_on and not ids)
 
     def _run(self, text: str, goes_on: bool) -> list[int]:
-        return self.spell(text.encode()) if goes_on else self.encode(text)
+        names = {name: i for i, name in self.added}
+        parts = self._parts(text) if goes_on else []
+        going_on = [
+            i for part in parts for i in ([names[part]] if part in names else self.spell(part.encode()))
+        ]
+        return going_on if goes_on else self.encode(text)
 
     def _split(self, template: str) -> list[str | Control]:
         names = {c.content: c for c in self.controls}
@@ -182,6 +199,19 @@ def byte_level() -> Tokenizer:
     return Tokenizer(
         "byte_level", [*pieces, *names, "<tool>"], pairs, [*controls, Control(base + 3, "<tool>", "lr")]
     )
+
+
+def markup() -> Tokenizer:
+    """As Qwen3: tools and HTML are tokens of text; tags of thoughts and markers of turns are not."""
+    plain = byte_level()
+    controls = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "[TURN]"]
+    added = ["<tool_call>", "</tool_call>", "<td>", "</td>", "</tr>", "<s>", "[F]", "\n\n"]
+    pieces = [*plain.pieces[:-4], *controls, *added]
+    ids = {name: pieces.index(name) for name in (*controls, *added)}
+    return Tokenizer(
+        "byte_level", pieces, plain.merges, [Control(ids[name], name) for name in controls],
+        [(ids[name], name) for name in added], "markup",
+    )  # fmt: skip
 
 
 def sentencepiece() -> Tokenizer:

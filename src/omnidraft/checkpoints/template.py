@@ -1,14 +1,22 @@
 """Compile a chat template to strings, so that a phone needs no template engine."""
 
-import json
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from omnidraft.errors import CheckpointError, PromptError
-from omnidraft.runtime.bundle.chat_template import JinjaTemplate, probe
-from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot, ThinkTags
+from omnidraft.checkpoints.refusals import optional_json
+from omnidraft.errors import CheckpointError, PromptError, reason
+from omnidraft.runtime.bundle.chat_template import JinjaTemplate, probes
+from omnidraft.runtime.chat.prompt_template import (
+    TRIMMED_ANSWERS,
+    Ends,
+    PromptTemplate,
+    SystemSlot,
+    ThinkTags,
+    TrimmedEnd,
+)
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 TAGS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<thinking>", "</thinking>"))
@@ -46,63 +54,124 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
     Raises:
         CheckpointError: the template fails, or changes the user's message.
     """
-    source = _template_source(directory)
-    if source is None:
+    template = template_in(directory)
+    if template is None:
         bare = PromptTemplate(tokenizer.adds_bos or "", "", "", "")
-        return CompiledTemplate(
-            replace(bare, think=_think_tags(None, tokenizer)), None, "the model has no chat template"
-        )
-    template = JinjaTemplate(source, _special_names(directory))
+        tags = think_tags(None, tokenizer.controls)
+        return CompiledTemplate(replace(bare, think=tags), None, "the model has no chat template")
+    prompt, no_system = compile_strings(template, directory)
+    tags = think_tags(template, tokenizer.controls)
+    if tags is not None:
+        tags = _earlier_thoughts(template, tags)
+    return CompiledTemplate(replace(prompt, think=tags), template, no_system)
+
+
+def template_in(directory: Path) -> JinjaTemplate | None:
+    """The chat template of a checkpoint; None for a model without one.
+
+    Raises:
+        CheckpointError: its file is not UTF-8, or tokenizer_config.json is not JSON.
+    """
+    file = directory / "chat_template.jinja"
+    config = optional_json(directory / "tokenizer_config.json", str(directory))
+    source = config.get("chat_template")
+    if file.is_file():
+        try:
+            source = file.read_text(encoding="utf-8")
+        except ValueError as error:
+            raise CheckpointError(f"{file} is not UTF-8 ({reason(error)})", "download it again") from None
+    if isinstance(source, list):  # several named templates: use the default one
+        named = (each for each in source if isinstance(each, dict) and each.get("name") == "default")
+        source = next(named, {}).get("template")
+    return JinjaTemplate(source, special_names(config)) if isinstance(source, str) else None
+
+
+def special_names(config: Mapping[str, Any]) -> dict[str, str]:
+    """Values of names such as bos_token, which templates may use, of a tokenizer_config.json."""
+    names = {}
+    for name, value in config.items():
+        if name.endswith("_token") and value is not None:
+            names[name] = str(value.get("content", "")) if isinstance(value, dict) else str(value)
+    return names
+
+
+def compile_strings(template: JinjaTemplate, directory: Path) -> tuple[PromptTemplate, str | None]:
+    """The strings around messages and around a system prompt, and why there is no place for one.
+
+    Raises:
+        CheckpointError: the template fails, or changes the user's message.
+    """
     with suppress(PromptError):  # one conversation may fail for all: then each is rendered by itself
-        template.render_ahead([probe(n, system=system) for n in CHECKED_TURNS for system in (False, True)])
+        template.render_ahead(probes(CHECKED_TURNS))
     try:
         prompt = _compile_turns(template, *template.parts(1))
     except PromptError as error:
         raise CheckpointError(f"{directory}: {error}", "remove chat_template to export without it") from None
-    system, no_system = _system_slot(template, prompt)
-    prompt = replace(prompt, system=system, think=_think_tags(template, tokenizer))
-    return CompiledTemplate(prompt, template, no_system)
+    return _with_system(template, prompt)
+
+
+def think_tags(template: JinjaTemplate | None, added: Container[str]) -> ThinkTags | None:
+    """The tags of the model's thoughts, which it keeps; None where neither template nor tokenizer has any.
+
+    Args:
+        template: of the model; None without one.
+        added: contents of the added tokens that may be tags.
+    """
+    for opened, closed in TAGS:
+        named = template is not None and closed in template.source
+        if named or (opened in added and closed in added):
+            return ThinkTags(opened, closed, "keep")
+    return None
 
 
 def _compile_turns(template: JinjaTemplate, prefix: str, suffix: str) -> PromptTemplate:
     """The strings if they render two and three turns as the template does, else those of the first turn."""
-    single = PromptTemplate(prefix, suffix)
+    first = _names("first", template.trimmed(1)[0])
+    single = PromptTemplate(prefix, suffix, trim=(*first, *TRIMMED_ANSWERS))
     try:
         _, earlier, between, after = template.parts(2)
         begin = suffix.removeprefix(earlier)
         if earlier + begin != suffix or not after.endswith(begin):
             return single
         lead = template.pieces(2)[1].removeprefix(earlier)
+        lead = lead if not lead.strip() else ""
         after = after[: len(after) - len(begin)]
-        compiled = PromptTemplate(prefix, earlier, between, after, begin, lead if not lead.strip() else "")
-        same = all(compiled.parts(turns) == template.parts(turns) for turns in CHECKED_TURNS)
+        _, (start, end), later = template.all_ends(2)
+        # Behind a lead, an answer that begins with the same white space would have it twice.
+        trim = (*first, *_names("later", later), *_names("answer", (start or lead != "", end)))
+        compiled = PromptTemplate(prefix, earlier, between, after, begin, lead, trim=trim)
+        same = all(_agrees(compiled, template, turns) for turns in CHECKED_TURNS)
     except PromptError:  # a template for single questions refuses an answer
         return single
     return compiled if same else single
 
 
-def _system_slot(template: JinjaTemplate, prompt: PromptTemplate) -> tuple[SystemSlot | None, str | None]:
-    """The place of a system prompt, or why there is none."""
+def _with_system(template: JinjaTemplate, prompt: PromptTemplate) -> tuple[PromptTemplate, str | None]:
+    """The strings with the place of a system prompt, or without it and why there is none."""
     turns = CHECKED_TURNS if prompt.between is not None else (1,)
     try:
         before, after, _ = template.parts(1, system=True)
-        slot = SystemSlot(before, after)
-        compiled = replace(prompt, system=slot)
-        if all(compiled.parts(n, system=True) == template.parts(n, system=True) for n in turns):
-            return slot, None
+        ends, (behind, _) = template.trimmed(1, system=True)
+        trim = (*prompt.trim, *_names("system", ends), *_names("behind", (behind, False)))
+        compiled = replace(prompt, system=SystemSlot(before, after), trim=trim)
+        if all(_agrees(compiled, template, n, system=True) for n in turns):
+            return compiled, None
     except PromptError as error:
-        return None, f"it takes no system prompt in front of the messages ({error.message})"
-    return None, "a system prompt changes later turns, which strings cannot express"
+        return prompt, f"it takes no system prompt in front of the messages ({error.message})"
+    return prompt, "a system prompt changes later turns, which strings cannot express"
 
 
-def _think_tags(template: JinjaTemplate | None, tokenizer: Tokenizer) -> ThinkTags | None:
-    """The tags of the model's thoughts; None where neither template nor tokenizer has any."""
-    for opened, closed in TAGS:
-        named = template is not None and closed in template.source
-        if named or (opened in tokenizer.controls and closed in tokenizer.controls):
-            keep = ThinkTags(opened, closed, "keep")
-            return keep if template is None else _earlier_thoughts(template, keep)
-    return None
+def _agrees(compiled: PromptTemplate, template: JinjaTemplate, turns: int, *, system: bool = False) -> bool:
+    """Whether strings and template give the same text around the same messages."""
+    if compiled.parts(turns, system=system) != template.parts(turns, system=system):
+        return False
+    return compiled.trimmed(turns, system=system) == template.trimmed(turns, system=system)
+
+
+def _names(message: str, ends: Ends) -> list[TrimmedEnd]:
+    """The names of the ends of a message at which white space is left out."""
+    named = {f"{message}_start": ends[0], f"{message}_end": ends[1]}
+    return [end for end in get_args(TrimmedEnd) if named.get(end)]
 
 
 def _earlier_thoughts(template: JinjaTemplate, tags: ThinkTags) -> ThinkTags:
@@ -125,28 +194,3 @@ def _earlier_thoughts(template: JinjaTemplate, tags: ThinkTags) -> ThinkTags:
     if _THOUGHT in whole:
         return tags
     return replace(tags, earlier="trim" if whole == without else "cut")
-
-
-def _template_source(directory: Path) -> str | None:
-    file = directory / "chat_template.jinja"
-    if file.is_file():
-        return file.read_text(encoding="utf-8")
-    source = _config(directory).get("chat_template")
-    if isinstance(source, list):  # several named templates: use the default one
-        source = next((t["template"] for t in source if t.get("name") == "default"), None)
-    return source if isinstance(source, str) else None
-
-
-def _config(directory: Path) -> dict[str, Any]:
-    file = directory / "tokenizer_config.json"
-    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return config if isinstance(config, dict) else {}
-
-
-def _special_names(directory: Path) -> dict[str, str]:
-    """Values of names such as bos_token, which templates may use."""
-    names = {}
-    for name, value in _config(directory).items():
-        if name.endswith("_token") and value is not None:
-            names[name] = value["content"] if isinstance(value, dict) else str(value)
-    return names

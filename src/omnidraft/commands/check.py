@@ -8,11 +8,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.output import Table
 from omnidraft.export.build_vocab_map import Progress, build_vocab_map
 from omnidraft.pair_verdict import PairVerdict, vocabulary_verdict
-from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _EXAMPLES = 8
@@ -76,7 +76,7 @@ def compare(target: str | Path, drafter: str | Path, progress: Progress | None =
     Raises:
         TokenizerError: a tokenizer is absent, or of a kind whose bytes cannot be read.
     """
-    draft_side, target_side = LibraryTokenizer.from_file(drafter), LibraryTokenizer.from_file(target)
+    draft_side, target_side = read_tokenizer(drafter), read_tokenizer(target)
     vocab_map = build_vocab_map(draft_side, target_side, progress=progress)
     text = np.array([bool(token) for token in target_side.tokens])
     lengths = vocab_map.spellings.lengths

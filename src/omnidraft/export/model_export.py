@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, read_checkpoint
+from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.graph.contract import GraphContract
@@ -110,4 +111,4 @@ def read_model(role: str, name: str) -> ModelExport:
     """Read the checkpoint or the graph that `name` names, and its tokenizer."""
     graph = find_graph(name)
     checkpoint = read_optimum(name, graph) if graph else read_checkpoint(name)
-    return ModelExport(role, checkpoint, LibraryTokenizer.from_file(checkpoint.directory))
+    return ModelExport(role, checkpoint, read_tokenizer(checkpoint.directory))

@@ -6,7 +6,6 @@ The modules that need torch are imported inside functions: adopting a graph work
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.checkpoints.control_tokens import write_tokenizer
 from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.errors import ExportError
 from omnidraft.export.adopt.adopt import adopt
@@ -78,7 +78,7 @@ def write_model(model: ModelExport, job: WriteJob) -> int:
     else:
         reference_bytes = _write_checkpoint(model, model.checkpoint, job)
     tokenizer_file = job.work / f"{model.role}/tokenizer.json"
-    shutil.copyfile(model.checkpoint.directory / "tokenizer.json", tokenizer_file)
+    write_tokenizer(model.checkpoint.directory / "tokenizer.json", tokenizer_file, model.tokenizer)
     model.not_compiled = write_compiled(tokenizer_file, model.tokenizer)
     return reference_bytes
 

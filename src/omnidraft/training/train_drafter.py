@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, load_model, read_checkpoint
+from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import SettingError
@@ -21,7 +22,6 @@ from omnidraft.learning.positions.from_traces import TraceAligner
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of
 from omnidraft.runtime.models.adapter_file import write_adapter
-from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 from omnidraft.training.data.processes import Processes
 from omnidraft.training.data.trace_source import TraceSource, digest, find_sources
@@ -181,7 +181,7 @@ def _check_places(job: Job) -> None:
 
 def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Checkpoint) -> None:
     """Refuse a checkpoint that is not the bundle's drafter, and a bundle that cannot take the result."""
-    if LibraryTokenizer.from_file(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
+    if read_tokenizer(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
         raise SettingError(
             f"{job.drafter} has another tokenizer than the drafter of {job.bundle}",
             f"give the checkpoint that it was exported from, {bundle.drafter.source}",

@@ -10,7 +10,7 @@ import pytest
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
 from omnidraft.runtime.chat.output_text import OutputText
-from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot, ThinkTags
+from omnidraft.runtime.chat.prompt_template import TRIMMED_ANSWERS, PromptTemplate, SystemSlot, ThinkTags
 from omnidraft.runtime.chat.thinking import ThoughtStream, answer_start, kept_start
 from omnidraft.runtime.session.conversation import (
     EarlierText,
@@ -69,13 +69,15 @@ def run_template(vector: Vector, read: Read) -> None:
     given, expect = vector["input"], vector["expect"]
     tokenizer = read(given["tokenizer"])
     think = None if given.get("think") is None else ThinkTags(**given["think"])
+    trim = TRIMMED_ANSWERS if given.get("trim") is None else tuple(given["trim"])
     if "given" in given:
-        prompt = PromptTemplate("", "", lead=given["lead"], think=think)
+        prompt = PromptTemplate("", "", lead=given["lead"], think=think, trim=trim)
         assert given_turn(tokenizer, prompt, "", given["given"]).answer == tuple(expect["ids"])
         return
     names = ("prefix", "suffix", "between", "after", "begin", "lead")
     slot = None if given["slot"] is None else SystemSlot(**given["slot"])
-    template = PromptTemplate(**{name: given[name] for name in names}, system=slot, think=think)
+    strings = {name: given[name] for name in names}
+    template = PromptTemplate(**strings, system=slot, think=think, trim=trim)
     turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
     if "refused" in expect:
         with pytest.raises(PromptError, match=r"single turn|no place for a system prompt"):

@@ -17,9 +17,13 @@ from support.chat_templates import (
     CHATML,
     DEFAULT_SYSTEM,
     GEMMA,
+    GEMMA3,
     LLAMA2,
     LLAMA3,
+    LLAMA31,
+    MISTRAL3,
     OPENED,
+    PHI3,
     QWEN3,
     SYSTEM_LAST,
 )
@@ -63,6 +67,65 @@ def test_a_conversation_is_the_templates_own_rendering(
         # The tokenizer knows no piece longer than a byte, so ids of text are its bytes in order.
         names = {control.id: name.encode() for name, control in tokenizer.controls.items()}
         assert b"".join(names.get(i) or tokenizer.text_of([i]) for i in ids).decode() == rendered
+
+
+EVERY = {
+    "chatml": CHATML, "default_system": DEFAULT_SYSTEM, "gemma": GEMMA, "gemma3": GEMMA3, "llama2": LLAMA2,
+    "llama3": LLAMA3, "llama31": LLAMA31, "mistral3": MISTRAL3, "opened": OPENED, "phi3": PHI3,
+    "qwen3": QWEN3, "system_last": SYSTEM_LAST,
+}  # fmt: skip
+WHITE = ("", " ", "\n", "\t \x1c", "\u3000\n ")  # around each message
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_white_space_and_empty_answers_are_what_jinja_makes_of_them(
+    name: str, tokenizer: LibraryTokenizer, tmp_path: Path
+) -> None:
+    """One to three turns, white space at both ends of each message, answers without a text."""
+    result = compiled(tmp_path, EVERY[name], tokenizer)
+    assert result.jinja is not None and result.prompt.between is not None
+    systems = (None,) if result.prompt.system is None else (None, SYSTEM)
+    cases = [
+        (turns, system, white, answer)
+        for turns in (0, 1, 2) for system in systems for white in WHITE for answer in ("Because.", "")
+    ]  # fmt: skip
+    conversations = [spoken(*case) for case in cases]
+    result.jinja.render_ahead(conversations)
+    names = {control.id: name.encode() for name, control in tokenizer.controls.items()}
+    for case, messages in zip(cases, conversations, strict=True):
+        contents = [message["content"] for message in messages]
+        system = contents.pop(0) if case[1] is not None else None
+        pairs = zip(contents[:-1:2], contents[1::2], strict=True)
+        given = [given_turn(tokenizer, result.prompt, *pair) for pair in pairs]
+        for template in (result.prompt, result.jinja):
+            ids = conversation_ids(tokenizer, template, given, contents[-1], system)
+            written = b"".join(names.get(i) or tokenizer.text_of([i]) for i in ids).decode()
+            assert written == result.jinja.render(messages), (case, template)
+
+
+def spoken(turns: int, system: str | None, white: str, answer: str) -> list[dict[str, str]]:
+    """A conversation with white space at both ends of each message."""
+    first = [] if system is None else [("system", system)]
+    earlier = [("user", "Why?"), ("assistant", answer)] * turns
+    return [{"role": r, "content": white + c + white} for r, c in [*first, *earlier, ("user", MESSAGE)]]
+
+
+def test_the_ends_of_messages_that_a_template_trims(tokenizer: LibraryTokenizer, tmp_path: Path) -> None:
+    users, answers = ["first_start", "first_end", "later_start", "later_end"], ["answer_start", "answer_end"]
+    systems = ["system_start", "system_end"]
+    expected = {
+        CHATML: [],
+        GEMMA: [*users, *answers],
+        GEMMA3: [*users, *answers, "behind_start"],
+        LLAMA2: [*users, *answers],  # it strips system prompt and message together, between its own tags
+        LLAMA3: [*users, *answers, *systems, "behind_start"],
+        MISTRAL3: answers,
+    }
+    for source, trim in expected.items():
+        assert compiled(tmp_path, source, tokenizer).prompt.trim == tuple(trim), source
+    # White space that is changed in another way than jinja's `trim` is left as it is.
+    odd = CHATML.replace("{{ m.content }}", "{{ m.content.replace('\n', ' ') }}")
+    assert compiled(tmp_path, odd, tokenizer).prompt.trim == ()
 
 
 @pytest.mark.parametrize(

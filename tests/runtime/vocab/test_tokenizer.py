@@ -71,9 +71,16 @@ def test_without_byte_fallback_a_byte_token_is_its_letters() -> None:
 
 
 def test_control_tokens_have_no_bytes() -> None:
-    tokenizer = LibraryTokenizer(byte_level(controls=["<s>"], added=["<tool_call>", "  ", "[PAD]", "plain"]))
-    assert set(tokenizer.controls) == {"<s>", "<tool_call>", "[PAD]"}  # by flag, or by form
-    assert [tokenizer.tokens[-n] for n in (5, 4, 3, 2, 1)] == [None, None, b"  ", None, b"plain"]
+    plain = ["<tool_call>", "  ", "[PAD]", "plain"]
+    spec = byte_level(controls=["<s>"], added=plain)
+    tokenizer, in_a_checkpoint = LibraryTokenizer(spec), LibraryTokenizer(spec, roles={"[PAD]", "absent"})
+    assert set(tokenizer.controls) == {"<s>"}  # by its flag, never by its form
+    assert set(in_a_checkpoint.controls) == {"<s>", "[PAD]"}
+    assert tokenizer.text_of(tokenizer.encode("".join(plain))) == "".join(plain).encode()
+    assert len(tokenizer.encode("".join(plain))) == len(plain)
+    assert in_a_checkpoint.tokens[in_a_checkpoint.controls["[PAD]"].id] is None
+    assert len(in_a_checkpoint.encode("[PAD]")) == len("[PAD]")
+    assert [tokenizer.tokens[-n] for n in (5, 4, 3, 2, 1)] == [None, *(each.encode() for each in plain)]
     assert tokenizer.text_of([*tokenizer.encode("ab"), tokenizer.controls["<s>"].id]) == b"ab"
 
 

@@ -147,8 +147,8 @@ DRAFTER = LibraryTokenizer(sentencepiece([("l", "a"), ("k", "e"), (SPACE, "f")])
 TARGET = LibraryTokenizer(
     byte_level(
         [(b"l", b"a"), (b"k", b"e"), (b"f", b"la"), (b"fla", b"ke"), (b"\xc3", b"\xa9")],
-        controls=["<|start|>", "</s>"],
-        added=["<think>", "flame"],
+        controls=["<|start|>", "</s>", "<think>"],
+        added=["<td>", "flame"],
     )
 )
 
@@ -159,6 +159,8 @@ def test_the_parts_of_a_small_map() -> None:
     ids = {data: d for d, data in enumerate(DRAFTER.tokens) if data}
     assert [DRAFTER.tokens[d] for d in vocab_map.spell(pieces[b"flake"])] == [b"f", b"la", b"ke"]
     assert [DRAFTER.tokens[d] for d in vocab_map.spell(pieces[b"flame"])] == [b"f", b"la", b"m", b"e"]
+    assert [DRAFTER.tokens[d] for d in vocab_map.spell(pieces[b"<td>"])] == [b"<", b"t", b"d", b">"]
+    assert vocab_map.leaf_of[pieces[b"<td>"]] >= 0, "a drafter may propose it"
     assert [DRAFTER.tokens[d] for d in vocab_map.spell(pieces["é".encode()])] == [b"\xc3", b"\xa9"]
     assert [TARGET.tokens[int(t)] for t in vocab_map.expansions.row(ids[b" f"])] == [b" ", b"f"]
     assert vocab_map.direct[ids[b"la"]] == pieces[b"la"]

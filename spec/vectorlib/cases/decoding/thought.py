@@ -3,7 +3,7 @@
 from typing import Any
 
 from vectorlib.reference import thought
-from vectorlib.reference.tokenizer import Tokenizer, byte_level
+from vectorlib.reference.tokenizer import Tokenizer, byte_level, markup
 from vectorlib.writer import VectorWriter, vector
 
 TAGS = {"open": "<think>", "close": "</think>", "earlier": "trim"}
@@ -46,6 +46,17 @@ TEXTS: list[tuple[str, str, dict[str, str], bool, list[str]]] = [
     ("trim_all", "nothing is left", TAGS, False, ["<think>a</think>\n\n"]),
     ("not_ascii", "places are bytes of UTF-8", TAGS, False, ["<think>né</think>ぁ"]),
 ]  # fmt: skip
+# With `markup`: its tags of thoughts are control tokens, its tags of tools are text.
+MARKUP: list[tuple[str, str, dict[str, str], bool, list[str]]] = [
+    ("tool_behind", "the call of a tool stays behind the thought", TAGS, False,
+     ["<think>", "snow", "</think>", "\n\n", "<tool_call>", "{}", "</tool_call>"]),
+    ("tool_inside", "a call inside the thought is thought", {**TAGS, "earlier": "cut"}, True,
+     ["<tool_call>", "{}", "</think>", "<td>", " la"]),
+    ("html_alone", "tokens of text at the beginning of an answer without a thought", TAGS, False,
+     ["<td>", "7", "</td>"]),
+    ("silent", "a marker of turns has no text", {**TAGS, "earlier": "cut"}, False,
+     ["<think>", "[TURN]", "</think>", "[TURN]", "<s>"]),
+]  # fmt: skip
 # name, why, tags, inside, the ids as runs of text and control tokens
 IDS: list[tuple[str, str, dict[str, str], bool, list[str]]] = [
     ("controls", "tags that are control tokens", CONTROLS, False, ["<|im_start|>", "snow", "<|im_end|>",
@@ -77,6 +88,7 @@ def write(writer: VectorWriter) -> None:
         texts.append(vector(name, why, {**tags, "inside": inside, "texts": pieces}, expect))
     writer.vectors("thought", "texts", texts)
     writer.vectors("thought", "ids", [_ids(byte_level(), *case) for case in IDS])
+    writer.vectors("thought", "markup", [_ids(markup(), *case) for case in MARKUP])
 
 
 def _ids(
@@ -84,7 +96,8 @@ def _ids(
 ) -> dict[str, Any]:
     """A vector of the ids that a conversation keeps of an answer."""
     controls = {control.content: control.id for control in tokenizer.controls}
-    ids = [i for run in runs for i in ([controls[run]] if run in controls else tokenizer.spell(run.encode()))]
+    named = controls | {text: i for i, text in tokenizer.added}
+    ids = [i for run in runs for i in ([named[run]] if run in named else tokenizer.spell(run.encode()))]
     tagged = {controls[tags[k]]: tags[k].encode() for k in ("open", "close") if tags[k] in controls}
     data = [tagged.get(i) or tokenizer.bytes_of(i) or b"" for i in ids]
     start = thought.kept_start(b"".join(data), tags, inside)
@@ -95,5 +108,6 @@ def _ids(
         elif at + len(text) > start:
             kept += tokenizer.spell(text[start - at :])
         at += len(text)
-    given = {"tokenizer": f"{tokenizer.kind}.tokenizer.json", **tags, "inside": inside, "ids": ids}
+    given = {"tokenizer": tokenizer.file, **tags, "inside": inside, "ids": ids}
+    name = f"{tokenizer.name}_{name}" if tokenizer.name else name
     return vector(name, why, given, {"ids": kept})

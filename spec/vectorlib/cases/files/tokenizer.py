@@ -63,7 +63,7 @@ CONTROLS: list[tuple[str, str, str, str]] = [
     ("not_white", "U+001C and U+200B are not white space", "x\x1c<l>", "<r>\x1c y<r>\u200b <r>"),
     ("byte_order_mark", "U+FEFF is not white space", "x\ufeff<l>", "<r>\ufeffy"),
     ("both", "between two of them nothing is left", "<r> \t <l>", "<r>\u1680<l>"),
-    ("form", "an added token of the form [...] is a control token, whatever its flag says", "[F]", "[F][F"),
+    ("form", "an added token of the form [...] is text unless its flag says otherwise", "[F]", "[F][F"),
     ("cut", "the beginning of a control token is text", "<a", "<a><b <l"),
 ]  # fmt: skip
 # kind, name, why, text
@@ -91,6 +91,10 @@ SPECIAL: list[tuple[str, str, str, str]] = [
      "helloQqhello Qq hello"),
     ("first", "normalised_first", "the text begins with such a token", "Qqhello"),
     ("first", "both", "such a token behind the other one", "snowmanQqhelloQqhello"),
+    ("html", "tags", "added tokens of the form <...> and [...] that are not special",
+     "<h1>hello</h1> <td>world</td>"),
+    ("html", "lines", "line feeds of an added token, the longest first", "\n\n\nhello\n<b>\n\n[multimodal]"),
+    ("html", "control", "the control token beside them is text in a text", "<turn>hello<td"),
     ("partial", "missing", "a character whose last byte has no token is unknown",
      "hello\u00fcworld\u00fc\u00fc"),
     ("partial", "first_missing", "a character with other bytes is written", "\u00e3\u00fc\u00e3 \u00bc"),
@@ -101,6 +105,21 @@ SPECIAL: list[tuple[str, str, str, str]] = [
     ("emptied", "something", "what is left does", "qhelloq"),
     ("no_fallback", "off", "byte tokens are only pieces where the model has no byte fallback",
      "hello\u00e3 <0xE3> q"),
+]  # fmt: skip
+
+
+# kind, name, why, prefix, text, suffix, the prompt follows earlier ids
+PROMPTS: list[tuple[str, str, str, str, str, str, bool]] = [
+    ("html", "turn", "tags of HTML are text of a message, the marker of turns is not read there",
+     "<turn>hello\n", "<h1>hello</h1>\n\n\n<turn><td>world</td>", "<turn>\n", False),
+    ("html", "later", "text behind an answer has no dummy prefix, and its added tokens", "",
+     "<td> hello</td>\n\n[multimodal]\n\n\nworld", "<turn>hello<b>", True),
+    ("flagged", "later", "also those that take white space; neither single words nor normalised ones", "",
+     "tok Qr  hello  Ql~q~~\n\n\nQq", "", True),
+    ("first", "later", "the text between them is spelled, without a dummy prefix", "",
+     "hellosnowman hello Qqsnowmanhello", "", True),
+    ("partial", "later", "where a part cannot be spelled, all of it is encoded as a whole text", "",
+     "hello\u00fcworld", "", True),
 ]  # fmt: skip
 
 
@@ -168,4 +187,9 @@ def _write_special(writer: VectorWriter, name: str, compiled: Compiled) -> None:
         if kind == name:
             ids = oracle.encode(text)
             vectors.append(vector(f"{name}_{case}", why, {**given, "text": text}, {"ids": ids}))
+    for kind, case, why, prefix, text, suffix, goes_on in PROMPTS:
+        if kind == name:
+            parts = {"prefix": prefix, "text": text, "suffix": suffix, "goes_on": goes_on}
+            ids = oracle.prompt(prefix, text, suffix, goes_on=goes_on)
+            vectors.append(vector(f"{name}_prompt_{case}", why, {**given, **parts}, {"ids": ids}))
     writer.vectors("tokenizer", name, vectors)

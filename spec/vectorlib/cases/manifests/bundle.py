@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from vectorlib.cases.manifests.manifests import (
     BASE,
     BODY,
+    ENDS,
     FILES,
     FULL,
     GRAPH,
@@ -59,6 +60,12 @@ def _valid() -> Iterator[Case]:
         "no template, two strings, no system prompt, no thoughts",
         made(lambda m: m["prompt"].update(bare)),
     )
+    for name, why, ends in (
+        ("trim_all", "all ends of messages lose white space", list(ENDS)),
+        ("trim_none", "no end does, not even of an answer", []),
+        ("trim_null", "null is the same as absent: the ends of answers", None),
+    ):
+        yield good(name, why, made(put(("prompt", "trim"), ends)))
     zero = made(lambda m: m["target"].update(bos_id=0, eos_ids=[]))
     yield good("bos_0", "0 is an id and not an absent one", zero)
     last = made(lambda m: m["target"].update(bos_id=9, eos_ids=[9] * 256, vocab_size=10))

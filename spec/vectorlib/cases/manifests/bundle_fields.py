@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vectorlib.cases.manifests.manifests import (
+    ENDS,
     FULL,
     HEAD_STEP,
     MACHINE,
@@ -145,6 +146,9 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         (("target", "npu", "providers", "coreml", "form"), ["qdq"]),
         (("target", "npu", "providers", "coreml", "options"), [{"backend_path": "a"}]),
         (("ort", "style"), ["other", ""]),
+        (("prompt", "trim"),
+         ["first_start", {"first_start": True}, [True], [None], ["first"], ["First_start"],
+          ["first_end", "first_end"], [*ENDS, "first_end"], [["first_end"]], False]),
     ]  # fmt: skip
     for path, values in limits:
         for i, value in enumerate(values):

@@ -14,6 +14,10 @@ Change = Callable[[Manifest], object]
 Case = tuple[str, str, str | None, bytes, dict[str, str | None]]  # name, why, fault, manifest, other files
 MAP, GRAPH, STEP = "vocab_map.safetensors", "target/cpu/model.onnx", "drafter/train/step.onnx"
 PROMPT = ("prefix", "suffix", "between", "after", "begin", "lead", "system", "think")
+ENDS = (
+    "system_start", "system_end", "behind_start", "first_start", "first_end", "later_start", "later_end",
+    "answer_start", "answer_end",
+)  # fmt: skip
 MOST_BYTES, MOST_DEPTH = 1 << 22, 32
 # The content of each file is its own name: a reader of manifests checks only hashes.
 FILES = (
@@ -94,6 +98,7 @@ def full(manifest: Manifest) -> None:
     manifest["drafter"].update(training(), layout="shared", compiled_tokenizer="drafter/tokenizer.compiled")
     manifest["target"].update(npu=static(), layout="concat", fingerprint="f1" * 32)
     manifest["costs"]["machine"] = dict(MACHINE)
+    manifest["prompt"]["trim"] = ["later_end", "first_start"]
     manifest.update(ort=copy.deepcopy(ORT), pairs=["<s>=<s>"], checks={"limits": []})
 
 
@@ -179,6 +184,8 @@ def _read(data: bytes) -> Manifest:
         models[role]["train"] = m[role].get("train", {}).get("rank")
         models[role]["places"] = ["npu", *m[role]["npu"]["providers"]] if "npu" in m[role] else []
     strings = {k: m["prompt"][k] for k in PROMPT}
+    trim = m["prompt"].get("trim")
+    strings["trim"] = ["answer_start", "answer_end"] if trim is None else trim
     return {
         "seal": m["seal"], **models, "prompt": strings, "costs": {k: m["costs"][k] for k in BASE["costs"]},
         "measured_on": m["costs"].get("machine"),

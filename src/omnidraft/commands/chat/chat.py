@@ -53,6 +53,8 @@ def chat(
     listed = None if messages is None else with_system(read_message_file(messages), system)
     session = open_session(session_options(context, config))
     tell(idle_head(session, config))
+    if session.bundle.prompt.is_bare:
+        tell(["this model has no chat template: it continues each message as text, as a base model does"])
     session.system = system
     with saved_on_exit(session, cache):
         Chat(session, config, sys.stdin, sys.stdout).run(listed)

@@ -15,6 +15,7 @@ from omnidraft.commands.terminal.generation_summary import session_summary
 from omnidraft.commands.terminal.open_session import adapter_file
 from omnidraft.commands.terminal.output import AnswerWriter
 from omnidraft.errors import ContextError, OmnidraftError, counted, shown
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.session.api import Generation, GenerationConfig, Session
 
 HELP = '''\
@@ -123,8 +124,7 @@ class Chat:
     def _system(self, text: str) -> None:
         if text:
             self._session.system = None if text == "none" else text
-        system = self._session.system
-        told = "there is no system prompt" if system is None else f"system prompt: {system}"
+        told = _told(self._session.system, self._session.bundle.prompt)
         self._say(f"{told}{'' if not text else ' (from the next answer on)'}")
 
     def _undo(self, _: str) -> None:
@@ -178,6 +178,20 @@ class Chat:
         if text is not None:
             self._out.write(f"{text}\n")
             self._out.flush()
+
+
+def _told(system: str | None, prompt: PromptTemplate) -> str:
+    """What stands in the place of the system prompt."""
+    if system is not None:
+        return f"system prompt: {system}"
+    if prompt.default_system is not None:
+        own = shown(prompt.default_system)
+        return f"there is no system prompt of yours, and the chat template writes its own: {own}"
+    if prompt.is_bare:
+        return "there is no system prompt, and no chat template that has a place for one"
+    if prompt.system is None:
+        return "there is no system prompt, and the chat template has no place for one"
+    return "there is no system prompt"
 
 
 def _mark(answer: Generation) -> str:

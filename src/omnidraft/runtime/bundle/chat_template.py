@@ -17,12 +17,13 @@ from omnidraft.errors import BundleError, PromptError, reason
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.checked_files import checked_bytes
 from omnidraft.runtime.chat import render_template
-from omnidraft.runtime.chat.prompt_template import Template
+from omnidraft.runtime.chat.prompt_template import Ends, Template
 
 MOST_BYTES = 1 << 18  # of a chat template; published ones have up to 12 kB
 MOST_SECONDS = 4.5  # of a rendering, which takes some 0.1 s
 Conversation = list[dict[str, str]]  # messages, each with role and content
 _MARK = "\u2063omnidraft{}\u2063"  # replaces a message
+_PAD = "\t \n", "\n \x0b\u3000"  # white space before and after a mark, to see whether the template keeps it
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class JinjaTemplate:
         Raises:
             PromptError: the template fails, or does not keep every message in one piece.
         """
+        self._ask_ahead(turns, system=system)
         parts = self.pieces(turns, system=system)
         rest = parts[-1]
         # Templates strip answers and write the space before them; our answers keep the space they begin with.
@@ -52,14 +54,46 @@ class JinjaTemplate:
                 parts[i] = rest
         return parts
 
-    def pieces(self, turns: int, *, system: bool = False) -> list[str]:
-        """The strings around the messages as the template writes them, with the space before an answer.
+    def trimmed(self, turns: int, *, system: bool = False) -> list[Ends]:
+        """At which ends the template leaves out the white space of each message; see `Template.trimmed`.
 
         Raises:
             PromptError: see `parts`.
         """
-        messages = probe(turns, system=system)
-        marks = [message["content"] for message in messages]
+        ends = self.all_ends(turns, system=system)
+        return [ends[0], *ends[1::2]] if system else ends[::2]
+
+    def all_ends(self, turns: int, *, system: bool = False) -> list[Ends]:
+        """As `trimmed`, of the answers, too. White space that the template changes in another way is kept.
+
+        Raises:
+            PromptError: see `parts`.
+        """
+        self._ask_ahead(turns, system=system)
+        bare = self.pieces(turns, system=system)
+        try:
+            padded = self.pieces(turns, system=system, pads=_PAD)
+        except PromptError:  # nothing is known about its white space
+            padded = [_PAD[1] * (i > 0) + piece + _PAD[0] for i, piece in enumerate(bare)]
+        starts, ends = list[bool](), list[bool]()
+        for piece, written in zip(bare, padded, strict=True):
+            kept = {piece: (0, 0), _PAD[1] + piece: (1, 0), piece + _PAD[0]: (0, 1)}.get(written, (1, 1))
+            ends.append(not kept[0])
+            starts.append(not kept[1])
+        return list(zip(starts[:-1], ends[1:], strict=True))
+
+    def pieces(self, turns: int, *, system: bool = False, pads: tuple[str, str] = ("", "")) -> list[str]:
+        """The strings around the messages as the template writes them, with the space before an answer.
+
+        Args:
+            turns, system: see `parts`.
+            pads: white space at the start and at the end of each message.
+
+        Raises:
+            PromptError: see `parts`.
+        """
+        messages = probe(turns, system=system, pads=pads)
+        marks = [message["content"].strip() for message in messages]
         rest, parts = self.render(messages), list[str]()
         for mark in marks:
             part, separator, rest = rest.partition(mark)
@@ -93,6 +127,13 @@ class JinjaTemplate:
         keys = [json.dumps(messages) for messages in conversations]
         self._known.update(zip(keys, self._answers(conversations), strict=True))
 
+    def _ask_ahead(self, turns: int, *, system: bool) -> None:
+        """Render what `parts` and `trimmed` ask for one conversation in one process."""
+        asked = probes([turns], systems=[system])
+        if any(json.dumps(messages) not in self._known for messages in asked):
+            self._known.clear()
+            self.render_ahead(asked)
+
     def _answers(self, conversations: Sequence[Conversation]) -> list[dict[str, str]]:
         """Text or error of each conversation."""
         request = {"path": sys.path, "source": self.source, "names": self.names}
@@ -113,15 +154,27 @@ class JinjaTemplate:
         return answers
 
 
-def probe(turns: int, *, system: bool = False) -> Conversation:
+def probe(turns: int, *, system: bool = False, pads: tuple[str, str] = ("", "")) -> Conversation:
     """A conversation with marks in place of its messages.
 
     Args:
         turns: messages of the user.
         system: whether a system prompt stands before them.
+        pads: what stands before and after each mark.
     """
     roles = [*(["system"] if system else []), *["user", "assistant"] * turns][: 2 * turns - (not system)]
-    return [{"role": role, "content": _MARK.format(i)} for i, role in enumerate(roles)]
+    return [{"role": r, "content": pads[0] + _MARK.format(i) + pads[1]} for i, r in enumerate(roles)]
+
+
+def probes(turns: Sequence[int], systems: Sequence[bool] = (False, True)) -> list[Conversation]:
+    """All that a template is asked about conversations of these lengths.
+
+    Args:
+        turns: messages of the user, of each length.
+        systems: without and with a system prompt.
+    """
+    pads = ("", ""), _PAD
+    return [probe(n, system=system, pads=each) for n in turns for system in systems for each in pads]
 
 
 def jinja_is_installed() -> bool:

@@ -3,6 +3,7 @@
 Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
@@ -12,6 +13,12 @@ from omnidraft.runtime.disk.json_fields import mapping, text
 MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
 MAX_TAG = 64  # bytes of a think tag
 EarlierThoughts = Literal["keep", "cut", "trim"]
+TrimmedEnd = Literal[
+    "system_start", "system_end", "behind_start", "first_start", "first_end", "later_start", "later_end",
+    "answer_start", "answer_end",
+]  # fmt: skip
+TRIMMED_ANSWERS: tuple[TrimmedEnd, ...] = ("answer_start", "answer_end")
+Ends = tuple[bool, bool]  # of a message: whether white space is left out at its start and at its end
 
 
 class Template(Protocol):
@@ -30,6 +37,19 @@ class Template(Protocol):
 
         Raises:
             PromptError: the template cannot render a conversation of this length, or no system prompt.
+        """
+
+    def trimmed(self, turns: int, *, system: bool = False) -> list[Ends]:
+        """At which ends the template leaves out the white space of each message.
+
+        The messages are the system prompt, if there is one, and those of the user.
+
+        Args:
+            turns: number of messages by the user.
+            system: whether a system prompt stands before the first message.
+
+        Raises:
+            PromptError: see `parts`.
         """
 
 
@@ -76,6 +96,9 @@ class PromptTemplate:
             gives gets it.
         system: the place of a system prompt; None where the template has none, or strings cannot express it.
         think: the tags of thoughts; None for a model that writes none.
+        trim: the ends of messages at which the template leaves out white space: `first` is the first message
+            of the user, whose start is `behind_start` where a system prompt stands before it, `later` each
+            later one, `answer` an answer that a program gives.
     """
 
     prefix: str
@@ -86,6 +109,22 @@ class PromptTemplate:
     lead: str = ""
     system: SystemSlot | None = None
     think: ThinkTags | None = None
+    trim: tuple[TrimmedEnd, ...] = TRIMMED_ANSWERS
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no text stands around messages: the model has no template, and continues what it reads."""
+        return not (self.suffix or self.begin or self.system) and self.between == self.after == ""
+
+    @property
+    def default_system(self) -> str | None:
+        """The system prompt that the template writes where none is given; None if it writes none."""
+        if self.system is None:
+            return None
+        before, after = self.system.before, self.system.after
+        if not (self.prefix.startswith(before) and self.prefix.endswith(after)):
+            return None
+        return self.prefix[len(before) : len(self.prefix) - len(after)].strip() or None
 
     def parts(self, turns: int, *, system: bool = False) -> list[str]:
         """The strings around the messages of a conversation (see `Template`).
@@ -100,14 +139,35 @@ class PromptTemplate:
                 "install jinja2, or begin a new conversation",
             )
         if system and self.system is None:
+            nothing = "this model has no chat template, and so no place for a system prompt"
             raise PromptError(
-                "this bundle's chat template has no place for a system prompt",
+                nothing if self.is_bare else "this bundle's chat template has no place for a system prompt",
                 "put the instructions into the first message",
             )
         first = [self.system.before, self.system.after] if system and self.system else [self.prefix]
         later = [self.between or "", self.after or ""] * (turns - 1)
         parts = [*first, self.suffix, *later]
         return [*parts[:-1], parts[-1] + self.begin]
+
+    def trimmed(self, turns: int, *, system: bool = False) -> list[Ends]:
+        """At which ends white space is left out of each message (see `Template`)."""
+        first = self._ends("behind_start" if system else "first_start", "first_end")
+        later = [self._ends("later_start", "later_end")] * (turns - 1)
+        return [*([self._ends("system_start", "system_end")] if system else []), first, *later]
+
+    @property
+    def trimmed_answer(self) -> Ends:
+        """At which ends white space is left out of an answer that a program gives."""
+        return self._ends("answer_start", "answer_end")
+
+    def _ends(self, start: TrimmedEnd, end: TrimmedEnd) -> Ends:
+        return start in self.trim, end in self.trim
+
+
+def trimmed(text: str, ends: Ends) -> str:
+    """A text without the white space at these ends, as jinja2's `trim` leaves it out."""
+    text = text.lstrip() if ends[0] else text
+    return text.rstrip() if ends[1] else text
 
 
 def read_prompt(data: dict[str, Any]) -> PromptTemplate:
@@ -129,11 +189,22 @@ def read_prompt(data: dict[str, Any]) -> PromptTemplate:
         text(data["lead"], MAX_PROMPT),
         None if data["system"] is None else _system(mapping(data["system"])),
         None if data["think"] is None else _think(mapping(data["think"])),
+        TRIMMED_ANSWERS if data.get("trim") is None else _trim(data["trim"]),
     )
 
 
 def _system(data: dict[str, Any]) -> SystemSlot:
     return SystemSlot(text(data["before"], MAX_PROMPT), text(data["after"], MAX_PROMPT))
+
+
+def _trim(data: object) -> tuple[TrimmedEnd, ...]:
+    known: Sequence[TrimmedEnd] = get_args(TrimmedEnd)
+    if not isinstance(data, list) or len(data) > len(known):
+        raise ValueError(f"prompt.trim {data!r:.80} is not an array of at most {len(known)} names")
+    ends = tuple(end for each in data for end in known if end == each)
+    if len(ends) < len(data) or len(set(ends)) < len(ends):
+        raise ValueError(f"prompt.trim {data!r:.200} does not name different ends of messages")
+    return ends
 
 
 def _think(data: dict[str, Any]) -> ThinkTags:

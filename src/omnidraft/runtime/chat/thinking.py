@@ -4,7 +4,7 @@ An output has at most one thought, at its beginning. It begins inside the though
 the open tag. A thought that was never closed has no answer behind it.
 """
 
-from omnidraft.runtime.chat.prompt_template import ThinkTags
+from omnidraft.runtime.chat.prompt_template import Ends, ThinkTags, trimmed
 
 _WHITE = " \t\n\r"  # before the open tag
 
@@ -59,16 +59,16 @@ def split_thought(output: str, tags: ThinkTags | None, *, inside: bool = False) 
     return thought.strip(), answer.lstrip()
 
 
-def given_answer(text: str, tags: ThinkTags | None) -> str:
-    """The answer in a text that a program gives as an earlier answer: no thought, no white space around it.
+def given_answer(text: str, tags: ThinkTags | None, ends: Ends = (True, True)) -> str:
+    """The answer in a text that a program gives as an earlier answer: no thought, no white space behind it.
 
     Args:
         text: of the program; the open tag may be missing, where the template writes it.
         tags: of the model; None for a model that writes no thoughts.
+        ends: of the answer, at which white space is left out, too.
     """
-    if tags is None:
-        return text.strip()
-    return split_thought(text, tags, inside=tags.close in text)[1].strip()
+    inside = tags is not None and tags.close in text
+    return trimmed(split_thought(text, tags, inside=inside)[1], ends)
 
 
 class ThoughtStream:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnidraft.runtime.chat.messages import MessageList
-from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
 from omnidraft.runtime.chat.thinking import given_answer
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.stop import whole_tokens
@@ -43,12 +43,16 @@ def conversation_ids(
         PromptError: see `Template.parts`.
     """
     parts = template.parts(len(turns) + 1, system=system is not None)
-    before = [parts.pop(0)] if system is None else [parts.pop(0), system, parts.pop(0)]
+    ends = template.trimmed(len(turns) + 1, system=system is not None)
+    before = [parts.pop(0)]
+    if system is not None:
+        before += [trimmed(system, ends.pop(0)), parts.pop(0)]
     ids: list[int] = []
     for number, turn in enumerate((*turns, Turn(message, ()))):
         if number:
             before = [parts[2 * number - 1]]
-        ids += tokenizer.encode_prompt(*before, turn.message, parts[2 * number], goes_on=number > 0)
+        text = trimmed(turn.message, ends[number])
+        ids += tokenizer.encode_prompt(*before, text, parts[2 * number], goes_on=number > 0)
         ids += turn.answer
     return ids
 
@@ -56,8 +60,8 @@ def conversation_ids(
 def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text: str) -> Turn:
     """A turn whose answer a program gives as text.
 
-    The answer is encoded after the white space that the model would have begun it with. White space at both
-    ends of the text does not count, and its thought is left out.
+    The answer is encoded after the white space that the model would have begun it with. Its thought is left
+    out, and the white space at those of its ends where the template leaves it out.
 
     Args:
         tokenizer: the target's.
@@ -65,9 +69,8 @@ def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text:
         message: of the user.
         text: the answer.
     """
-    answer = given_answer(text, prompt.think)
-    ids = tokenizer.encode_prompt("", prompt.lead + answer, "", goes_on=True) if answer else []
-    return Turn(message, tuple(ids))
+    answer = prompt.lead + given_answer(text, prompt.think, prompt.trimmed_answer)
+    return Turn(message, tuple(tokenizer.encode_prompt("", answer, "", goes_on=True)))
 
 
 def listed_turns(loaded: LoadedBundle, messages: MessageList, known: Sequence[Turn]) -> list[Turn]:

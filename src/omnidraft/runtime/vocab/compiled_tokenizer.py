@@ -76,6 +76,8 @@ class CompiledTokenizer(Tokenizer):
         plain = [t for t in tables.added if not t.flags & AddedFlag.CONTROL]
         self._raw = AddedTokens([t for t in plain if not t.flags & AddedFlag.NORMALIZED], self._is_word)
         self._normalized = AddedTokens([t for t in plain if t.flags & AddedFlag.NORMALIZED], self._is_word)
+        other = AddedFlag.NORMALIZED | AddedFlag.SINGLE_WORD
+        self._going_on = AddedTokens([t for t in plain if not t.flags & other])
 
     @classmethod
     def from_file(cls, path: Path) -> "CompiledTokenizer":
@@ -112,6 +114,9 @@ class CompiledTokenizer(Tokenizer):
                 for word in words_of(steps, self._masks, rest, at_start=start == 0 and inner == 0):
                     ids += self._pieces(word)
         return ids
+
+    def _parts(self, text: str) -> Iterator[tuple[int, str, int]]:
+        return self._going_on.parts(text)
 
     def _spell_words(self, text: str) -> list[int]:
         whole = "".join([LETTERS[byte] for byte in text.encode()])
@@ -219,10 +224,12 @@ class AddedTokens:
 
     Args:
         tokens: their contents differ.
-        is_word: whether a character belongs to a word.
+        is_word: whether a character belongs to a word; asked for tokens that are single words alone.
     """
 
-    def __init__(self, tokens: Sequence[AddedToken], is_word: Callable[[str], bool]) -> None:
+    def __init__(
+        self, tokens: Sequence[AddedToken], is_word: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self._by_content = {token.content: token for token in tokens}
         self._finder, self._is_word = ContentFinder(self._by_content), is_word
 

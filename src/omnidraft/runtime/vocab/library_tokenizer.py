@@ -6,7 +6,7 @@ panics on some regular expressions, and its normalisers could make any amount of
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,14 +15,15 @@ import tokenizers
 
 from omnidraft.errors import TokenizerError, reason
 from omnidraft.runtime.disk.read_file import read_whole
+from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens
 from omnidraft.runtime.vocab.text_steps import LETTERS
 from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
+from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, AddedToken
 
 T = TypeVar("T")
 MAX_FILE_BYTES, MAX_TOKENS, MAX_ID = 1 << 26, 1 << 19, 1 << 20
 MAX_GROWTH = 1 << 12  # characters that the normalisers may make of one
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-_CONTROL_FORM = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
 
 class LibraryTokenizer(Tokenizer):
@@ -31,25 +32,29 @@ class LibraryTokenizer(Tokenizer):
     Args:
         spec: the parsed file.
         name: of the file, for error messages.
+        roles: contents of added tokens that are control tokens although they are not `special`, because a
+            checkpoint's other files give them a role. The files of a bundle need none.
 
     Raises:
         TokenizerError: a kind whose bytes cannot be read.
     """
 
-    def __init__(self, spec: dict[str, Any], name: str = "tokenizer.json") -> None:
+    def __init__(
+        self, spec: dict[str, Any], name: str = "tokenizer.json", roles: Collection[str] = ()
+    ) -> None:
         self.name = name
         try:
             _check_sizes(spec)
-            self._read(spec)
+            self._read(spec, roles)
         except TokenizerError:
             raise
         except Exception as error:  # of values of all kinds; the package's exceptions share no narrower base
             raise _unreadable(name, error) from None
 
-    def _read(self, spec: dict[str, Any]) -> None:
+    def _read(self, spec: dict[str, Any], roles: Collection[str]) -> None:
         self.kind: Kind = _kind(spec, self.name)
         added = spec.get("added_tokens") or []
-        controls = [t for t in added if t.get("special") or _CONTROL_FORM.fullmatch(t["content"])]
+        controls = [t for t in added if t.get("special") or t["content"] in roles]
         self.controls = {
             t["content"]: Control(t["id"], t["content"], bool(t.get("lstrip")), bool(t.get("rstrip")))
             for t in controls
@@ -58,6 +63,7 @@ class LibraryTokenizer(Tokenizer):
         self.tokens = self._read_tokens(spec, added)
         # Only a prompt's template places control tokens. The engine has none: text such as "<s>" stays text.
         plain = {**spec, "added_tokens": [t for t in added if t["content"] not in self.controls]}
+        self._going_on = _going_on(plain["added_tokens"])
         plain |= {"post_processor": None, "truncation": None, "padding": None}
         self._engine = self._run(tokenizers.Tokenizer.from_str, json.dumps(plain))
         # The engine renumbers added tokens when some of them are missing: translate its ids back.
@@ -73,19 +79,7 @@ class LibraryTokenizer(Tokenizer):
         """
         path = Path(path)
         file = path / "tokenizer.json" if path.is_dir() else path
-        try:
-            spec = json.loads(read_whole(file, MAX_FILE_BYTES).decode("utf-8"))
-        except FileNotFoundError:
-            raise TokenizerError(
-                f"no tokenizer at {file}", "give a tokenizer.json or a directory that holds one"
-            ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise _unreadable(file, error) from None
-        if not isinstance(spec, dict) or "model" not in spec:
-            raise TokenizerError(
-                f'{file} is not a tokenizer.json: it has no "model"', "save it again with tokenizers"
-            )
-        return cls(spec, str(file))
+        return cls(read_tokenizer_json(file), str(file))
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:
@@ -103,6 +97,9 @@ class LibraryTokenizer(Tokenizer):
         """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
         ids = self._run(self._encoded, text) if text else []
         return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
+
+    def _parts(self, text: str) -> Iterator[tuple[int, str, int]]:
+        return self._going_on.parts(text)
 
     def _encoded(self, text: str) -> list[int]:
         ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
@@ -161,6 +158,38 @@ class LibraryTokenizer(Tokenizer):
             else:
                 tokens[i] = piece.replace(SPACE, " ").encode()
         return tokens
+
+
+def read_tokenizer_json(file: Path) -> dict[str, Any]:
+    """The parsed content of a `tokenizer.json`.
+
+    Raises:
+        TokenizerError: the file is absent, not JSON, or has no model.
+    """
+    try:
+        spec = json.loads(read_whole(file, MAX_FILE_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise TokenizerError(
+            f"no tokenizer at {file}", "give a tokenizer.json or a directory that holds one"
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unreadable(file, error) from None
+    if not isinstance(spec, dict) or "model" not in spec:
+        raise TokenizerError(
+            f'{file} is not a tokenizer.json: it has no "model"', "save it again with tokenizers"
+        )
+    return spec
+
+
+def _going_on(added: Sequence[dict[str, Any]]) -> AddedTokens:
+    """The plain added tokens that are read in a text which goes on; of equal contents the first."""
+    flags = {"lstrip": AddedFlag.LSTRIP, "rstrip": AddedFlag.RSTRIP}
+    tokens = [
+        AddedToken(t["id"], t["content"], sum(int(flag) for name, flag in flags.items() if t.get(name)))
+        for t in reversed(added)
+        if t["content"] and not t.get("normalized") and not t.get("single_word")
+    ]
+    return AddedTokens(tokens)
 
 
 def _unreadable(name: object, error: BaseException) -> TokenizerError:

@@ -26,7 +26,10 @@ _STRAY_BYTES = re.compile("[\udc80-\udcff]+")  # surrogateescape's form of bytes
 
 @dataclass(frozen=True)
 class Control:
-    """A control token: it never matches by bytes, and plain text never encodes to it."""
+    """A control token: it never matches by bytes, and plain text never encodes to it.
+
+    It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
+    """
 
     id: int
     content: str
@@ -75,6 +78,10 @@ class Tokenizer(ABC):
     def _pieces(self, word: str) -> list[int]:
         """Ids of a word of the model, in which U+2581 is a space."""
 
+    @abstractmethod
+    def _parts(self, text: str) -> Iterator[tuple[int, str, int]]:
+        """Plain added tokens of a text that goes on, and the text between: (start, text, id), -1 for text."""
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints."""
@@ -117,8 +124,18 @@ class Tokenizer(ABC):
         return ids if self.text_of(ids) == data else None
 
     def _fragment(self, text: str, goes_on: bool) -> list[int]:
-        spelled = self.spell(text.encode()) if goes_on else None
-        return self.encode(text) if spelled is None else spelled
+        going_on = self._going_on_ids(text) if goes_on else None
+        return self.encode(text) if going_on is None else going_on
+
+    def _going_on_ids(self, text: str) -> list[int] | None:
+        """Ids of a text behind an answer: its plain added tokens, and the text between them spelled."""
+        ids: list[int] = []
+        for _, part, token in self._parts(text):
+            own = self.spell(part.encode()) if token < 0 else [token]
+            if own is None:
+                return None
+            ids += own
+        return ids
 
     def _runs(self, parts: Sequence[str]) -> Iterator[str | Control]:
         """The runs of text and the control tokens of a prompt; every second part is a text."""
