@@ -127,7 +127,8 @@ class Models:
 
 def generate(task: Task, random: RandomSource, models: Models | None = None) -> Iterator[dict[str, Any]]:
     """The rounds of a generation, as the JSON objects of the vectors; without models it begins a session."""
-    tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
+    tokens, room = list(task.prompt), task.max_new_tokens
+    context = list(task.draft_prompt) if task.drafts else []
     models = Models.of(task) if models is None else models
     cache = models.cache
     length = None if task.costs is None else DraftLength(
@@ -159,7 +160,7 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
             round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted)
         tokens += emitted
         models.target.tokens = tokens[:-1]
-        if task.mode != "lookup":
+        if task.drafts:
             context += _context_after(draft, proposal, verdict, trie, copying=copying)
         yield round_json | {"context": list(context)}
         if emitted[-1] in task.eos_ids:

@@ -41,10 +41,7 @@ def run_valid_session(vector: Vector) -> None:
     assert encode_session(*decode_session(data)) == data, "written again, the file is another one"
     session = _session(given)
     session.load(path)
-    with tempfile.TemporaryDirectory() as name:
-        copy = Path(name) / "copy"
-        session.save(copy)
-        saved = _state_in(copy.read_bytes())
+    saved = _saved_state(session)
     state = {**expect["state"], "omnidraft": __version__}
     state["identity"] = {**state["identity"], "drafter_adapter": None}  # this session has no adapter
     if state["answer"] is not None and state["answer"]["context"] is None:
@@ -54,6 +51,8 @@ def run_valid_session(vector: Vector) -> None:
         return
     output = expect["state"]["answer"]["output"]
     assert session.resume().finish().token_ids == output + expect["due"]
+    if "context" in expect:
+        assert _saved_state(session)["answer"]["context"] == expect["context"]
 
 
 def run_invalid_session(vector: Vector) -> None:
@@ -64,6 +63,13 @@ def run_invalid_session(vector: Vector) -> None:
         session.load(_file(given, Path(name)))
     assert refused.value.fault == vector["expect"]["fault"], str(refused.value)
     assert (dict(vars(session)), session.cache.entries()) == before, "a refused file changed the session"
+
+
+def _saved_state(session: Session) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / "copy"
+        session.save(copy)
+        return _state_in(copy.read_bytes())
 
 
 def _file(given: dict[str, Any], place: Path) -> Path:

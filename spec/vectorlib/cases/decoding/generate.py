@@ -143,7 +143,8 @@ def _input(task: Task) -> dict[str, Any]:
     costs = {} if task.costs is None else {"num_draft_tokens": "auto", "costs": asdict(task.costs)}
     return {
         "target": "target.onnx", "drafter": f"{drafter}.onnx", "map": "toy", "active": task.active,
-        "prompt": task.prompt, "draft_prompt": task.draft_prompt, "draft_start": task.start,
+        "prompt": task.prompt, "draft_prompt": task.draft_prompt if task.drafts else [],
+        "draft_start": task.start,
         "mode": task.mode, "verification": task.verification, "sampling": sampling,
         "seed": f"{task.seed:#018x}", "num_draft_tokens": task.num_draft_tokens,
         "max_new_tokens": task.max_new_tokens, "max_length": task.max_length,
@@ -160,6 +161,6 @@ def _expected(task: Task, models: Models) -> dict[str, Any]:
         {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
         for t, entry in sorted(models.cache.entries.items())
     ]
-    ends = {"context": None if task.mode in ("lookup", "plain") else contexts[-1], "entries": entries}
     tokens = [t for each in rounds for t in each["emitted"]]
+    ends = {"context": contexts[-1], "entries": entries}
     return {"tokens": tokens, "uniforms": len(random.used), **ends, "rounds": rounds}

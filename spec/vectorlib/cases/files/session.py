@@ -59,7 +59,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
     }  # fmt: skip
     answer = {
         "config": config, "prompt": task.prompt, "output": output, "logprobs": [],
-        "context": [] if task.mode == "lookup" else task.draft_prompt,
+        "context": task.draft_prompt if task.drafts else [],
         "random": f"{random_state:016x}",
         "stop_reason": None,
     }  # fmt: skip
@@ -99,7 +99,10 @@ def write(writer: VectorWriter) -> None:
     for name, why, state, cache, due in _valid():
         writer.file(f"session/valid/{name}.bin", pack(state, cache))
         given = {"file": f"{name}.bin", "identity": IDENTITY, "map": "toy"}
-        valid.append(vector(name, why, given, {"state": state, "due": due}))
+        expect: dict[str, Any] = {"state": state, "due": due}
+        if due is not None and state["answer"]["config"]["mode"] in ("plain", "lookup"):
+            expect["context"] = []
+        valid.append(vector(name, why, given, expect))
     writer.vectors("session/valid", "files", valid)
 
 
@@ -109,6 +112,8 @@ def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
     yield "before_the_first_round", "saved before the first token", *_with(state_of(GREEDY, 0), empty)
     yield "sampled", "the random state is the one after 5 uniforms", *_with(state_of(PLAIN, 5), empty)
     yield "lookup", "mode lookup continues without a drafter's context", *_with(state_of(LOOKUP, 2), empty)
+    greedy = replace(PLAIN, sampling=Sampling())
+    yield "plain", "mode plain continues without a drafter's context", *_with(state_of(greedy, 2), empty)
     unlearned = changed(lambda s: s["answer"].update(context=None))
     yield "without_drafter", "context null: saved where no drafter was loaded", unlearned, empty, DUE
     no_answer = {**BASE, "answer": None}

@@ -142,6 +142,8 @@ def _fields() -> Iterator[Text]:
         ("logprobs_absent", "log-probabilities were asked for", _config(logprobs=True)),
         ("logprobs_too_few", "one log-probability too few", _logprobs(-1.0, LENGTH - 1)),
         ("logprobs_too_many", "one log-probability too many", _logprobs(-1.0, LENGTH + 1)),
+        ("context_of_plain", "mode plain has no drafter's context", _config(mode="plain")),
+        ("context_of_lookup", "mode lookup has none either", _config(mode="lookup")),
         ("system_empty", "a system prompt without text", lambda s: s.update(system="")),
         ("turn_without_message", "an earlier turn, and an answer without its message",
          lambda s: s.update(turns=[{"message": "S", "answer": []}])),

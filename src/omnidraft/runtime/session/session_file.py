@@ -232,6 +232,8 @@ def _answer(value: Mapping[str, Any]) -> SavedAnswer:
         raise ValueError("prompt or output")
     if answer.stop_reason is None and len(answer.output) == answer.config.max_new_tokens:
         raise ValueError("output is complete")
+    if answer.context and not answer.config.asks_drafter:
+        raise ValueError("a drafter's context")
     return answer
 
 

@@ -73,7 +73,10 @@ private func tokenizer(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
 }
 
 /// Bytes of a file; a manifest lists every file that is asked for here.
-private func size(_ bundle: Bundle, _ name: String) -> Int { bundle.files[name]?.bytes ?? 0 }
+private func size(_ bundle: Bundle, _ name: String) -> Int {
+    guard let record = bundle.files[name] else { preconditionFailure("the manifest does not list \(name)") }
+    return record.bytes
+}
 
 /// A number of bytes, at most 2^53 - 1.
 private func whole(_ bytes: Double) -> Int { Int(min(max(bytes, 0), Double(mostExact))) }

@@ -28,7 +28,9 @@ protocol DecisionProbs {
 
 extension DecisionProbs {
     var wide: (any Distribution)? { nil }
-    func ofToken(_ token: Int32) -> (p: Double, q: Double) { (1, 0) }  // as of a token that cannot be proposed
+    func ofToken(_ token: Int32) -> (p: Double, q: Double) {
+        preconditionFailure("rejection sampling is for decisions between many options")
+    }
 }
 
 /// P and Q of a decision.
@@ -94,13 +96,10 @@ private struct Beginning: DecisionProbs {
         let excluded = decision.excluded.map { trie.children($0).tokens } ?? []
         self.excluded = excluded
         possible = max(withMask(trie, buffers, excluded) { q.mass(under: $0) }, tiny)
-        if let node = decision.node {
-            let token = trie.draftToken(node)
-            let isPossible = trie.rootMask[Int(token)] && !excluded.contains(token)
-            ratio = p.mass(trie.targets(node)) / max(isPossible ? q.probability(token) / possible : 0, tiny)
-        } else {
-            ratio = 0
-        }
+        guard let node = decision.node else { preconditionFailure("a decision to begin has a node") }
+        let token = trie.draftToken(node)
+        let isPossible = trie.rootMask[Int(token)] && !excluded.contains(token)
+        ratio = p.mass(trie.targets(node)) / max(isPossible ? q.probability(token) / possible : 0, tiny)
     }
 
     var wide: (any Distribution)? { p }
@@ -110,8 +109,7 @@ private struct Beginning: DecisionProbs {
         // No active spelling: then Q is 0 and the value of P does not matter.
         if leaf < 0 || !trie.active[leaf] { return (1, 0) }
         let first = trie.map.leafFirsts[leaf]
-        guard let root = trie.root(first) else { return (1, 0) }
-        return (p.mass(trie.targets(root)), qOption(first))
+        return (p.mass(trie.targets(root(first))), qOption(first))
     }
 
     func options() -> Options {
@@ -128,10 +126,13 @@ private struct Beginning: DecisionProbs {
     }
 
     func emit(_ option: Int, _ random: any RandomSource) -> Int32 {
-        guard option < trie.map.draftSize, let root = trie.root(Int32(option)) else {
-            return random.sample(p.without(buffers.spelled()))
-        }
-        return random.sample(p, among: trie.targets(root))
+        if option == trie.map.draftSize { return random.sample(p.without(buffers.spelled())) }
+        return random.sample(p, among: trie.targets(root(Int32(option))))
+    }
+
+    private func root(_ token: Int32) -> Node {
+        guard let node = trie.root(token) else { preconditionFailure("no active spelling begins with \(token)") }
+        return node
     }
 
     private func qOption(_ token: Int32) -> Double {
@@ -159,17 +160,17 @@ private struct Inside: DecisionProbs {
 
     init(_ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie) {
         self.p = p
-        let place = decision.step == .goOn ? decision.parent : decision.node
-        let node = place ?? Node(low: 0, high: 0, depth: 0)  // each of these steps has its node
+        guard let node = decision.step == .goOn ? decision.parent : decision.node else {
+            preconditionFailure("a decision inside a spelling has its node")
+        }
         ending = trie.terminal(node)
         children = trie.children(node)
         all = inside(children, ending, q, p)
-        var proposed: Int?
-        if decision.step == .end { proposed = children.tokens.count }
-        if decision.step == .goOn, let next = decision.node {
-            proposed = children.tokens.firstIndex(of: trie.draftToken(next))
+        if let option = proposed(decision, children, trie) {
+            ratio = all.p.numbers[option] / max(all.q.numbers[option], tiny)
+        } else {
+            ratio = 0
         }
-        ratio = proposed.map { [all] in all.p.numbers[$0] / max(all.q.numbers[$0], tiny) } ?? 0
     }
 
     func options() -> Options { all.fresh() }
@@ -178,6 +179,19 @@ private struct Inside: DecisionProbs {
         if let ending, option == all.count - 1 { return ending }
         let below = zip(children.targets, children.owner).filter { $0.1 == option }.map(\.0)
         return random.sample(p, among: below)
+    }
+}
+
+/// The option that a decision inside a node proposes; nil in a dead end.
+private func proposed(_ decision: Decision, _ children: Children, _ trie: ActiveTrie) -> Int? {
+    switch decision.step {
+    case .end: return children.tokens.count
+    case .goOn:
+        guard let next = decision.node, let index = children.tokens.firstIndex(of: trie.draftToken(next)) else {
+            preconditionFailure("a spelling goes on to a child of its node")
+        }
+        return index
+    case .begin, .deadEnd, .expand: return nil
     }
 }
 

@@ -11,7 +11,7 @@ let shortestSuffix = 2
 ///
 /// The longest suffix of 4, 3 or 2 tokens that occurred earlier decides; of several occurrences the latest. The copy may run
 /// into itself, so a text that repeats continues to repeat.
-final class PromptLookup: Proposer {
+class PromptLookup: Proposer {
     let rule = Rule.match
     let trie: ActiveTrie? = nil
 
@@ -69,6 +69,11 @@ final class PromptLookup: Proposer {
         }
         return nil
     }
+}
+
+/// Plain decoding: a ``Proposer`` that proposes nothing, so that each round is one sample of the target.
+final class PlainProposer: PromptLookup {
+    override func find(_ tokens: [Int32]) -> Copy { Copy() }
 }
 
 /// A ``Proposer`` with two sources: a drafter, and the context where the draft length prefers it.

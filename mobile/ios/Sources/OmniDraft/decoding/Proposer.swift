@@ -64,10 +64,8 @@ protocol Proposer: AnyObject {
 class TrieProposer: Proposer {
     /// The small model; its KV cache is rewritten.
     let drafter: Drafter
-    /// N-grams, which grow where ``usesCache``.
+    /// N-grams, which grow.
     let cache: NgramCache
-    /// Else only direct pairs (tokens of equal bytes) are spelled, and nothing is learned: mode plain.
-    let usesCache: Bool
     fileprivate let activeTrie: ActiveTrie
     private let temperature: Double
     private let verifier: Verifier
@@ -80,21 +78,14 @@ class TrieProposer: Proposer {
     ///   - temperature: of the drafter's distribution. Truncation and penalties are not applied to it: the output is exact
     ///     with any distribution q, if the verifier gets the same q.
     ///   - verifier: `verifyTokens` or `verifyBlock`.
-    ///   - usesCache: see ``usesCache``.
-    init(
-        _ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens,
-        usesCache: Bool = true
-    ) {
+    init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens) {
         self.drafter = drafter
         self.cache = cache
         self.temperature = temperature
         self.verifier = verifier
-        self.usesCache = usesCache
-        activeTrie = usesCache ? cache.trie : ActiveTrie(cache.map)
+        activeTrie = cache.trie
         let map = cache.map
-        banned = (0..<Int32(map.draftSize)).filter {
-            usesCache ? !map.draftAllowed[Int($0)] : map.direct[Int($0)] < 0
-        }
+        banned = (0..<Int32(map.draftSize)).filter { !map.draftAllowed[Int($0)] }
     }
 
     var rule: Rule { .decisions }
@@ -125,15 +116,14 @@ class TrieProposer: Proposer {
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
         let tokens = outcome.verdict.tokens(outcome.proposal)
         for spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map) { context += spelled.draftIds }
-        if !usesCache { return 0 }
         return cache.learn(outcome.emitted, min(outcome.verdict.accepted, outcome.emitted.count))
     }
 }
 
 /// Translates by the longest spelling and accepts what the target samples: used at temperature 0.
 final class MatchProposer: TrieProposer {
-    init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double = 0, usesCache: Bool = true) {
-        super.init(drafter, cache, temperature: temperature, usesCache: usesCache)
+    init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double = 0) {
+        super.init(drafter, cache, temperature: temperature)
     }
 
     override var rule: Rule { .match }

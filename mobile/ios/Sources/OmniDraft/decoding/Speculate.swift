@@ -70,7 +70,7 @@ struct Round: Sendable, Equatable {
 final class DecoderState {
     /// Target ids, prompt and output; the loop extends them.
     private(set) var tokens: [Int32] = []
-    /// The same text in draft ids, which the proposer extends; empty in mode lookup.
+    /// The same text in draft ids, which the proposer extends; empty in modes plain and lookup.
     var context: [Int32] = []
     /// Target tokens that may still be emitted.
     private(set) var remaining = 0

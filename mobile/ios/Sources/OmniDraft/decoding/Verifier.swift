@@ -43,8 +43,9 @@ func verifyTokens(
     for decision in proposal.decisions {
         let decided = decisionProbs(decision, draft[decision.draft], try probs(decision.row), trie, buffers)
         if random.bernoulli(decided.ratio) { continue }
-        // With reach 1 a refused decision is always replaced.
-        guard let token = resampleOrSkip(decided, 1, random) else { continue }
+        guard let token = resampleOrSkip(decided, 1, random) else {
+            preconditionFailure("with reach 1 a refused decision is always replaced")
+        }
         return Verdict(
             accepted: decision.row, token: token, isBonus: false, evaluated: decision.draft + 1,
             acceptedDrafts: decision.draft)
@@ -77,14 +78,13 @@ func verifyBlock(
     }
     if random.bernoulli(reach[decided.count]) { return try bonus(proposal, probs, trie, random) }
     for index in decided.indices.reversed() {
-        // b_0 is 1, so the walk back ends at decision 0.
         guard let token = resampleOrSkip(decided[index], reach[index], random) else { continue }
         let decision = proposal.decisions[index]
         return Verdict(
             accepted: decision.row, token: token, isBonus: false, evaluated: decision.draft + 1,
             acceptedDrafts: decision.draft)
     }
-    return try bonus(proposal, probs, trie, random)
+    preconditionFailure("b_0 is 1, so the walk back ends at decision 0")
 }
 
 /// Whether a round is long enough for the gain of block verification to outweigh its host work.

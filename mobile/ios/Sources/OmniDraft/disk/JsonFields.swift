@@ -64,7 +64,8 @@ func number(
 /// A float from `least` to `most`, written as the 16 hexadecimal digits of its bits.
 func real(_ value: JsonValue, _ least: Double, _ most: Double) throws -> Double {
     let digits = try hexadecimal(value, 16)
-    return try number(.double(Double(bitPattern: UInt64(digits, radix: 16) ?? 0)), least, most)
+    guard let bits = UInt64(digits, radix: 16) else { throw ValueError("\(quoted(value)) is not a real") }
+    return try number(.double(Double(bitPattern: bits)), least, most)
 }
 
 /// An array of `least` to `most` items, which are unchecked.

@@ -101,14 +101,21 @@ func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonV
 }
 
 /// Whether bytes are strict UTF-8.
-func isUtf8(_ data: [UInt8]) -> Bool { String(validating: data, as: UTF8.self) != nil }
+func isUtf8(_ data: [UInt8]) -> Bool { strictText(data) != nil }
 
 /// The text of strict UTF-8.
 ///
 /// - Throws: ``ValueError``: a byte is not UTF-8.
 func decodeUtf8(_ data: [UInt8]) throws -> String {
-    guard let text = String(validating: data, as: UTF8.self) else { throw ValueError("it is not UTF-8") }
+    guard let text = strictText(data) else { throw ValueError("it is not UTF-8") }
     return text
+}
+
+/// The text of UTF-8; nil where a byte is not UTF-8.
+private func strictText(_ data: [UInt8]) -> String? {
+    // The initializer that only validates came with iOS 18. This one replaces what is not UTF-8, so its bytes are others.
+    let text = String(decoding: data, as: UTF8.self)
+    return text.utf8.elementsEqual(data) ? text : nil
 }
 
 /// The one JSON text of null, booleans, integers, strings, arrays and objects in their own order.

@@ -89,8 +89,8 @@ private func checkedIndex(_ fields: JsonObject) throws -> PackIndex {
     let device = try oneOf(fields.at("device"), packDevices)
     let parts: [DrafterPart] = [.with, .without, .only]
     let part = try oneOf(fields.at("drafter"), parts.map(\.rawValue))
-    return PackIndex(
-        manifest: manifest, device: device, drafter: DrafterPart(rawValue: part) ?? .with, leftOut: ByName(leftOut))
+    guard let drafter = DrafterPart(rawValue: part) else { preconditionFailure("the part was checked") }
+    return PackIndex(manifest: manifest, device: device, drafter: drafter, leftOut: ByName(leftOut))
 }
 
 private func oneOf(_ value: JsonValue, _ names: [String]) throws -> String {

@@ -110,16 +110,18 @@ private final class Observed {
 ///
 /// At temperature 0 a proposal is accepted while it is the argmax, so drafts are verified by equality.
 func proposerFor(_ config: GenerationConfig, _ drafter: Drafter, _ cache: NgramCache) -> any Proposer {
-    if config.mode == .lookup { return PromptLookup() }
-    let usesCache = config.mode == .trie
+    switch config.mode {
+    case .lookup: return PromptLookup()
+    case .plain: return PlainProposer()
+    case .trie: break
+    }
     let drafting: TrieProposer
     if config.temperature == 0 {
-        drafting = MatchProposer(drafter, cache, usesCache: usesCache)
+        drafting = MatchProposer(drafter, cache)
     } else {
         var verifier: Verifier = verifyTokens
-        if usesCache && config.verification == .block { verifier = verifyBlock }
-        drafting = TrieProposer(
-            drafter, cache, temperature: config.temperature, verifier: verifier, usesCache: usesCache)
+        if config.verification == .block { verifier = verifyBlock }
+        drafting = TrieProposer(drafter, cache, temperature: config.temperature, verifier: verifier)
     }
     return config.copies ? CopyingProposer(drafting) : drafting
 }

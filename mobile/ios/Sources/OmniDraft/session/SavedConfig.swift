@@ -4,11 +4,12 @@ private let auto = JsonValue.string("auto")
 
 /// The settings as values of JSON.
 func configObject(_ config: GenerationConfig) -> JsonValue {
-    .object(
+    guard let seed = config.seed else { preconditionFailure("a generation that began has a seed") }
+    return .object(
         JsonObject([
             ("max_new_tokens", .int(config.maxNewTokens)),
             ("temperature", .string(bitsOf(config.temperature))),
-            ("seed", .string(hex64(config.seed ?? 0))),  // a generation that began has a seed
+            ("seed", .string(hex64(seed))),
             ("mode", .string(config.mode.rawValue)),
             ("num_draft_tokens", config.numDraftTokens.map { .int($0) } ?? auto),
             ("stop", .array(config.stop.map { .string($0) })),

@@ -256,5 +256,6 @@ private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
     if answer.stopReason == nil && answer.output.count == answer.config.maxNewTokens {
         throw ValueError("output is complete")
     }
+    if answer.context?.isEmpty == false && !answer.config.asksDrafter { throw ValueError("a drafter's context") }
     return answer
 }

@@ -57,7 +57,7 @@ func encodeCache(_ table: CacheTable) throws -> [UInt8] {
     out.u32(formatVersion)
     for width in widths { out.u8(width) }
     for fingerprint in [table.draftFingerprint, table.targetFingerprint] {
-        out.put((try? bytesOf(hex: fingerprint)) ?? [UInt8](repeating: 0, count: 32))
+        out.put(try bytesOf(hex: fingerprint))
     }
     out.u32(table.count)
     out.u32(table.tick)

@@ -44,8 +44,7 @@ struct Program: Sendable {
     /// - Throws: ``ValueError``: an unknown instruction, a class or a target outside, a jump back to another instruction
     ///   than a split, or a last instruction that goes on behind the program.
     init(_ code: IntTable, start: Int, size: Int, classes: Int) throws {
-        for at in 0..<size { try checkInstruction(code, start, size, at, classes) }
-        ops = (0..<size).map { Op(rawValue: code[3 * (start + $0)]) ?? .match }
+        ops = try (0..<size).map { try checkedInstruction(code, start, size, $0, classes) }
         guard let last = ops.last, [.match, .split, .jump].contains(last) else {
             throw ValueError("the last instruction is not MATCH, SPLIT or JUMP")
         }
@@ -61,7 +60,7 @@ struct Program: Sendable {
     }
 }
 
-private func checkInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ at: Int, _ classes: Int) throws {
+private func checkedInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ at: Int, _ classes: Int) throws -> Op {
     let number = code.unsigned(3 * (start + at))
     let a = code.unsigned(3 * (start + at) + 1)
     let b = code.unsigned(3 * (start + at) + 2)
@@ -78,6 +77,7 @@ private func checkInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ at:
         }
     default: if a >= classes { throw ValueError("instruction \(at) names class \(a) of \(classes)") }
     }
+    return op
 }
 
 /// The matches of a program in a text, from left to right; none overlaps the one before it.

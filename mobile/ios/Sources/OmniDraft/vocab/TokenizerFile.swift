@@ -33,8 +33,9 @@ func readTokenizerFile(_ data: Bytes) throws -> TokenizerTables {
     try checkClasses(sections, header.classes)
     try header.check()
     let strings = try TokenizerStrings(sections)
+    guard let kind = TokenizerKind(rawValue: header.kind) else { preconditionFailure("the header was checked") }
     return TokenizerTables(
-        fingerprint: header.fingerprint, kind: TokenizerKind(rawValue: header.kind) ?? .byteLevel, flags: header.flags,
+        fingerprint: header.fingerprint, kind: kind, flags: header.flags,
         unknownId: header.unknownId, bosId: header.bosId, wordClass: header.wordClass,
         offsets: sections.words(.offsets), text: sections[.text], roles: IntTable(sections[.roles], width: 1),
         sortedIds: sections.words(.sorted), mergeKeys: LongTable(sections[.mergeKeys]),

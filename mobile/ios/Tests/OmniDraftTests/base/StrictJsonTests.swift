@@ -26,7 +26,9 @@ final class StrictJsonTests: XCTestCase {
         refused("{\"\\udc00\\ud800\":1}", "half a surrogate pair")
         refused("1e999", "too large")
         refused(String(repeating: "1", count: 33), "characters")
-        for bytes: [UInt8] in [[0x22, 0xed, 0xa0, 0x80, 0x22], [0x22, 0xc0, 0x80, 0x22]] {
+        for bytes: [UInt8] in [
+            [0x22, 0xed, 0xa0, 0x80, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x22, 0xf0, 0x9f, 0x98, 0x22],
+        ] {
             XCTAssertThrowsError(try parseJson(bytes)) { XCTAssert($0 is ValueError) }
         }
     }

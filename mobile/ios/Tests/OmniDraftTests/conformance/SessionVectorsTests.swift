@@ -81,6 +81,10 @@ final class SessionVectorsTests: VectorTestCase {
             guard let rest = vector.expected["due"]?.optional else { return }
             let output = due["answer"]!.object["output"]!.int32s
             try same("due", try session.resume().finish().tokenIds, output + rest.int32s)
+            if let context = vector.expected["context"] {
+                let after = try self.saved(session).object["answer"]!.object["context"]!
+                try same("the context that is saved at the end", after, context)
+            }
         }
     }
 

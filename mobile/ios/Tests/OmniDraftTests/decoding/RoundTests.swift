@@ -69,7 +69,7 @@ final class RoundTests: XCTestCase {
 
     func testATargetWithoutADistributionEndsTheGenerationByName() throws {
         let target = UnsoundModel(2, targetTokens.count) { $0[1] = .nan }
-        let proposer = TrieProposer(Drafter(nil), try toyCache(toyMap(), []), temperature: 1, usesCache: false)
+        let proposer = TrieProposer(Drafter(nil), try toyCache(toyMap(), []), temperature: 1)
         let sampling = try SamplingConfig(temperature: 1)
         let loop = Speculation(target, proposer, state([1]), sampling, try FixedLength(0), SplitMix64(1))
         XCTAssertEqual(try faultOf { while try loop.next() != nil {} }, "logits")

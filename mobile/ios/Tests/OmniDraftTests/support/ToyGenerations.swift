@@ -53,7 +53,7 @@ final class ToyGeneration {
         case .block: proposer = TrieProposer(drafter, cache, temperature: temperature, verifier: verifyBlock)
         case .match: proposer = MatchProposer(drafter, cache, temperature: temperature)
         case .lookup: proposer = PromptLookup()
-        case .plain: proposer = MatchProposer(drafter, cache, temperature: temperature, usesCache: false)
+        case .plain: proposer = PlainProposer()
         }
     }
 

@@ -135,7 +135,7 @@ final class WatchedText {
         try same("the number of rounds", number, rows.count)
         try same("tokens", emitted, expect["tokens"]!.int32s)
         try same("uniforms", random.taken, expect["uniforms"]!.int)
-        if let context = expect["context"]?.optional { try same("context", text.context, context.int32s) }
+        try same("context", text.context, expect["context"]!.int32s)
         let entries = cache.entries().map { [Int($0.targetId), $0.hits, $0.accepted, $0.tick] }
         let due = expect["entries"]!.array.map { entry in
             ["target_id", "hits", "accepted", "tick"].map { entry.object[$0]!.int }

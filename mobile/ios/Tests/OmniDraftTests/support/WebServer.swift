@@ -30,8 +30,8 @@ final class WebServer: Sendable {
             let kind = SOCK_STREAM
         #else
             let kind = Int32(SOCK_STREAM.rawValue)
-            signal(SIGPIPE, SIG_IGN)  // a client that goes away early
         #endif
+        signal(SIGPIPE, SIG_IGN)  // a client that goes away early
         socketNumber = socket(AF_INET, kind, 0)
         var place = sockaddr_in()
         place.sin_family = sa_family_t(AF_INET)

@@ -21,9 +21,8 @@ func headOf(_ vector: [Float], _ layout: StepLayout, _ shape: HeadShape) throws 
     let sizes = shape.sizes
     var tensors = ByName<FloatTensor>()
     for span in layout.spans() {
-        tensors[span.name] = FloatTensor(
-            shape: sizes[span.name] ?? [span.shape.rows, span.shape.columns],
-            values: Array(vector[span.begin..<span.end]))
+        guard let shape = sizes[span.name] else { preconditionFailure("a head has no \(span.name)") }
+        tensors[span.name] = FloatTensor(shape: shape, values: Array(vector[span.begin..<span.end]))
     }
     return try Head(tensors)
 }
@@ -31,8 +30,11 @@ func headOf(_ vector: [Float], _ layout: StepLayout, _ shape: HeadShape) throws 
 /// The vector of a head; zeros where there is no head, which means undecided and not "never stop".
 func headVector(_ head: Head?, _ layout: StepLayout) -> [Float] {
     var vector = [Float](repeating: 0, count: layout.size)
+    guard let head else { return vector }
     for span in layout.spans() {
-        guard let values = head?.tensors[span.name]?.values, values.count == span.end - span.begin else { continue }
+        guard let values = head.tensors[span.name]?.values, values.count == span.end - span.begin else {
+            preconditionFailure("a head of this bundle has no \(span.name) of its size")
+        }
         vector.replaceSubrange(span.begin..<span.end, with: values)
     }
     return vector

@@ -144,7 +144,10 @@ final class OrtLearner: Learner {
         guard let learned = try learnDrafter(groups, budget) else { return nil }
         let outcome = learned.outcome
         var terms = learned.terms
+        let loss: Double
+        let norm: Double
         do {
+            (loss, norm) = (try outcome.value("next_loss"), try outcome.value("norm"))
             if let head {
                 guard let loss = try learnHead(head, groups, budget) else {
                     drafter.revert(before)
@@ -158,9 +161,7 @@ final class OrtLearner: Learner {
         }
         steps += 1
         if !outcome.applied { skipped += 1 }
-        return Learned(
-            step: steps, loss: outcome.values["next_loss"] ?? .nan, terms: terms, norm: outcome.values["norm"] ?? .nan,
-            skipped: !outcome.applied)
+        return Learned(step: steps, loss: loss, terms: terms, norm: norm, skipped: !outcome.applied)
     }
 
     func adapter() throws -> Adapter {
@@ -220,7 +221,7 @@ final class OrtLearner: Learner {
         settings["allowed"] = TypedArray(map.draftAllowed)
         let parts = groups.map { group in { headBatch(group) } }
         guard let outcome = try head.run(parts, settings, budget) else { return nil }
-        return (outcome.values["next_loss"] ?? .nan) / max(outcome.values["next_weight"] ?? .nan, 1e-6)
+        return try outcome.value("next_loss") / max(outcome.value("next_weight"), 1e-6)
     }
 
     private func settings(_ rate: Double, decay: Double) -> Arrays {

@@ -7,12 +7,22 @@ private let sumsName = "sums"
 
 /// What a step gave.
 struct StepOutcome: Sendable {
+    /// The graph, for messages.
+    fileprivate let name: String
     /// Single numbers of the last call, by the names of the graph's outputs.
-    let values: [String: Double]
+    fileprivate let values: [String: Double]
     /// Of each term, over all calls; none where the graph has none.
     let sums: [Double]
     /// Whether the parameters changed.
     let applied: Bool
+
+    /// A single number of the last call.
+    ///
+    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the graph has no such output.
+    func value(_ output: String) throws -> Double {
+        guard let value = values[output] else { throw refused(name, "it has no output \(output) of 1 number") }
+        return value
+    }
 }
 
 /// A training graph and its parameters. One thread uses it at a time.
@@ -127,8 +137,12 @@ final class StepRun {
 
     /// Take over a state that ``check(_:_:)`` accepted.
     func restore(_ state: Arrays, _ prefix: String) {
-        vectors = zip(vectorNames, vectors).map { state[prefix + $0]?.floats ?? $1 }
-        updates = state[prefix + updatesName]?.longs?.first ?? updates
+        vectors = vectorNames.map { name in
+            guard let vector = state[prefix + name]?.floats else { preconditionFailure("the state has no \(name)") }
+            return vector
+        }
+        guard let count = state[prefix + updatesName]?.longs?.first else { preconditionFailure("the state has no count") }
+        updates = count
     }
 
     /// Take over what a last call gave, if it applied the gradient.
@@ -147,7 +161,7 @@ final class StepRun {
         for (name, array) in outputs.members where array.shape.isEmpty {
             if let value = array.floats?.first { values[name] = Double(value) }
         }
-        return StepOutcome(values: values, sums: sums, applied: applied)
+        return StepOutcome(name: name, values: values, sums: sums, applied: applied)
     }
 
     private func floats(_ outputs: Arrays, _ name: String, _ count: Int) throws -> [Float] {

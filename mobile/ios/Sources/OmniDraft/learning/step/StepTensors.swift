@@ -52,7 +52,7 @@ func vectorOf(_ adapter: Adapter, _ layout: StepLayout, _ lora: LoraSites, scale
     let places = StepPlaces(layout)
     var vector = [Float](repeating: 0, count: layout.size)
     for (name, pair) in adapter.tensors.members {
-        guard let site = lora.sites[name] else { continue }  // checked above
+        guard let site = lora.sites[name] else { preconditionFailure("an adapter that fits has no site \(name)") }
         let parts = places.of(name, site)
         try checkPacked(name, site, parts, pair)
         unpack(&vector, site, parts, pair, Float(scale))

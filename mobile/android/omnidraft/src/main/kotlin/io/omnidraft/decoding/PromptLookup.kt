@@ -20,7 +20,7 @@ internal const val SHORTEST_SUFFIX: Int = 2
  * The longest suffix of 4, 3 or 2 tokens that occurred earlier decides; of several occurrences the latest. The copy
  * may run into itself, so a text that repeats continues to repeat.
  */
-internal class PromptLookup : Proposer {
+internal open class PromptLookup : Proposer {
     override val rule: Rule get() = Rule.MATCH
     override val trie: ActiveTrie? get() = null
 
@@ -75,6 +75,11 @@ internal class PromptLookup : Proposer {
         }
         return -1
     }
+}
+
+/** Plain decoding: a [Proposer] that proposes nothing, so that each round is one sample of the target. */
+internal class PlainProposer : PromptLookup() {
+    override fun find(tokens: IntList): Copy = NO_COPY
 }
 
 /**

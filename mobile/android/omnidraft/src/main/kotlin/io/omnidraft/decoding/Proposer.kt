@@ -84,22 +84,20 @@ internal interface Proposer {
  * Asks the drafter and translates its tokens by the trie of active spellings.
  *
  * @property drafter the small model; its KV cache is rewritten.
- * @property cache n-grams, which grow where [usesCache].
+ * @property cache n-grams, which grow.
  * @param temperature of the drafter's distribution. Truncation and penalties are not applied to it: the output is
  *   exact with any distribution q, if the verifier gets the same q.
  * @param verifier [verifyTokens] or [verifyBlock].
- * @property usesCache else only direct pairs (tokens of equal bytes) are spelled, and nothing is learned: mode plain.
  */
 internal open class TrieProposer(
     val drafter: Drafter,
     val cache: NgramCache,
     private val temperature: Double,
     private val verifier: Verifier = Verifier(::verifyTokens),
-    val usesCache: Boolean = true,
 ) : Proposer {
-    override val trie: ActiveTrie = if (usesCache) cache.trie else ActiveTrie(cache.map)
+    override val trie: ActiveTrie = cache.trie
     private val buffers by lazy(LazyThreadSafetyMode.NONE) { OptionBuffers(trie) }
-    private val banned: IntArray = bannedIds(cache.map, usesCache)
+    private val banned: IntArray = bannedIds(cache.map)
 
     override val rule: Rule get() = Rule.DECISIONS
 
@@ -122,17 +120,14 @@ internal open class TrieProposer(
     override fun learn(outcome: Outcome, context: IntList): Int {
         val tokens = outcome.verdict.tokens(outcome.proposal)
         for (spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map)) context.addAll(spelled.draftIds)
-        if (!usesCache) return 0
         return cache.learn(outcome.emitted, minOf(outcome.verdict.accepted, outcome.emitted.size))
     }
 }
 
 /** Draft ids that may not be drawn. */
-private fun bannedIds(map: VocabMap, usesCache: Boolean): IntArray {
+private fun bannedIds(map: VocabMap): IntArray {
     val banned = IntList()
-    for (id in 0 until map.draftSize) {
-        if (if (usesCache) !map.draftAllowed[id] else map.direct[id] < 0) banned.add(id)
-    }
+    for (id in 0 until map.draftSize) if (!map.draftAllowed[id]) banned.add(id)
     return banned.toArray()
 }
 
@@ -141,8 +136,7 @@ internal class MatchProposer(
     drafter: Drafter,
     cache: NgramCache,
     temperature: Double = 0.0,
-    usesCache: Boolean = true,
-) : TrieProposer(drafter, cache, temperature, usesCache = usesCache) {
+) : TrieProposer(drafter, cache, temperature) {
     override val rule: Rule get() = Rule.MATCH
 
     override fun translate(draft: Draft, room: Int): Proposal = translateLongest(draft.tokens, trie, room)

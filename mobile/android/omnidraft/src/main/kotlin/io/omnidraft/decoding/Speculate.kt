@@ -84,7 +84,7 @@ internal class DecoderState {
     var tokens: IntList = IntList()
         private set
 
-    /** The same text in draft ids, which the proposer extends; empty in mode lookup. */
+    /** The same text in draft ids, which the proposer extends; empty in modes plain and lookup. */
     var context: IntList = IntList()
 
     /** Target tokens that may still be emitted. */

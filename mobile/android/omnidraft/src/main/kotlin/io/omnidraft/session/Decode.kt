@@ -13,6 +13,7 @@ import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.MatchProposer
 import io.omnidraft.decoding.Model
 import io.omnidraft.decoding.Outcome
+import io.omnidraft.decoding.PlainProposer
 import io.omnidraft.decoding.Plan
 import io.omnidraft.decoding.Probs
 import io.omnidraft.decoding.PromptLookup
@@ -128,11 +129,10 @@ internal class Decode(
  */
 internal fun proposerFor(config: GenerationConfig, drafter: Drafter, cache: NgramCache): Proposer {
     if (config.mode == Mode.LOOKUP) return PromptLookup()
-    val usesCache = config.mode == Mode.TRIE
+    if (config.mode == Mode.PLAIN) return PlainProposer()
     val temperature = config.temperature
     val drafting = when {
-        temperature == 0.0 -> MatchProposer(drafter, cache, usesCache = usesCache)
-        !usesCache -> TrieProposer(drafter, cache, temperature, usesCache = false)
+        temperature == 0.0 -> MatchProposer(drafter, cache)
         config.verification == Verification.BLOCK -> TrieProposer(drafter, cache, temperature, Verifier(::verifyBlock))
         else -> TrieProposer(drafter, cache, temperature)
     }

@@ -287,5 +287,6 @@ private fun answerOf(value: Map<String, Any?>): SavedAnswer {
     if (answer.stopReason == null && answer.output.size == answer.config.maxNewTokens) {
         throw ValueError("output is complete")
     }
+    if (answer.context?.isNotEmpty() == true && !answer.config.asksDrafter) throw ValueError("a drafter's context")
     return answer
 }

@@ -116,6 +116,8 @@ internal class SessionVectorsTest : VectorsRun() {
             val due = vector.expected["due"] ?: return@folder
             val output = vector.expected["state"].obj()["answer"].obj()["output"].ints()
             assertSame(vector, "due", output + due.ints(), session.resume().finish().tokenIds)
+            val context = vector.expected["context"] ?: return@folder
+            assertSame(vector, "the context that is saved at the end", context, savedBy(session)["answer"].obj()["context"])
         }
     }
 

@@ -155,7 +155,7 @@ class RoundTest {
     fun aTargetWithoutADistributionEndsTheGenerationByName() {
         val target = UnsoundModel(2, TARGET_TOKENS.size) { it[1] = Float.NaN }
         val cache = toyCache(toyMap(), emptyList())
-        val proposer = TrieProposer(noDrafter(DRAFT_TOKENS.size), cache, 1.0, usesCache = false)
+        val proposer = TrieProposer(noDrafter(DRAFT_TOKENS.size), cache, 1.0)
         val loop = speculate(target, proposer, state(intArrayOf(1)), SamplingConfig(1.0), FixedLength(0), SplitMix64(1))
         assertEquals("logits", assertThrows(LogitsError::class.java) { while (loop.hasNext()) loop.next() }.fault)
     }

@@ -7,6 +7,7 @@ import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.MatchProposer
 import io.omnidraft.decoding.Model
 import io.omnidraft.decoding.Observer
+import io.omnidraft.decoding.PlainProposer
 import io.omnidraft.decoding.PromptLookup
 import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.Round
@@ -88,7 +89,7 @@ internal class ToyGeneration(
             ToyMode.BLOCK -> TrieProposer(drafter, cache, sampling.temperature, Verifier(::verifyBlock))
             ToyMode.MATCH -> MatchProposer(drafter, cache, sampling.temperature)
             ToyMode.LOOKUP -> PromptLookup()
-            ToyMode.PLAIN -> MatchProposer(drafter, cache, sampling.temperature, usesCache = false)
+            ToyMode.PLAIN -> PlainProposer()
         }
     }
 

@@ -133,7 +133,7 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         assertSame(vector, "rounds", rows.map { it - probabilities }, rounds.map { it.second })
         for ((round, row) in rounds.map { it.first }.zip(rows)) compareLogprobs(row, round)
         assertSame(vector, "uniforms", expect["uniforms"], random.taken)
-        if (expect["context"] != null) assertSame(vector, "context", expect["context"], text.context.toArray())
+        assertSame(vector, "context", expect["context"], text.context.toArray())
         val entries = cache.entries().map {
             mapOf("target_id" to it.targetId, "hits" to it.hits, "accepted" to it.accepted, "tick" to it.tick)
         }
