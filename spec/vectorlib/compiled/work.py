@@ -1,4 +1,7 @@
-"""How much a compiled tokenizer may lengthen a text, and work on it: 02-tokenizer.md; files at and above the bounds."""
+"""How much a compiled tokenizer may lengthen a text, and work on it: 02-tokenizer.md, Bounds.
+
+And files at the bounds and above them.
+"""
 
 from math import ceil, prod
 from typing import Any
@@ -77,12 +80,14 @@ def too_much(spec: dict[str, Any], level: dict[str, Any]) -> list[tuple[str, str
          pieces().on_strings(3, "a", "\U0001f600" * 64)),
         ("growth_prepend", "a string of 64 bytes before each text", pieces().on_strings(2, "x" * 64)),
         ("growth_nfc", "NFC four times, each of which may triple a text", nfc),
-        ("growth_level", "a prefix of 32 bytes, and BYTES", Compiled(level, 0).on_strings(7, "x" * 32).bytes()),
+        ("growth_level", "a prefix of 32 bytes, and BYTES",
+         Compiled(level, 0).on_strings(7, "x" * 32).bytes()),
         ("work_2049", "a unit too much", at_bounds(pieces(), 128)),
         ("work_steps", "many splits in many steps", _programs(pieces(), chain(510), 4)),
         ("work_shared", "255 splits that lead to 255 instructions", _programs(pieces(), shared(255), 1)),
         ("work_string", "a replacement of a string of 4,096 bytes", pieces().on_strings(3, "x" * 4096, "y")),
-        ("work_content", "an added token of 2,100 letters", pieces(added_tokens=searched).on_strings(2, SPACE)),
+        ("work_content", "an added token of 2,100 letters",
+         pieces(added_tokens=searched).on_strings(2, SPACE)),
         ("work_control", "a control token of 2,102 letters", pieces(added_tokens=control)),
     ]  # fmt: skip
     for name, _, compiled in cases:
@@ -98,7 +103,7 @@ LONGER = SPACE * 21 + "o"  # 64 bytes
 
 
 def at_bounds(compiled: Compiled, letters: int = 127) -> Compiled:
-    """Steps that may make a text 64 times longer, and with 127 letters take 2,048 units of work for a byte."""
+    """Steps that may make a text 64 times longer, and with 127 letters take 2,048 units of work."""
     return compiled.on_strings(3, "b" * letters, "b").on_strings(3, " ", LONGER).split(text(LITERAL))
 
 

@@ -102,8 +102,10 @@ SPECIAL: list[tuple[str, str, str, str]] = [
     ("emptied", "something", "what is left does", "qhelloq"),
     ("no_fallback", "off", "byte tokens are only pieces where the model has no byte fallback",
      "hello\u00e3 <0xE3> q"),
-    ("bounds", "both", "steps at the bounds of growth and work", "hello b world " + "b" * 127 + LITERAL + "snow"),
-    ("spaces", "twice", "tokens of white space, found in the white space that went", "a      \t\t  \t\t\t   b"),
+    ("bounds", "both", "steps at the bounds of growth and work",
+     "hello b world " + "b" * 127 + LITERAL + "snow"),
+    ("spaces", "twice", "tokens of white space, found in the white space that went",
+     "a      \t\t  \t\t\t   b"),
     ("spaces", "end", "the same at the end of the text", "a    \t\t    \t\t "),
 ]  # fmt: skip
 

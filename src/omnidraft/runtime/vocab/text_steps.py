@@ -138,4 +138,8 @@ def _joined(behaviour: Behaviour, parts: list[tuple[str, bool]]) -> list[str]:
         else:
             words.append([part])
         before = matched
-    return ["".join(reversed(word)) for word in reversed(words)] if backwards else ["".join(word) for word in words]
+    return (
+        ["".join(reversed(word)) for word in reversed(words)]
+        if backwards
+        else ["".join(word) for word in words]
+    )

@@ -93,7 +93,9 @@ def read_tokenizer_file(data: memoryview) -> TokenizerTables:
     )
     strings = _strings(sections)
     added, steps = _added(sections["added"], strings, ids, words), _steps(sections, strings, classes, kind)
-    _check_work(steps, added)
+    growth, work = growth_and_work(steps, added)
+    _require(growth <= MOST_GROWTH, "step", f"its steps make a text over {MOST_GROWTH} times longer")
+    _require(work <= MOST_WORK, "step", f"it takes {work} units of work for a byte of text, of {MOST_WORK}")
     return TokenizerTables(
         fingerprint=fingerprint.hex(),
         kind=KINDS[kind],
@@ -267,15 +269,13 @@ def _steps(sections: Sections, strings: list[str], classes: int, kind: int) -> t
     return steps
 
 
-def _check_work(steps: tuple[TextStep, ...], added: tuple[AddedToken, ...]) -> None:
-    """Refuse steps that lengthen a text too much or take too long, whatever the text is."""
+def growth_and_work(steps: tuple[TextStep, ...], added: tuple[AddedToken, ...]) -> tuple[int, int]:
+    """How many times longer the steps may make a text, and their units of work for each byte of it."""
     growths = list(accumulate(map(_growth_of, steps), mul, initial=1))  # before each step, and at the end
     longest = max((len(token.content.encode()) for token in added), default=0)
-    behind_normaliser = growths[sum(step.op in NORMALISERS for step in steps)]
-    work = behind_normaliser * longest  # added tokens are looked for
+    work = growths[sum(step.op in NORMALISERS for step in steps)] * longest  # added tokens are looked for
     work += sum(growth * _work_of(step) for growth, step in zip(growths, steps, strict=False))
-    _require(growths[-1] <= MOST_GROWTH, "step", f"its steps make a text over {MOST_GROWTH} times longer")
-    _require(work <= MOST_WORK, "step", f"it takes {work} units of work for a byte of text, of {MOST_WORK}")
+    return growths[-1], work
 
 
 def _work_of(step: TextStep) -> int:
