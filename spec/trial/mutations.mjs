@@ -538,7 +538,11 @@ const tokenizer_file = [
   ['program_target', 'if (op === OPS.SPLIT) return a < length && b < length;', 'if (op === OPS.SPLIT) return a < length;', 'a target outside the program'],
   ['step_order', "    need('step', step[0] >= STEPS.SPLIT || i === 0 || steps[i - 1][0] < STEPS.SPLIT);\n", '', 'a normaliser step behind the pre-tokenizer'],
   ['step_bytes', "need('step', bytes === (file.kind === 0 ? 1 : 0));", '', 'BYTES twice or not at all'],
-  ['growth_unbounded', "  need('step', growth(file) <= MOST_GROWTH);\n", '', 'steps that fill the memory'],
+  ['growth_unbounded', "  need('step', growth <= MOST_GROWTH);\n", '', 'steps that fill the memory'],
+  ['growth_points', 'const length = (i) => Buffer.byteLength(file.texts[i]);', 'const length = (i) => Array.from(file.texts[i]).length;', 'growth in code points'],
+  ['work_unbounded', "  need('step', work <= MOST_WORK);\n", '', 'steps that take for ever'],
+  ['work_of_length', 'return program.reduce((sum, [op, a, b]) => (op === OPS.SPLIT ? sum + way(a) + way(b) : sum), way(0));', 'return program.length;', 'ways that many splits lead to count once'],
+  ['work_tokens', 'if (i === normalisers) work += growth * longest;', '', 'an added token of any length'],
   ['step_searched', "string(i) && file.texts[i] !== ''", 'string(i)', 'an empty string is searched for'],
 ];
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,11 @@ from hostile.bundle_attacks import Attempt
 from hostile.spoiled import Copy, answer
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
+from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
+from omnidraft.runtime.vocab.tokenizer_format import HEADER, SECTIONS, START, TABLE
+from support.places import ROOT
 
+VECTORS = ROOT / "spec/vectors/tokenizer"
 FILE, COMPILED = "target/tokenizer.json", "target/tokenizer.bin"
 TEXT = "How many legs do 3 cats have? " + "x" * 200
 KINDS: list[Any] = [None, 1, "x", [], {}, [[]], [{}], True, 1e300, {"type": 1}, {"type": "BPE", "vocab": {}}]
@@ -105,8 +110,39 @@ def _compiled(bundle: Path, work: Path) -> Iterator[Attempt]:
         path = work / f"{number}.bin"
         path.write_bytes(data)
         yield f"tokenizer.bin: mutant {number}", partial(_encode_compiled, path)
+    for file in sorted((VECTORS / "invalid").glob("*.bin")):
+        yield f"tokenizer.bin: {file.stem}", partial(_encode_compiled, file, "xa" * 1000)
+    for name, text in {"bounds": "xa" * 1000, "spaces": " " * 100_000, "contiguous": "1" * 200_000}.items():
+        yield f"tokenizer.bin: {name}", partial(_encode_compiled, VECTORS / f"{name}.bin", text)
+    letters = "".join(map(chr, range(0x4E00, 0x4E00 + 2000)))
+    yield "tokenizer.bin: a piece of 64 MB", partial(_encode_compiled, _long_piece(work), letters)
 
 
-def _encode_compiled(path: Path) -> int:
+def _long_piece(work: Path) -> Path:
+    """A file whose search for a piece meets a very long one at each turn."""
+    tables = read_tokenizer_file(memoryview((VECTORS / "llama2.bin").read_bytes()))
+    path, sections = work / "long.bin", {}
+    data = (VECTORS / "llama2.bin").read_bytes()
+    table = TABLE.unpack_from(data, HEADER.size)
+    for name, start, size in zip(SECTIONS, table[::2], table[1::2], strict=True):
+        sections[name] = data[start : start + size]
+    offsets = [*tables.offsets[:-1], len(tables.text) + (64 << 20)]
+    sections["offsets"] = struct.pack(f"<{len(offsets)}I", *offsets)
+    sections["text"] += bytes(64 << 20)
+    sections["sorted"] = struct.pack("<I", len(offsets) - 2) * (1 << 16)
+    numbers, end = [], START
+    with path.open("wb") as file:
+        file.write(data[: HEADER.size] + bytes(TABLE.size))
+        for section in sections.values():
+            numbers += [end, len(section)]
+            end += len(section) + -len(section) % 8
+            file.write(section + bytes(-len(section) % 8))
+        file.seek(HEADER.size)
+        file.write(TABLE.pack(*numbers))
+    return path
+
+
+def _encode_compiled(path: Path, text: str = TEXT) -> int:
     tokenizer = CompiledTokenizer.from_file(path)
-    return len(tokenizer.encode(TEXT)) + len(tokenizer.spell(TEXT.encode()) or [])
+    ids = tokenizer.encode_prompt(text, text, text)
+    return len(ids) + len(tokenizer.spell(text.encode()) or [])

@@ -6,6 +6,7 @@ import { OPS } from './program.mjs';
 const MAGIC = 'ODTOKENS';
 const HEADER = 208;
 const MOST_GROWTH = 64;
+const MOST_WORK = 2048;
 const SECTIONS = [
   ['offsets', 4], ['text', 1], ['roles', 1], ['sorted', 4], ['merge_keys', 8], ['merge_values', 8], ['byte_ids', 4], ['model_bytes', 4],
   ['string_offsets', 4], ['strings', 1], ['added', 12], ['ranges', 4], ['masks', 8], ['code', 12], ['programs', 8], ['steps', 16],
@@ -149,14 +150,47 @@ function stepIsRight(file, [op, a, b, c]) {
   }
 }
 
-/** How many times longer the steps may make a text. */
-function growth(file) {
-  const length = (i) => Array.from(file.texts[i]).length;
-  return rows(file.steps, 4).reduce((product, [op, a, b]) => {
-    if (op === STEPS.REPLACE || op === STEPS.SUBSTITUTE) return product * Math.max(1, Math.ceil(length(b) / length(a)));
-    if (op === STEPS.REPLACE_MATCHES) return product * Math.max(1, length(b));
-    return op === STEPS.PREFIX || op === STEPS.PREFIX_FIRST ? product * (1 + length(a)) : product;
-  }, 1);
+/** Instructions that a program runs for each position of a text, at most. */
+function cost(program) {
+  const way = (pc) => {
+    const [op, a] = program[pc];
+    if (op === OPS.MATCH || op === OPS.SPLIT) return 1;
+    return 1 + way(op === OPS.JUMP ? a : pc + 1);
+  };
+  return program.reduce((sum, [op, a, b]) => (op === OPS.SPLIT ? sum + way(a) + way(b) : sum), way(0));
+}
+
+/** How many times longer a step may make a text, in bytes. */
+function growthOf(file, [op, a, b]) {
+  const length = (i) => Buffer.byteLength(file.texts[i]);
+  if (op === STEPS.REPLACE || op === STEPS.SUBSTITUTE) return Math.max(1, Math.ceil(length(b) / length(a)));
+  if (op === STEPS.REPLACE_MATCHES) return Math.max(1, length(b));
+  if (op === STEPS.PREPEND || op === STEPS.PREFIX || op === STEPS.PREFIX_FIRST) return 1 + length(a);
+  return { [STEPS.NFC]: 3, [STEPS.BYTES]: 2 }[op] ?? 1;
+}
+
+/** Units of work of a step for each byte of its text. */
+function workOf(file, [op, a]) {
+  if (op === STEPS.SPLIT || op === STEPS.REPLACE_MATCHES) return cost(file.found[a]);
+  if (op === STEPS.REPLACE || op >= STEPS.SUBSTITUTE && op <= STEPS.PREFIX_FIRST) return Buffer.byteLength(file.texts[a]);
+  return 1;
+}
+
+/** Refuse steps that lengthen a text too much, or work on it too long. */
+function checkBounds(file, steps) {
+  const longest = Math.max(0, ...file.tokens.map((token) => Buffer.byteLength(token.content)));
+  const normalisers = steps.filter(([op]) => op < STEPS.SPLIT).length;
+  let growth = 1;
+  let work = 0;
+  for (let i = 0; i <= steps.length; i += 1) {
+    if (i === normalisers) work += growth * longest;
+    if (i < steps.length) {
+      work += growth * workOf(file, steps[i]);
+      growth *= growthOf(file, steps[i]);
+    }
+  }
+  need('step', growth <= MOST_GROWTH);
+  need('step', work <= MOST_WORK);
 }
 
 function readSteps(file) {
@@ -168,7 +202,7 @@ function readSteps(file) {
   });
   const bytes = steps.filter(([op]) => op === STEPS.BYTES).length;
   need('step', bytes === (file.kind === 0 ? 1 : 0));
-  need('step', growth(file) <= MOST_GROWTH);
+  checkBounds(file, steps);
   return steps;
 }
 

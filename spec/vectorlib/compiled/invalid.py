@@ -6,6 +6,7 @@ from collections.abc import Callable
 from vectorlib.compiled.file import Compiled
 from vectorlib.compiled.file import write as file_of
 from vectorlib.compiled.kinds import kinds
+from vectorlib.compiled.work import too_much
 from vectorlib.reference.tokenizer import SPACE
 from vectorlib.writer import VectorWriter, vector
 
@@ -143,9 +144,10 @@ def _of_steps() -> list[tuple[str, str, str, bytes]]:
     no_content = Compiled(spec, 1)
     no_content.string("")
     many = ("steps_65", "65 steps", steps)
+    more = [*wrong, many, *too_much(spec, level)]
     data = file_of(no_content)
     return [
-        *((name, "step", why, file_of(each)) for name, why, each in [*wrong, many]),
+        *((name, "step", why, file_of(each)) for name, why, each in more),
         ("string_long", "strings", "a string of 4,097 bytes", file_of(long)),
         ("added_empty", "added", "an added token of no characters", _in(data, "added", 8, 0)),
     ]

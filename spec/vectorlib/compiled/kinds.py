@@ -19,6 +19,7 @@ from vectorlib.compiled.assembler import (
     upto,
 )
 from vectorlib.compiled.file import Compiled
+from vectorlib.compiled.work import LITERAL, LONGER, at_bounds
 from vectorlib.reference.tokenizer import LETTERS, SPACE, byte_level, markup, sentencepiece
 
 WORDS = ["hello", "world", "don't", "100", "snow", "hé", "你好", "  ", "\r\n", "!!"]
@@ -144,6 +145,7 @@ _FLAGGED = [
     _added(0, "tok", single_word=True), _added(0, "Qr", rstrip=True), _added(0, "Ql", lstrip=True),
     _added(0, "\n\n"), _added(0, "~q", normalized=True), _added(0, "~~"),
 ]  # fmt: skip
+_WHITE_TOKENS = [_added(0, "  ", rstrip=True), _added(0, "\t\t")]
 CONTROLS = [
     _added(0, "<a>", special=True), _added(0, "<a><b>", special=True), _added(0, "<l>",
         lstrip=True, special=True),
@@ -231,6 +233,8 @@ def special_kinds() -> dict[str, Compiled]:
     first = [_added(0, "snowman"), _added(0, "Qq", normalized=True)]
     no_q = {"type": "Replace", "pattern": {"String": "q"}, "content": ""}
     emptied = {"type": "Sequence", "normalizers": [no_q, llama2["normalizers"][0]]}
+    letters = {"type": "Replace", "pattern": {"String": "b" * 127}, "content": "b"}
+    bounds = {"type": "Sequence", "normalizers": [letters, {**_REPLACED, "content": LONGER}]}
     partial, no_flag = {"without": ["<0xBC>"], "fuse": False}, {"flag": False}
     return {
         "lookbehind": Compiled(_byte_level(_sequence(_split(" ", regex=False), behind, _bytes())), 0)
@@ -250,6 +254,8 @@ def special_kinds() -> dict[str, Compiled]:
         "html": Compiled(_sentencepiece(_REPLACED, _split(SPACE, "MergedWithPrevious", regex=False),
                                         plain=HTML), 1)
         .on_strings(3, " ", SPACE).split(one(SPACE), 2),
+        "spaces": Compiled(_byte_level(_bytes(use_regex=True), plain=_WHITE_TOKENS), 0).split(_GPT2).bytes(),
+        "bounds": at_bounds(Compiled(_sentencepiece(bounds, _split(LITERAL, regex=False)), 1)),
     } | {
         name: Compiled(_sentencepiece(llama2, None, **options), 1)
         .on_strings(2, SPACE).on_strings(3, " ", SPACE)

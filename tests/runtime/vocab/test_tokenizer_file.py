@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnidraft.errors import TokenizerError
-from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
-from omnidraft.runtime.vocab.tokenizer_file import open_tokenizer_file, read_tokenizer_file
-from omnidraft.runtime.vocab.tokenizer_format import StepOp, TextStep
+from omnidraft.runtime.vocab.code_point_program import find_matches, make_program
+from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens, CompiledTokenizer
+from omnidraft.runtime.vocab.tokenizer_file import growth_and_work, open_tokenizer_file, read_tokenizer_file
+from omnidraft.runtime.vocab.tokenizer_format import (
+    MOST_GROWTH,
+    MOST_WORK,
+    NONE,
+    AddedFlag,
+    AddedToken,
+    StepOp,
+    TextStep,
+)
 from support.places import ROOT
 
 VECTORS = ROOT / "spec/vectors/tokenizer"
@@ -73,6 +84,89 @@ def test_the_chapter_names_the_faults_that_occur() -> None:
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in row.split("`")[1::2]}
     assert named == FAULTS | {"unreadable"}
+
+
+CLASSES, LONGEST = 2, 40
+INSTRUCTIONS = st.tuples(st.integers(0, 7), st.integers(0, 11), st.integers(0, 11))
+
+
+class Counted(list[int]):
+    """Instructions that count how often one is run."""
+
+    runs = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.runs += 1
+        return super().__getitem__(at)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    code=st.lists(INSTRUCTIONS, min_size=1, max_size=12), masks=st.lists(st.integers(0, 3), max_size=LONGEST)
+)
+@example(code=[*((2, 6, at + 1) for at in range(6)), *[(5, 0, 0)] * 4, (1, 1, 0), (0, 0, 0)], masks=[2] * 9)
+def test_no_program_runs_more_instructions_than_its_cost(
+    code: list[tuple[int, int, int]], masks: list[int]
+) -> None:
+    size = len(code)
+    fitting = [(op, a % size if op in (2, 3) else a % CLASSES, b % size) for op, a, b in code]
+    try:
+        program = make_program([*fitting, (0, 0, 0)], CLASSES)
+    except ValueError:
+        return
+    ops = Counted(program.ops)
+    list(find_matches(replace(program, ops=ops), masks))
+    assert ops.runs <= program.cost * (len(masks) + 1)
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_tokenizers_of_models_are_far_below_the_bounds(name: str) -> None:
+    tables = read_tokenizer_file(memoryview(FILES[name]))
+    growth, work = growth_and_work(tables.steps, tables.added)
+    if name == "bounds":
+        assert (growth, work) == (MOST_GROWTH, MOST_WORK)
+    else:
+        assert 4 * growth <= MOST_GROWTH and 5 * work <= MOST_WORK
+
+
+@given(text=st.text(alphabet=" \tab", max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_white_space_behind_a_token_is_passed_once(text: str) -> None:
+    tokens = [
+        AddedToken(1, " ", AddedFlag.RSTRIP),
+        AddedToken(2, "\t"),
+        AddedToken(3, "ab", AddedFlag.LSTRIP),
+    ]
+    found = list(AddedTokens(tokens, str.isalnum).parts(text))
+    assert found == list(_parts(text, {token.content: token for token in tokens}))
+
+
+def _parts(text: str, tokens: dict[str, AddedToken]) -> Iterator[tuple[int, str, int]]:
+    """spec/02-tokenizer.md, cut, word for word."""
+    last = at = 0
+    while at < len(text):
+        content = next((each for each in tokens if text.startswith(each, at)), None)
+        if content is None:
+            at += 1
+            continue
+        start, end = at, at + len(content)
+        at = end
+        if tokens[content].flags & AddedFlag.LSTRIP:
+            while start > last and text[start - 1] in " \t":
+                start -= 1
+        if tokens[content].flags & AddedFlag.RSTRIP:
+            while end < len(text) and text[end] in " \t":
+                end += 1
+        if last < start:
+            yield last, text[last:start], NONE
+        yield (
+            max(start, last) if tokens[content].flags & AddedFlag.LSTRIP else start,
+            content,
+            tokens[content].id,
+        )
+        last = end
+    if last < len(text):
+        yield last, text[last:], NONE
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3"])

@@ -7,6 +7,7 @@ from vectorlib.compiled.file import write as file_of
 from vectorlib.compiled.invalid import write_invalid
 from vectorlib.compiled.kinds import kinds, of_tokenize, special_kinds
 from vectorlib.compiled.oracle import Oracle
+from vectorlib.compiled.work import LITERAL
 from vectorlib.reference.tokenizer import SPACE
 from vectorlib.writer import VectorWriter, vector
 
@@ -105,6 +106,11 @@ SPECIAL: list[tuple[str, str, str, str]] = [
     ("emptied", "something", "what is left does", "qhelloq"),
     ("no_fallback", "off", "byte tokens are only pieces where the model has no byte fallback",
      "hello\u00e3 <0xE3> q"),
+    ("bounds", "both", "steps at the bounds of growth and work",
+     "hello b world " + "b" * 127 + LITERAL + "snow"),
+    ("spaces", "twice", "tokens of white space, found in the white space that went",
+     "a      \t\t  \t\t\t   b"),
+    ("spaces", "end", "the same at the end of the text", "a    \t\t    \t\t "),
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
 
 It replaces a regular expression of a pre-tokenizer. No pair (SPLIT, position) is visited twice, so the time
-for a text is at most its length times the length of the program.
+for a text is at most its length times the cost of the program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,6 +30,7 @@ class Program:
         ops, a, b: of each instruction; targets of jumps count from the program's beginning.
         number: of each SPLIT among the SPLITs; 0 for other instructions.
         splits: number of SPLITs.
+        cost: instructions that run for each position of a text, at most.
     """
 
     ops: Sequence[int]
@@ -37,6 +38,7 @@ class Program:
     b: Sequence[int]
     number: Sequence[int]
     splits: int
+    cost: int
 
 
 def make_program(code: Sequence[tuple[int, int, int]], classes: int) -> Program:
@@ -64,7 +66,22 @@ def make_program(code: Sequence[tuple[int, int, int]], classes: int) -> Program:
         number.append(splits if op == Op.SPLIT else 0)
         splits += op == Op.SPLIT
     ops, firsts, seconds = (list(column) for column in zip(*code, strict=True))
-    return Program(ops, firsts, seconds, number, splits)
+    return Program(ops, firsts, seconds, number, splits, _cost(code))
+
+
+def _cost(code: Sequence[tuple[int, int, int]]) -> int:
+    """Instructions that run for each position: from the beginning, and both ways from each SPLIT.
+
+    A way ends with the next SPLIT or MATCH. Only a SPLIT remembers that it was visited, so instructions that
+    many SPLITs lead to count for each of them.
+    """
+    ways = [1] * len(code)  # instructions on the way from each one
+    for at, (op, a, _) in reversed(list(enumerate(code))):
+        if op == Op.JUMP:
+            ways[at] += ways[a] if a > at else 1  # back to a SPLIT
+        elif op not in (Op.MATCH, Op.SPLIT):
+            ways[at] += ways[at + 1]
+    return ways[0] + sum(ways[a] + ways[b] for op, a, b in code if op == Op.SPLIT)
 
 
 def find_matches(program: Program, masks: Sequence[int]) -> Iterator[tuple[int, int]]:

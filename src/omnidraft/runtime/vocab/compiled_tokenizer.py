@@ -196,13 +196,14 @@ class CompiledTokenizer(Tokenizer):
     def piece_id(self, data: bytes) -> int:
         """The id of a piece of the model by its text; binary search."""
         ids, low, high = self._tables.sorted_ids, 0, len(self._tables.sorted_ids)
+        most = len(data) + 1  # a piece may be very long, and its beginning decides
         while low < high:
             middle = (low + high) // 2
-            if self._tables.text_of(ids[middle]) < data:
+            if self._tables.text_of(ids[middle], most) < data:
                 low = middle + 1
             else:
                 high = middle
-        return ids[low] if low < len(ids) and self._tables.text_of(ids[low]) == data else NONE
+        return ids[low] if low < len(ids) and self._tables.text_of(ids[low], most) == data else NONE
 
 
 class CharacterIds(dict[str, int]):
@@ -235,7 +236,7 @@ class AddedTokens:
 
     def parts(self, text: str) -> Iterator[tuple[int, str, int]]:
         """Added tokens and the text between them, in order: (start, text, id); NONE marks text."""
-        last = 0
+        last = space = 0  # space: up to there all is white space behind a token with RSTRIP
         for start, end, content in self._finder.find(text) if self._by_content else ():
             token = self._by_content[content]
             if token.flags & AddedFlag.SINGLE_WORD and self._inside_word(text, start, end):
@@ -243,7 +244,7 @@ class AddedTokens:
             if token.flags & AddedFlag.LSTRIP:
                 start = last + len(text[last:start].rstrip(WHITE_SPACE))
             if token.flags & AddedFlag.RSTRIP:
-                end = _behind_space(text, end)
+                end = space = _behind_space(text, end) if end > space else space
             if last < start:
                 yield last, text[last:start], NONE
             yield start, content, token.id

@@ -129,13 +129,17 @@ def _split(step: TextStep, masks: ClassMasks, word: str) -> Iterable[str]:
 def _joined(behaviour: Behaviour, parts: list[tuple[str, bool]]) -> list[str]:
     """Parts after those joins: equal neighbours, or a match with the other text before or after it."""
     backwards = behaviour is Behaviour.MERGED_WITH_NEXT
-    words: list[str] = []
+    words: list[list[str]] = []  # the parts of each, joined at the end: joining one by one would be quadratic
     before = False  # whether the part before this one is a match
     for part, matched in reversed(parts) if backwards else parts:
         joins = matched == before if behaviour is Behaviour.CONTIGUOUS else matched and not before
         if joins and words:
-            words[-1] = part + words[-1] if backwards else words[-1] + part
+            words[-1].append(part)
         else:
-            words.append(part)
+            words.append([part])
         before = matched
-    return words[::-1] if backwards else words
+    return (
+        ["".join(reversed(word)) for word in reversed(words)]
+        if backwards
+        else ["".join(word) for word in words]
+    )

@@ -6,7 +6,8 @@ nothing worse.
 
 import mmap
 import struct
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import mul
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,6 +33,7 @@ from omnidraft.runtime.vocab.tokenizer_format import (
     MOST_STEPS,
     MOST_STRING,
     MOST_STRINGS,
+    MOST_WORK,
     NONE,
     NORMALISERS,
     SECTIONS,
@@ -90,6 +92,10 @@ def read_tokenizer_file(data: memoryview) -> TokenizerTables:
         "a number of its header is out of range",
     )
     strings = _strings(sections)
+    added, steps = _added(sections["added"], strings, ids, words), _steps(sections, strings, classes, kind)
+    growth, work = growth_and_work(steps, added)
+    _require(growth <= MOST_GROWTH, "step", f"its steps make a text over {MOST_GROWTH} times longer")
+    _require(work <= MOST_WORK, "step", f"it takes {work} units of work for a byte of text, of {MOST_WORK}")
     return TokenizerTables(
         fingerprint=fingerprint.hex(),
         kind=KINDS[kind],
@@ -105,10 +111,10 @@ def read_tokenizer_file(data: memoryview) -> TokenizerTables:
         merge_values=sections["merge_values"].cast("I"),
         byte_ids=sections["byte_ids"].cast("i"),
         model_bytes=sections["model_bytes"].cast("i"),
-        added=_added(sections["added"], strings, ids, words),
+        added=added,
         ranges=sections["ranges"].cast("I"),
         masks=sections["masks"].cast("Q"),
-        steps=_steps(sections, strings, classes, kind),
+        steps=steps,
     )
 
 
@@ -260,21 +266,37 @@ def _steps(sections: Sections, strings: list[str], classes: int, kind: int) -> t
         "step",
         "a step BYTES is missing or one too many",
     )
-    _require(_growth(steps) <= MOST_GROWTH, "step", f"its steps make a text over {MOST_GROWTH} times longer")
     return steps
 
 
-def _growth(steps: tuple[TextStep, ...]) -> int:
-    """How many times longer the steps may make a text; a step PREPEND, NFC or BYTES is not counted."""
-    growth = 1
-    for step in steps:
-        if step.op in (StepOp.REPLACE, StepOp.SUBSTITUTE):
-            growth *= max(1, -(-len(step.strings[1]) // len(step.strings[0])))
-        elif step.op is StepOp.REPLACE_MATCHES:
-            growth *= max(1, len(step.strings[0]))
-        elif step.op in (StepOp.PREFIX, StepOp.PREFIX_FIRST):
-            growth *= 1 + len(step.strings[0])
-    return growth
+def growth_and_work(steps: tuple[TextStep, ...], added: tuple[AddedToken, ...]) -> tuple[int, int]:
+    """How many times longer the steps may make a text, and their units of work for each byte of it."""
+    growths = list(accumulate(map(_growth_of, steps), mul, initial=1))  # before each step, and at the end
+    longest = max((len(token.content.encode()) for token in added), default=0)
+    work = growths[sum(step.op in NORMALISERS for step in steps)] * longest  # added tokens are looked for
+    work += sum(growth * _work_of(step) for growth, step in zip(growths, steps, strict=False))
+    return growths[-1], work
+
+
+def _work_of(step: TextStep) -> int:
+    """Units of work of a step for each byte of its text."""
+    if step.program is not None:
+        return step.program.cost
+    if step.op in (StepOp.REPLACE, StepOp.SUBSTITUTE, StepOp.PREFIX, StepOp.PREFIX_FIRST):
+        return len(step.strings[0].encode())
+    return 1
+
+
+def _growth_of(step: TextStep) -> int:
+    """How many times longer a step may make a text, in bytes."""
+    sizes = [len(text.encode()) for text in step.strings]
+    if step.op in (StepOp.REPLACE, StepOp.SUBSTITUTE):
+        return max(1, -(-sizes[1] // sizes[0]))
+    if step.op is StepOp.REPLACE_MATCHES:
+        return max(1, sizes[0])
+    if step.op in (StepOp.PREPEND, StepOp.PREFIX, StepOp.PREFIX_FIRST):
+        return 1 + sizes[0]
+    return {StepOp.NFC: 3, StepOp.BYTES: 2}.get(step.op, 1)
 
 
 def _step(record: tuple[int, ...], strings: list[str], programs: list[Program], classes: int) -> TextStep:

@@ -23,7 +23,8 @@ START = HEADER.size + TABLE.size  # a multiple of 8, as every start is
 MOST_BYTES, MOST_IDS, MOST_MERGES, MOST_BYTE_TOKENS = 1 << 30, 1 << 22, 1 << 23, 1 << 10
 MOST_STRINGS, MOST_STRING = 1 << 16, 1 << 12  # number of strings, and bytes of one
 MOST_STEPS, MOST_PROGRAMS, MOST_CODE, MOST_PROGRAM, MOST_CLASSES = 64, 64, 1 << 13, 512, 64
-MOST_GROWTH = 64  # times that steps may lengthen a text
+MOST_GROWTH = 64  # times that steps may lengthen a text, in bytes
+MOST_WORK = 2048  # units of work for each byte of a text
 NONE = -1  # in place of an id
 
 
@@ -149,6 +150,7 @@ class TokenizerTables:
     masks: Sequence[int]
     steps: tuple[TextStep, ...]
 
-    def text_of(self, token: int) -> bytes:
-        """The text of an id: its piece, or its content."""
-        return bytes(self.text[self.offsets[token] : self.offsets[token + 1]])
+    def text_of(self, token: int, most: int = MOST_BYTES) -> bytes:
+        """The text of an id: its piece, or its content; its first `most` bytes."""
+        start = self.offsets[token]
+        return bytes(self.text[start : min(start + most, self.offsets[token + 1])])

@@ -1,7 +1,7 @@
 // A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
 //
 // It replaces a regular expression of a pre-tokenizer. No pair (split, position) is visited twice, so the time for a text
-// is at most its length times the length of the program.
+// is at most its length times the cost of the program.
 
 /// What an instruction does; `a` and `b` are its arguments.
 enum Op: Int32, Sendable {
@@ -35,6 +35,8 @@ struct Program: Sendable {
     let number: [Int]
     /// Number of splits.
     let splits: Int
+    /// Instructions that run for each position of a text, at most: from the beginning, and both ways from each split.
+    let cost: Int
 
     /// A program of the instructions `start` until `start + size`, checked: execution stays inside and ends.
     ///
@@ -57,6 +59,19 @@ struct Program: Sendable {
             return splits - 1
         }
         self.splits = splits
+        // A way ends with the next split or match. Only a split remembers that it was visited, so instructions that many
+        // splits lead to count for each of them.
+        var ways = [Int](repeating: 1, count: size)  // instructions on the way from each one
+        for at in (0..<size).reversed() {
+            switch ops[at] {
+            case .match, .split: break
+            case .jump: ways[at] += a[at] > at ? ways[a[at]] : 1  // back to a split
+            default: ways[at] += ways[at + 1]
+            }
+        }
+        var cost = ways[0]
+        for at in 0..<size where ops[at] == .split { cost += ways[a[at]] + ways[b[at]] }
+        self.cost = cost
     }
 }
 

@@ -225,13 +225,18 @@ private struct AddedTokens {
     func parts(_ text: [UInt32]) -> [(range: Range<Int>, id: Int32?)] {
         var parts: [(Range<Int>, Int32?)] = []
         var last = 0
+        var space = 0  // up to there all is white space behind a token with RSTRIP
         for match in finder.matches(text) {
             let token = tokens[match.number]
             let (from, until) = (match.range.lowerBound, match.range.upperBound)
             if token.flags & AddedFlag.singleWord != 0 && isInsideWord(text, from, until) { continue }
             let start = token.flags & AddedFlag.lstrip != 0 ? beforeSpace(text, last, from) : from
             if last < start { parts.append((last..<start, nil)) }
-            last = token.flags & AddedFlag.rstrip != 0 ? behindSpace(text, until) : until
+            last = until
+            if token.flags & AddedFlag.rstrip != 0 {
+                space = behindSpace(text, max(until, space))
+                last = space
+            }
             parts.append((min(start, last)..<last, token.id))
         }
         if last < text.count { parts.append((last..<text.count, nil)) }

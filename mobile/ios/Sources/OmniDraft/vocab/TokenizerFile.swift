@@ -34,16 +34,17 @@ func readTokenizerFile(_ data: Bytes) throws -> TokenizerTables {
     try header.check()
     let strings = try TokenizerStrings(sections)
     guard let kind = TokenizerKind(rawValue: header.kind) else { preconditionFailure("the header was checked") }
+    let added = try addedTokens(sections.words(.added), strings, header.ids, header.wordClass)
+    let steps = try textSteps(sections, strings, header.classes, header.kind)
+    try checkWork(steps, added)
     return TokenizerTables(
         fingerprint: header.fingerprint, kind: kind, flags: header.flags,
         unknownId: header.unknownId, bosId: header.bosId, wordClass: header.wordClass,
         offsets: sections.words(.offsets), text: sections[.text], roles: IntTable(sections[.roles], width: 1),
         sortedIds: sections.words(.sorted), mergeKeys: LongTable(sections[.mergeKeys]),
         mergeValues: sections.words(.mergeValues), byteIds: sections.words(.byteIds).array(),
-        modelBytes: sections.words(.modelBytes).array(),
-        added: try addedTokens(sections.words(.added), strings, header.ids, header.wordClass),
-        ranges: sections.words(.ranges), masks: LongTable(sections[.masks]),
-        steps: try textSteps(sections, strings, header.classes, header.kind))
+        modelBytes: sections.words(.modelBytes).array(), added: added,
+        ranges: sections.words(.ranges), masks: LongTable(sections[.masks]), steps: steps)
 }
 
 /// A refusal of a tokenizer's file.

@@ -40,7 +40,8 @@ let mostPrograms = 64
 let mostCode = 1 << 13
 let mostProgram = 512
 let mostClasses = 64
-let mostGrowth = 64  // times that steps may lengthen a text
+let mostGrowth = 64  // times that steps may lengthen a text, in bytes
+let mostWork = 2048  // units of work for each byte of a text
 let noId: Int32 = -1  // in place of an id
 
 /// Properties of the model, a bit each.

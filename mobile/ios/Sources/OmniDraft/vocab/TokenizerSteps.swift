@@ -89,25 +89,46 @@ func textSteps(
     let expected = kind == TokenizerKind.byteLevel.rawValue ? 1 : 0
     try requireSound(
         steps.count { $0.op == .bytes } == expected, "step", "a step BYTES is missing or one too many")
-    try requireSound(growth(steps) <= mostGrowth, "step", "its steps make a text over \(mostGrowth) times longer")
     return steps
 }
 
-/// How many times longer the steps may make a text, as far as that matters; PREPEND, NFC and BYTES are not counted.
-private func growth(_ steps: [TextStep]) -> Int {
+/// Refuses steps that lengthen a text too much, or work on it too long, whatever the text is.
+///
+/// - Parameter added: the added tokens, which are looked for behind the normaliser.
+func checkWork(_ steps: [TextStep], _ added: [AddedToken]) throws {
+    let longest = added.map { utf8($0.content).count }.max() ?? 0
+    let normalisers = steps.count { $0.op.isNormaliser }
     var growth = 1
-    for step in steps {
-        switch step.op {
-        case .replace, .substitute:
-            let old = step.strings[0].count
-            growth *= max(1, (step.strings[1].count + old - 1) / old)
-        case .replaceMatches: growth *= max(1, step.strings[0].count)
-        case .prefix, .prefixFirst: growth *= 1 + step.strings[0].count
-        default: break
-        }
-        if growth > mostGrowth { break }  // the product of all of them may not fit
+    var work = normalisers == 0 ? longest : 0  // for each byte of a text
+    for (number, step) in steps.enumerated() {
+        work += growth * workOf(step)
+        growth *= growthOf(step)
+        if number + 1 == normalisers { work += growth * longest }
+        try requireSound(growth <= mostGrowth, "step", "its steps make a text over \(mostGrowth) times longer")
     }
-    return growth
+    try requireSound(work <= mostWork, "step", "it takes \(work) units of work for a byte of text, of \(mostWork)")
+}
+
+/// Units of work of a step for each byte of its text.
+private func workOf(_ step: TextStep) -> Int {
+    if let program = step.program { return program.cost }
+    switch step.op {
+    case .replace, .substitute, .prefix, .prefixFirst: return utf8(step.strings[0]).count
+    default: return 1
+    }
+}
+
+/// How many times longer a step may make a text, in bytes.
+private func growthOf(_ step: TextStep) -> Int {
+    let sizes = step.strings.map { utf8($0).count }
+    switch step.op {
+    case .replace, .substitute: return max(1, (sizes[1] + sizes[0] - 1) / sizes[0])
+    case .replaceMatches: return max(1, sizes[0])
+    case .prepend, .prefix, .prefixFirst: return 1 + sizes[0]
+    case .nfc: return 3
+    case .bytes: return 2
+    case .split: return 1
+    }
 }
 
 private func textStep(

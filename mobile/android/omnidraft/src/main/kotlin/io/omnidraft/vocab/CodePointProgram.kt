@@ -6,7 +6,7 @@ import io.omnidraft.disk.ValueError
  * A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
  *
  * It replaces a regular expression of a pre-tokenizer. No pair (SPLIT, position) is visited twice, so the time for a
- * text is at most its length times the length of the program.
+ * text is at most its length times the cost of the program.
  */
 
 /** What an instruction does; `a` and `b` are its arguments. */
@@ -45,7 +45,24 @@ internal object Op {
  * @property number of each SPLIT among the SPLITs; 0 for other instructions.
  * @property splits number of SPLITs.
  */
-internal class Program(val ops: IntArray, val a: IntArray, val b: IntArray, val number: IntArray, val splits: Int)
+internal class Program(val ops: IntArray, val a: IntArray, val b: IntArray, val number: IntArray, val splits: Int) {
+    /** Instructions that run for each position of a text, at most: from the beginning, and both ways from each SPLIT. */
+    val cost: Int
+
+    init {
+        // A way ends with the next SPLIT or MATCH. Only a SPLIT remembers that it was visited, so instructions that many
+        // SPLITs lead to count for each of them.
+        val ways = IntArray(ops.size) { 1 } // instructions on the way from each one
+        for (at in ops.indices.reversed()) {
+            when (ops[at]) {
+                Op.MATCH, Op.SPLIT -> continue
+                Op.JUMP -> ways[at] += if (a[at] > at) ways[a[at]] else 1 // back to a SPLIT
+                else -> ways[at] += ways[at + 1]
+            }
+        }
+        cost = ways[0] + ops.indices.filter { ops[it] == Op.SPLIT }.sumOf { ways[a[it]] + ways[b[it]] }
+    }
+}
 
 /**
  * A program of the instructions [start] until [start] + [size], checked: execution stays inside and ends.

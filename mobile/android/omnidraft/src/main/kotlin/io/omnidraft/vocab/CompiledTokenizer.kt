@@ -263,13 +263,15 @@ internal class AddedTokens(private val tokens: List<AddedToken>, private val isW
     /** Calls [part] with added tokens and the text between them, in order: (start, end, id); NONE marks text. */
     fun eachPart(text: IntArray, part: (Int, Int, Int) -> Unit) {
         var last = 0
+        var space = 0 // up to there all is white space behind a token with RSTRIP
         if (tokens.isNotEmpty()) {
             finder.find(text) { from, until, number ->
                 val token = tokens[number]
                 if (token.flags and AddedFlag.SINGLE_WORD == 0 || !isInsideWord(text, from, until)) {
                     val start = if (token.flags and AddedFlag.LSTRIP != 0) beforeSpace(text, last, from) else from
                     if (last < start) part(last, start, NONE)
-                    last = if (token.flags and AddedFlag.RSTRIP != 0) behindSpace(text, until) else until
+                    if (token.flags and AddedFlag.RSTRIP != 0) space = behindSpace(text, maxOf(until, space))
+                    last = if (token.flags and AddedFlag.RSTRIP != 0) space else until
                     part(start, last, token.id)
                 }
             }

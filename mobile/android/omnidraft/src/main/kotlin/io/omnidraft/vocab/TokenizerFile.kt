@@ -56,6 +56,9 @@ internal fun readTokenizerFile(data: ByteBuffer): TokenizerTables {
     checkClasses(sections, header.classes)
     header.check()
     val strings = Strings(sections)
+    val added = addedOf(words(sections, "added"), strings, header.ids.toInt(), header.wordClass)
+    val steps = stepsOf(sections, strings, header.classes.toInt(), header.kind)
+    checkWork(steps, added)
     return TokenizerTables(
         fingerprint = header.fingerprint,
         kind = header.kind,
@@ -71,10 +74,10 @@ internal fun readTokenizerFile(data: ByteBuffer): TokenizerTables {
         mergeValues = words(sections, "merge_values"),
         byteIds = words(sections, "byte_ids").copy(),
         modelBytes = words(sections, "model_bytes").copy(),
-        added = addedOf(words(sections, "added"), strings, header.ids.toInt(), header.wordClass),
+        added = added,
         ranges = words(sections, "ranges"),
         masks = LongTable(sections.getValue("masks")),
-        steps = stepsOf(sections, strings, header.classes.toInt(), header.kind),
+        steps = steps,
     )
 }
 

@@ -30,7 +30,8 @@ internal const val MOST_PROGRAMS: Int = 64
 internal const val MOST_CODE: Int = 1 shl 13
 internal const val MOST_PROGRAM: Int = 512
 internal const val MOST_CLASSES: Int = 64
-internal const val MOST_GROWTH: Int = 64 // times that steps may lengthen a text
+internal const val MOST_GROWTH: Int = 64 // times that steps may lengthen a text, in bytes
+internal const val MOST_WORK: Int = 2048 // units of work for each byte of a text
 internal const val NONE: Int = -1 // in place of an id
 
 /** Properties of the model, a bit each. */

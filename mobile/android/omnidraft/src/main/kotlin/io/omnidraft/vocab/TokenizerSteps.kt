@@ -96,27 +96,51 @@ internal fun stepsOf(sections: Map<String, ByteBuffer>, strings: Strings, classe
     requireSound(steps.count { it.op == StepOp.BYTES } == if (kind == Kind.BYTE_LEVEL) 1 else 0, "step") {
         "a step BYTES is missing or one too many"
     }
-    requireSound(growth(steps) <= MOST_GROWTH, "step") { "its steps make a text over $MOST_GROWTH times longer" }
     return steps
 }
 
-/** How many times longer the steps may make a text, as far as that matters; PREPEND, NFC and BYTES are not counted. */
-private fun growth(steps: List<TextStep>): Long {
+/**
+ * Refuses steps that lengthen a text too much, or work on it too long, whatever the text is.
+ *
+ * @param added the added tokens, which are looked for behind the normaliser.
+ */
+internal fun checkWork(steps: List<TextStep>, added: List<AddedToken>) {
+    val longest = added.maxOfOrNull { sizeOf(codePoints(it.content)) } ?: 0
+    val normalisers = steps.count { it.op.isNormaliser }
     var growth = 1L
-    for (step in steps) {
-        growth *= when (step.op) {
-            StepOp.REPLACE, StepOp.SUBSTITUTE -> {
-                val old = step.strings[0].size
-                maxOf(1, (step.strings[1].size + old - 1) / old)
-            }
-            StepOp.REPLACE_MATCHES -> maxOf(1, step.strings[0].size)
-            StepOp.PREFIX, StepOp.PREFIX_FIRST -> 1 + step.strings[0].size
-            else -> 1
-        }
-        if (growth > MOST_GROWTH) break // the product of all of them may not fit
+    var work = 0L // for each byte of a text
+    for (number in 0..steps.size) {
+        if (number == normalisers) work += growth * longest
+        val step = steps.getOrNull(number) ?: break
+        work += growth * workOf(step)
+        growth *= growthOf(step)
+        requireSound(growth <= MOST_GROWTH, "step") { "its steps make a text over $MOST_GROWTH times longer" }
     }
-    return growth
+    requireSound(work <= MOST_WORK, "step") { "it takes $work units of work for a byte of text, of $MOST_WORK" }
 }
+
+/** Units of work of a step for each byte of its text. */
+private fun workOf(step: TextStep): Int = when (step.op) {
+    StepOp.SPLIT, StepOp.REPLACE_MATCHES -> checkNotNull(step.program) { "the step has no program" }.cost
+    StepOp.REPLACE, StepOp.SUBSTITUTE, StepOp.PREFIX, StepOp.PREFIX_FIRST -> sizeOf(step.strings[0])
+    else -> 1
+}
+
+/** How many times longer a step may make a text, in bytes. */
+private fun growthOf(step: TextStep): Int {
+    val sizes = step.strings.map { sizeOf(it) }
+    return when (step.op) {
+        StepOp.REPLACE, StepOp.SUBSTITUTE -> maxOf(1, (sizes[1] + sizes[0] - 1) / sizes[0])
+        StepOp.REPLACE_MATCHES -> maxOf(1, sizes[0])
+        StepOp.PREPEND, StepOp.PREFIX, StepOp.PREFIX_FIRST -> 1 + sizes[0]
+        StepOp.NFC -> 3
+        StepOp.BYTES -> 2
+        StepOp.SPLIT -> 1
+    }
+}
+
+/** Bytes of a string in UTF-8. */
+private fun sizeOf(points: IntArray): Int = utf8(points, 0, points.size).size
 
 private fun stepOf(record: List<Long>, strings: Strings, programs: List<Program>, classes: Int): TextStep {
     val (number, a, b, c) = record
