@@ -99,6 +99,9 @@ SPECIAL: list[tuple[str, str, str, str]] = [
      "h\u00edhello\u00ad\u00ae\u00ac"),
     ("emptied", "nothing", "a text that a step has emptied gets nothing put before it", "qq"),
     ("emptied", "something", "what is left does", "qhelloq"),
+    ("nested", "match", "a program that repeats a repetition", "hello lllo lo o"),
+    ("nested", "no_match", "no state is visited twice: 2^60 ways to fail take a few hundred steps",
+     "l" * 60 + " " + "l" * 60 + "e"),
     ("no_fallback", "off", "byte tokens are only pieces where the model has no byte fallback",
      "hello\u00e3 <0xE3> q"),
 ]  # fmt: skip
