@@ -10,19 +10,23 @@ import pytest
 from rich.console import Console
 
 from omnidraft.commands.terminal import output
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from support.command_line import Run, refused
 from support.places import ROOT, STARTERS
 
 
 def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
-    code, out, _ = run("generate", bundle, "How many apples are 3 and 4 apples?", "-n", 24, "--json")
+    code, out, _ = run("generate", bundle, "Write a function to add two numbers.", "-n", 64, "--json")
     assert code == 0
     result = json.loads(out)
-    assert result["emitted"] == len(result["token_ids"]) <= 24
+    assert result["emitted"] == len(result["token_ids"]) <= 64
     assert result["tokens_per_target_pass"] == pytest.approx(result["emitted"] / result["rounds"])
     assert {"draft", "translate", "target", "verify"} <= set(result["seconds"])
     assert result["accepted"] == result["emitted"] - result["rounds"]
-    assert result["cache_size"] >= 0
+    spelled = load_vocab_map(bundle / "vocab_map.safetensors")
+    learned = {token for token in result["token_ids"] if NgramCache(spelled).insert(token)}
+    assert result["cache_size"] == len(learned) > 0, "the n-grams of the answer, and no other"
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
