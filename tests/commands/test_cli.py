@@ -218,6 +218,56 @@ def test_a_reader_that_goes_away_is_no_error(bundle: Path) -> None:
         assert process.wait(60) == 1
 
 
+def closed(streams: str, *arguments: object) -> tuple[int, str, str]:
+    """The real command with closed standard streams, such as `>&-`."""
+    process = subprocess.run(
+        ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "omnidraft", *map(str, arguments)],
+        capture_output=True, stdin=subprocess.DEVNULL, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    return process.returncode, process.stdout, process.stderr
+
+
+LOST = "omnidraft: the output cannot be written (standard output is closed)\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_closed_streams_give_no_traceback(bundle: Path, tmp_path: Path) -> None:
+    """What cannot be printed is a failure, with one sentence where a stream is left for it."""
+    generate = "generate", bundle, "Hi", "-n", 3
+    code, text, err = closed("", *generate)
+    assert code == 0 and text and err
+    for command in (["--version"], ["--help"], ["inspect", bundle], ["doctor", "--json"], generate):
+        assert closed(">&-", *command) == (1, "", LOST), command
+    assert closed("2>&-", *generate) == (0, text, ""), "the text needs no standard error"
+    assert closed("2>&-", "generate", tmp_path / "none", "Hi") == (1, "", "")
+    assert closed("2>&-", "generate", "--no-such-option") == (2, "", "")
+    assert closed(">&- 2>&- <&-", *generate) == (1, "", "")
+    assert closed("<&-", "generate", bundle, "-") == (
+        1,
+        "",
+        "omnidraft: the prompt is empty; give some text\n",
+    )
+    assert closed("<&-", "chat", bundle)[0] == 0, "as at the end of the input"
+
+
+OPENS = """
+import os, sys
+import omnidraft.cli
+omnidraft.cli.main = lambda: open(sys.argv[1], "w").write(str(os.open(os.devnull, os.O_RDONLY)))
+from omnidraft.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    """What a library prints to standard output would be written into that file."""
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", OPENS, tmp_path / "number"]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60)
+    assert int((tmp_path / "number").read_text("utf-8")) > 2
+
+
 INTERRUPTED = """
 import os, signal, sys
 wanted = sys.argv.pop(1)
