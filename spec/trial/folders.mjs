@@ -114,7 +114,10 @@ function decisionForm(decision) {
 function translate(input, expect, maps) {
   const map = maps(input.map);
   const rule = 'decisions' in expect ? walk : longestFirst;
-  const proposal = rule(map, trie(map, input.active), input.draft, input.max_tokens, input.expand);
+  const cache = new NgramCache(map, input.capacity ?? Infinity);
+  for (const target of input.active) cache.insert(target);
+  if (input.prefilled) cache.prefill();
+  const proposal = rule(map, trie(map, cache.entries.keys()), input.draft, input.max_tokens, input.expand);
   return {
     tokens: proposal.tokens, ends: proposal.ends, used: proposal.used,
     decisions: (proposal.decisions ?? []).map(decisionForm), tail: proposal.tail?.path ?? null,

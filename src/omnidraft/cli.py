@@ -218,7 +218,8 @@ def _run() -> None:
         if error.filename is not None:  # not of a standard stream
             raise
         if error.errno != errno.EPIPE:  # EPIPE: the reader has closed the pipe, which needs no message
-            sys.stderr.write(f"omnidraft: the output cannot be written ({error.strerror})\n")
+            why = "standard output is closed" if error.errno == errno.EBADF else error.strerror
+            sys.stderr.write(f"omnidraft: the output cannot be written ({why})\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes once more when it ends
         sys.exit(1)
 

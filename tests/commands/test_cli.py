@@ -10,19 +10,23 @@ import pytest
 from rich.console import Console
 
 from omnidraft.commands.terminal import output
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from support.command_line import Run, refused
 from support.places import ROOT, STARTERS
 
 
 def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
-    code, out, _ = run("generate", bundle, "How many apples are 3 and 4 apples?", "-n", 24, "--json")
+    code, out, _ = run("generate", bundle, "Write a function to add two numbers.", "-n", 64, "--json")
     assert code == 0
     result = json.loads(out)
-    assert result["emitted"] == len(result["token_ids"]) <= 24
+    assert result["emitted"] == len(result["token_ids"]) <= 64
     assert result["tokens_per_target_pass"] == pytest.approx(result["emitted"] / result["rounds"])
     assert {"draft", "translate", "target", "verify"} <= set(result["seconds"])
     assert result["accepted"] == result["emitted"] - result["rounds"]
-    assert result["cache_size"] >= 0
+    spelled = load_vocab_map(bundle / "vocab_map.safetensors")
+    learned = {token for token in result["token_ids"] if NgramCache(spelled).insert(token)}
+    assert result["cache_size"] == len(learned) > 0, "the n-grams of the answer, and no other"
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
@@ -212,6 +216,56 @@ def test_a_reader_that_goes_away_is_no_error(bundle: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 1
+
+
+def closed(streams: str, *arguments: object) -> tuple[int, str, str]:
+    """The real command with closed standard streams, such as `>&-`."""
+    process = subprocess.run(
+        ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "omnidraft", *map(str, arguments)],
+        capture_output=True, stdin=subprocess.DEVNULL, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    return process.returncode, process.stdout, process.stderr
+
+
+LOST = "omnidraft: the output cannot be written (standard output is closed)\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_closed_streams_give_no_traceback(bundle: Path, tmp_path: Path) -> None:
+    """What cannot be printed is a failure, with one sentence where a stream is left for it."""
+    generate = "generate", bundle, "Hi", "-n", 3
+    code, text, err = closed("", *generate)
+    assert code == 0 and text and err
+    for command in (["--version"], ["--help"], ["inspect", bundle], ["doctor", "--json"], generate):
+        assert closed(">&-", *command) == (1, "", LOST), command
+    assert closed("2>&-", *generate) == (0, text, ""), "the text needs no standard error"
+    assert closed("2>&-", "generate", tmp_path / "none", "Hi") == (1, "", "")
+    assert closed("2>&-", "generate", "--no-such-option") == (2, "", "")
+    assert closed(">&- 2>&- <&-", *generate) == (1, "", "")
+    assert closed("<&-", "generate", bundle, "-") == (
+        1,
+        "",
+        "omnidraft: the prompt is empty; give some text\n",
+    )
+    assert closed("<&-", "chat", bundle)[0] == 0, "as at the end of the input"
+
+
+OPENS = """
+import os, sys
+import omnidraft.cli
+omnidraft.cli.main = lambda: open(sys.argv[1], "w").write(str(os.open(os.devnull, os.O_RDONLY)))
+from omnidraft.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    """What a library prints to standard output would be written into that file."""
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", OPENS, tmp_path / "number"]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60)
+    assert int((tmp_path / "number").read_text("utf-8")) > 2
 
 
 INTERRUPTED = """

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.ngram_cache import CAPACITY, NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.toy import ragged
 
@@ -53,10 +53,12 @@ def map_of(name: str) -> VocabMap:
 
 
 def cache_of(given: dict[str, Any]) -> NgramCache:
-    """A cache with the active n-grams of a vector."""
-    cache = NgramCache(map_of(given["map"]))
+    """A cache with the active n-grams of a vector, which may have less room for them or be prefilled."""
+    cache = NgramCache(map_of(given["map"]), capacity=given.get("capacity") or CAPACITY)
     for target_id in given["active"]:
-        cache.insert(target_id)
+        assert cache.insert(target_id), f"{target_id} is no n-gram"
+    if given.get("prefilled"):
+        cache.prefill()
     return cache
 
 

@@ -109,6 +109,16 @@ def test_chains_of_other_models_give_the_same_ids(name: str) -> None:
     check()
 
 
+@pytest.mark.parametrize(("fuse", "unknown"), [(True, 1), (False, 3)])
+def test_unknown_characters_are_one_token_where_the_model_fuses_them(fuse: bool, unknown: int) -> None:
+    spec = sentencepiece_chain("llama2")
+    spec["model"] |= {"byte_fallback": False, "fuse_unk": fuse}
+    compiled, library = both_of(spec)
+    ids = compiled.encode("Hello \u0e5b\u0e5b\u0e5b Hello")
+    assert ids == library.encode("Hello \u0e5b\u0e5b\u0e5b Hello")
+    assert ids.count(spec["model"]["vocab"]["<unk>"]) == unknown
+
+
 @pytest.mark.parametrize("name", [*STARTER, *REAL])
 def test_random_texts_give_the_same_ids(real_of: BothOf, name: str) -> None:
     compiled, library = real_of(name)

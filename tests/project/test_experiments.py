@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,13 +154,17 @@ def an_arm(seed: int) -> Arm:
     )
 
 
-def test_a_result_is_whole_and_changes_its_name_with_its_settings(results_directory: Path) -> None:
+def test_a_result_is_whole_and_changes_its_name_with_its_settings(
+    results_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 112.34])
+    monkeypatch.setattr(results, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     arm = an_arm(1)
     results.run_arm(arm, results_directory)
     (result,) = results.read("some")
     assert json.loads((results_directory / "some.jsonl").read_text("utf-8")) == result
     assert result["result"]["deep"] == [[1, 2], [3, 4]] and result["settings"] == arm.settings
-    assert result["seconds"] >= 0 and result["commit"]
+    assert result["seconds"] == 12.3 and result["commit"] == results.commit() != ""
     assert result["key"] == arm.key and arm.key.startswith("one-a-code-seed1-")
     assert an_arm(2).key != arm.key
 

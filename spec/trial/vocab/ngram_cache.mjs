@@ -15,6 +15,13 @@ export class NgramCache {
     this.entries.set(target, { target_id: target, hits: 0, accepted: 0, tick: this.tick, ...counts });
   }
 
+  /** Insert every n-gram of the map that is missing, with room for all of them. */
+  prefill() {
+    const missing = this.map.leaves.filter((target) => this.map.isNgram(target) && !this.entries.has(target));
+    this.capacity = Math.max(this.capacity, this.entries.size + missing.length);
+    for (const target of missing) this.insert(target);
+  }
+
   evict() {
     let first = null;
     for (const entry of this.entries.values()) if (first === null || this.order(entry, first) < 0) first = entry;

@@ -250,6 +250,9 @@ def special_kinds() -> dict[str, Compiled]:
         .split(one("o")).on_strings(6, " ", SPACE).on_strings(8, SPACE).split(one(SPACE), 3),
         "letters": Compiled(_byte_level(_sequence(_bytes(), _split("\u0143", "Removed"))), 0)
         .bytes().split(one("\u0143"), 0),
+        # The same matches as "l+o", by a program that has 2^n ways through n letters.
+        "nested": Compiled(_byte_level(_sequence(_split("l+o"), _bytes())), 0)
+        .split(seq(plus(plus(one("l"))), one("o"))).bytes(),
         "emptied": Compiled(_sentencepiece(emptied, None), 1).on_strings(3, "q", "").on_strings(2, SPACE),
         "html": Compiled(_sentencepiece(_REPLACED, _split(SPACE, "MergedWithPrevious", regex=False),
                                         plain=HTML), 1)

@@ -144,6 +144,13 @@ class NgramCache:
         self.entries[target] = CacheEntry(tuple(self._map.spelling(target)), self.tick)
         return 1
 
+    def prefill(self) -> None:
+        """Insert every n-gram of the map that is missing, with room for all of them."""
+        asked, self._capacity = self._capacity, len(self._map.target)
+        for target in self._map.leaves:
+            self.insert(target)
+        self._capacity = max(asked, len(self.entries))
+
     def learn(self, emitted: Sequence[int], num_accepted: int) -> int:
         """Learn from the emitted tokens of a round; return the number of new n-grams."""
         self.tick, new = min(self.tick + 1, MOST), 0

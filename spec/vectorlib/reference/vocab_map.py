@@ -153,6 +153,13 @@ LONG = VocabMap(  # the longest spelling that the n-gram cache takes, and one th
     aliases=["AB'"],
 )
 
+BEGUN = VocabMap(  # a draft token that is longer than a target token, and begins the spelling of another
+    draft=["a", "b", "ab", "c"],
+    target=["A", "B", "C", "ABC", "CAB"],
+    spelled={"A": "a", "B": "b", "C": "c", "ABC": "ab c", "CAB": "c ab"},
+    expanded={"ab": "A B"},
+)
+
 WIDE = VocabMap(  # more ids than a trace keeps
     draft=[f"d{i}" for i in range(70)],
     target=[f"t{i}" for i in range(70)],
@@ -161,4 +168,5 @@ WIDE = VocabMap(  # more ids than a trace keeps
 
 MAPS = {
     "worked": WORKED, "toy": TOY, "deep": DEEP, "snow": SNOW, "halves": HALVES, "long": LONG, "wide": WIDE,
+    "begun": BEGUN,
 }  # fmt: skip

@@ -34,7 +34,13 @@ def run_load(vector: Vector) -> None:
     room = {"capacity": given["capacity"], "policy": given["policy"]}
     cache, problem = open_cache(path, map_of(given["map"]), **room)
     assert problem is None
+    if given.get("prefilled"):
+        cache.prefill()
+    for each in given.get("rounds", []):
+        cache.learn(each["emitted"], each["accepted"])
     assert [entry.target_id for entry in cache.entries()] == vector["expect"]["targets"]
+    if "entries" in vector["expect"]:
+        assert [vars(entry) for entry in cache.entries()] == vector["expect"]["entries"]
 
 
 def run_invalid(vector: Vector) -> None:

@@ -214,14 +214,16 @@ def test_after_every_round_the_target_holds_the_text_but_its_last_token(
 ) -> None:
     toy = Toy(7)
     text = list(PROMPT)
-    for each in toy.rounds(mode, 4, toy_cache(toy.vocab_map, list(GRAMS)), temperature=temperature):
+    for each in toy.rounds(mode, 4, toy_cache(toy.vocab_map, list(GRAMS)), most=40, temperature=temperature):
+        left = 40 - (len(text) - len(PROMPT))
+        assert len(each.draft) == (4 if left > 1 else 0), "the last token needs no draft"
         text += each.emitted
         assert toy.target.context == text[:-1]
         assert 0 <= each.accepted <= min(len(each.proposed), len(each.emitted))
         assert each.emitted[: each.accepted] == each.proposed[: each.accepted]
-        assert 0 <= each.accepted_drafts <= each.evaluated <= len(each.draft) == 4 or len(text) >= 40
+        assert 0 <= each.accepted_drafts <= each.evaluated <= len(each.draft)
         assert len(each.proposed) <= MAX_PROPOSED
-    assert len(text) > len(PROMPT)
+    assert len(text) == len(PROMPT) + 40
 
 
 @pytest.mark.parametrize("mode", SPECULATIVE)

@@ -5,6 +5,7 @@ In random worlds of two vocabularies and two models, so that each case runs in m
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -187,6 +188,9 @@ def test_statistics_of_answers_and_of_the_session(tmp_path: Path) -> None:
         n: s.lengths.get(n, 0) + second.statistics.lengths.get(n, 0)
         for n in s.lengths.keys() | second.statistics.lengths.keys()
     }
-    assert stats.peak_memory is None or stats.peak_memory > 1 << 20
+    if Path("/proc/self/statm").exists():
+        page, resident = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm").read_text("utf-8").split()[1]
+        assert stats.peak_memory is not None
+        assert page * int(resident) <= stats.peak_memory <= page * os.sysconf("SC_PHYS_PAGES")
     session.reset()
     assert session.stats.answers == 0 and session.stats.totals.emitted == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -117,6 +118,14 @@ def test_the_spec_names_the_faults_that_occur() -> None:
     named = set(re.findall(r"^\| (`[a-z_]+`(?:(?:, | or )`[a-z_]+`)*) \|", SPEC, re.MULTILINE))
     faults = {f for row in named for f in re.findall(r"`([a-z_]+)`", row)} - {"lfu", "lru"}
     assert {expected for expected, _ in INVALID.values()} | {"unreadable"} == faults
+
+
+def test_an_entry_of_an_alias_is_refused() -> None:
+    """Its pieces are right, but it has no leaf, and the trie would activate another one."""
+    alias = replace(TOY, leaves=TOY.leaves[TOY.leaves != GRAM_IDS[-1]])
+    assert alias.spell(GRAM_IDS[-1]) == TOY.spell(GRAM_IDS[-1])
+    assert fault(build(), alias) == "spelling"
+    check_against(decode(build()), TOY)
 
 
 def test_every_prefix_is_refused() -> None:

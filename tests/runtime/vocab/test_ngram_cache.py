@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.decision import root_masses
 from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
+from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_table import MAX_COUNT, eviction_order, first_to_evict
 from omnidraft.runtime.vocab.ngram_cache import Entry, NgramCache, Policy
@@ -111,6 +112,30 @@ def test_an_evicted_entry_comes_back_with_counts_of_its_own() -> None:
     assert cache.entries() == [Entry(FO, 1, 1, 3)]
 
 
+def proposed(cache: NgramCache, spelling: list[int]) -> list[int]:
+    """The target tokens that a draft is translated to, before any probability is asked."""
+    return translate(spelling, cache.trie, max_tokens=9).tokens
+
+
+def test_an_eviction_leaves_other_n_grams_of_its_first_token_proposed() -> None:
+    """5 and 261 begin with the same draft token, of which no direct pair is; 7 evicts one of the two."""
+    cache = NgramCache(WIDE, capacity=2)
+    for emitted in ([5], [261, 261], [7]):
+        cache.learn(emitted, 0)
+    assert ids(cache) == [7, 261]
+    assert proposed(cache, [*WIDE.spell(261), *WIDE.spell(7)]) == [261, 7]
+    assert proposed(cache, WIDE.spell(5)) == []
+
+
+def test_n_grams_that_come_in_together_are_proposed() -> None:
+    """By a prefill, or from a file: none of their first draft tokens was a root before."""
+    cache = NgramCache(WIDE)
+    assert proposed(cache, WIDE.spell(261)) == []
+    cache.prefill()
+    for filled in (cache, NgramCache.of_table(cache.table(), WIDE)):
+        assert [proposed(filled, WIDE.spell(token)) for token in range(300)] == [[t] for t in range(300)]
+
+
 def test_a_root_stays_while_another_spelling_begins_with_it() -> None:
     """`la` begins a direct pair besides LAKE; without that pair it is a root through LAKE alone."""
     from support.toy import DIRECT, toy_map
@@ -181,6 +206,17 @@ def test_prefill_keeps_what_was_learned_and_makes_room() -> None:
     assert ids(cache) == GRAM_IDS
     assert cache.prefill() == 0
     assert_trie_follows(cache)
+
+
+def test_a_prefilled_n_gram_is_of_the_round_that_inserted_it() -> None:
+    """So `lru` evicts what was learned in an earlier round first."""
+    cache = NgramCache(TOY, policy="lru")
+    cache.learn([FO, FO], 1)
+    cache.learn([S], 0)
+    cache.prefill()
+    assert [entry.tick for entry in cache.entries()] == [1 if t == FO else 2 for t in GRAM_IDS]
+    cache.prune(3)
+    assert ids(cache) == [t for t in GRAM_IDS if t != FO]
 
 
 def test_a_spelling_of_more_than_255_pieces_is_not_cached() -> None:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnidraft.errors import TokenizerError
-from omnidraft.runtime.vocab.code_point_program import find_matches, make_program
+from omnidraft.runtime.vocab.code_point_program import Op, find_matches, make_program
 from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens, CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import growth_and_work, open_tokenizer_file, read_tokenizer_file
 from omnidraft.runtime.vocab.tokenizer_format import (
@@ -167,6 +167,29 @@ def _parts(text: str, tokens: dict[str, AddedToken]) -> Iterator[tuple[int, str,
         last = end
     if last < len(text):
         yield last, text[last:], NONE
+
+
+class CountedMasks(list[int]):
+    """Masks of a text that end a search which looks at them more often than it may."""
+
+    left = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.left -= 1
+        assert self.left >= 0, "a state is visited again"
+        return super().__getitem__(at)
+
+
+@pytest.mark.parametrize("size", [20, 40, 80])
+def test_a_program_visits_no_state_twice(size: int) -> None:
+    """(a+)+b has 2^n ways through n letters a, none of which leads to b."""
+    letter, end = (Op.CLASS, 0, 0), (Op.CLASS, 1, 0)
+    once = [letter, (Op.SPLIT, 2, 4), letter, (Op.JUMP, 1, 0)]  # a+
+    again = [(Op.SPLIT, 5, 10), letter, (Op.SPLIT, 7, 9), letter, (Op.JUMP, 6, 0), (Op.JUMP, 4, 0)]
+    program = make_program([*once, *again, end, (Op.MATCH, 0, 0)], classes=2)
+    masks = CountedMasks([1] * size + [0] + [1] * size + [2])
+    masks.left = len(masks) * len(program.ops)
+    assert list(find_matches(program, masks)) == [(size + 1, len(masks))]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3"])

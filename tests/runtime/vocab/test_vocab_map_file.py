@@ -128,9 +128,11 @@ def test_spellings_of_any_length_are_compared(last: int, sorted_right: bool) -> 
     assert _sorted_by_spelling(whole) is sorted_right
 
 
-def test_a_direct_pair_that_is_no_leaf_is_refused(tmp_path: Path) -> None:
-    """The trie would begin at a draft token that no leaf begins with."""
-    path = write(TOY, tmp_path / "map.safetensors", direct=changed(TOY.direct, 5, 8))
+@pytest.mark.parametrize("draft", [5, int(TOY.leaf_firsts[-1])])
+def test_a_direct_pair_that_is_no_leaf_is_refused(tmp_path: Path, draft: int) -> None:
+    """The trie would begin at a draft token that no leaf begins with; or that the last leaf begins with."""
+    assert TOY.leaf_lengths[-1] == 1 and TOY.leaf_of[8] == -1
+    path = write(TOY, tmp_path / "map.safetensors", direct=changed(TOY.direct, draft, 8))
     with pytest.raises(VocabMapError, match="direct"):
         load_vocab_map(path)
 

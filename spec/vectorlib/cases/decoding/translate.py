@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.translator import translate, translate_longest
 from vectorlib.reference.vocab_map import MAPS, Trie
 from vectorlib.writer import VectorWriter, vector
@@ -60,6 +61,23 @@ CASES: list[Case] = [
     ("repeated", "CCC needs three times c", "deep", "CCC", "c c c c c", 8, True),
     ("begin_of_nothing", "c is a prefix of CCC only, which is not active", "deep", "AB", "a b c", 8, True),
     ("snow", "the worked example of the paper", "snow", "flake", "Snow f la ke is", 8, True),
+    ("longer_begins", "ab is longer than a target token and begins a spelling, which is active", "begun",
+     "ABC", "ab c ab", 8, True),
+    ("longer_begins_inactive", "the spelling is not active: the target writes ab as A B", "begun", "",
+     "ab c a", 8, True),
+]  # fmt: skip
+
+# name, why, map, n-grams in the order of their insertion, room for them (None: a prefilled cache), draft
+CACHED: list[tuple[str, str, str, str, int | None, str]] = [
+    ("evicted_beside", "e3 begins no direct pair; of its two n-grams one was evicted, the other is proposed",
+     "halves", "e381 い ab", 2, "e3 81 84 a b"),
+    ("evicted_last", "with the last n-gram of e3 its root is gone: nothing is proposed",
+     "halves", "い ab", 1, "e3 81 84"),
+    ("evicted_pair_stays", "f is a direct pair, so it is a root without an n-gram", "toy", "FO FLAKE LAKE", 1,
+     "f o la ke"),
+    ("prefilled", "every n-gram is proposed, of which a first draft token is no direct pair", "deep", "",
+     None, "c c c d e a b c d"),
+    ("prefilled_learned", "what was learned before stays", "halves", "い", None, "e3 81 84 e3 81 a b"),
 ]  # fmt: skip
 
 
@@ -73,9 +91,25 @@ def write(writer: VectorWriter) -> None:
         trie_vectors.append(vector(name, why, given, _walk(trie, ids, most, expand)))
         longest_vectors.append(vector(f"longest_{name}", why, given, _longest(trie, ids, most, expand)))
     writer.vectors("translate", "trie", trie_vectors)
+    writer.vectors("translate", "cached", [_cached(*case) for case in CACHED])
     pairs = zip(trie_vectors, longest_vectors, strict=True)
     different = [b for a, b in pairs if a["expect"]["tokens"] != b["expect"]["tokens"]]
     writer.vectors("translate", "longest", different)
+
+
+def _cached(
+    name: str, why: str, map_name: str, inserted: str, capacity: int | None, draft: str
+) -> dict[str, Any]:
+    """What is proposed after evictions, or with a prefilled cache."""
+    vocab_map = MAPS[map_name]
+    cache = NgramCache(vocab_map) if capacity is None else NgramCache(vocab_map, capacity)
+    for target in vocab_map.t(inserted):
+        assert cache.insert(target), f"{target} is no n-gram"
+    if capacity is None:
+        cache.prefill()
+    given: dict[str, Any] = {"map": map_name, "active": vocab_map.t(inserted), "capacity": capacity}
+    given |= {"prefilled": capacity is None, "draft": vocab_map.d(draft), "max_tokens": 8, "expand": True}
+    return vector(name, why, given, _walk(Trie(vocab_map, list(cache.entries)), given["draft"], 8, True))
 
 
 def _walk(trie: Trie, draft: Sequence[int], most: int, expand: bool) -> dict[str, Any]:

@@ -127,6 +127,14 @@ LOAD: list[tuple[str, str, int, str]] = [
     ("lru_1", "the latest tick stays, even with few hits", 1, "lru"),
 ]
 
+_TWO = CacheTable(tick=20, entries=grams({"FLAKE": (20, 9, 0), "FO": (9, 2, 2)}))
+# name, why, capacity, policy, rounds behind the prefill
+PREFILLED: list[tuple[str, str, int, str, list[str]]] = [
+    ("prefilled", "the n-grams that are missing come in, in the cache's round, with counts of 0", 4,
+     "lfu", []),
+    ("prefilled_room", "the capacity grows to all n-grams, and a learned one stays", 2, "lfu", ["LAKE"]),
+]  # fmt: skip
+
 
 def write(writer: VectorWriter) -> None:
     """Write the vectors of all four folders."""
@@ -138,6 +146,8 @@ def write(writer: VectorWriter) -> None:
     writer.vectors("cache/valid", "files", valid)
     writer.file("cache/load/four.bin", encode(_FOUR))
     writer.vectors("cache/load", "capacities", [_load(*case) for case in LOAD])
+    writer.file("cache/load/two.bin", encode(_TWO))
+    writer.vectors("cache/load", "prefilled", [_prefilled(*case) for case in PREFILLED])
     writer.vectors("cache/merge", "merges", [_merge(writer, *case) for case in MERGES])
     learned = [_learn(name, why, capacity, policy, rounds) for name, why, capacity, policy, rounds in LEARN]
     writer.vectors("cache/learn", "rounds", learned)
@@ -176,6 +186,27 @@ def _load(name: str, why: str, capacity: int, policy: str) -> dict[str, Any]:
     return vector(name, why, inputs, {"targets": sorted(ranked[-capacity:])})
 
 
+def _prefilled(name: str, why: str, capacity: int, policy: str, rounds: list[str]) -> dict[str, Any]:
+    """The entries of a session that reads a file, asks for `prefilled`, and learns."""
+    cache = NgramCache(TOY, capacity, policy)
+    cache.tick, cache.entries = _TWO.tick, dict(_TWO.entries)
+    cache.prefill()
+    for names in rounds:
+        cache.learn(TOY.t(names), 0)
+    inputs = {
+        "file": "two.bin", "map": "toy", "capacity": capacity, "policy": policy, "prefilled": True,
+        "rounds": [{"emitted": TOY.t(names), "accepted": 0} for names in rounds],
+    }  # fmt: skip
+    return vector(name, why, inputs, {"targets": sorted(cache.entries), "entries": _entries(cache)})
+
+
+def _entries(cache: NgramCache) -> list[dict[str, int]]:
+    return [
+        {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
+        for t, entry in sorted(cache.entries.items())
+    ]
+
+
 def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[str, int]], *,
            map_name: str = "toy", start: CacheTable | None = None) -> dict[str, Any]:  # fmt: skip
     vocab_map = MAPS[map_name]
@@ -184,10 +215,6 @@ def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[s
         cache.tick, cache.entries = start.tick, dict(start.entries)
     ids = [(vocab_map.t(emitted), accepted) for emitted, accepted in rounds]
     new = [cache.learn(emitted, accepted) for emitted, accepted in ids]
-    entries = [
-        {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
-        for t, entry in sorted(cache.entries.items())
-    ]
     inputs = {
         "map": map_name,
         "start": None if start is None else "full.bin",
@@ -195,4 +222,4 @@ def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[s
         "policy": policy,
         "rounds": [{"emitted": emitted, "accepted": accepted} for emitted, accepted in ids],
     }
-    return vector(name, why, inputs, {"new": new, "entries": entries})
+    return vector(name, why, inputs, {"new": new, "entries": _entries(cache)})

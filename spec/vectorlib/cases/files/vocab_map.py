@@ -245,6 +245,10 @@ def _tables() -> Iterator[Case]:
         direct=_put("direct", draft, other))  # fmt: skip
     gone = [t for t in leaves if t != TOY.direct[draft]]
     yield "direct_no_leaf", "a pair with a token that is no leaf", "direct", _with(leaves=gone)
+    last = TOY.spelling(leaves[-1])
+    assert len(last) == 1, "the last leaf is a direct pair"
+    why = "a pair of the last leaf's draft token with a token that is no leaf"
+    yield "direct_no_leaf_last", why, "direct", _with(direct=_put("direct", last[0], unspelled))
     pair = next(d for d in range(drafts) if TOY.direct[d] >= 0 and d != draft)
     yield "direct_crossed", "two pairs are exchanged", "direct", _with(
         direct=[TOY.direct[{draft: pair, pair: draft}.get(d, d)] for d in range(drafts)])  # fmt: skip

@@ -165,6 +165,9 @@ def _batches() -> list[tuple[str, str, str, int, list[tuple[Given, Aligned]]]]:
         ]  # fmt: skip
     expanded = response("toy", "S F O S F O S", seed=9)
     batches.append(("longer", "sfo writes S F O, where all three follow", "trie-kl", 1, [expanded]))
+    begun = response("begun", "A B C ABC A B", seed=11)
+    batches.append(("longer_begins", "ab is longer than A and begins a spelling: it is in no `longer`",
+                  "trie-kl", 1, [begun]))  # fmt: skip
     batches.append(("inactive", "no n-gram is active: no draft is right at an n-gram", "trie-kl", 1,
                   [response("toy", "S FLAKE FO O", seed=10, active=[])]))  # fmt: skip
     return batches

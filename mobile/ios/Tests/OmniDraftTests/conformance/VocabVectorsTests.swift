@@ -87,19 +87,29 @@ final class VocabVectorsTests: VectorTestCase {
                 cache.learn($0.object["emitted"]!.int32s, $0.object["accepted"]!.int)
             }
             try same("new", new, vector.expected["new"]!.ints)
-            let expected = vector.expected["entries"]!.array.map(\.object).map {
-                CacheEntry(
-                    targetId: Int32($0["target_id"]!.int), hits: $0["hits"]!.int, accepted: $0["accepted"]!.int,
-                    tick: $0["tick"]!.int)
-            }
-            try same("entries", cache.entries(), expected)
+            try same("entries", cache.entries(), entries(vector.expected["entries"]!))
+        }
+    }
+
+    private func entries(_ expected: JsonValue) -> [CacheEntry] {
+        expected.array.map(\.object).map {
+            CacheEntry(
+                targetId: Int32($0["target_id"]!.int), hits: $0["hits"]!.int, accepted: $0["accepted"]!.int,
+                tick: $0["tick"]!.int)
         }
     }
 
     func testLoad() throws {
         try run("cache/load") { vector in
             let cache = try opened(vector, "file", vectorMap(vector.input["map"]!.string))
+            if vector.input["prefilled"]?.bool == true { _ = cache.prefill() }
+            for round in vector.input["rounds"]?.array.map(\.object) ?? [] {
+                _ = cache.learn(round["emitted"]!.int32s, round["accepted"]!.int)
+            }
             try same("targets", cache.entries().map(\.targetId), vector.expected["targets"]!.int32s)
+            if let expected = vector.expected["entries"] {
+                try same("entries", cache.entries(), entries(expected))
+            }
         }
     }
 

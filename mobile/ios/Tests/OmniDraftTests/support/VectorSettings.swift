@@ -22,9 +22,11 @@ func costsOf(_ costs: JsonObject) -> Costs {
         acceptance: costs["acceptance"]!.num)
 }
 
-/// A cache with the active n-grams of a vector.
+/// A cache with the active n-grams of a vector, which may have less room for them or be prefilled.
 func cacheOf(_ given: JsonObject) throws -> NgramCache {
-    let cache = try NgramCache(vectorMap(given["map"]!.string))
+    let capacity = given["capacity"]?.optional?.int ?? cacheCapacity
+    let cache = try NgramCache(vectorMap(given["map"]!.string), capacity: capacity)
     for target in given["active"]!.int32s { try same("the n-gram of \(target)", cache.insert(target), true) }
+    if given["prefilled"]?.bool == true { _ = cache.prefill() }
     return cache
 }

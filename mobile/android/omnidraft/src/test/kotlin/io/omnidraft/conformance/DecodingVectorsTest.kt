@@ -36,6 +36,7 @@ import io.omnidraft.decoding.verifyBlock
 import io.omnidraft.decoding.verifyTokens
 import io.omnidraft.support.GivenUniforms
 import io.omnidraft.support.vectorMap
+import io.omnidraft.vocab.CAPACITY
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.Node
@@ -294,9 +295,10 @@ internal fun samplingOf(settings: Json): SamplingConfig {
 internal fun costsOf(costs: Json): Costs =
     Costs(costs["target"].nums(), costs["draft"].num(), costs["host"].num(), costs["acceptance"].num())
 
-/** A cache with the active n-grams of a vector. */
+/** A cache with the active n-grams of a vector, which may have less room for them or be prefilled. */
 internal fun cacheOf(given: Json): NgramCache {
-    val cache = NgramCache(vectorMap(given["map"].str()))
+    val cache = NgramCache(vectorMap(given["map"].str()), given["capacity"]?.int() ?: CAPACITY)
     for (target in given["active"].ints()) check(cache.insert(target)) { "no n-gram of $target" }
+    if (given["prefilled"]?.bool() == true) cache.prefill()
     return cache
 }

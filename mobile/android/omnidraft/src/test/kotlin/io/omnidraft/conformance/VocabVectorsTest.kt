@@ -8,6 +8,7 @@ import io.omnidraft.support.vectorMap
 import io.omnidraft.vocab.CacheTable
 import io.omnidraft.vocab.CompiledTokenizer
 import io.omnidraft.vocab.Control
+import io.omnidraft.vocab.Entry
 import io.omnidraft.vocab.Ragged
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.NgramCache
@@ -101,10 +102,11 @@ class VocabVectorsTest : VectorsRun() {
         val rounds = given["rounds"].list().map { it.obj() }
         val new = rounds.map { cache.learn(it["emitted"].ints(), it["accepted"].int()) }
         assertSame(vector, "new", vector.expected["new"], new)
-        val entries = cache.entries().map {
-            mapOf("target_id" to it.targetId, "hits" to it.hits, "accepted" to it.accepted, "tick" to it.tick)
-        }
-        assertSame(vector, "entries", vector.expected["entries"], entries)
+        assertSame(vector, "entries", vector.expected["entries"], jsonOf(cache.entries()))
+    }
+
+    private fun jsonOf(entries: List<Entry>): List<Map<String, Any>> = entries.map {
+        mapOf("target_id" to it.targetId, "hits" to it.hits, "accepted" to it.accepted, "tick" to it.tick)
     }
 
     @TestFactory
@@ -114,7 +116,12 @@ class VocabVectorsTest : VectorsRun() {
         val (cache, problem) =
             openCache(vector.file(given["file"].str()), map, given["capacity"].int(), given["policy"].str())
         assertNull(problem, vector.why)
+        if (given["prefilled"]?.bool() == true) cache.prefill()
+        for (round in given["rounds"]?.list().orEmpty().map { it.obj() }) {
+            cache.learn(round["emitted"].ints(), round["accepted"].int())
+        }
         assertSame(vector, "targets", vector.expected["targets"], cache.entries().map { it.targetId })
+        vector.expected["entries"]?.let { assertSame(vector, "entries", it, jsonOf(cache.entries())) }
     }
 
     @TestFactory
