@@ -8,10 +8,11 @@ parsers could read in two ways. Field numbers are those of onnx.proto.
 
 import mmap
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-MOST_FIELDS, MOST_NODES, MOST_TENSORS = 1 << 20, 1 << 15, 1 << 15
+MOST_FIELDS, MOST_NODES, MOST_TENSORS, MOST_USES = 1 << 19, 1 << 15, 1 << 15, 1 << 12
 _VARINT, _FIXED64, _MESSAGE, _FIXED32 = 0, 1, 2, 5
 _TENSOR, _EXTERNAL, _NODE, _PROPERTY, _PLAIN = "tensor", "external", "node", "property", "plain"
 # By kind of message: the fields that hold a message, and its kind. A plain message holds none.
@@ -38,7 +39,7 @@ _REFUSED: dict[str, dict[int, str]] = {
     "attribute": {6: _SUBGRAPH, 11: _SUBGRAPH, 22: _SPARSE, 23: _SPARSE},
     "type": dict.fromkeys((4, 5, 7, 8, 9), _NO_TENSOR),
 }
-_OPERATOR = 4  # of a node: the name of its operator
+_INPUT, _OPERATOR = 1, 4  # of a node: the name of a value, and that of its operator
 _KEY, _VALUE = 1, 2  # of an entry of external data, and of a property of the model
 _KEYS = ("location", "offset", "length", "checksum")  # of external data
 _PART = "[A-Za-z0-9_+-][A-Za-z0-9._+-]*"
@@ -69,6 +70,7 @@ class _Walk:
     fields: int = MOST_FIELDS
     nodes: int = MOST_NODES
     tensors: int = MOST_TENSORS
+    uses: Counter[bytes] = field(default_factory=Counter)  # of each value, as an input of nodes
 
     def message(self, kind: str, at: int, end: int) -> None:
         """Read one message from `at` to `end`."""
@@ -85,11 +87,21 @@ class _Walk:
                 self.message(known[number], start, stop)
             elif number in refused:
                 raise GraphFileError(f"it holds {refused[number]}", "graph")
-            elif kind == _NODE and number == _OPERATOR and self.data[start:stop] == _COMPILED:
-                raise GraphFileError("it holds compiled code (EPContext)", "graph")
-            elif kind == _PROPERTY and number == _KEY and self.data[start:stop] == _SETTINGS:
-                raise GraphFileError("it sets options of the engine (ort_config)", "graph")
+            elif kind in (_NODE, _PROPERTY):
+                self._name(kind, number, self.data[start:stop])
         return None
+
+    def _name(self, kind: str, number: int, name: bytes) -> None:
+        """Look at a text of a node, or of a property of the model."""
+        if kind == _PROPERTY:
+            if number == _KEY and name == _SETTINGS:
+                raise GraphFileError("it sets options of the engine (ort_config)", "graph")
+        elif number == _OPERATOR and name == _COMPILED:
+            raise GraphFileError("it holds compiled code (EPContext)", "graph")
+        elif number == _INPUT and name:
+            self.uses[name] += 1
+            if self.uses[name] > MOST_USES:
+                raise GraphFileError(f"a value is used more than {MOST_USES} times", "graph")
 
     def _entry(self, at: int, end: int) -> None:
         """Read a key and a value of external data, of which `location` names the file."""
@@ -101,10 +113,10 @@ class _Walk:
             raise GraphFileError("an entry of external data has two keys or values")
         key, value = "".join(found[_KEY]), "".join(found[_VALUE])
         if key not in _KEYS:
-            raise GraphFileError(f"an entry of external data has the key {key!r:.80}")
+            raise GraphFileError(f"an entry of external data has the key {key[:80]!r}")
         if key == "location":
             if not _PLACE.fullmatch(value):
-                raise GraphFileError(f"its weights are in {value!r:.80}, which is not a file of a bundle")
+                raise GraphFileError(f"its weights are in {value[:80]!r}, which is not a file of a bundle")
             self.places.add(value)
 
     def _fields(self, at: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -137,6 +149,8 @@ class _Walk:
 
         Parsers differ in the rest: some keep the lowest 32 bits, others refuse.
         """
+        if at < end and (value := self.data[at]) < 0x80:  # nearly all are one byte
+            return value, at + 1
         value, after = self._varint(at, end)
         if value >= 1 << 32 or after - at > max(1, -(-value.bit_length() // 7)):
             raise GraphFileError("a tag or a length is longer than it needs to be, or too large")
