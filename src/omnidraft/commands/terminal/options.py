@@ -56,7 +56,8 @@ Temperature = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
-        help="Repeats a sampled text with the same settings on the same machine (default: a random seed).",
+        help="Repeats a sampled text with the same settings and learned n-grams on the same machine "
+        "(default: a random seed).",
         rich_help_panel=TEXT,
     ),
 ]

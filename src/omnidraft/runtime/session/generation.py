@@ -83,7 +83,7 @@ class Generation:
 
     Attributes:
         config: the settings.
-        seed: repeats this generation.
+        seed: of its random numbers; see `GenerationConfig` for what it repeats.
         prompt_ids: target ids of the prompt.
         text: the output so far, without stop string and end token. A think tag that is a control token of
             the target is written, too.

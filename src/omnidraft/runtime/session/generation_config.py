@@ -24,7 +24,10 @@ class GenerationConfig:
     Attributes:
         max_new_tokens: output tokens at most.
         temperature: 0 for greedy decoding.
-        seed: 0..2^64-1, repeats a generation; drawn by the operating system when None.
+        seed: 0..2^64-1; drawn by the operating system when None. Drafts take random numbers, too, so a seed
+            repeats a text where the drafts are equal: with the same settings, adapters, learned n-grams and
+            text before it, and for "auto" the same costs. In a session that learned in between it gives
+            another text of the same distribution. Modes plain and lookup repeat it whatever was learned.
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
         num_draft_tokens: of each round; "auto" proposes as many tokens as pay, in mode trie also copies of

@@ -292,7 +292,8 @@ def draft_length_for(
 def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
     """How a generation's drafts are verified; "auto" decides by the length of a usual round.
 
-    The decision uses the bundle's costs, not those measured here: a seed then repeats a text on every device.
+    The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the
+    same on every device.
     """
     if config.verification != "auto":
         return config.verification

@@ -30,7 +30,10 @@ public struct GenerationConfig: Sendable, Equatable {
     public var maxNewTokens: Int
     /// 0 for greedy decoding.
     public var temperature: Double
-    /// Repeats a generation; all 64 bits count. Nil: drawn by the system.
+    /// Repeats a text where the drafts are equal: with the same settings, adapters, learned n-grams and text before it,
+    /// and for auto ``numDraftTokens`` the same costs. In a session that learned in between it gives another text of the
+    /// same distribution. Modes plain and lookup repeat it whatever was learned. All 64 bits count. Nil: drawn by the
+    /// system.
     public var seed: UInt64?
     /// Where proposals come from.
     public var mode: Mode

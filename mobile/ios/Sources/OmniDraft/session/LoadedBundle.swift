@@ -234,7 +234,8 @@ func draftLengthFor(
 
 /// How a generation's drafts are verified; "auto" decides by the length of a usual round.
 ///
-/// The decision uses the bundle's costs, not those measured here: a seed then repeats a text on every device.
+/// The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the same on
+/// every device.
 func verificationFor(_ config: GenerationConfig, _ bundle: Bundle) -> GenerationConfig.Verification {
     if config.verification != .auto { return config.verification }
     let seconds = bundle.costs.roundSeconds(usualDraft)

@@ -6,8 +6,10 @@ package io.omnidraft
  *
  * @property maxNewTokens output tokens at most.
  * @property temperature 0 for greedy decoding.
- * @property seed repeats a text where the drafts are equal, too: with the same text and n-grams before it and with a
- *   number as [numDraftTokens], or in mode plain. All 64 bits count, as an unsigned number. Null: drawn by the system.
+ * @property seed repeats a text where the drafts are equal: with the same settings, adapters, learned n-grams and text
+ *   before it, and for auto [numDraftTokens] the same costs. In a session that learned in between it gives another text
+ *   of the same distribution. Modes plain and lookup repeat it whatever was learned. All 64 bits count, as an unsigned
+ *   number. Null: drawn by the system.
  * @property mode where proposals come from.
  * @property numDraftTokens of each round; null (auto) proposes as many tokens as pay, in mode trie also copies of the
  *   context instead of drafts. A number drafts that many tokens and copies only in mode lookup.

@@ -278,7 +278,8 @@ internal fun draftLengthFor(
 /**
  * How a generation's drafts are verified; "auto" decides by the length of a usual round.
  *
- * The decision uses the bundle's costs, not those measured here: a seed then repeats a text on every device.
+ * The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the same on
+ * every device.
  */
 internal fun verificationFor(config: GenerationConfig, bundle: Bundle): Verification {
     if (config.verification != Verification.AUTO) return config.verification
