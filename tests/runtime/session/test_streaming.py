@@ -23,6 +23,7 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.places import STARTERS
 from support.real_tokenizers import TokenizerOf
 from support.replay import replay_graph
+from support.tiny_tokenizers import byte_level
 
 EMOJI = (
     "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f3f3\ufe0f\u200d\U0001f308 "
@@ -153,6 +154,33 @@ def test_a_stop_string_inside_emoji_and_across_tokens(
         assert shown == generation.text == text[: text.index(stop)]
         assert generation.stop_string == stop and generation.stop_reason == "stop"
         assert generation.token_ids == ids[: len(generation.token_ids)]
+
+
+HTML = ["<table>", "<td>", "</td>", "</tr>", "<s>", "[multimodal]", "<tool_call>", "</tool_call>"]
+
+
+@pytest.mark.parametrize("mode", ["plain", "trie"])
+def test_tags_that_are_tokens_of_text_are_read_drafted_written_and_stopped_at(
+    tmp_path: Path, mode: str
+) -> None:
+    """As Gemma 3's HTML and Qwen's calls of tools: added tokens that are not special."""
+    target = LibraryTokenizer(byte_level(controls=["<turn>"], added=HTML))
+    drafter = LibraryTokenizer(byte_level(controls=["<table>"]))
+    pair, vocab_map = (drafter, target), build_vocab_map(drafter, target)
+    text = "<table><td>7</td></tr><tool_call>{}</tool_call><s>[multimodal]</tr>"
+    prompt = target.encode_prompt("<turn>", text, "<turn>")
+    ids = target.encode(text)
+    assert prompt == [target.controls["<turn>"].id, *ids, target.controls["<turn>"].id]
+    assert len(ids) == 12 and all(target.tokens[i] for i in ids)
+    session = replaying(tmp_path, pair, vocab_map, prompt, ids)
+    session.cache.prefill()
+    generation = session.generate(prompt, max_new_tokens=len(ids), mode=mode, num_draft_tokens=12)
+    check(generation, ids, text.encode())
+    if mode == "trie":
+        assert generation.statistics.accepted > 4, "the drafter proposes the tags"
+    session = replaying(tmp_path, pair, vocab_map, prompt, ids)
+    stopped = session.generate(prompt, max_new_tokens=len(ids), mode=mode, stop=["</tr>"]).finish()
+    assert stopped.text == "<table><td>7</td>" and stopped.stop_string == "</tr>"
 
 
 # Both starter targets

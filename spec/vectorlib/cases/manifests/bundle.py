@@ -32,8 +32,17 @@ from vectorlib.writer import VectorWriter
 
 def write(writer: VectorWriter) -> None:
     writer.table("bundle/files.json", list(FILES))
-    for topic, cases in (("valid", _valid()), ("listed", _files())):
+    for topic, cases in (("valid", [*_valid(), *_trims()]), ("listed", _files())):
         writer.vectors("bundle", topic, [bundle_vector(*case) for case in cases])
+
+
+def _trims() -> Iterator[Case]:
+    for name, why, ends in (
+        ("all", "all ends of messages lose white space", list(ENDS)),
+        ("none", "no end does, not even of an answer", []),
+        ("null", "null is the same as absent: the ends of answers", None),
+    ):
+        yield f"trim_{name}", why, None, made(put(("prompt", "trim"), ends)), {}
 
 
 def _valid() -> Iterator[Case]:
@@ -60,12 +69,6 @@ def _valid() -> Iterator[Case]:
         "no template, two strings, no system prompt, no thoughts",
         made(lambda m: m["prompt"].update(bare)),
     )
-    for name, why, ends in (
-        ("trim_all", "all ends of messages lose white space", list(ENDS)),
-        ("trim_none", "no end does, not even of an answer", []),
-        ("trim_null", "null is the same as absent: the ends of answers", None),
-    ):
-        yield good(name, why, made(put(("prompt", "trim"), ends)))
     zero = made(lambda m: m["target"].update(bos_id=0, eos_ids=[]))
     yield good("bos_0", "0 is an id and not an absent one", zero)
     last = made(lambda m: m["target"].update(bos_id=9, eos_ids=[9] * 256, vocab_size=10))

@@ -41,6 +41,11 @@ MACHINE_RANGES: dict[str, list[Any]] = {
     "cpu": ["a" * 257], "cores": [0, 65_537, 8.0], "system": ["a" * 65], "onnxruntime": ["a" * 65],
     "threads": [0, 65_537], "target_on": ["a" * 257], "drafter_on": ["a" * 257],
 }  # fmt: skip
+TRIM: list[Any] = [
+    "first_start", {"first_start": True}, [True], [None], ["first"], ["First_start"],
+    ["first_end", "first_end"],
+    [*ENDS, "first_end"], [["first_end"]], False,
+]  # fmt: skip
 NULLABLE = {"bos_id", "between", "template"}
 
 
@@ -146,9 +151,7 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         (("target", "npu", "providers", "coreml", "form"), ["qdq"]),
         (("target", "npu", "providers", "coreml", "options"), [{"backend_path": "a"}]),
         (("ort", "style"), ["other", ""]),
-        (("prompt", "trim"),
-         ["first_start", {"first_start": True}, [True], [None], ["first"], ["First_start"],
-          ["first_end", "first_end"], [*ENDS, "first_end"], [["first_end"]], False]),
+        (("prompt", "trim"), TRIM),
     ]  # fmt: skip
     for path, values in limits:
         for i, value in enumerate(values):

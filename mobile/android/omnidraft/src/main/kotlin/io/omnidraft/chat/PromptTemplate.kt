@@ -31,6 +31,42 @@ internal enum class EarlierThoughts(val word: String) {
     TRIM("trim"),
 }
 
+/**
+ * An end of a message at which a template leaves out white space.
+ *
+ * @property word the name in a manifest.
+ */
+internal enum class TrimmedEnd(val word: String) {
+    /** Of the system prompt. */
+    SYSTEM_START("system_start"),
+    SYSTEM_END("system_end"),
+
+    /** Of the first message of the user, where a system prompt stands before it. */
+    BEHIND_START("behind_start"),
+
+    /** Of the first message of the user; the start where no system prompt stands before it. */
+    FIRST_START("first_start"),
+    FIRST_END("first_end"),
+
+    /** Of each later message of the user. */
+    LATER_START("later_start"),
+    LATER_END("later_end"),
+
+    /** Of an answer that a program gives. */
+    ANSWER_START("answer_start"),
+    ANSWER_END("answer_end"),
+}
+
+internal val TRIMMED_ANSWERS: List<TrimmedEnd> = listOf(TrimmedEnd.ANSWER_START, TrimmedEnd.ANSWER_END)
+
+/**
+ * The ends of a message.
+ *
+ * @property start whether white space is left out at its start.
+ * @property end whether white space is left out at its end.
+ */
+internal data class Ends(val start: Boolean, val end: Boolean)
+
 /** The text around messages; control tokens are read here and only here. */
 internal interface Template {
     /**
@@ -45,6 +81,17 @@ internal interface Template {
      * @throws PromptException the template cannot render a conversation of this length, or no system prompt.
      */
     fun parts(turns: Int, system: Boolean = false): List<String>
+
+    /**
+     * At which ends the template leaves out the white space of each message.
+     *
+     * The messages are the system prompt, if there is one, and those of the user.
+     *
+     * @param turns number of messages by the user.
+     * @param system whether a system prompt stands before the first message.
+     * @throws PromptException see [parts].
+     */
+    fun trimmed(turns: Int, system: Boolean = false): List<Ends>
 }
 
 /**
@@ -78,6 +125,7 @@ internal data class ThinkTags(val open: String, val close: String, val earlier: 
  *   it.
  * @property system the place of a system prompt; null where the template has none, or strings cannot express it.
  * @property think the tags of thoughts; null for a model that writes none.
+ * @property trim the ends of messages at which the template leaves out white space.
  */
 internal data class PromptTemplate(
     val prefix: String,
@@ -88,14 +136,24 @@ internal data class PromptTemplate(
     val lead: String = "",
     val system: SystemSlot? = null,
     val think: ThinkTags? = null,
+    val trim: List<TrimmedEnd> = TRIMMED_ANSWERS,
 ) : Template {
+    /** Whether no text stands around messages: the model has no template, and continues what it reads. */
+    val isBare: Boolean
+        get() = suffix.isEmpty() && begin.isEmpty() && system == null && between == "" && after == ""
+
+    /** At which ends white space is left out of an answer that a program gives. */
+    val trimmedAnswer: Ends get() = ends(TrimmedEnd.ANSWER_START, TrimmedEnd.ANSWER_END)
+
     override fun parts(turns: Int, system: Boolean): List<String> {
         if (turns > 1 && (between == null || after == null)) {
             throw PromptException("this bundle's chat template serves a single turn", "begin a new conversation")
         }
         if (system && this.system == null) {
             val remedy = "put the instructions into the first message"
-            throw PromptException("this bundle's chat template has no place for a system prompt", remedy)
+            val nothing = "this model has no chat template, and so no place for a system prompt"
+            val noPlace = "this bundle's chat template has no place for a system prompt"
+            throw PromptException(if (isBare) nothing else noPlace, remedy)
         }
         val parts = ArrayList<String>()
         if (system && this.system != null) {
@@ -112,6 +170,20 @@ internal data class PromptTemplate(
         parts.add(parts.removeAt(parts.size - 1) + begin)
         return parts
     }
+
+    override fun trimmed(turns: Int, system: Boolean): List<Ends> {
+        val first = ends(if (system) TrimmedEnd.BEHIND_START else TrimmedEnd.FIRST_START, TrimmedEnd.FIRST_END)
+        val before = if (system) listOf(ends(TrimmedEnd.SYSTEM_START, TrimmedEnd.SYSTEM_END)) else emptyList()
+        return before + first + List(turns - 1) { ends(TrimmedEnd.LATER_START, TrimmedEnd.LATER_END) }
+    }
+
+    private fun ends(start: TrimmedEnd, end: TrimmedEnd): Ends = Ends(start in trim, end in trim)
+}
+
+/** A text without the white space at these ends, as jinja2's `trim` leaves it out. */
+internal fun trimmed(text: String, ends: Ends): String {
+    val begun = if (ends.start) text.trimStart { isSpace(it) } else text
+    return if (ends.end) begun.trimEnd { isSpace(it) } else begun
 }
 
 /**
@@ -132,11 +204,24 @@ internal fun readPrompt(data: Map<String, Any?>): PromptTemplate {
         text(field(data, "lead"), MAX_PROMPT),
         field(data, "system")?.let { system(mapping(it)) },
         field(data, "think")?.let { think(mapping(it)) },
+        data["trim"]?.let { trim(it) } ?: TRIMMED_ANSWERS,
     )
 }
 
 private fun system(data: Map<String, Any?>): SystemSlot =
     SystemSlot(text(field(data, "before"), MAX_PROMPT), text(field(data, "after"), MAX_PROMPT))
+
+private fun trim(data: Any): List<TrimmedEnd> {
+    val known = TrimmedEnd.values()
+    if (data !is List<*> || data.size > known.size) {
+        throw ValueError("prompt.trim ${quoted(data)} is not an array of at most ${known.size} names")
+    }
+    val ends = data.mapNotNull { each -> known.firstOrNull { it.word == each } }
+    if (ends.size < data.size || ends.toSet().size < ends.size) {
+        throw ValueError("prompt.trim ${quoted(data)} does not name different ends of messages")
+    }
+    return ends
+}
 
 private fun think(data: Map<String, Any?>): ThinkTags {
     val word = field(data, "earlier")

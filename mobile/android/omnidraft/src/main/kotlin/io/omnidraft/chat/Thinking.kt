@@ -67,13 +67,14 @@ internal fun splitThought(output: String, tags: ThinkTags?, inside: Boolean = fa
 }
 
 /**
- * The answer in a text that a program gives as an earlier answer: no thought, no white space around it.
+ * The answer in a text that a program gives as an earlier answer: no thought, no white space behind it.
  *
  * @param text of the program; the open tag may be missing, where the template writes it.
  * @param tags of the model; null for a model that writes no thoughts.
+ * @param ends of the answer, at which white space is left out, too.
  */
-internal fun givenAnswer(text: String, tags: ThinkTags?): String =
-    stripped(if (tags == null) text else splitThought(text, tags, inside = tags.close in text).answer)
+internal fun givenAnswer(text: String, tags: ThinkTags?, ends: Ends = Ends(start = true, end = true)): String =
+    trimmed(splitThought(text, tags, inside = tags != null && tags.close in text).answer, ends)
 
 /**
  * A part of an output's text.

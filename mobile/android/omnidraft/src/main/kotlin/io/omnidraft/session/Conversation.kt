@@ -6,6 +6,7 @@ import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.PromptTemplate
 import io.omnidraft.chat.Template
 import io.omnidraft.chat.givenAnswer
+import io.omnidraft.chat.trimmed
 import io.omnidraft.decoding.Utf8Stream
 import io.omnidraft.decoding.wholeTokens
 import io.omnidraft.vocab.IntList
@@ -50,12 +51,13 @@ internal fun conversationIds(
     system: String? = null,
 ): IntArray {
     val parts = template.parts(turns.size + 1, system != null).toMutableList()
+    val ends = template.trimmed(turns.size + 1, system != null).toMutableList()
     var before = listOf(parts.removeAt(0))
-    if (system != null) before = before + system + parts.removeAt(0)
+    if (system != null) before = before + trimmed(system, ends.removeAt(0)) + parts.removeAt(0)
     val ids = IntList()
     for ((number, turn) in (turns + Turn(message, IntArray(0))).withIndex()) {
         if (number > 0) before = listOf(parts[2 * number - 1])
-        val around = before + turn.message + parts[2 * number]
+        val around = before + trimmed(turn.message, ends[number]) + parts[2 * number]
         ids.addAll(tokenizer.encodePrompt(around, goesOn = number > 0))
         ids.addAll(turn.answer)
     }
@@ -65,8 +67,8 @@ internal fun conversationIds(
 /**
  * A turn whose answer a program gives as text.
  *
- * The answer is encoded after the white space that the model would have begun it with. White space at both ends of the
- * text does not count, and its thought is left out.
+ * The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
+ * white space at those of its ends where the template leaves it out.
  *
  * @param tokenizer the target's.
  * @param prompt the compiled template.
@@ -74,9 +76,8 @@ internal fun conversationIds(
  * @param text the answer.
  */
 internal fun givenTurn(tokenizer: Tokenizer, prompt: PromptTemplate, message: String, text: String): Turn {
-    val answer = givenAnswer(text, prompt.think)
-    if (answer.isEmpty()) return Turn(message, IntArray(0))
-    return Turn(message, tokenizer.encodePrompt(listOf("", prompt.lead + answer, ""), goesOn = true))
+    val answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
+    return Turn(message, tokenizer.encodePrompt(listOf("", answer, ""), goesOn = true))
 }
 
 /**

@@ -66,6 +66,8 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     private val plain = tables.added.filter { it.flags and AddedFlag.CONTROL == 0 }
     private val raw = AddedTokens(plain.filter { it.flags and AddedFlag.NORMALIZED == 0 }, ::isWord)
     private val normalized = AddedTokens(plain.filter { it.flags and AddedFlag.NORMALIZED != 0 }, ::isWord)
+    private val goingOn =
+        AddedTokens(plain.filter { it.flags and (AddedFlag.NORMALIZED or AddedFlag.SINGLE_WORD) == 0 })
 
     override fun encode(points: IntArray): IntArray {
         val ids = IntList(points.size / 3 + 8)
@@ -87,6 +89,8 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
             }
         }
     }
+
+    override fun eachPart(points: IntArray, part: (Int, Int, Int) -> Unit) = goingOn.eachPart(points, part)
 
     override fun spellWords(points: IntArray, ids: IntList) {
         val whole = lettersOf(utf8(points, 0, points.size))
@@ -255,9 +259,9 @@ private fun byteOf(letter: Int): Int = if (letter in BYTES.indices) BYTES[letter
  * Added tokens that are read in plain text.
  *
  * @param tokens their contents differ.
- * @param isWord whether a code point belongs to a word.
+ * @param isWord whether a code point belongs to a word; asked for tokens that are single words alone.
  */
-internal class AddedTokens(private val tokens: List<AddedToken>, private val isWord: (Int) -> Boolean) {
+internal class AddedTokens(private val tokens: List<AddedToken>, private val isWord: (Int) -> Boolean = { false }) {
     private val finder = ContentFinder(tokens.map { it.content })
 
     /** Calls [part] with added tokens and the text between them, in order: (start, end, id); NONE marks text. */

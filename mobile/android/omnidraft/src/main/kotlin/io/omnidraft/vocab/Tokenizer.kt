@@ -21,6 +21,8 @@ internal const val SPACE: Int = 0x2581
 /**
  * A control token: it never matches by bytes, and plain text never encodes to it.
  *
+ * It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
+ *
  * @property id of the token.
  * @property content its text.
  * @property stripsLeft the white space before it is dropped.
@@ -67,6 +69,9 @@ internal abstract class Tokenizer {
 
     /** Adds the ids of a word of the model, in which U+2581 is a space. */
     protected abstract fun addPieces(word: Word, ids: IntList)
+
+    /** Calls [part] with plain added tokens of a text that goes on, and the text between: (start, end, id or -1). */
+    protected abstract fun eachPart(points: IntArray, part: (Int, Int, Int) -> Unit)
 
     /**
      * Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
@@ -122,6 +127,17 @@ internal abstract class Tokenizer {
             at = end
         }
         return ids.toArray().takeIf { textOf(it).contentEquals(data) }
+    }
+
+    /** Ids of a text behind an answer: its plain added tokens, and the text between them spelled. */
+    private fun goingOnIds(points: IntArray): IntArray? {
+        val ids = IntList(points.size / 3 + 8)
+        var isSpelled = true
+        eachPart(points) { start, end, token ->
+            val own = if (token < 0) spell(utf8(points, start, end)) else intArrayOf(token)
+            if (own == null) isSpelled = false else ids.addAll(own)
+        }
+        return if (isSpelled) ids.toArray() else null
     }
 
     private fun spellText(points: IntArray, ids: IntList): Boolean {
@@ -183,8 +199,8 @@ internal abstract class Tokenizer {
             while (strips && from < until && isWhiteSpace(plain[from])) from++
             while (stripsEnd && from < until && isWhiteSpace(plain[until - 1])) until--
             val points = plain.toArray().part(from, until)
-            val spelled = if (goesOn && ids.size == 0) spell(utf8(points, 0, points.size)) else null
-            ids.addAll(spelled ?: encode(points))
+            val goingOn = if (goesOn && ids.size == 0) goingOnIds(points) else null
+            ids.addAll(goingOn ?: encode(points))
         }
     }
 }

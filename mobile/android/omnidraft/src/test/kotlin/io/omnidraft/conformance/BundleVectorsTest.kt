@@ -306,6 +306,7 @@ private fun prompt(template: PromptTemplate): Json = mapOf(
     "think" to template.think?.let {
         mapOf("open" to it.open, "close" to it.close, "earlier" to it.earlier.word)
     },
+    "trim" to template.trim.map { it.word },
 )
 
 /** A machine of a vector; a vector may name one that no manifest could. */

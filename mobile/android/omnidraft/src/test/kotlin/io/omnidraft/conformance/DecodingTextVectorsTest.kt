@@ -7,8 +7,10 @@ import io.omnidraft.chat.EarlierThoughts
 import io.omnidraft.chat.OutputText
 import io.omnidraft.chat.PromptTemplate
 import io.omnidraft.chat.SystemSlot
+import io.omnidraft.chat.TRIMMED_ANSWERS
 import io.omnidraft.chat.ThinkTags
 import io.omnidraft.chat.ThoughtStream
+import io.omnidraft.chat.TrimmedEnd
 import io.omnidraft.chat.answerStart
 import io.omnidraft.chat.keptStart
 import io.omnidraft.decoding.NO_IDS
@@ -72,7 +74,7 @@ class DecodingTextVectorsTest : VectorsRun() {
         val tokenizer = tokenizer(given["tokenizer"])
         val think = given["think"]?.let { thinkTags(it.obj()) }
         if ("given" in given) {
-            val prompt = PromptTemplate("", "", lead = given["lead"].str(), think = think)
+            val prompt = PromptTemplate("", "", lead = given["lead"].str(), think = think, trim = trimOf(given))
             assertSame(vector, "ids", expected["ids"], givenTurn(tokenizer, prompt, "", given["given"].str()).answer)
         } else {
             val template = templateOf(given, think)
@@ -87,7 +89,11 @@ class DecodingTextVectorsTest : VectorsRun() {
         given["prefix"].str(), given["suffix"].str(), given["between"]?.str(), given["after"]?.str(),
         given["begin"].str(), given["lead"].str(),
         given["slot"]?.let { SystemSlot(it.obj()["before"].str(), it.obj()["after"].str()) }, think,
+        trimOf(given),
     )
+
+    private fun trimOf(given: Json): List<TrimmedEnd> =
+        given["trim"]?.list()?.map { name -> TrimmedEnd.values().first { it.word == name } } ?: TRIMMED_ANSWERS
 
     private fun thinkTags(given: Json): ThinkTags {
         val earlier = EarlierThoughts.values().first { it.word == given["earlier"] }
