@@ -27,7 +27,7 @@ class Costs:
     acceptance: float = PRIOR_ACCEPTANCE
 
     def pass_seconds(self, n: int) -> float:
-        """Seconds of a target pass over n tokens, above 0; longer ones than measured continue at the mean slope.
+        """Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope.
 
         Passes whose times fall do not go on falling: they would take no time, or less.
         """
