@@ -70,14 +70,13 @@ def _archives() -> Iterator[PackOptions]:
     """Each device with all it needs; then one device without learning, and in parts."""
     yield from (PackOptions(device) for device in DEVICES)
     yield PackOptions("android-cpu", learning=False)
-    yield PackOptions("android-cpu", learning=False, ort=True)
     yield from (PackOptions("android-cpu", drafter) for drafter in (WITHOUT, ONLY))
 
 
 def _name(options: PackOptions) -> str:
     learning = "" if options.learning else " --no-learning"
     drafter = "" if options.drafter == WITH else f" --drafter {options.drafter}"
-    return f"{options.device}{drafter}{learning}{' --ort' if options.ort else ''}"
+    return f"{options.device}{drafter}{learning}"
 
 
 def table(rows: list[ArchiveSizes]) -> str:
@@ -103,7 +102,7 @@ def starter_bundles(place: Path) -> dict[str, Path]:
     bundles = {}
     for name in ("a", "b"):
         options = Options(
-            FP32, INT8, ort=True, train_rank=USUAL_RANK, npu=NpuOptions(accelerators(["all"]), None, None, 4)
+            FP32, INT8, train_rank=USUAL_RANK, npu=NpuOptions(accelerators(["all"]), None, None, 4)
         )
         bundles[f"starter-{name}"] = place / f"starter-{name}"
         export_bundle(str(STARTERS / name), str(STARTERS / "drafter"), place / f"starter-{name}", options)

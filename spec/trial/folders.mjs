@@ -248,7 +248,7 @@ function bundle(input, expect, maps, folder) {
     return {
       read: {
         seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: only({ ...read.prompt, trim: read.prompt.trim ?? ['answer_start', 'answer_end'] }, PROMPT),
-        costs: only(read.costs, COSTS), measured_on: read.costs.machine ?? null, vocab_map: read.vocab_map, ort: read.ort ?? null,
+        costs: only(read.costs, COSTS), measured_on: read.costs.machine ?? null, vocab_map: read.vocab_map,
       },
     };
   });

@@ -207,6 +207,7 @@ const lookup = [
 const draft_length = [
   ['pass_last', 'return target.at(-1) + slope * (n - target.length);', 'return target.at(-1);', 'longer passes than measured cost nothing more'],
   ['pass_slope_n', '(target.at(-1) - target[0]) / (target.length - 1)', '(target.at(-1) - target[0]) / target.length', 'the mean slope'],
+  ['pass_slope_falls', 'Math.max(0, (target.at(-1) - target[0]) / (target.length - 1))', '(target.at(-1) - target[0]) / (target.length - 1)', 'passes whose times fall go on falling'],
   ['pass_slope_one', 'const slope = target.length > 1 ?', 'const slope = target.length > 0 ?', 'one measured pass has no slope'],
   ['pass_index', 'return target[n - 1];', 'return target[Math.min(n, target.length - 1)];', 'the pass over n tokens is the n-th'],
   ['round_0_host', 'return k === 0 ? this.pass(1) :', 'return', 'a round without a draft costs the host',
@@ -386,7 +387,6 @@ const schema = [
   ['digest_upper', '/^[0-9a-f]+$/', '/^[0-9a-fA-F]+$/', 'upper-case hashes'],
   ['digest_short', 'v.length === 64 && ', '', 'a hash of 63 digits'],
   ['digest_newline', 'v.length === 64 && /^[0-9a-f]+$/.test(v)', '/^[0-9a-f]{64}\\n?$/.test(v)', 'a hash with a newline behind it'],
-  ['above_inclusive', 'Number(v) > least && Number(v) <= most;', 'Number(v) >= least && Number(v) <= most;', 'a cost of 0'],
   ['number_unbounded', 'Number(v) >= least && Number(v) <= most;', 'Number(v) >= least;', 'a cost of 2e9'],
   ['number_negative', 'Number(v) >= least && Number(v) <= most;', 'Number(v) <= most;', 'a negative cost of host'],
   ['integer_unbounded', 'v >= BigInt(least) && v <= BigInt(most);', 'v >= BigInt(least);', 'integers have no upper bound'],
@@ -427,7 +427,6 @@ const manifest = [
   ['paths_template', "value.get('prompt').get('template'), ", '', 'the chat template needs no hash'],
   ['paths_train', "if (train) paths.push(train.get('graph'), train.get('head')?.get('graph'));", '', 'the training step needs no hash'],
   ['paths_compiled', "['graph', 'tokenizer', 'compiled_tokenizer']", "['graph', 'tokenizer']", 'the compiled tokenizer needs no hash'],
-  ['paths_ort', "['target', 'drafter', 'required_operators'].map((name) => ort.get(name))", '[]', '.ort files need no hash'],
   ['paths_npu', "paths.push(npu.get('host'));", '', 'the host file needs no hash'],
 ];
 

@@ -1,4 +1,4 @@
-"""Mutated ONNX graphs: what is found in a graph is what two parsers of protobuf read, or the graph is refused.
+"""Mutated ONNX graphs: what is found in a graph is what two parsers of protobuf read, or it is refused.
 
 PYTHONPATH=tests python -m fuzz.fuzz_graph [--count 100000] [--seconds 120] [--seed 0]
 """
@@ -10,9 +10,10 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 import onnx
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 from onnx import shape_inference
 
 from fuzz.command import command
@@ -79,14 +80,10 @@ def whole(rng: random.Random) -> bytes:
 
 def readings(data: bytes) -> Iterator[onnx.ModelProto]:
     """The graph as each parser reads it that does not refuse it: that of Python, and that of C++."""
-    try:
+    with suppress(DecodeError):
         yield onnx.ModelProto.FromString(data)
-    except DecodeError:
-        pass
-    try:
+    with suppress(ValueError, DecodeError, shape_inference.InferenceError):
         yield shape_inference.infer_shapes(data)
-    except (ValueError, DecodeError, shape_inference.InferenceError):
-        pass
 
 
 def messages(message: Message) -> Iterator[Message]:

@@ -78,10 +78,6 @@ def make_bundle(place: Path) -> dict[str, Any]:
     }  # fmt: skip
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
-    manifest["ort"] = {  # any file: none of them is loaded
-        "target": "target/cpu/model.onnx", "drafter": "drafter/cpu/model.onnx", "style": "runtime",
-        "required_operators": "vocab_map.safetensors", "onnxruntime": "1.31.1",
-    }  # fmt: skip
     return manifest
 
 
@@ -143,8 +139,6 @@ def check(bundle: Bundle) -> None:
             assert all(bundle.file(name).is_file() for name in place.files)
             assert 1 in place.form.graphs and place.kv_length >= 1 and place.form.mask < 0
             assert all(type(text) is str for item in place.provider.options.items() for text in item)
-    if bundle.ort is not None:
-        assert all(bundle.file(name).is_file() for name in bundle.ort.paths)
     assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
     assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
     prompt = bundle.manifest["prompt"]

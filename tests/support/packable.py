@@ -27,7 +27,6 @@ TRAIN = {"drafter/train/step.onnx", "drafter/cpu/model.onnx.data"}
 QNN = {f"{role}/npu/qdq/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
 COREML = {f"{role}/npu/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
 HOST = {f"{role}/npu/host.safetensors" for role in ("target", "drafter")}
-ORT = {"target/cpu/model.ort", "drafter/cpu/model.ort"}
 NEEDS: dict[str, set[str]] = {
     "desktop": COMMON | TARGET | DRAFTER | TRAIN | {"target/chat_template.jinja"},
     "android-cpu": COMMON | TARGET | DRAFTER | TRAIN,
@@ -64,8 +63,6 @@ def packable(place: Path, target: bytes = b"a target", more: dict[str, bytes] | 
     manifest["drafter"]["train"] = STEP
     manifest["prompt"] |= {"begin": "", "lead": "", "system": None, "think": None}
     manifest["prompt"]["template"] = "target/chat_template.jinja"
-    manifest["ort"] |= {role: f"{role}/cpu/model.ort" for role in ("target", "drafter")}
-    manifest["ort"]["required_operators"] = "required_operators.config"
     for file in sorted(place.rglob("*"), reverse=True):
         file.unlink() if file.is_file() else file.rmdir()
     manifest["files"] = write_files(place, contents)
@@ -85,7 +82,7 @@ def write_files(place: Path, contents: dict[str, bytes]) -> dict[str, Any]:
 
 def _contents(target: bytes) -> dict[str, bytes]:
     names: Sequence[str] = sorted(
-        {*NEEDS["desktop"], *ORT, *QNN, *COREML, *HOST, "required_operators.config"}
+        {*NEEDS["desktop"], *QNN, *COREML, *HOST}
         | {f"{role}/tokenizer.json" for role in ("target", "drafter")}
     )
     contents = {name: name.encode() for name in names}

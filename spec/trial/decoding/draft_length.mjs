@@ -15,7 +15,7 @@ export class Costs {
   pass(n) {
     const { target } = this;
     if (n <= target.length) return target[n - 1];
-    const slope = target.length > 1 ? (target.at(-1) - target[0]) / (target.length - 1) : 0;
+    const slope = target.length > 1 ? Math.max(0, (target.at(-1) - target[0]) / (target.length - 1)) : 0;
     return target.at(-1) + slope * (n - target.length);
   }
 

@@ -1,7 +1,7 @@
 // The fields of manifest.json: 03-bundle.md, "Fields of the manifest" and "npu: static graphs".
 
 import {
-  above, absentOr, any, digest, integer, list, names, nullable, number, object, oneOf, optional, string, tuple,
+  absentOr, any, digest, integer, list, names, nullable, number, object, oneOf, optional, string, tuple,
 } from './schema.mjs';
 
 const path = string(512, 1);
@@ -73,13 +73,10 @@ const machine = object({
   cpu: string(256), cores, system: string(64), onnxruntime: string(64), threads: cores, target_on: string(256), drafter_on: string(256),
 });
 const costs = object({
-  target: list(1, 256, above(0, 1e9)), draft: above(0, 1e9), host: number(0, 1e9), acceptance: number(0, 1),
+  target: list(1, 256, number(1e-9, 1e9)), draft: number(1e-9, 1e9), host: number(0, 1e9), acceptance: number(0, 1),
   machine: optional(machine),
 });
-const ort = object({
-  target: path, drafter: path, required_operators: path, style: oneOf('runtime', 'fixed'), onnxruntime: string(512),
-});
-const manifest = object({ omnidraft: string(64), target: model, drafter: model, vocab_map: path, prompt, costs, ort: optional(ort) });
+const manifest = object({ omnidraft: string(64), target: model, drafter: model, vocab_map: path, prompt, costs });
 
 /** The field must be there, also where it may be null. */
 function present(kind) {
@@ -151,8 +148,6 @@ function pathsOfModel(model) {
 /** Every path that the fields name. */
 export function pathsOf(value) {
   const models = [value.get('target'), value.get('drafter')];
-  const ort = value.get('ort');
-  const others = ort ? ['target', 'drafter', 'required_operators'].map((name) => ort.get(name)) : [];
-  const paths = [value.get('vocab_map'), value.get('prompt').get('template'), ...models.flatMap(pathsOfModel), ...others];
+  const paths = [value.get('vocab_map'), value.get('prompt').get('template'), ...models.flatMap(pathsOfModel)];
   return paths.filter((path) => path !== null && path !== undefined);
 }

@@ -7,7 +7,6 @@ export const string = (most, least = 0) => (v) => typeof v === 'string' && bytes
 export const integer = (least, most) => (v) => typeof v === 'bigint' && v >= BigInt(least) && v <= BigInt(most);
 export const isNumber = (v) => typeof v === 'bigint' || typeof v === 'number';
 export const number = (least, most) => (v) => isNumber(v) && Number(v) >= least && Number(v) <= most;
-export const above = (least, most) => (v) => isNumber(v) && Number(v) > least && Number(v) <= most;
 export const digest = (v) => typeof v === 'string' && v.length === 64 && /^[0-9a-f]+$/.test(v);
 export const oneOf = (...values) => (v) => values.includes(v);
 export const nullable = (kind) => (v) => v === null || kind(v);

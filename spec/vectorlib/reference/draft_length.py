@@ -28,9 +28,9 @@ class Costs:
     acceptance: float = 0.6
 
     def of_pass(self, n: int) -> float:
-        """Seconds of a target pass over n tokens; beyond the measured passes, by their mean slope."""
+        """Seconds of a target pass over n tokens; beyond the measured, by their mean slope, at least 0."""
         last = len(self.target)
-        slope = (self.target[-1] - self.target[0]) / (last - 1) if last > 1 else 0.0
+        slope = max(0.0, (self.target[-1] - self.target[0]) / (last - 1)) if last > 1 else 0.0
         return self.target[min(n, last) - 1] + slope * max(0, n - last)
 
     def of_round(self, k: int) -> float:

@@ -187,14 +187,6 @@ def export(
             rich_help_panel=options.GRAPHS,
         ),
     ] = None,
-    ort: Annotated[
-        bool,
-        typer.Option(
-            "--ort",
-            help="Also write .ort files, with the list of operators that they need.",
-            rich_help_panel=options.GRAPHS,
-        ),
-    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Turn a target and a drafter into a bundle for onnxruntime, and check the bundle.
@@ -224,7 +216,6 @@ def export(
         lora_target=lora_target,
         head_blocks=_head_blocks(head, head_blocks),
         train_rank=_train_rank(train_step, train_rank),
-        ort=ort,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, settings, bar.stage)

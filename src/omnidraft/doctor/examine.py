@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import onnxruntime
 
 from omnidraft.doctor.check import Check
@@ -17,13 +16,10 @@ from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
 from omnidraft.runtime.session.loaded_bundle import (
-    LoadedBundle,
     known_costs,
     load_bundle,
-    with_ort_files,
 )
 
-NOISE = 1e-3  # largest difference between the logits of two forms of one graph
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
 
 
@@ -93,7 +89,7 @@ def _signature_check(bundle: Bundle) -> Check:
 
 
 def _loading_checks(bundle: Bundle) -> Iterator[Check]:
-    """The pair is sound and fast here; its parts load and fit each other, and so do the .ort files."""
+    """The pair is sound and fast here, and its parts load and fit each other."""
     try:
         weights = load_bundle(bundle)  # times this machine where the bundle does not name it
     except OmnidraftError as error:
@@ -102,30 +98,6 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
         return
     yield from health_checks(bundle, weights.device or known_costs(bundle))
     yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
-    if bundle.ort is not None:
-        yield from _ort_checks(bundle, weights)
-
-
-def _ort_checks(bundle: Bundle, weights: LoadedBundle) -> Iterator[Check]:
-    """The .ort files give the logits of the .onnx graphs."""
-    assert bundle.ort is not None
-    try:
-        others = load_bundle(with_ort_files(bundle), measure="never")
-    except OmnidraftError as error:
-        yield _refused("loading", error)
-        return
-    tokens = [i % min(bundle.target.vocab_size, bundle.drafter.vocab_size) for i in range(7, 23)]
-    difference = 0.0
-    for ours, theirs in ((weights.target, others.target), (weights.drafter, others.drafter)):
-        assert ours is not None and theirs is not None
-        rows = [graph.new_model().score(tokens).copy() for graph in (ours, theirs)]
-        difference = max(difference, float(np.abs(rows[0] - rows[1]).max()))
-    message = f"logits of the .ort files differ from those of the .onnx graphs by at most {difference:.2g}"
-    details = {"max_difference": difference, "written_by": bundle.ort.onnxruntime}
-    if difference <= NOISE:
-        yield Check(".ort files", "ok", message, details=details)
-    else:
-        yield Check(".ort files", "fail", message, "run `omnidraft export --ort` again", details)
 
 
 def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:

@@ -38,7 +38,6 @@ from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
 from omnidraft.export.options import DEFAULTS, Options
-from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
@@ -109,9 +108,8 @@ def _fill(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
         options.quantization_of("target").name, template.no_system, str(lengths),
     )  # fmt: skip
-    ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
-    write_manifest(work, models, prompt, options, report, ort)
+    write_manifest(work, models, prompt, options, report)
     open_bundle(work)  # the reader must accept what was written
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
@@ -131,8 +129,6 @@ def _write_models(
         if options.npu is not None:
             folder, shapes = work / model.role / "npu", options.npu.shapes(length, model.role)
             model.static["float"] = write_static(_checkpoint(model), folder, shapes)
-        if options.ort:  # refused before anything is measured
-            refuse_too_large([work / model.graph])
 
 
 def _compare_models(

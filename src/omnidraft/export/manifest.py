@@ -16,7 +16,6 @@ from omnidraft.export.quantize.embedding import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
-from omnidraft.runtime.bundle.bundle import OrtFiles
 from omnidraft.runtime.bundle.chat_template import JinjaTemplate
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
@@ -36,7 +35,6 @@ def write_manifest(
     prompt: dict[str, Any],
     options: Options,
     report: Report,
-    ort: OrtFiles | None = None,
 ) -> None:
     """Write manifest.json: whole or not at all, and after every other file of the bundle.
 
@@ -46,7 +44,6 @@ def write_manifest(
         prompt: the entry of the prompt template.
         options: how the bundle was exported.
         report: what was measured.
-        ort: the .ort files, if the bundle has them.
 
     Raises:
         ExportError: the manifest is larger than a reader takes.
@@ -67,8 +64,6 @@ def write_manifest(
         },
         "files": _files(work),
     }
-    if ort is not None:
-        manifest["ort"] = asdict(ort)
     data = sealed(manifest)
     if len(data) > MAX_BYTES:
         raise ExportError(

@@ -25,7 +25,6 @@ class Options:
         external_above: bytes of weights above which the weights of a graph get a file of their own.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
         check_memory: bytes of float32 weights that the checks may hold; None for the free memory.
-        ort: write .ort files too.
         lora_drafter: whether the drafter's graph takes adapters.
         lora_target: whether the target's graph takes adapters.
         head_blocks: blocks of the drafter's adaptive head, 1 to 3; None for no head.
@@ -45,7 +44,6 @@ class Options:
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
     check_memory: int | None = None
-    ort: bool = False
     lora_drafter: bool = True
     lora_target: bool = False
     head_blocks: int | None = 1

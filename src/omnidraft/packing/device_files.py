@@ -24,13 +24,11 @@ class PackOptions:
         device: one of `DEVICES`.
         drafter: `with` the drafter, `without` it, or `only` the drafter.
         learning: hold the training step, if the bundle has one.
-        ort: CPU graphs as .ort files in place of .onnx files.
     """
 
     device: str
     drafter: str = WITH
     learning: bool = True
-    ort: bool = False
 
     def __post_init__(self) -> None:
         for setting, value, values in (
@@ -108,11 +106,6 @@ def _tokenizers(bundle: Bundle, device: str) -> Iterable[str]:
 
 def _cpu_graphs(bundle: Bundle, options: PackOptions) -> Iterable[str]:
     """The CPU graphs: of both models, or of the drafter alone where the target is static."""
-    ort = bundle.ort
-    if options.ort and ort is None:
-        raise BundleError(
-            f"{bundle.path} holds no .ort files", "export it again with --ort", fault="left_out"
-        )
     for role, entry in zip(("target", "drafter"), _models(bundle), strict=True):
         if entry.layout != "shared" and options.device != DESKTOP:
             raise BundleError(
@@ -122,10 +115,7 @@ def _cpu_graphs(bundle: Bundle, options: PackOptions) -> Iterable[str]:
             )
         if role == "target" and options.device in STATIC:
             continue
-        if options.ort and ort is not None:
-            yield ort.target if role == "target" else ort.drafter
-        else:
-            yield from _with_weights(bundle, entry.graph, str(PurePosixPath(entry.graph).parent))
+        yield from _with_weights(bundle, entry.graph, str(PurePosixPath(entry.graph).parent))
 
 
 def _with_weights(bundle: Bundle, graph: str, folder: str) -> Iterable[str]:

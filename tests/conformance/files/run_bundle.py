@@ -70,7 +70,6 @@ def _read(bundle: Bundle) -> dict[str, Any]:
         "costs": {**asdict(costs), "target": list(costs.target)},
         "measured_on": None if bundle.measured_on is None else bundle.measured_on.as_json(),
         "vocab_map": bundle.vocab_map,
-        "ort": None if bundle.ort is None else asdict(bundle.ort),
     }
 
 

@@ -23,7 +23,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST
 from omnidraft.runtime.bundle.signature import SIGNATURE
 from omnidraft.runtime.parts.pack_index import DEVICES, INDEX
 from support.command_line import Run
-from support.packable import DRAFTER, NEEDS, ORT, TARGET, TRAIN, packable
+from support.packable import DRAFTER, NEEDS, TRAIN, packable
 
 
 @pytest.fixture
@@ -87,14 +87,8 @@ def test_what_was_left_out_is_refused_with_the_archives_that_have_it(whole: Path
     pack(whole, tmp_path / "x.zip", PackOptions("ios-cpu", learning=False), overwrite=True)
     archive = open_archive(tmp_path / "x.zip")
     assert set(archive.files) == NEEDS["ios-cpu"] - (TRAIN - DRAFTER)
-    with pytest.raises(BundleError, match="without --no-learning and --ort"):
+    with pytest.raises(BundleError, match="without --no-learning"):
         archive.mapped("drafter/train/step.onnx")
-
-
-def test_ort_files_take_the_place_of_the_graphs(whole: Path, tmp_path: Path) -> None:
-    pack(whole, tmp_path / "x.zip", PackOptions("android-cpu", ort=True))
-    files = set(open_archive(tmp_path / "x.zip").files)
-    assert files == (NEEDS["android-cpu"] - TARGET - {"drafter/cpu/model.onnx"}) | ORT
 
 
 def test_a_drafter_and_a_target_make_the_whole(whole: Path, tmp_path: Path) -> None:

@@ -68,13 +68,17 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
     ("copies_after_expansions", "copied tokens are target tokens: the ratio is not theirs", EVEN,
      [Text(60, [LONG], [NOTHING, PART, (5, 2), NOTHING, (6, 5), WRONG])]),
     ("copies_tie", "a draft and a copy of equal speed: the draft, which is the first option",
-     Costs((0.02,), 1e-300, 0.0, acceptance=0.5), [Text(1, [ALL], [WRONG])]),
+     Costs((1e8,), 1e-9, 0.0, acceptance=0.5), [Text(1, [ALL], [WRONG])]),
     ("counts_go_on", "the second text begins with the counts of the first", EVEN,
      [Text(12, [NONE]), Text(12, [NONE]), Text(60, [ALL])]),
     ("probes_over_texts", "no single text is long enough for a probe, but all together are",
      replace(EVEN, acceptance=0.05, host=0.00109), [Text(17, [ALL])] * 8),
     ("weight_is_capped", "a long good text, then bad ones: the good one weighs no more than 20 rounds", EVEN,
      [Text(120, [ALL]), Text(20, [NONE]), Text(20, [NONE], [PART])]),
+    ("falling", "passes whose times fall: longer ones than measured take as long as the last",
+     Costs((0.02, 0.015, 0.01), 0.00103, 0.0005), [Text(24, [HALF], [NOTHING, PART])]),
+    ("extremes", "the largest and the smallest costs that a manifest may have", Costs((1e9, 1e-9), 1e9, 1e9),
+     [Text(24, [ALL], [NOTHING, RIGHT])]),
 ]  # fmt: skip
 # Which verification "auto" takes, by the costs of a round and the target's vocabulary.
 CHOICES: list[tuple[str, str, Costs, int]] = [

@@ -32,7 +32,7 @@ def write(writer: VectorWriter) -> None:
 
 
 def _records() -> Iterator[dict[str, Any]]:
-    most = {**COSTS, "target": [1e9] * 256, "draft": 5e-324, "host": 1e9}
+    most = {**COSTS, "target": [1e9] * 256, "draft": 1e-9, "host": 1e9}
     spelled = {**PHONE, "cpu": 'Intel(R) "é\\ä" \U0001f9d1 @ 3.40GHz', "cores": 1, "threads": 65_536}
     for name, why, machine, costs in (
         ("usual", "a record of three passes", PHONE, COSTS),
@@ -58,8 +58,10 @@ def _refused() -> Iterator[dict[str, Any]]:
     changes: dict[str, list[Any]] = {
         "format": ["omnidraft.cost", None], "version": [0, 2, 1.0, True, "1"], "seal": ["5f" * 32, "5E" * 32],
         "machine": [None, []],
-        "target": [[], [bits(0.0)], [bits(-1.0)], [bits(2e9)], [0.5], ["7ff0" + "0" * 12], [bits(1.0)] * 257],
-        "draft": [bits(0.0), bits(2e9), bits(float("nan")), 0.5], "host": [bits(-1.0), bits(2e9), None],
+        "target": [[], [bits(0.0)], [bits(9.999999999999999e-10)], [bits(-1.0)], [bits(2e9)], [0.5],
+                   ["7ff0" + "0" * 12], [bits(1.0)] * 257],
+        "draft": [bits(0.0), bits(5e-324), bits(2e9), bits(float("nan")), 0.5],
+        "host": [bits(-1.0), bits(2e9), None],
     }  # fmt: skip
     for field, values in changes.items():
         without = json.dumps({name: value for name, value in good.items() if name != field})

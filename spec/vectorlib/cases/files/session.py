@@ -146,8 +146,9 @@ def _turns(first: str, message: str) -> State:
 def _settings() -> State:
     """Numbers whose shortest text differs between languages, and as many costs as a file may hold."""
     state = changed(lambda s: None)
-    numbers = [1e-07, 1.2e-05, 0.0001, 0.1, 1 / 3, 1.0, 3.0, 5e-324, 1e9]
+    numbers = [1e-07, 1.2e-05, 0.0001, 0.1, 1 / 3, 1.0, 3.0, 1e-9, 1e9]
     state["costs"]["target"] = [bits(x) for x in numbers] + [bits(1.0)] * (256 - len(numbers))
+    state["costs"]["host"] = bits(5e-324)
     state["answer"]["config"] |= {
         "temperature": bits(0.7), "stop": ["\n\n", "\r", "\u3042\u0301"], "ignore_eos": True, "top_k": 40,
         "top_p": bits(0.95), "min_p": bits(0.05), "repetition_penalty": bits(1.1), "verification": "auto",

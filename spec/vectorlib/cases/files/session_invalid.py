@@ -189,8 +189,16 @@ def _ranges() -> Iterator[Text]:
         for i, value in enumerate(values):
             yield f"range_{name}_{i}", _shown(value), "state", _made(_config(**{name: value}))
     costs: dict[str, list[Any]] = {
-        "target": [[], [bits(0.0)], [bits(-1.0)], [bits(1.0)] * 257, [bits(2e9)], [bits(NAN)]],
-        "draft": [bits(x) for x in (0.0, -1.0, 2e9, INFINITE)],
+        "target": [
+            [],
+            [bits(0.0)],
+            [bits(9.999999999999999e-10)],
+            [bits(-1.0)],
+            [bits(1.0)] * 257,
+            [bits(2e9)],
+            [bits(NAN)],
+        ],
+        "draft": [bits(x) for x in (0.0, 5e-324, -1.0, 2e9, INFINITE)],
         "host": [bits(x) for x in (-1.0, 2e9)],
         "acceptance": [bits(x) for x in (-0.5, 1.0000000000000002, NAN)],
     }

@@ -54,6 +54,12 @@ def _valid() -> Iterator[Case]:
     head = {"hidden": 8, "blocks": 3}
     yield good("head", "a drafter with an adaptive head", made(lambda m: m["drafter"].update(head=head)))
     yield good("later", "an unknown field is ignored", made(lambda m: m.update(later=[1e16, None])))
+    ort = {"target": "target/m.ort", "drafter": 5}
+    yield good(
+        "ort",
+        "graphs in another format are not read: an unknown field, too",
+        made(lambda m: m.update(ort=ort)),
+    )
     unknown: Change = lambda m: (m["target"].update(x=1), m["costs"].update(x=1), m["prompt"].update(x=1))  # noqa: E731
     yield good("later_inside", "an unknown field inside another is ignored", made(unknown))
     bare: Manifest = {

@@ -33,8 +33,8 @@ MODEL: dict[str, list[Any]] = {  # field: values outside its range
 }  # fmt: skip
 KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_length": 1 << 24}
 COSTS: dict[str, list[Any]] = {
-    "target": [[], [0], [-0.5], [0.5] * 257, [2e9], ["0.5"], [None], [1e-400]],
-    "draft": [0, -0.5, 2e9, "0.25", True], "host": [-1e-300, -0.5, 2e9],
+    "target": [[], [0], [-0.5], [0.5] * 257, [2e9], ["0.5"], [None], [1e-400], [9.999999999999999e-10]],
+    "draft": [0, 5e-324, -0.5, 2e9, "0.25", True], "host": [-1e-300, -0.5, 2e9],
     "acceptance": [1.5, -0.5],
 }  # fmt: skip
 MACHINE_RANGES: dict[str, list[Any]] = {
@@ -83,7 +83,6 @@ def _paths() -> Iterator[Path]:
     yield from (("target", "npu", name) for name in ("kv_length", "host", "forms", "providers"))
     yield from (("target", "npu", "forms", "float", name) for name in ("mask", "weights", "graphs"))
     yield from (("target", "npu", "providers", "coreml", name) for name in ("form", "provider", "options"))
-    yield from (("ort", name) for name in ("target", "drafter", "required_operators", "style", "onnxruntime"))
 
 
 def _fields() -> Iterator[tuple[str, str, bytes]]:
@@ -105,7 +104,7 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         (("target", "layout"), "other"), (("target", "layout"), None),
         (("target", "npu"), [1]), (("drafter", "lora"), [1]), (("drafter", "head"), [4, 1]),
         (("drafter", "train"), "step.onnx"),
-        (("costs", "machine"), "Cortex-A78"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
+        (("costs", "machine"), "Cortex-A78"), (("drafter", "train", "head"), [1]),
     ]  # fmt: skip
     for i, (path, value) in enumerate(optional):
         yield (
@@ -150,7 +149,6 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
           [{"block": 1}], [{"block": 25, "graph": "target/npu/8.onnx"}]]),
         (("target", "npu", "providers", "coreml", "form"), ["qdq"]),
         (("target", "npu", "providers", "coreml", "options"), [{"backend_path": "a"}]),
-        (("ort", "style"), ["other", ""]),
         (("prompt", "trim"), TRIM),
     ]  # fmt: skip
     for path, values in limits:

@@ -23,8 +23,8 @@ MOST_BYTES, MOST_DEPTH = 1 << 22, 32
 FILES = (
     MAP, GRAPH, "target/tokenizer.json", "target/chat_template.jinja", "drafter/cpu/model.onnx",
     "drafter/tokenizer.json", STEP, "drafter/train/head.onnx", "target/npu/host.safetensors",
-    "target/npu/weights.bin", "target/npu/1.onnx", "target/npu/8.onnx", "target/ort/model.ort",
-    "drafter/ort/model.ort", "ort/required_operators.config", "drafter/tokenizer.compiled",
+    "target/npu/weights.bin", "target/npu/1.onnx", "target/npu/8.onnx",
+    "drafter/tokenizer.compiled",
 )  # fmt: skip
 
 
@@ -87,10 +87,6 @@ MACHINE = {
     "cpu": "Cortex-A78", "cores": 8, "system": "Android aarch64", "onnxruntime": "1.23.0", "threads": 4,
     "target_on": "cpu", "drafter_on": "cpu",
 }  # fmt: skip
-ORT = {
-    "target": "target/ort/model.ort", "drafter": "drafter/ort/model.ort", "style": "runtime",
-    "required_operators": "ort/required_operators.config", "onnxruntime": "1.20.0",
-}  # fmt: skip
 
 
 def full(manifest: Manifest) -> None:
@@ -99,7 +95,7 @@ def full(manifest: Manifest) -> None:
     manifest["target"].update(npu=static(), layout="concat", fingerprint="f1" * 32)
     manifest["costs"]["machine"] = dict(MACHINE)
     manifest["prompt"]["trim"] = ["later_end", "first_start"]
-    manifest.update(ort=copy.deepcopy(ORT), pairs=["<s>=<s>"], checks={"limits": []})
+    manifest.update(pairs=["<s>=<s>"], checks={"limits": []})
 
 
 def put(path: Sequence[str], value: object) -> Change:
@@ -190,5 +186,4 @@ def _read(data: bytes) -> Manifest:
         "seal": m["seal"], **models, "prompt": strings, "costs": {k: m["costs"][k] for k in BASE["costs"]},
         "measured_on": m["costs"].get("machine"),
         "vocab_map": m["vocab_map"],
-        "ort": m.get("ort"),
     }  # fmt: skip

@@ -109,8 +109,12 @@ def _directories() -> Iterator[dict[str, Any]]:
     own, shared = ([n for n in kept if n.startswith("drafter/") == d] for d in (False, True))
     yield case("packed_shared", "files were left out, and the drafter is shared", own, shared, phone,
                places(own, shared))  # fmt: skip
-    yield case("left_out_there", "a file that was left out is there, and is not looked at", list(FILES), [],
-               phone, places(kept, []))  # fmt: skip
+    yield case("left_out_there", "a file that was left out is there: no hash covers it", list(FILES), [],
+               phone, {"fault": "index"})  # fmt: skip
+    yield case("left_out_one_there", "one of them", [*kept, next(iter(LEFT_OUT))], [], phone,
+               {"fault": "index"})  # fmt: skip
+    yield case("left_out_shared", "a shared drafter may hold it for another bundle: nothing reads it", own,
+               DRAFTERS, phone, places(own, shared))  # fmt: skip
     yield case("not_left_out", "a file that the index does not name is absent", kept[1:], [], phone,
                {"fault": "missing"})  # fmt: skip
     yield case("no_index", "files are absent without an index", kept, [], None, {"fault": "missing"})

@@ -38,9 +38,6 @@ def pack(
             "--learning/--no-learning", help="Hold the training step, with which the drafter learns."
         ),
     ] = True,
-    ort: Annotated[
-        bool, typer.Option("--ort", help="Hold .ort files in place of the CPU's .onnx graphs.")
-    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an archive that exists.")] = False,
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
@@ -50,7 +47,7 @@ def pack(
     The archive is a ZIP file without compression, and each file in it can be mapped where it lies. Manifest
     and signature stay as they are. The same bundle gives the same bytes.
     """
-    settings = PackOptions(device, drafter, learning, ort)
+    settings = PackOptions(device, drafter, learning)
     with output.progress_bar("pack", quiet=as_json) as bar:
         packed = write(bundle, out, settings, public_key=public_key, overwrite=overwrite, progress=bar.step)
     if as_json:

@@ -4,7 +4,7 @@ Every file is hashed before use, and a missing hash is an error: integrity fails
 Format: spec/03-bundle.md.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,29 +33,6 @@ from omnidraft.runtime.parts.pack_index import INDEX
 
 
 @dataclass(frozen=True)
-class OrtFiles:
-    """Where a bundle keeps its .ort files (spec/03-bundle.md).
-
-    Attributes:
-        target, drafter: paths of the graphs, weights inside.
-        required_operators: path of the list that a reduced build of onnxruntime is made with.
-        style: how they were optimised, `runtime` or `fixed`.
-        onnxruntime: the version that wrote them.
-    """
-
-    target: str
-    drafter: str
-    required_operators: str
-    style: str
-    onnxruntime: str
-
-    @property
-    def paths(self) -> tuple[str, str, str]:
-        """Paths of all of them."""
-        return self.target, self.drafter, self.required_operators
-
-
-@dataclass(frozen=True)
 class Bundle:
     """A verified bundle.
 
@@ -67,7 +44,6 @@ class Bundle:
         measured_on: the machine that they were measured on; None where the manifest names none.
         vocab_map: path in the bundle.
         manifest: the whole manifest, parsed.
-        ort: the .ort files; None if the bundle has none.
         signed_by: id of the public key that the signature was checked with; None if no key was given.
         stamps: size and times of each file before it was hashed.
         found: where the files are; None where all of them are in the directory.
@@ -80,7 +56,6 @@ class Bundle:
     costs: Costs
     vocab_map: str
     manifest: dict[str, Any]
-    ort: OrtFiles | None = None
     signed_by: str | None = None
     stamps: dict[str, Stamp] = field(default_factory=dict)
     measured_on: Machine | None = None
@@ -170,7 +145,6 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
             vocab_map=text(manifest["vocab_map"], MAX_PATH),
             manifest=manifest,
             measured_on=_machine(mapping(manifest["costs"])),
-            ort=_ort_files(manifest.get("ort")),
         )
     except KeyError as error:
         raise BundleError(
@@ -194,11 +168,7 @@ def unlisted_files(bundle: Bundle) -> list[str]:
 def _used(bundle: Bundle) -> list[str]:
     """The files that a runtime reads, each of which needs a hash."""
     template = bundle.manifest["prompt"]["template"]
-    names = [
-        bundle.vocab_map,
-        *(bundle.ort.paths if bundle.ort else ()),
-        *([] if template is None else [template]),
-    ]
+    names = [bundle.vocab_map, *([] if template is None else [template])]
     for entry in (bundle.target, bundle.drafter):
         names += [entry.graph, entry.tokenizer]
         names += [] if entry.compiled_tokenizer is None else [entry.compiled_tokenizer]
@@ -224,14 +194,3 @@ def _machine(costs: dict[str, Any]) -> Machine | None:
     """The machine that the costs name."""
     machine = costs.get("machine")
     return None if machine is None else read_machine(mapping(machine))
-
-
-def _ort_files(data: object) -> OrtFiles | None:
-    """The manifest's field `ort`; None where a bundle has none."""
-    if data is None:
-        return None
-    ort = mapping(data)
-    files = OrtFiles(**{each.name: text(ort[each.name], MAX_PATH) for each in fields(OrtFiles)})
-    if files.style not in ("runtime", "fixed"):
-        raise ValueError(f"ort.style {files.style!r:.80} is neither runtime nor fixed")
-    return files

@@ -9,7 +9,6 @@ from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.external_data import GraphFileError, external_files
 from omnidraft.runtime.disk.read_file import open_file, read_whole
 
-_ORT = ".ort"  # graphs of onnxruntime's own format hold their weights
 MOST_STEP = 1 << 28  # bytes of the graph of a training step, whose weights are beside it
 
 
@@ -55,11 +54,10 @@ def checked_graph(bundle: Bundle, name: str) -> Path:
         name: path of the graph in the bundle.
 
     Raises:
-        BundleError: the graph cannot be read, or names a file that the manifest does not list.
+        BundleError: the graph cannot be read or holds what no graph may hold, or it names a file that the
+            manifest does not list or that was left out.
     """
     file = bundle.file(name)
-    if name.endswith(_ORT):
-        return file
     try:
         with open_file(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
             places = external_files(data)
@@ -67,7 +65,7 @@ def checked_graph(bundle: Bundle, name: str) -> Path:
         raise _refused(file, str(error), error.fault) from None
     except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
         raise _refused(file, str(error)) from None
-    _check_places(bundle, name, places, PurePosixPath(name).parent)
+    _check_places(bundle, name, places, PurePosixPath(name).parent, file.parent)
     return file
 
 
@@ -90,17 +88,28 @@ def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
         places = external_files(data)
     except GraphFileError as error:
         raise _refused(bundle.file(name), str(error), error.fault) from None
-    _check_places(bundle, name, places, path)
+    _check_places(bundle, name, places, path, bundle.file(folder))
     return data
 
 
-def _check_places(bundle: Bundle, name: str, places: set[str], folder: PurePosixPath) -> None:
-    """Refuse weights that are not in files that the manifest lists."""
+def _check_places(bundle: Bundle, name: str, places: set[str], folder: PurePosixPath, opened: Path) -> None:
+    """Refuse weights that are not in files that the manifest lists, or that were left out.
+
+    Args:
+        bundle: from `open_bundle`.
+        name: path of the graph in the bundle.
+        places: the files that the graph names.
+        folder: of these files, in the bundle.
+        opened: the folder in which onnxruntime opens them.
+    """
     for place in sorted(places):
-        if (folder / place).as_posix() not in bundle.manifest["files"]:
+        listed = (folder / place).as_posix()
+        if listed not in bundle.manifest["files"]:
             raise _refused(
                 bundle.file(name), f"its weights are in {place!r:.80}, which the manifest does not list"
             )
+        if bundle.file(listed) != opened / place:  # the file that was hashed
+            raise _refused(bundle.file(name), f"its weights are in {place!r:.80}, beside a shared drafter")
 
 
 def _refused(file: Path, why: str, fault: str = "outside") -> BundleError:

@@ -27,11 +27,14 @@ class Costs:
     acceptance: float = PRIOR_ACCEPTANCE
 
     def pass_seconds(self, n: int) -> float:
-        """Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope."""
+        """Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope.
+
+        Passes whose times fall do not go on falling: they would take no time, or less.
+        """
         measured = self.target
         if n <= len(measured):
             return measured[n - 1]
-        slope = (measured[-1] - measured[0]) / max(1, len(measured) - 1)
+        slope = max(0.0, (measured[-1] - measured[0]) / max(1, len(measured) - 1))
         return measured[-1] + slope * (n - len(measured))
 
     def round_seconds(self, num_draft_tokens: int) -> float:

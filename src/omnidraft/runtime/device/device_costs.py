@@ -15,7 +15,7 @@ from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 
 KIND = "costs"
 FORMAT, VERSION = "omnidraft.costs", 1
-MAX_PASSES, MAX_SECONDS = 256, 1e9
+MAX_PASSES, MIN_SECONDS, MAX_SECONDS = 256, 1e-9, 1e9
 Measure = Literal["auto", "never", "always"]
 MEASURES: tuple[Measure, ...] = ("auto", "never", "always")
 CostsSource = Literal["manifest", "kept", "measured"]
@@ -74,7 +74,7 @@ def check_costs(costs: Costs) -> None:
     seconds = (*costs.target, costs.draft, costs.host)
     if not 1 <= len(costs.target) <= MAX_PASSES or not 0.0 <= costs.acceptance <= 1.0:
         raise ValueError(f"costs {costs!r:.80}")
-    if min(*costs.target, costs.draft) <= 0.0 or min(seconds) < 0.0 or max(seconds) > MAX_SECONDS:
+    if min(*costs.target, costs.draft) < MIN_SECONDS or min(seconds) < 0.0 or max(seconds) > MAX_SECONDS:
         raise ValueError(f"costs {costs!r:.80}")
 
 

@@ -26,7 +26,7 @@ class Machine:
         system: operating system and architecture.
         onnxruntime: its version.
         threads: of a target pass.
-        target_on, drafter_on: places of the models (see `placement.placed`), "ort" for a file in .ort format.
+        target_on, drafter_on: places of the models (see `placement.placed`).
     """
 
     cpu: str

@@ -10,6 +10,7 @@ from omnidraft.runtime.bundle.places import CPU
 
 ENGINE = str(ort.__version__)
 ERRORS, NOTHING = 3, 4  # levels of onnxruntime's log, which goes to stderr
+_ONNX = {"session.load_model_format": "ONNX"}  # whatever a file's name is: no other format can be checked
 NO_PREPACKING = {"session.disable_prepacking": "1"}  # weights stay mapped from their file
 # A small graph can name constants of any size, and folding them would take that memory and time while it is
 # loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
@@ -30,7 +31,7 @@ def session_options(
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = log_level
-    for key, value in {**spinning(ENGINE), **(entries or {})}.items():
+    for key, value in {**_ONNX, **spinning(ENGINE), **(entries or {})}.items():
         options.add_session_config_entry(key, value)
     return options
 

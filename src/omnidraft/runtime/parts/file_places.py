@@ -63,7 +63,7 @@ class FilePlaces:
         devices = self.index.left_out[name]
         remedy = f"unpack an archive that was packed with --for {' or '.join(devices)}"
         if self.index.device in devices:
-            remedy = f"pack the whole bundle for {self.index.device} again, without --no-learning and --ort"
+            remedy = f"pack the whole bundle for {self.index.device} again, without --no-learning"
         elif not devices:
             remedy = "use the whole bundle, which was not packed"
         raise BundleError(
@@ -97,9 +97,13 @@ def find_places(path: Path, manifest: bytes, files: Mapping[str, FileRecord]) ->
         files: that the manifest lists.
 
     Raises:
-        BundleError: `index` or `version`, of a pack.json that is refused.
+        BundleError: `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a file
+            that is in the directory. pack.json is not signed, and a file that it leaves out is not hashed.
     """
     index, shared = _index(path, manifest, files), None
+    for name in () if index is None else index.left_out:
+        if os.path.lexists(path / name):
+            raise _refused(path / INDEX, f"it leaves out {name!r:.200}, which is in the directory", "index")
     if not os.path.lexists(path / DRAFTER) and any(name.startswith(DRAFTER) for name in files):
         shared = shared_place(path, drafter_address(files))
     return FilePlaces(path, shared, index)
@@ -115,4 +119,8 @@ def _index(path: Path, manifest: bytes, files: Mapping[str, FileRecord]) -> Pack
         reason, fault = error.strerror or "it cannot be read", "index"
     except PackIndexError as error:
         reason, fault = str(error), error.fault
-    raise BundleError(f"{file} is refused: {reason}", "unpack the archive again", fault=fault)
+    raise _refused(file, reason, fault)
+
+
+def _refused(file: Path, why: str, fault: str) -> BundleError:
+    return BundleError(f"{file} is refused: {why}", "unpack the archive again", fault=fault)

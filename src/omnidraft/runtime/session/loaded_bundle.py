@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from omnidraft.errors import BundleError, SettingError
+from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.checked_files import checked_graph
 from omnidraft.runtime.bundle.hashes import Verify, check_unchanged
@@ -116,7 +116,7 @@ def load_bundle(
         check_threads(threads)
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key, verify)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
-    opened = placed(_with_graphs_there(opened), target_on=target_on, drafter_on=drafter_on)
+    opened = placed(opened, target_on=target_on, drafter_on=drafter_on)
     target_tokenizer = load_tokenizer(opened, opened.target)
     drafter_tokenizer = load_tokenizer(opened, opened.drafter) if drafter else None
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))
@@ -145,8 +145,7 @@ def machine_here(
 ) -> Machine:
     """This machine, as costs name it; for the arguments see `load_bundle`."""
     threads = threads_for(bundle.target.parameters) if threads is None else threads
-    places = _where(bundle.target, target_on), _where(bundle.drafter, drafter_on)
-    return this_machine(ENGINE, threads, *places)
+    return this_machine(ENGINE, threads, target_on, drafter_on)
 
 
 def known_costs(bundle: Bundle) -> DeviceCosts:
@@ -172,11 +171,6 @@ def _device_costs(loaded: LoadedBundle, machine: Machine, measure: Measure) -> D
     return device_costs(bundle.manifest["seal"], bundle.costs, bundle.measured_on, machine, measure, timed)
 
 
-def _where(entry: ModelEntry, place: str) -> str:
-    """The place of a model in the description of a machine."""
-    return "ort" if entry.place is None and entry.graph.endswith(".ort") else place
-
-
 def load_tokenizer(bundle: Bundle, entry: ModelEntry) -> Tokenizer:
     """The tokenizer of a model of a bundle: the compiled one, or the library's where there is none.
 
@@ -199,26 +193,6 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
     drafter = _graph(bundle, bundle.drafter, 1)
     check_unchanged(bundle.places, bundle.stamps)
     return drafter
-
-
-def _with_graphs_there(bundle: Bundle) -> Bundle:
-    """The bundle with its .ort files where it was packed with them in place of its .onnx graphs."""
-    left_out = bundle.places.left_out
-    if bundle.ort is None or left_out(bundle.ort.drafter) or not left_out(bundle.drafter.graph):
-        return bundle
-    return with_ort_files(bundle)
-
-
-def with_ort_files(bundle: Bundle) -> Bundle:
-    """The bundle with its .ort files in place of its .onnx graphs.
-
-    Raises:
-        BundleError: it has none.
-    """
-    if bundle.ort is None:
-        raise BundleError(f"{bundle.path} holds no .ort files", "export it again with --ort", fault="graph")
-    target = replace(bundle.target, graph=bundle.ort.target)
-    return replace(bundle, target=target, drafter=replace(bundle.drafter, graph=bundle.ort.drafter))
 
 
 def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
