@@ -263,7 +263,16 @@ main()
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     """What a library prints to standard output would be written into that file."""
-    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", OPENS, tmp_path / "number"]
+    command = [
+        "sh",
+        "-c",
+        'exec "$@" <&- >&- 2>&-',
+        "sh",
+        sys.executable,
+        "-c",
+        OPENS,
+        str(tmp_path / "number"),
+    ]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60)
     assert int((tmp_path / "number").read_text("utf-8")) > 2
 
