@@ -18,7 +18,7 @@ SECONDS = 600  # a mutant that takes longer is caught: it does not end
 
 
 class Mutation(NamedTuple):
-    """A text that occurs once in a file of the package, what replaces it, and the tests that run."""
+    """A text that occurs once in a file of the package, what replaces it, and the arguments of pytest."""
 
     file: str
     old: str
@@ -30,6 +30,15 @@ MUTATIONS = {
     "bounds answer without the probability": Mutation(
         "runtime/decoding/rng.py", "(uniform < high and uniform < probability())", "uniform < high",
         "runtime/decoding/test_sampler_rng.py"),
+    "rounding leads to a weight of zero": Mutation(
+        "runtime/decoding/distribution.py", "weights[index] <= 0.0 and index > 0", "False",
+        "runtime/decoding/test_sampler_rng.py"),
+    "rounding leads past the last block": Mutation(
+        "runtime/decoding/distribution.py", "int(np.flatnonzero(self._weights)[-1])", "self.size - 1",
+        "runtime/decoding/test_sampler_rng.py"),
+    "the rest of a row may be rounding alone": Mutation(
+        "runtime/decoding/decision.py", "rest if rest > _ROUNDING else", "rest if True else",
+        "runtime/decoding/test_exactness.py -k truncation"),
     "an eviction closes the root of other n-grams": Mutation(
         "runtime/vocab/trie.py", ">= 0 or self.active[low:high].any())", ">= 0)",
         "runtime/vocab/test_ngram_cache.py"),
@@ -73,7 +82,7 @@ def is_caught(mutation: Mutation) -> bool:
         if text.count(mutation.old) != 1:
             sys.exit(f"{mutation.file} has {mutation.old!r} {text.count(mutation.old)} times, not once")
         source.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-        tests = [f"tests/{each}" for each in mutation.tests.split()]
+        tests = f"tests/{mutation.tests}".split()
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
         env = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         try:

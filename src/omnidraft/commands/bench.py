@@ -6,7 +6,9 @@ over the mean of the two plain runs around it, so a drift of the machine's speed
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +20,7 @@ from omnidraft.commands.terminal.generation_options import generation_config
 from omnidraft.commands.terminal.open_session import bundle_directory, idle_head, learned_files, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.commands.terminal.read_prompts import read_lines
+from omnidraft.errors import counted
 from omnidraft.pair_verdict import PairVerdict, measured_verdict
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
@@ -81,18 +84,23 @@ def bench_command(
     tell(idle_head(session, config))
     if measure:
         session.measure(PROMPTS[0])
-    with output.progress_bar("bench", quiet=as_json) as bar:
-        result = bench(
-            session,
-            PROMPTS if prompts is None else read_lines(prompts),
-            replace(config, seed=BENCH_CONFIG.seed),
-            bar.step,
-        )
+    texts = PROMPTS if prompts is None else read_lines(prompts)
+    lines: list[BenchLine] = []
+    with output.progress_bar("bench", quiet=as_json) as bar, suppress(KeyboardInterrupt):
+        for line in timed(session, texts, replace(config, seed=BENCH_CONFIG.seed), bar.step):
+            lines.append(line)
+    if not lines:  # it was stopped before a prompt was timed
+        raise typer.Exit(130)
+    result = BenchResult(lines, _predict(session, lines), left=len(texts) - len(lines))
     if as_json:
-        return options.print_json(bench_json(result))
-    output.out.print(bench_table(result))
-    output.say(f"{result.counts}")
-    output.say(f"{result.verdict}")
+        options.print_json(bench_json(result))
+    else:
+        output.out.print(bench_table(result))
+        output.say(f"{result.counts}")
+        output.say(f"{result.verdict}")
+    if result.left:
+        tell([f"stopped: {counted(result.left, 'prompt')} of the list were not timed"])
+        raise typer.Exit(130)
 
 
 @dataclass(frozen=True)
@@ -121,10 +129,17 @@ class BenchLine:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A benchmark: its lines, the speed-up predicted from counts and costs, and figures over all lines."""
+    """A benchmark and figures over all its lines.
+
+    Attributes:
+        lines: of the prompts that were timed.
+        predicted: speed-up, from counts and costs.
+        left: number of prompts that were not timed, because Ctrl-C ended the benchmark.
+    """
 
     lines: list[BenchLine]
     predicted: float
+    left: int = 0
 
     @property
     def speed_up(self) -> float:
@@ -142,15 +157,22 @@ class BenchResult:
     @property
     def tokens_per_target_pass(self) -> float:
         """Emitted tokens over target passes, over all prompts."""
-        emitted = sum(line.statistics.emitted for line in self.lines)
-        return emitted / sum(line.statistics.rounds for line in self.lines)
+        return self.totals.tokens_per_target_pass
+
+    @cached_property
+    def totals(self) -> Statistics:
+        """Counts of all speculative runs together."""
+        totals = Statistics()
+        for line in self.lines:
+            totals.merge(line.statistics)
+        return totals
 
     @property
     def verdict(self) -> PairVerdict:
         """Whether drafting paid."""
-        drafted = sum(line.statistics.drafted for line in self.lines)
-        copied = sum(line.statistics.copied for line in self.lines)
-        return measured_verdict(self.speed_up, self.interval, drafted, copied)
+        totals = self.totals
+        share = totals.accepted_copies / max(1, totals.accepted)
+        return measured_verdict(self.speed_up, self.interval, totals.drafted, totals.copied, share)
 
     @property
     def counts(self) -> str:
@@ -158,7 +180,9 @@ class BenchResult:
         low, high = self.interval
         return (
             f"speculative against plain: {self.speed_up:.2f}x (95 % {low:.2f}-{high:.2f}, predicted "
-            f"{self.predicted:.2f}x), {self.tokens_per_target_pass:.2f} tokens per target pass"
+            f"{self.predicted:.2f}x), {self.tokens_per_target_pass:.2f} tokens per target pass, of them "
+            f"{of_drafts(self.totals):.2f} of drafts and {of_copies(self.totals):.2f} of copies; "
+            f"{self.totals.acceptance_of_drafted:.0%} of {self.totals.drafted} draft tokens were accepted"
         )
 
     @property
@@ -181,15 +205,31 @@ def bench(
         config: of the speculative runs; the plain runs differ from it in the mode alone.
         progress: called with (done, total) prompts.
     """
+    lines = list(timed(session, prompts, config, progress))
+    return BenchResult(lines, _predict(session, lines))
+
+
+def timed(
+    session: Session, prompts: Sequence[str], config: GenerationConfig, progress: Callable[[int, int], None]
+) -> Iterator[BenchLine]:
+    """The lines of `bench`, one after the other; the first prompts are run once before."""
     order = [*prompts[:_WARM_UP], *prompts]
-    lines = []
     for i, prompt in enumerate(order):
         progress(i, len(order))
         line = _measure(session, prompt, config)
         if i >= _WARM_UP:
-            lines.append(line)
+            yield line
     progress(len(order), len(order))
-    return BenchResult(lines, _predict(session, lines))
+
+
+def of_drafts(statistics: Statistics) -> float:
+    """Accepted target tokens that the drafter proposed, for each target pass."""
+    return (statistics.accepted - statistics.accepted_copies) / max(1, statistics.rounds)
+
+
+def of_copies(statistics: Statistics) -> float:
+    """Accepted target tokens that were copied from the text, for each target pass."""
+    return statistics.accepted_copies / max(1, statistics.rounds)
 
 
 def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLine:
@@ -233,6 +273,9 @@ def bench_json(result: BenchResult) -> dict[str, object]:
         "interval_95": [low, high],
         "predicted_speed_up": result.predicted,
         "tokens_per_target_pass": result.tokens_per_target_pass,
+        "of_drafts_per_pass": of_drafts(result.totals),
+        "of_copies_per_pass": of_copies(result.totals),
+        "prompts_left": result.left,
         "share_of_prompts_slower": result.share_slower,
         "worst_prompt": min(line.ratio for line in result.lines),
         "prompts": [
@@ -243,6 +286,8 @@ def bench_json(result: BenchResult) -> dict[str, object]:
                 "speculative_tokens_per_second": line.speculative,
                 "ratio": line.ratio,
                 "tokens_per_target_pass": line.statistics.tokens_per_target_pass,
+                "of_drafts_per_pass": of_drafts(line.statistics),
+                "of_copies_per_pass": of_copies(line.statistics),
                 "acceptance_of_drafted": line.statistics.acceptance_of_drafted,
                 "acceptance_of_evaluated": line.statistics.acceptance_of_evaluated,
                 "milliseconds_per_round": dict(_milliseconds(line.statistics)),
@@ -264,7 +309,7 @@ def bench_table(result: BenchResult) -> Table:
     # The figures fit a terminal of 80 columns, and prompts take what is left.
     room = max(12, min(48, output.out.width - _FIGURES))
     table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=room)
-    for name in ("plain", "fast", "ratio", "per pass", "accepted", "same"):
+    for name in ("plain", "fast", "ratio", "per pass", "drafts", "copies", "same"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in result.lines:
         table.add_row(
@@ -273,7 +318,8 @@ def bench_table(result: BenchResult) -> Table:
             f"{line.speculative:.0f}",
             f"{line.ratio:.2f}x",
             f"{line.statistics.tokens_per_target_pass:.2f}",
-            f"{line.statistics.acceptance_of_drafted:.0%}",
+            f"+{of_drafts(line.statistics):.2f}",
+            f"+{of_copies(line.statistics):.2f}",
             "yes" if line.same_text else "no",
         )
     if not all(line.same_text for line in result.lines):

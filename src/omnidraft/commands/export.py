@@ -232,6 +232,8 @@ def export(
 
 def _lines(report: "Report") -> Iterator[str]:
     """What was checked and measured, a line each."""
+    from omnidraft.export.quantize.parity import DRAFTED
+
     yield f"{report.path}: {output.size(report.bytes)}"
     yield f"  {report.context}"
     for role, graphs in report.parity.items():
@@ -253,7 +255,7 @@ def _lines(report: "Report") -> Iterator[str]:
         )
     yield (
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
-        f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
+        f"({report.before.tokens_per_target_pass:.2f} tokens per target pass at k = {DRAFTED}), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
     if report.no_system is not None:

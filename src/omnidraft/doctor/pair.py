@@ -45,9 +45,10 @@ def _acceptance(before: float, counted: CountedDrafts) -> Check:
     after, emitted = counted.of_drafted, counted.tokens_per_target_pass
     message = (
         f"{after:.1%} of draft tokens at export ({before:.1%} before quantisation), "
-        f"{emitted:.2f} tokens per target pass"
+        f"{emitted:.2f} tokens per target pass at k = {counted.num_draft_tokens}"
     )
     details = {"before": before, "after": after, "tokens_per_target_pass": emitted}
+    details["num_draft_tokens"] = counted.num_draft_tokens
     if before >= CHANCE and after < 0.5 * before:
         remedy = "quantisation broke the drafter: export with --drafter-quant int8 or fp32"
         return Check("acceptance", "fail", message, remedy, details)

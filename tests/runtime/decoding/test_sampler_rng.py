@@ -162,6 +162,16 @@ def test_a_weight_of_zero_is_never_drawn(size: int, dtype: type[np.floating]) ->
         assert drawn in among and weights[drawn] > 0.0
 
 
+def test_a_weight_of_zero_is_not_drawn_where_the_sum_rounds_up() -> None:
+    """A share of a sum below the smallest normal number is the sum itself, and leads past the last weight."""
+    tiny = 5e-324
+    assert 0.9 * tiny == tiny
+    assert Categorical(np.array([tiny, 0.0])).draw(0.9, np.array([0, 1])) == 0
+    weights = np.zeros(512)
+    weights[3] = tiny
+    assert Categorical(weights).draw(0.9) == 3
+
+
 def test_a_block_of_zeros_is_passed_over() -> None:
     weights = np.zeros(2048)
     weights[[100, 1700]] = 1.0
