@@ -1,6 +1,7 @@
 """Make a directory beside its final place for an export; a failure leaves nothing and is told in one line."""
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from omnidraft.errors import ExportError, reason
-from omnidraft.runtime.bundle.bundle import MANIFEST
+from omnidraft.runtime.bundle.replaceable import refusal_to_replace
 from omnidraft.runtime.disk.whole_directory import new_directory, recover
 from omnidraft.runtime.disk.whole_directory import take_name as take_name
 
@@ -23,13 +24,16 @@ def refuse_existing(out: Path, overwrite: bool) -> None:
     Raises:
         ExportError: `out` exists and may not be overwritten.
     """
-    recover(out)
-    if not out.exists():
+    try:
+        recover(out)
+    except OSError as error:
+        raise ExportError(f"{out} cannot be made ({reason(error)})", "choose another place") from None
+    if not os.path.lexists(out):
         return
     if not overwrite:
         raise ExportError(f"{out} exists already", "choose another place or add --overwrite")
-    if not (out / MANIFEST).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise ExportError(f"{out} is not a bundle, so it is not overwritten", "choose another place")
+    if refusal := refusal_to_replace(out):
+        raise ExportError(*refusal)
 
 
 @contextmanager

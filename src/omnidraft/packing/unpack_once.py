@@ -3,20 +3,23 @@
 An archive is named by its manifest, its signature and its index, which hold the hash of every file.
 """
 
+import errno
 import hashlib
 import os
 import re
 import shutil
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnidraft.errors import ArchiveError, BundleError
+from omnidraft.errors import ArchiveError, BundleError, reason
+from omnidraft.packing.use_lock import lock
 from omnidraft.runtime.archive.archive import Archive, ByteProgress
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.manifest_file import MANIFEST
+from omnidraft.runtime.bundle.replaceable import refusal_to_replace
+from omnidraft.runtime.disk.own_directory import is_own_directory
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.parts.pack_index import WITH, WITHOUT
 
@@ -72,17 +75,83 @@ def unpack_once(archive: Archive, progress: ByteProgress = lambda *_: None) -> U
         raise ArchiveError(f"{archive.path} holds {what}, so it does not run by itself", remedy, "left_out")
     if root is None:
         raise ArchiveError("this system names no directory for caches", f"set {VARIABLE}, or {by_hand}")
-    place = root / "archives" / _key(archive)
-    is_new = not _is_whole(archive, place)
-    if is_new:
-        _make_private(root)
-        if not (place / MANIFEST).is_file():
-            shutil.rmtree(place, ignore_errors=True)
-        unpack(archive, place, overwrite=True, progress=progress)
+    try:
+        return _unpack_once(archive, _Cache(root), progress)
+    except OSError as error:
+        raise ArchiveError(
+            f"{root} cannot be written ({reason(error)})", f"set {VARIABLE}, or {by_hand}", "unwritable"
+        ) from None
+
+
+class _Cache:
+    """The directory of unpacked archives, and the locks on them; a process holds those that it uses.
+
+    Raises:
+        OSError: it cannot be made, or is not this user's alone to write.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.archives, self._locks = root / "archives", root / "locks"
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (root, self.archives, self._locks):
+            each.mkdir(mode=0o700, exist_ok=True)
+            if not is_own_directory(each):
+                raise OSError(errno.EPERM, f"{each} is a link, or is not yours alone to write")
+
+    def check(self, key: str, *, waits: bool = True) -> int:
+        """Lock an archive while it is checked, unpacked or deleted: one process does so at a time."""
+        return lock(self._locks / f"{key}.check", alone=True, waits=waits)
+
+    def use(self, key: str, *, alone: bool = False) -> int:
+        """Lock an archive while it is used, as many processes do; alone while it is replaced or deleted."""
+        return lock(self._locks / f"{key}.use", alone=alone, waits=False)
+
+    def delete(self, key: str) -> None:
+        """Delete an archive, unless a process uses it or a user has put files into it."""
+        place = self.archives / key
+        with ExitStack() as locks, suppress(BlockingIOError):
+            locks.callback(os.close, self.check(key, waits=False))
+            locks.callback(os.close, self.use(key, alone=True))
+            if refusal_to_replace(place) is None:
+                shutil.rmtree(place, ignore_errors=True)
+                for name in ("check", "use"):
+                    (self._locks / f"{key}.{name}").unlink(missing_ok=True)
+
+
+_USED: dict[Path, int] = {}  # handles of the locks on what this process uses, until it ends
+
+
+def _unpack_once(archive: Archive, cache: _Cache, progress: ByteProgress) -> UnpackedOnce:
+    key = _key(archive)
+    place = cache.archives / key
+    check = cache.check(key)
+    try:
+        if place in _USED:
+            os.close(_USED.pop(place))
+        is_new = not _is_whole(archive, place)
+        if is_new:
+            _replace(archive, cache, place, progress)
+        _USED[place] = cache.use(key)
+    finally:
+        os.close(check)
     with suppress(OSError):  # the time of the last use
         os.utime(place)
-    _delete_oldest(place)
+    _delete_oldest(cache, place)
     return UnpackedOnce(place, is_new)
+
+
+def _replace(archive: Archive, cache: _Cache, place: Path, progress: ByteProgress) -> None:
+    try:
+        alone = cache.use(place.name, alone=True)
+    except BlockingIOError:
+        raise ArchiveError(
+            f"{place} is damaged and in use", "end the programs that use it", "in_use"
+        ) from None
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        unpack(archive, place, progress=progress)
+    finally:
+        os.close(alone)
 
 
 def _key(archive: Archive) -> str:
@@ -104,16 +173,10 @@ def _is_whole(archive: Archive, place: Path) -> bool:
     return True
 
 
-def _make_private(root: Path) -> None:
-    """Make the directory, readable by its user alone; what cannot be made is refused by `unpack`."""
-    with suppress(OSError):
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def _delete_oldest(place: Path) -> None:
+def _delete_oldest(cache: _Cache, place: Path) -> None:
     """Delete the archives beside a place that were used longest ago, where there are too many."""
     with suppress(OSError):
-        others = [each for each in place.parent.iterdir() if re.fullmatch("[0-9a-f]{32}", each.name)]
-        others.sort(key=lambda each: (each != place, -each.stat().st_mtime_ns))
+        others = [each for each in cache.archives.iterdir() if re.fullmatch("[0-9a-f]{32}", each.name)]
+        others.sort(key=lambda each: (each != place, -each.lstat().st_mtime_ns))
         for each in others[KEPT:]:
-            shutil.rmtree(each, ignore_errors=True)
+            cache.delete(each.name)

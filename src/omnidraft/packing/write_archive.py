@@ -131,7 +131,7 @@ def _parts(bundle: Bundle, manifest: bytes, index: PackIndex) -> Iterator[_Part]
             if not is_entry_name(name):
                 raise BundleError(
                     f"the archive cannot hold a file named {name!r:.80}",
-                    "rename the files of the graph to ASCII letters, digits and ._+-",
+                    "give the files of the graph other names, of ASCII letters, digits and ._+-",
                     fault="outside",
                 )
             yield _Part(name, record["bytes"], bundle.file(name), record["sha256"])

@@ -184,6 +184,12 @@ def _names() -> Iterator[Bad]:
         ("name_513", "a name of 513 bytes", "x" * 513),
     ):
         yield name, why, "outside", _with(LAST, name=text)
+    for text in ("con", "NUL", "aux.bin", "a/Prn.tar.gz", "COM1", "lpt9.x/y", "com0", "a.", "a./b", "b/a.."):
+        why = "a name that Windows keeps for a device, or writes without its last dot"
+        yield f"windows_{text.replace('/', '_')}", why, "outside", _with(LAST, name=text)
+    for text in ("console", "com10", "nul-1.bin", "a/xaux", "com", "lpt+", "a..b"):
+        why = "a name that is like those, and is a file on every system, but none of the bundle"
+        yield f"file_{text.replace('/', '_')}", why, "entries", _with(LAST, name=text)
     twice = [*PARTS[:3], PARTS[2], *PARTS[3:]]
     yield "twice", "a name twice", "duplicate", archive_of(twice)
     other = replace(PARTS[LAST], name=PARTS[2].name.upper())

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from omnidraft.errors import ArchiveError, ClaimError, reason
 from omnidraft.runtime.archive.archive import Archive, ByteProgress, checked_pieces
 from omnidraft.runtime.bundle.hashes import file_sha256
-from omnidraft.runtime.bundle.manifest_file import MANIFEST
+from omnidraft.runtime.bundle.replaceable import refusal_to_replace
 from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.disk.whole_directory import new_directory, recover, sync_tree, take_name
 from omnidraft.runtime.parts.drafter_address import DRAFTER, SHARED
@@ -56,7 +56,9 @@ def unpack(
             with _new_file(work / name) as file:
                 file.write(data)
         sync_tree(work)
-        take_name(work, place)
+        if place is out and overwrite:
+            _refuse_existing(place, overwrite)  # something may have been put there meanwhile
+        take_name(work, place, replaces=place is out and overwrite)
     return place
 
 
@@ -78,8 +80,8 @@ def _refuse_existing(out: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise ArchiveError(f"{out} exists already", f"{_ELSEWHERE} or add --overwrite", "unwritable")
-    if out.is_symlink() or not out.is_dir() or not ((out / MANIFEST).is_file() or not any(out.iterdir())):
-        raise ArchiveError(f"{out} is not a bundle, so it is not overwritten", _ELSEWHERE, "unwritable")
+    if refusal := refusal_to_replace(out):
+        raise ArchiveError(*refusal, "unwritable")
 
 
 @contextmanager
@@ -105,6 +107,8 @@ def _whole(archive: Archive, place: Path) -> Iterator[Path]:
 
 
 def _unwritable(place: Path, error: Exception) -> ArchiveError:
+    if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        return ArchiveError(f"{place} was written by another process meanwhile", "run it again", "unwritable")
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     return ArchiveError(
         f"{place} cannot be written ({reason(error)})",

@@ -16,7 +16,8 @@ from omnidraft.runtime.archive.zip_layout import (
 )
 
 MAX_NAME = 512
-_PART = "[A-Za-z0-9_+-][A-Za-z0-9._+-]*"
+_DEVICE = "(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])"  # on Windows, with any ending
+_PART = rf"(?!{_DEVICE}(?![A-Za-z0-9_+-]))[A-Za-z0-9_+-](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+-])?"
 _NAME = re.compile(f"{_PART}(?:/{_PART})*")
 _ENCRYPTED, _DESCRIPTOR = 1 << 0 | 1 << 6 | 1 << 13, 1 << 3  # flags
 _FULL = 0xFFFFFFFF

@@ -4,7 +4,7 @@ import hashlib
 import mmap
 from pathlib import Path, PurePosixPath
 
-from omnidraft.errors import BundleError
+from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.external_data import GraphFileError, external_files
 from omnidraft.runtime.disk.read_file import open_file, read_whole
@@ -64,7 +64,8 @@ def checked_graph(bundle: Bundle, name: str) -> Path:
     except GraphFileError as error:
         raise _refused(file, str(error), error.fault) from None
     except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
-        raise _refused(file, str(error)) from None
+        remedy = "copy the whole bundle or run `omnidraft export` again"
+        raise BundleError(f"{file} cannot be read ({reason(error)})", remedy, fault="unreadable") from None
     _check_places(bundle, name, places, PurePosixPath(name).parent, file.parent)
     return file
 

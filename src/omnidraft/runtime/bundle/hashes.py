@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from omnidraft.errors import BundleError
-from omnidraft.runtime.device.check_record import Stamp, remember_check, stamp_of, was_checked
+from omnidraft.runtime.device.check_record import Stamp, remember_check, stamp_of, was_checked, write_back
 from omnidraft.runtime.disk.json_fields import hexadecimal, integer, mapping
 from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.parts.file_places import FilePlaces
@@ -47,6 +47,30 @@ def check_unchanged(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:
             raise BundleError(
                 f"{file} was changed while it was loaded",
                 "load the bundle again when nothing writes to it",
+                fault="checksum",
+            )
+
+
+def refuse_rewritten(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:
+    """Refuse files that were written in place since they were loaded; call it before each generation.
+
+    Graphs and tables are mapped: the models would compute with what was written, and a page of a file that
+    was cut short ends the program. A file that was replaced or removed does no harm, since the old one stays.
+
+    Raises:
+        BundleError: `checksum`.
+    """
+    for name, stamp in stamps.items():
+        file = places.place(name)
+        try:
+            now = stamp_of(file)
+        except OSError:
+            continue
+        same = (now.inode, now.device) == (stamp.inode, stamp.device)
+        if same and (now.size, now.modified) != (stamp.size, stamp.modified):
+            raise BundleError(
+                f"{file} was written while the bundle is loaded",
+                "load the bundle again, and replace the files of a bundle, but never write into them",
                 fault="checksum",
             )
 
@@ -145,6 +169,7 @@ def _stamps(places: FilePlaces, files: Mapping[str, Record]) -> dict[str, Stamp]
 def _verify_file(file: Path, record: Record, remedy: str) -> Stamp:
     if not file.is_file():
         raise BundleError(f"{file} is missing", remedy, fault="missing")
+    write_back(file)
     stamp = stamp_of(file)
     if stamp.size != record.bytes:
         raise BundleError(

@@ -1,9 +1,11 @@
 """The last full check of a bundle's files on this device, by their stamps: spec/08-phones.md.
 
 A stamp detects damage by a copy, and every ordinary way to change or replace a file. It does not detect
-somebody who can set the clock or write to the disk below the file system, or bits that changed on the disk.
+somebody who may write the file and hides it (by the clock, by the disk below the file system, on a file
+system in memory by a mapped page), or bits that changed on the disk.
 """
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -13,6 +15,7 @@ from typing import NamedTuple
 
 from omnidraft.runtime.device.state_directory import read_record, record_key, write_record
 from omnidraft.runtime.disk.json_fields import hexadecimal, mapping
+from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.disk.strict_json import dump, parse
 
 KIND = "checked"
@@ -46,6 +49,18 @@ def stamp_of(file: Path) -> Stamp:
     """The stamp of a file."""
     status = file.stat()
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+
+
+def write_back(file: Path) -> None:
+    """Write to the disk what programs changed through mapped pages, before the stamp is taken.
+
+    The times of a file change when a page of it is written that is not waiting for the disk. So a later
+    change through a page that was mapped before is seen, but not on a file system in memory (tmpfs).
+    """
+    if sys.platform == "win32":  # only who may write a file can do so
+        return
+    with contextlib.suppress(OSError), open_file(file) as opened:
+        os.fsync(opened.fileno())
 
 
 def was_checked(path: Path, seal: str, stamps: Mapping[str, Stamp]) -> bool:

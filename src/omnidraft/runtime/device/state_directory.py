@@ -7,17 +7,19 @@ written remembers nothing. No function here raises for either.
 import contextlib
 import hashlib
 import os
-import stat
+import re
 import sys
 from pathlib import Path
 
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.own_directory import is_own_directory
 from omnidraft.runtime.disk.read_file import read_whole
 
 VARIABLE = "OMNIDRAFT_STATE"  # names another directory
 MOST_RECORDS = 256  # of each kind; the oldest ones are deleted
 MOST_BYTES = 1 << 14  # of a record
 _END = ".json"
+_NAME = re.compile(rf"[0-9a-f]{{32}}{re.escape(_END)}")  # of a record
 
 
 def state_directory() -> Path | None:
@@ -52,7 +54,7 @@ def read_record(kind: str, key: str) -> bytes | None:
         key: from `record_key`.
     """
     root = state_directory()
-    if root is None or not _is_private(root / kind):
+    if root is None or not _is_private(root, kind):
         return None
     try:
         return read_whole(root / kind / f"{key}{_END}", MOST_BYTES)
@@ -73,7 +75,7 @@ def write_record(kind: str, key: str, data: bytes) -> bool:
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.mkdir(mode=0o700, exist_ok=True)
-        if not _is_private(place):
+        if not _is_private(root, kind):
             return False
         write_atomically(place / f"{key}{_END}", data)
     except (OSError, ValueError):  # ValueError: a name that no file can have
@@ -82,21 +84,15 @@ def write_record(kind: str, key: str, data: bytes) -> bool:
     return True
 
 
-def _is_private(place: Path) -> bool:
-    """Whether a directory is this user's, and no other user can read or write it."""
-    try:
-        status = os.stat(place)
-    except (OSError, ValueError):
-        return False
-    if not stat.S_ISDIR(status.st_mode):
-        return False
-    if sys.platform == "win32":  # the user's own folder; modes say nothing there
-        return True
-    return status.st_uid == os.getuid() and status.st_mode & 0o077 == 0
+def _is_private(root: Path, kind: str) -> bool:
+    """Whether the directory of a kind is this user's alone, in one that no other user can write."""
+    return is_own_directory(root) and is_own_directory(root / kind, private=True)
 
 
 def _delete_oldest(place: Path) -> None:
+    """Delete the oldest records where there are too many; what has another name is not a record."""
     with contextlib.suppress(OSError):
-        records = [(each.stat().st_mtime_ns, each.path) for each in os.scandir(place)]
+        found = [each for each in os.scandir(place) if _NAME.fullmatch(each.name)]
+        records = [(each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in found]
         for _, path in sorted(records)[: max(0, len(records) - MOST_RECORDS)]:
             os.unlink(path)

@@ -6,6 +6,7 @@ writer of NAME takes the old one back, or removes what was left. A directory of 
 so it is not taken for a leftover.
 """
 
+import errno
 import logging
 import os
 import re
@@ -27,9 +28,10 @@ def new_directory(out: Path) -> Iterator[Path]:
     """A temporary directory beside `out`, removed at the end unless it was renamed.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be made, or `out` is the current directory or above it.
         ClaimError: another process has it.
     """
+    out = settled(out)
     work = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     work.mkdir(parents=True)
     handle = claim(work)
@@ -40,14 +42,41 @@ def new_directory(out: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def take_name(work: Path, out: Path) -> None:
-    """Give the complete directory its final name; an older directory is removed last."""
+def take_name(work: Path, out: Path, *, replaces: bool = True) -> None:
+    """Give the complete directory its final name; an older directory is removed last.
+
+    Args:
+        work: from `new_directory`.
+        out: the final place.
+        replaces: whether a directory that is there is replaced.
+
+    Raises:
+        OSError: it cannot be renamed; ENOTEMPTY or EEXIST where it is not replaced and is there.
+    """
+    out = settled(out)
     old = out.with_name(f".{out.name}.{os.getpid()}.old")
-    if out.exists():
+    if replaces and out.exists():
         out.rename(old)
     work.rename(out)
     sync_directory(out.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def settled(out: Path) -> Path:
+    """The place of a directory that will be renamed, with a name of its own: `.` and `..` have none.
+
+    Raises:
+        OSError: it is the current directory or above it, which programs and shells would be left without.
+    """
+    named = out.name not in ("", "..")
+    place = Path(os.path.realpath(out.parent)) / out.name if named else Path(os.path.realpath(out))
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return place
+    if os.path.realpath(place) in map(str, (here, *here.parents)):
+        raise OSError(errno.EBUSY, "it is the current directory or above it")
+    return place
 
 
 def sync_tree(directory: Path) -> None:
@@ -61,7 +90,11 @@ def recover(out: Path) -> None:
 
     Args:
         out: the final place. Where it is absent, the directory that was to be replaced gets its name back.
+
+    Raises:
+        OSError: it is the current directory or above it, or what was left cannot be renamed.
     """
+    out = settled(out)
     if sys.platform == "win32":  # nothing tells there whether a process still uses a directory
         return
     left = [

@@ -52,9 +52,10 @@ class Session(SessionResources):
                 the session's system prompt.
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
+            BundleError: a file of the bundle was written since it was loaded.
         """
         config = overridden(config, overrides)
-        with self.turn():
+        with self.turn(generates=True):
             config.check()
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
@@ -86,7 +87,7 @@ class Session(SessionResources):
             SessionError: another thread is using this session.
         """
         config = overridden(config, overrides)
-        with self.turn():
+        with self.turn(generates=True):
             config.check()
             turns = self._finished_turns()
             if isinstance(message, str):
@@ -109,7 +110,7 @@ class Session(SessionResources):
             SettingError: a setting outside its range.
         """
         config = overridden(config, overrides)
-        with self.turn():
+        with self.turn(generates=True):
             config.check()
             turns = self._finished_turns()
             if not turns:
@@ -143,7 +144,7 @@ class Session(SessionResources):
         Raises:
             SessionError: there is none, or it had ended.
         """
-        with self.turn():
+        with self.turn(generates=True):
             before = self.answer
             if before is None or before.stop_reason is not None:
                 raise SessionError("there is no unfinished generation to resume", "start one")

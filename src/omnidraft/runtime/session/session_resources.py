@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.hashes import refuse_rewritten
 from omnidraft.runtime.bundle.memory import peak_bytes
 from omnidraft.runtime.chat.messages import checked_text
 from omnidraft.runtime.chat.prompt_template import Template
@@ -203,7 +204,7 @@ class SessionResources:
 
         New costs can change which sampled text a seed gives.
         """
-        with self.turn():
+        with self.turn(generates=True):
             ids = self.encode(prompt)
             models = DecoderModels(self.models.target, self.models.drafter, self.cache, self.models.clock)
             prior = self.bundle.costs.acceptance
@@ -225,12 +226,18 @@ class SessionResources:
         """The visible text of a prompt in draft ids; empty without a drafter."""
         return self.loaded.draft_prompt(prompt_ids)
 
-    def turn(self) -> AbstractContextManager[None]:
+    def turn(self, *, generates: bool = False) -> AbstractContextManager[None]:
         """One user of the models at a time, with the adapters that were given last.
+
+        Args:
+            generates: whether a text begins or goes on; then the files must be those that were loaded.
 
         Raises:
             SessionError: another thread is using this session.
+            BundleError: a file of the bundle was written since it was loaded.
         """
+        if generates:
+            refuse_rewritten(self.bundle.places, self.bundle.stamps)
         return turn(self.models, self.text.decoder)
 
     def _recording(self) -> Recording | None:

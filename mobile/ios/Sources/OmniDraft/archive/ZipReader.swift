@@ -48,7 +48,21 @@ final class ZipBytes {
 }
 
 /// Whether an entry may have a name: relative, ASCII, and a file on every system.
-func isEntryName(_ name: String) -> Bool { name.utf8.count <= maxName && isFileName(name) }
+func isEntryName(_ name: String) -> Bool {
+    if name.utf8.count > maxName || !isFileName(name) { return false }
+    return lowerCase(name).split(separator: slash).allSatisfy { $0.last != dot && !isDevice($0) }
+}
+
+/// Whether Windows keeps a name, in lower case, for a device, with any ending.
+private func isDevice(_ part: ArraySlice<UInt8>) -> Bool {
+    let name = Array(part.prefix { $0 != dot })
+    let isNumbered = name.count == 4 && name[3] >= 0x30 && name[3] <= 0x39
+    if isNumbered { return ["com", "lpt"].contains { name[..<3].elementsEqual($0.utf8) } }
+    return ["con", "prn", "aux", "nul"].contains { name.elementsEqual($0.utf8) }
+}
+
+/// ASCII letters in lower case.
+private func lowerCase(_ name: String) -> [UInt8] { name.utf8.map { $0 >= 0x41 && $0 <= 0x5a ? $0 + 0x20 : $0 } }
 
 /// The entries of an archive, in order. The bytes of the files are not read.
 ///
@@ -153,7 +167,7 @@ struct ZipWalk {
     /// Refuse a name that is taken on some system: in other case, or as a directory. Directories are kept with `/`.
     private mutating func checkName(_ name: String) throws {
         let slash = UInt8(ascii: "/")
-        let folded = name.utf8.map { $0 >= 0x41 && $0 <= 0x5a ? $0 + 0x20 : $0 }
+        let folded = lowerCase(name)
         let above = folded.indices.filter { folded[$0] == slash }.map { Array(folded[..<$0]) }
         if names.contains(folded) || names.contains(folded + [slash]) || above.contains(where: names.contains) {
             throw ZipError(fault: "duplicate", message: "two entries are named \(quoted(.string(name)))")

@@ -41,7 +41,8 @@ func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
     do {
         data = try mapFile(file)
     } catch let error as FileError {
-        throw refused(file, reason(error))
+        let remedy = "copy the whole bundle or run `omnidraft export` again"
+        throw bundleError("unreadable", "\(file) cannot be read (\(reason(error)))", remedy)
     }
     try checkPlaces(bundle, name, placesIn(file, data), folder: Array(partsOf(path: name).dropLast()))
     return file

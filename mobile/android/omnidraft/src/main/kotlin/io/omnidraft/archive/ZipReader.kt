@@ -17,7 +17,19 @@ private const val ZIP64_BYTES = 20
 private const val MOST_SIZE = 1L shl 53
 
 /** Whether an entry may have a name: relative, ASCII, and a file on every system. */
-internal fun isEntryName(name: String): Boolean = name.length <= MAX_NAME && isFileName(name)
+internal fun isEntryName(name: String): Boolean =
+    name.length <= MAX_NAME && isFileName(name) && name.split("/").none { it.endsWith('.') || isDevice(it) }
+
+/** Whether Windows keeps a name for a device, with any ending. */
+private fun isDevice(part: String): Boolean {
+    val name = lowerCase(part.substringBefore('.'))
+    val isNumbered = name.length == 4 && name[3] in '0'..'9' && name.take(3) in listOf("com", "lpt")
+    return isNumbered || name in listOf("con", "prn", "aux", "nul")
+}
+
+/** ASCII letters in lower case, in any locale. */
+private fun lowerCase(name: String): String =
+    name.map { if (it in 'A'..'Z') it + ('a' - 'A') else it }.joinToString("")
 
 /**
  * The entries of an archive, in order. The bytes of the files are not read.
@@ -112,7 +124,7 @@ internal class ZipWalk(private val data: ZipBytes) {
 
     /** Refuse a name that is taken on some system: in other case, or as a directory. Directories are kept with `/`. */
     private fun checkName(name: String) {
-        val folded = name.map { if (it in 'A'..'Z') it + ('a' - 'A') else it }.joinToString("") // ASCII, in any locale
+        val folded = lowerCase(name)
         val parts = folded.split("/")
         val above = (1 until parts.size).map { parts.take(it).joinToString("/") }
         if (folded in names || "$folded/" in names || above.any { it in names }) {

@@ -55,7 +55,8 @@ internal fun checkedGraph(bundle: Bundle, name: String): File {
     val data = try {
         mapFile(file)
     } catch (error: IOException) {
-        throw refused(file, reason(error))
+        val remedy = "copy the whole bundle or run `omnidraft export` again"
+        throw BundleException("unreadable", "$file cannot be read (${reason(error)})", remedy, error)
     }
     checkPlaces(bundle, name, placesIn(file, data), name.split("/").dropLast(1))
     return file
