@@ -25,7 +25,7 @@ TARGET = {"target/cpu/model.onnx", "target/cpu/model.onnx.data"}
 DRAFTER = {"drafter/cpu/model.onnx", "drafter/cpu/model.onnx.data"}
 TRAIN = {"drafter/train/step.onnx", "drafter/cpu/model.onnx.data"}
 QNN = {f"{role}/npu/qdq/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
-COREML = {f"{role}/npu/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
+FLOAT = {f"{role}/npu/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
 HOST = {f"{role}/npu/host.safetensors" for role in ("target", "drafter")}
 ORT = {"target/cpu/model.ort", "drafter/cpu/model.ort"}
 NEEDS: dict[str, set[str]] = {
@@ -33,7 +33,6 @@ NEEDS: dict[str, set[str]] = {
     "android-cpu": COMMON | TARGET | DRAFTER | TRAIN,
     "ios-cpu": COMMON | TARGET | DRAFTER | TRAIN,
     "android-qnn": COMMON | DRAFTER | TRAIN | QNN | HOST,
-    "ios-coreml": COMMON | DRAFTER | TRAIN | COREML | HOST,
 }
 
 
@@ -85,7 +84,7 @@ def write_files(place: Path, contents: dict[str, bytes]) -> dict[str, Any]:
 
 def _contents(target: bytes) -> dict[str, bytes]:
     names: Sequence[str] = sorted(
-        {*NEEDS["desktop"], *ORT, *QNN, *COREML, *HOST, "required_operators.config"}
+        {*NEEDS["desktop"], *ORT, *QNN, *FLOAT, *HOST, "required_operators.config"}
         | {f"{role}/tokenizer.json" for role in ("target", "drafter")}
     )
     contents = {name: name.encode() for name in names}
