@@ -13,7 +13,8 @@ import PackageDescription
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT", "COpenSSL"]
     let packages: [Package.Dependency] = []
 #else
-    // Microsoft's framework has no module map, so `import onnxruntime` does not compile. A target of C makes the module.
+    // Microsoft's framework has no module map, so `import onnxruntime` does not compile. A target of C makes the module. The
+    // framework is static and holds a provider for CoreML, which is linked with it; the library does not use it.
     let engine: [Target] = [
         .target(
             name: "COnnxRuntime",

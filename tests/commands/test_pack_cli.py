@@ -126,8 +126,10 @@ def test_what_an_archive_cannot_do_is_told_in_a_sentence(learnable: Path, place:
     )
     assert run("unpack", file, "-o", bundle)[0] == 0
     refused(run("unpack", file, "-o", bundle), f"{bundle} exists already", "--overwrite")
+    refused(run("pack", learnable, "--for", "android-qnn", "-o", place / "x.zip"),
+            "has no static graphs for android-qnn; export it again with --npu qnn")  # fmt: skip
     refused(run("pack", learnable, "--for", "ios-coreml", "-o", place / "x.zip"),
-            "has no static graphs for ios-coreml; export it again with --npu coreml")  # fmt: skip
+            "--for 'ios-coreml' is unknown")  # fmt: skip
     refused(run("pack", learnable, "--for", "phone", "-o", place / "x.zip"), "--for 'phone' is unknown")
     opened = open_bundle(bundle)
     with pytest.raises(BundleError, match=r"was left out when .* was packed for ios-cpu; pack"):

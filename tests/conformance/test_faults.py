@@ -29,7 +29,7 @@ WITHOUT_VECTOR: dict[str, dict[str, str]] = {
     "03": {"run": LOADING, "memory": LOADING},
     "06": {"unreadable": NO_FILE},
     "08": {
-        "unverifiable": "of a platform without Ed25519",
+        "unverifiable": "of a system that cannot check signatures",
         "memory": "of an app that passes in its free memory",
         "cancelled": "not an error",
     },

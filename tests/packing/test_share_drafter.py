@@ -90,12 +90,12 @@ def test_a_bundle_that_shares_is_packed_like_a_whole_one(pair: tuple[Path, Path]
     whole = packable(tmp_path / "elsewhere/a", b"target a")
     files = []
     for number, bundle in enumerate((pair[0], whole)):
-        archive = pack(bundle, tmp_path / f"{number}.zip", PackOptions("ios-coreml")).path
+        archive = pack(bundle, tmp_path / f"{number}.zip", PackOptions("android-qnn")).path
         files.append(archive.read_bytes())
-        assert set(open_archive(archive).files) == NEEDS["ios-coreml"]
+        assert set(open_archive(archive).files) == NEEDS["android-qnn"]
     assert files[0] == files[1]
     unpacked = unpack(open_archive(tmp_path / "0.zip"), tmp_path / "phone/a")
-    with pytest.raises(ArchiveError, match="was packed for ios-coreml"):
+    with pytest.raises(ArchiveError, match="was packed for android-qnn"):
         share_drafter(unpacked)
 
 

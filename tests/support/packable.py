@@ -25,14 +25,13 @@ TARGET = {"target/cpu/model.onnx", "target/cpu/model.onnx.data"}
 DRAFTER = {"drafter/cpu/model.onnx", "drafter/cpu/model.onnx.data"}
 TRAIN = {"drafter/train/step.onnx", "drafter/cpu/model.onnx.data"}
 QNN = {f"{role}/npu/qdq/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
-COREML = {f"{role}/npu/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
+FLOAT = {f"{role}/npu/{name}" for role in ("target", "drafter") for name in ("1.onnx", "weights.bin")}
 HOST = {f"{role}/npu/host.safetensors" for role in ("target", "drafter")}
 NEEDS: dict[str, set[str]] = {
     "desktop": COMMON | TARGET | DRAFTER | TRAIN | {"target/chat_template.jinja"},
     "android-cpu": COMMON | TARGET | DRAFTER | TRAIN,
     "ios-cpu": COMMON | TARGET | DRAFTER | TRAIN,
     "android-qnn": COMMON | DRAFTER | TRAIN | QNN | HOST,
-    "ios-coreml": COMMON | DRAFTER | TRAIN | COREML | HOST,
 }
 
 
@@ -82,7 +81,7 @@ def write_files(place: Path, contents: dict[str, bytes]) -> dict[str, Any]:
 
 def _contents(target: bytes) -> dict[str, bytes]:
     names: Sequence[str] = sorted(
-        {*NEEDS["desktop"], *QNN, *COREML, *HOST}
+        {*NEEDS["desktop"], *QNN, *FLOAT, *HOST}
         | {f"{role}/tokenizer.json" for role in ("target", "drafter")}
     )
     contents = {name: name.encode() for name in names}

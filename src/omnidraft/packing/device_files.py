@@ -13,7 +13,7 @@ from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
 
 DESKTOP = "desktop"
 # Static graphs of a device: the places of which it gets the first that a bundle has, and how to export them.
-STATIC = {"android-qnn": (("qnn", "qnn-fp16"), "qnn"), "ios-coreml": (("coreml",), "coreml")}
+STATIC = {"android-qnn": (("qnn", "qnn-fp16"), "qnn")}
 
 
 @dataclass(frozen=True)

@@ -105,12 +105,12 @@ def test_a_drafter_and_a_target_make_the_whole(whole: Path, tmp_path: Path) -> N
 
 
 def test_a_drafter_of_another_device_is_completed(whole: Path, tmp_path: Path) -> None:
-    for device in ("android-cpu", "ios-coreml"):
+    for device in ("android-cpu", "android-qnn"):
         archive = open_archive(packed(whole, tmp_path / "x.zip", device, "only"))
         place = unpack(archive, tmp_path / "apps")
         (place / "tokenizer.bin").write_bytes(b"damaged")
     place = unpack(open_archive(tmp_path / "x.zip"), tmp_path / "apps")
-    needed = {name for device in ("android-cpu", "ios-coreml") for name in NEEDS[device]}
+    needed = {name for device in ("android-cpu", "android-qnn") for name in NEEDS[device]}
     held = {f"drafter/{file.relative_to(place).as_posix()}" for file in place.rglob("*") if file.is_file()}
     assert held == {name for name in needed if name.startswith("drafter/")}
     assert (place / "tokenizer.bin").read_bytes() == b"drafter/tokenizer.bin"

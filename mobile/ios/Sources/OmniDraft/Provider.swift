@@ -7,9 +7,4 @@ public enum Provider: String, Sendable, CaseIterable {
     case cpu
     /// Kernels of XNNPACK where it has them, on the CPU.
     case xnnpack = "XNNPACK"
-    /// CoreML for the parts of the graphs that it takes, the CPU for all others; on Apple's systems.
-    ///
-    /// CoreML gets the options that the manifest has for it. Its kernels may round to 16 bits, so the words can differ
-    /// from those of the CPU.
-    case coreML = "CoreML"
 }

@@ -5,6 +5,20 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from vectorlib.reference.ed25519 import (
+    BASE,
+    EIGHT_Y,
+    NEUTRAL,
+    ORDER,
+    P,
+    added,
+    challenge,
+    encoded,
+    of_y,
+    secret_scalar,
+    signed,
+    times,
+)
 from vectorlib.writer import VectorWriter, vector
 
 # RFC 8032, section 7.1: secret key, public key, message, signature.
@@ -30,8 +44,14 @@ RFC_8032 = [
         "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc659"
         "4a7c15e9716ed28dc027beceea1ec40a",
     ),
+    (
+        "833fe62409237b9d62ec77587520911e9a759cec1d19755b7da901b96dca3d42",
+        "ec172b93ad5e563bf4932c70e1245034c35467ef2efd4d64ebf819683467e2bf",
+        hashlib.sha512(b"abc").hexdigest(),
+        "dc2a4459e7369633a52b1bf277839a00201009a3efbf3ecb69bea2186c26b58909351fc9ac90b3ecfdfbc7c66431e030"
+        "3dca179c138ac17ad9bef1177331a704",
+    ),
 ]
-ORDER = 2**252 + 27742317777372353535851937790883648493  # L of RFC 8032, section 5.1
 MANIFEST = b'{\n  "format": "omnidraft.bundle",\n  "version": 1\n}\n'
 
 
@@ -51,8 +71,11 @@ def write(writer: VectorWriter) -> None:
             _signer(f"rfc_8032_{i}", f"test {i} of RFC 8032, section 7.1", seed, bytes.fromhex(message))
         )
     vectors.append(_signer("manifest", "the worked example of spec/10-signing.md", RFC_8032[0][0], MANIFEST))
+    long = bytes(range(256)) * 4
+    vectors.append(_signer("long", "1,023 bytes, several blocks of SHA-512", RFC_8032[1][0], long[1:]))
     writer.vectors("signing", "signers", vectors)
     writer.vectors("signing", "checks", _checks())
+    writer.vectors("signing", "points", _points())
 
 
 def _signer(name: str, why: str, seed: str, manifest: bytes) -> dict[str, Any]:
@@ -144,3 +167,39 @@ def _weak_keys() -> list[dict[str, Any]]:
             why = "a public key of small order: anybody can make a signature that fits it"
             vectors.append(vector(f"weak_key_{name}_{sign}", why, given, {"fault": "wrong_signature"}))
     return vectors
+
+
+def _points() -> list[dict[str, Any]]:
+    """Signatures that no library writes: most of them solve another equation than that of RFC 8032."""
+    seed = bytes.fromhex(RFC_8032[0][0])
+    secret, public = secret_scalar(seed), bytes.fromhex(RFC_8032[0][1])
+    assert encoded(times(secret, BASE)) == public
+    nonce, eight = 12345, of_y(EIGHT_Y)
+    assert times(8, eight) == NEUTRAL != times(4, eight)
+    right = signed(encoded(times(nonce, BASE)), nonce, secret, public, MANIFEST)
+    Ed25519PrivateKey.from_private_bytes(seed).public_key().verify(right, MANIFEST)
+    beside = encoded(added(times(nonce, BASE), eight))
+    mixed = encoded(added(times(secret, BASE), eight))
+    cases = [
+        ("nonce", "R is any point: a verifier does not know how it was chosen", public, right, None),
+        ("r_not_canonical", "R is p + 1, and the neutral point has y = 1", public,
+         signed((P + 1).to_bytes(32, "little"), 0, secret, public, MANIFEST), "wrong_signature"),
+        ("r_minus_zero", "R is the neutral point with the sign of x, which is 0", public,
+         signed((1 | 1 << 255).to_bytes(32, "little"), 0, secret, public, MANIFEST), "wrong_signature"),
+        ("r_beside", "R plus a point of order 8 solves the equation times 8 alone", public,
+         signed(beside, nonce, secret, public, MANIFEST), "wrong_signature"),
+        ("r_no_point", "no point has this y", public, b"\x02" + bytes(31) + right[32:], "wrong_signature"),
+        ("s_is_l", "S = L", public, right[:32] + ORDER.to_bytes(32, "little"), "wrong_signature"),
+        ("s_largest", "S = 2^256 - 1", public, right[:32] + b"\xff" * 32, "wrong_signature"),
+        ("key_beside", "a key plus a point of order 8 solves the equation times 8 alone", mixed,
+         signed(encoded(times(nonce, BASE)), nonce, secret, mixed, MANIFEST), "wrong_signature"),
+        ("key_no_point", "no point has the key's y", b"\x02" + bytes(31), right, "wrong_signature"),
+        ("key_above_p", "the key's y is p + 3 and not 3", (P + 3).to_bytes(32, "little"), right,
+         "wrong_signature"),
+    ]  # fmt: skip
+    assert challenge(encoded(times(nonce, BASE)), mixed, MANIFEST) % 8 != 0
+    return [
+        vector(f"point_{name}", why, {"public_key": key.hex(), "manifest": MANIFEST.hex(),
+                                      "file": file_of(key, signature).hex()}, {"fault": fault})
+        for name, why, key, signature, fault in cases
+    ]  # fmt: skip

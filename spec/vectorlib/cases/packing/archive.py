@@ -26,7 +26,7 @@ from vectorlib.writer import VectorWriter, vector
 
 SEALED = made(full)
 LEFT_OUT = {name: ["desktop"] for name in FILES if "tokenizer.json" in name or "template" in name}
-LEFT_OUT |= {name: ["ios-coreml"] for name in FILES if "/npu/" in name}
+LEFT_OUT |= {name: ["android-qnn"] for name in FILES if "/npu/" in name}
 LEFT_OUT |= {name: [] for name in FILES if name.endswith(".compiled")}
 INDEX = index_of(SEALED, left_out=LEFT_OUT)
 Index = dict[str, Any]

@@ -47,7 +47,7 @@ def _bad_indices() -> Iterator[tuple[str, str, str, str]]:
         ("left_out_unlisted", "a file that the manifest does not list", {"left_out": {"x": []}}),
         ("left_out_device", "an unknown device of a file", {"left_out": {FILES[0]: ["x"]}}),
         ("left_out_text", "a text in place of an array", {"left_out": {FILES[0]: "desktop"}}),
-        ("left_out_six", "six devices", {"left_out": {FILES[0]: ["desktop"] * 6}}),
+        ("left_out_five", "five devices", {"left_out": {FILES[0]: ["desktop"] * 5}}),
         ("left_out_many", "1,025 names", {"left_out": {f"f{i}": [] for i in range(1025)}}),
         ("version_float", "2.0 is not an integer", {"version": 1.0}),
         ("version_true", "true is not an integer", {"version": True}),

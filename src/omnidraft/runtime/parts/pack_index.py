@@ -10,7 +10,7 @@ from omnidraft.runtime.disk.strict_json import parse
 
 INDEX = "pack.json"
 FORMAT, VERSION = "omnidraft.pack", 1
-DEVICES = ("desktop", "android-cpu", "android-qnn", "ios-coreml", "ios-cpu")
+DEVICES = ("desktop", "android-cpu", "android-qnn", "ios-cpu")
 WITH, WITHOUT, ONLY = "with", "without", "only"
 MAX_BYTES = 1 << 20
 MAX_LEFT_OUT, MAX_PATH = 1024, 512

@@ -98,7 +98,7 @@ public struct EngineTensor: Sendable {
 
 /// Kernels of an engine besides those of its own.
 public struct EngineProvider: Sendable {
-    /// The engine's name of them, such as `XNNPACK` or `CoreML`.
+    /// The engine's name of them, such as `XNNPACK`.
     public var name: String
     /// Their settings, by key.
     public var options: [(key: String, value: String)]

@@ -3,7 +3,7 @@
 /// The name of the index.
 let indexName = "pack.json"
 /// The devices that a bundle can be packed for.
-let packDevices = ["desktop", "android-cpu", "android-qnn", "ios-coreml", "ios-cpu"]
+let packDevices = ["desktop", "android-cpu", "android-qnn", "ios-cpu"]
 /// Bytes of pack.json at most.
 let maxIndexBytes = 1 << 20
 

@@ -24,7 +24,7 @@ func openLoaded(_ directory: String, _ options: OpenOptions, _ engine: any Infer
     loading.drafter = options.withDrafter && plain == nil
     loading.provider = isThere ? options.provider : .cpu
     loading.state = state
-    loading.notice = sentences([plain, absent, loading.provider.limits(bundle)])
+    loading.notice = sentences([plain, absent])
     do {
         return try loadBundle(bundle, loading)
     } catch OmniDraftError.bundle(let refusal) where loading.provider != .cpu {
@@ -39,30 +39,15 @@ private func sentences(_ sentences: [String?]) -> String? {
     return all.isEmpty ? nil : all.joined(separator: "; ")
 }
 
-/// The place of CoreML in a manifest (spec/03-bundle.md, npu).
-let coreMLPlace = "coreml"
-
 extension Provider {
     /// Whether an engine was built with it.
     func isThere(_ engine: any InferenceEngine) -> Bool {
         switch self {
         case .cpu: return true
         case .xnnpack: return engine.providers.contains { isSame($0, "XnnpackExecutionProvider") }
-        case .coreML: return engine.providers.contains { isSame($0, "CoreMLExecutionProvider") }
         }
     }
 
-    /// Kernels that a graph is opened with; nil for the engine's own. CoreML gets the options of the manifest, whose
-    /// reader lets only those of the specification through.
-    func kernels(_ entry: ModelEntry) -> EngineProvider? {
-        if self == .cpu { return nil }
-        let options = self == .coreML ? entry.places[coreMLPlace]?.provider.options.members ?? [] : []
-        return EngineProvider(rawValue, options: options.map { (key: $0.name, value: $0.value) })
-    }
-
-    /// What this runtime does not do with it; nil where it does all.
-    fileprivate func limits(_ bundle: Bundle) -> String? {
-        if self != .coreML || bundle.target.places[coreMLPlace] == nil { return nil }
-        return "CoreML takes parts of the dynamic graphs: this version of the library runs no static graphs"
-    }
+    /// Kernels that a graph is opened with; nil for the engine's own.
+    var kernels: EngineProvider? { self == .cpu ? nil : EngineProvider(rawValue) }
 }

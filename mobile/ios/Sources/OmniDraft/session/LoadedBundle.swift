@@ -110,8 +110,8 @@ func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
         loading.drafter ? try SharedGraph { try graphOf(opened, opened.drafter, engine, 1, provider) }.ready() : nil
     let loaded = LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
     let machine = thisMachine(
-        onnxruntime: engine.version, threads: threads, targetOn: placeName(opened.target, provider),
-        drafterOn: placeName(opened.drafter, provider))
+        onnxruntime: engine.version, threads: threads, targetOn: placeName(opened.target),
+        drafterOn: placeName(opened.drafter))
     let device = try deviceCosts(
         loading.state, seal: opened.seal, costs: opened.costs, measuredOn: opened.measuredOn, here: machine,
         measure: loading.measure
@@ -139,9 +139,7 @@ private func timed(_ loaded: LoadedBundle) throws -> Costs? {
 func startOf(_ entry: ModelEntry) -> [Int32] { entry.bosId.map { [$0] } ?? [] }
 
 /// The place of a model in the description of a machine.
-private func placeName(_ entry: ModelEntry, _ provider: Provider) -> String {
-    provider == .coreML ? coreMLPlace : isOrt(entry.graph) ? "ort" : "cpu"
-}
+private func placeName(_ entry: ModelEntry) -> String { isOrt(entry.graph) ? "ort" : "cpu" }
 
 private func isOrt(_ path: String) -> Bool { path.utf8.suffix(4).elementsEqual(".ort".utf8) }
 
@@ -184,8 +182,7 @@ private func graphOf(
     }
     let path = try checkedGraph(bundle, entry.graph)
     let graph = try Graph(
-        engine, path, entry.kv, vocabSize: entry.vocabSize, threads: threads,
-        provider: provider.kernels(entry))
+        engine, path, entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)
     try graph.check(entry.lora, entry.head)
     try checkUnchanged(bundle.places, bundle.stamps)
     return graph

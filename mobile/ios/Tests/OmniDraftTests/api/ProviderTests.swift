@@ -13,7 +13,7 @@ final class ProviderTests: XCTestCase {
         let ids = try await idsOn(PublicModel.shared())
         let there = try OrtEngine.shared().providers
         for provider in Provider.allCases where provider != .cpu {
-            if there.contains(where: { $0.hasPrefix(provider == .xnnpack ? "Xnnpack" : "CoreML") }) { continue }
+            if there.contains(where: { $0.hasPrefix("Xnnpack") }) { continue }
             let options = OpenOptions(provider: provider, state: PublicModel.state)
             let model = try await OmniDraft.open(PublicModel.url(StarterBundles.directory("a")), options: options)
             XCTAssertEqual(model.notice, "running on the CPU: this engine was built without \(provider.rawValue)")
@@ -25,35 +25,17 @@ final class ProviderTests: XCTestCase {
     func testAProviderThatRefusesItsGraphsFallsBackToTheCpu() async throws {
         let engine = OverpromisingEngine(try OrtEngine.shared())
         let there = try OrtEngine.shared().providers
-        if there.contains(where: { $0.hasPrefix("CoreML") }) { throw XCTSkip("this engine has CoreML") }
+        if there.contains(where: { $0.hasPrefix("Xnnpack") }) { throw XCTSkip("this engine has XNNPACK") }
         let url = PublicModel.url(try StarterBundles.directory("a"))
-        let options = OpenOptions(provider: .coreML, state: PublicModel.state)
+        let options = OpenOptions(provider: .xnnpack, state: PublicModel.state)
         let model = try await OmniDraft.open(url, options: options, engine: engine)
         let notice = try XCTUnwrap(model.notice)
         XCTAssertTrue(notice.hasPrefix("running on the CPU: the engine cannot load "), notice)
-        XCTAssertTrue(notice.contains("CoreML"), notice)
+        XCTAssertTrue(notice.contains("XNNPACK"), notice)
         let ids = try await idsOn(PublicModel.shared())
         let found = try await idsOn(model)
         XCTAssertEqual(found, ids)
-        XCTAssertEqual(engine.asked.with { $0 }, ["CoreML", ""])
-    }
-
-    func testCoreMLGetsTheOptionsOfTheManifest() throws {
-        try inDirectory { place in
-            try put(joined(place, "manifest.json"), fullManifest())
-            try writeListedFiles(place)
-            let entry = try openBundle(place, verify: .full).target
-            let own = try XCTUnwrap(entry.places["coreml"]).provider
-            let kernels = try XCTUnwrap(Provider.coreML.kernels(entry))
-            XCTAssertEqual(kernels.name, "CoreML")
-            XCTAssertFalse(kernels.options.isEmpty)
-            XCTAssertEqual(kernels.options.map(\.key), own.options.members.map(\.name))
-            XCTAssertEqual(kernels.options.map(\.value), own.options.members.map(\.value))
-            let known = providerOptions.first { $0.provider == "CoreMLExecutionProvider" }?.options ?? []
-            XCTAssertTrue(Set(kernels.options.map(\.key)).isSubset(of: known))
-            XCTAssertNil(Provider.cpu.kernels(entry))
-            XCTAssertEqual(Provider.xnnpack.kernels(entry)?.options.count, 0)
-        }
+        XCTAssertEqual(engine.asked.with { $0 }, ["XNNPACK", ""])
     }
 
     func testXnnpackRunsTheModelsWhereTheEngineHasIt() async throws {
@@ -73,7 +55,7 @@ final class ProviderTests: XCTestCase {
     }
 }
 
-/// onnxruntime, which says that it has CoreML; its own refusal follows when a graph is loaded.
+/// onnxruntime, which says that it has XNNPACK; its own refusal follows when a graph is loaded.
 private final class OverpromisingEngine: InferenceEngine {
     let asked = Guarded<[String]>([])
     private let engine: OrtEngine
@@ -81,7 +63,7 @@ private final class OverpromisingEngine: InferenceEngine {
     init(_ engine: OrtEngine) { self.engine = engine }
 
     var version: String { engine.version }
-    var providers: [String] { engine.providers + ["CoreMLExecutionProvider"] }
+    var providers: [String] { engine.providers + ["XnnpackExecutionProvider"] }
 
     func open(file path: String, _ options: GraphOptions) throws -> any EngineGraph {
         let name = options.provider?.name ?? ""

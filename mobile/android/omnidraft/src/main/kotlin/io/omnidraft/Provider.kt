@@ -15,9 +15,9 @@ public enum class Provider(internal val place: String?) {
     /** The dynamic graphs on the CPU, with kernels of XNNPACK where it has them. */
     XNNPACK(null),
 
-    /** Static graphs on a Qualcomm NPU. */
+    /** Static graphs on a Qualcomm NPU: experimental, never run on a phone. */
     QNN("qnn"),
 
-    /** Static graphs on NNAPI. */
+    /** Static graphs on NNAPI, which Android has deprecated: experimental, never run on a phone. */
     NNAPI("nnapi"),
 }

@@ -3,7 +3,7 @@ package io.omnidraft.bundle
 /*
  * The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
  *
- * Format and order of the checks: spec/10-signing.md. The platform checks the signature; there is no cryptography here.
+ * Format and order of the checks: spec/10-signing.md.
  */
 
 import io.omnidraft.SettingException
@@ -16,13 +16,8 @@ import io.omnidraft.reason
 import java.io.File
 import java.io.FileNotFoundException
 import java.io.IOException
-import java.security.GeneralSecurityException
-import java.security.KeyFactory
-import java.security.NoSuchAlgorithmException
-import java.security.spec.X509EncodedKeySpec
 
 internal const val SIGNATURE = "manifest.sig"
-private const val ALGORITHM = "Ed25519"
 private const val FIRST_LINES = "omnidraft.signature 1\nalgorithm ed25519\nkey "
 private const val MIDDLE = "\nsignature "
 
@@ -101,8 +96,7 @@ internal fun readSignature(bundle: File): Signature? {
  * @param manifest the bytes of the file.
  * @param signature null if the bundle has none.
  * @param publicKey 32 bytes.
- * @throws SignatureException `unsigned`, `other_key`, `wrong_signature`, or `unverifiable` where the platform has no
- *   Ed25519.
+ * @throws SignatureException `unsigned`, `other_key` or `wrong_signature`.
  */
 internal fun verify(manifest: ByteArray, signature: Signature?, publicKey: ByteArray) {
     if (signature == null) {
@@ -122,15 +116,11 @@ internal fun verify(manifest: ByteArray, signature: Signature?, publicKey: ByteA
     }
 }
 
-/**
- * The fault of a signature over bytes, `other_key` or `wrong_signature`; null if it is valid.
- *
- * @throws SignatureException `unverifiable`.
- */
+/** The fault of a signature over bytes, `other_key` or `wrong_signature`; null if it is valid. */
 internal fun faultOf(data: ByteArray, signature: Signature, publicKey: ByteArray): String? = when {
     signature.keyId != keyId(publicKey) -> "other_key"
     isOfSmallOrder(publicKey) -> "wrong_signature"
-    isValid(data, signature.value, publicKey) -> null
+    isSignedBy(data, signature.value, publicKey) -> null
     else -> "wrong_signature"
 }
 
@@ -155,17 +145,4 @@ internal fun readPublicKey(key: ByteArray): ByteArray {
         "give the 32 bytes, or the decoded Base64 of the PEM file that `omnidraft keygen` writes",
         "publicKey",
     )
-}
-
-private fun isValid(data: ByteArray, signature: ByteArray, publicKey: ByteArray): Boolean = try {
-    val verifier = java.security.Signature.getInstance(ALGORITHM)
-    verifier.initVerify(KeyFactory.getInstance(ALGORITHM).generatePublic(X509EncodedKeySpec(SPKI + publicKey)))
-    verifier.update(data)
-    verifier.verify(signature)
-} catch (error: NoSuchAlgorithmException) {
-    val message = "this device has no Ed25519, so the signature cannot be checked"
-    val remedy = "use Android 13 or later, or open the bundle without a key"
-    throw SignatureException("unverifiable", message, remedy, error)
-} catch (_: GeneralSecurityException) {
-    false // a key that is no point, or a signature that is out of its range
 }

@@ -113,11 +113,15 @@ internal fun kvBuffers(kv: KvShape): Map<String, ByteBuffer> {
     } catch (refused: OutOfMemoryError) {
         val message = "the keys and values of ${kv.maxLength} positions take ${kv.bytes / MEGABYTE} MB, which this " +
             "device does not give"
-        throw BundleException("memory", message, "export again with a smaller --max-length", refused)
+        throw BundleException("memory", message, LARGER_HEAP, refused)
     }
 }
 
 private const val MEGABYTE = 1_000_000
+
+/** Android keeps direct buffers in the app's heap, whose size is not that of the device's memory. */
+internal const val LARGER_HEAP: String =
+    "set android:largeHeap in the app's manifest, or export again with a smaller --max-length"
 
 /** A direct buffer of zeros in the machine's byte order, as the engine needs it. */
 internal fun direct(bytes: Int): ByteBuffer = ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder())

@@ -242,11 +242,20 @@ internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
 
 internal fun floats(count: Int): FloatBuffer = floats(count.toLong())
 
+/**
+ * A direct buffer of zeros.
+ *
+ * @throws BundleException `memory`; the system refuses to promise that much.
+ */
 internal fun floats(count: Long): FloatBuffer {
     if (4 * count > Int.MAX_VALUE) {
         throw BundleException("memory", "a pass takes $count numbers, which are more than one buffer holds")
     }
-    return direct((4 * count).toInt()).asFloatBuffer()
+    try {
+        return direct((4 * count).toInt()).asFloatBuffer()
+    } catch (refused: OutOfMemoryError) {
+        throw BundleException("memory", "a pass takes $count numbers, which the heap does not hold", LARGER_HEAP, refused)
+    }
 }
 
 /** Some values of a buffer, in place. */

@@ -17,7 +17,7 @@ private const val FORMAT = "omnidraft.pack"
 private const val VERSION = 1
 
 /** The devices that a bundle can be packed for. */
-internal val DEVICES: List<String> = listOf("desktop", "android-cpu", "android-qnn", "ios-coreml", "ios-cpu")
+internal val DEVICES: List<String> = listOf("desktop", "android-cpu", "android-qnn", "ios-cpu")
 internal const val WITH = "with"
 internal const val WITHOUT = "without"
 internal const val ONLY = "only"

@@ -66,7 +66,6 @@ internal fun encodeRelease(release: Release, signature: Signature): ByteArray =
  *
  * @param publicKey 32 bytes; null leaves the signature unchecked.
  * @throws SyncException `too_large`, `malformed`, `other_key`, `wrong_signature`, `not_a_release`, `version`.
- * @throws SignatureException `unverifiable`: the platform has no Ed25519.
  */
 internal fun decodeRelease(data: ByteArray, publicKey: ByteArray?): SignedRelease {
     if (data.size > MOST_RELEASE_BYTES) {

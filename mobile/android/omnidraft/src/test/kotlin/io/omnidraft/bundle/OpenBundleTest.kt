@@ -2,7 +2,6 @@ package io.omnidraft.bundle
 
 import io.omnidraft.BundleException
 import io.omnidraft.SettingException
-import io.omnidraft.SignatureException
 import io.omnidraft.device.StateDirectory
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
@@ -11,9 +10,15 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.File
 import java.nio.file.Files
+import java.security.Key
+import java.security.KeyFactorySpi
 import java.security.KeyPairGenerator
 import java.security.PrivateKey
+import java.security.Provider
+import java.security.PublicKey
 import java.security.Security
+import java.security.spec.InvalidKeySpecException
+import java.security.spec.KeySpec
 
 /** Bundles that are signed, that change, and that hold what they must not. */
 class OpenBundleTest {
@@ -61,16 +66,24 @@ class OpenBundleTest {
     }
 
     @Test
-    fun `a platform without Ed25519 refuses and does not go on unchecked`() = inBundle { place ->
+    fun `a signature is checked alike whatever the platform's providers can do`() = inBundle { place ->
         sign(place)
         val providers = Security.getProviders("Signature.Ed25519").orEmpty()
         assertTrue(providers.isNotEmpty())
         val places = providers.map { each -> Security.getProviders().indexOf(each) + 1 }
         providers.forEach { Security.removeProvider(it.name) }
         try {
-            val refused = assertThrows(SignatureException::class.java) { openBundle(place, key) }
-            assertEquals("unverifiable", refused.fault)
+            for (other in listOf(null, KeyStoreAlone())) {
+                other?.let { Security.insertProviderAt(it, 1) }
+                assertEquals(keyId(key), openBundle(place, key).signedBy)
+                val manifest = File(place, MANIFEST)
+                val content = manifest.readBytes()
+                manifest.appendText(" ")
+                assertEquals("wrong_signature", faultOf { openBundle(place, key) })
+                manifest.writeBytes(content)
+            }
         } finally {
+            Security.removeProvider(KEY_STORE)
             providers.zip(places).forEach { (each, at) -> Security.insertProviderAt(each, at) }
         }
         openBundle(place, key)
@@ -139,4 +152,24 @@ class OpenBundleTest {
         File(place, "target/cpu/model.onnx.data").writeText("weights of a stranger")
         assertEquals("no_hash", faultOf { openBundle(place) })
     }
+}
+
+private const val KEY_STORE = "KeyStoreAlone"
+
+/** Names Ed25519 and takes no key of others, as a key store of Android does. */
+private class KeyStoreAlone : Provider(KEY_STORE, "1", "for a test") {
+    init {
+        put("KeyFactory.Ed25519", RefusingKeys::class.java.name)
+    }
+}
+
+/** Made by the provider. */
+class RefusingKeys : KeyFactorySpi() {
+    override fun engineGeneratePublic(spec: KeySpec): PublicKey = throw InvalidKeySpecException("a key of others")
+
+    override fun engineGeneratePrivate(spec: KeySpec): PrivateKey = throw InvalidKeySpecException("a key of others")
+
+    override fun <T : KeySpec> engineGetKeySpec(key: Key, type: Class<T>): T = throw InvalidKeySpecException("none")
+
+    override fun engineTranslateKey(key: Key): Key = throw InvalidKeySpecException("none")
 }
