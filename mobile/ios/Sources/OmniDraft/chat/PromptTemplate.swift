@@ -15,6 +15,30 @@ enum EarlierThoughts: String, Sendable {
     case trim
 }
 
+/// An end of a message at which a template leaves out white space; the raw value is the name in a manifest.
+///
+/// `first` is the first message of the user, whose start is `behindStart` where a system prompt stands before it, `later`
+/// each later one, `answer` an answer that a program gives.
+enum TrimmedEnd: String, Sendable, CaseIterable {
+    case systemStart = "system_start"
+    case systemEnd = "system_end"
+    case behindStart = "behind_start"
+    case firstStart = "first_start"
+    case firstEnd = "first_end"
+    case laterStart = "later_start"
+    case laterEnd = "later_end"
+    case answerStart = "answer_start"
+    case answerEnd = "answer_end"
+}
+
+let trimmedAnswers: [TrimmedEnd] = [.answerStart, .answerEnd]
+
+/// Whether white space is left out at the start and at the end of a message.
+struct Ends: Sendable, Equatable {
+    let start: Bool
+    let end: Bool
+}
+
 /// The text around messages; control tokens are read here and only here.
 protocol Template: Sendable {
     /// The strings around the messages of a conversation: before, between and after all of them.
@@ -29,6 +53,15 @@ protocol Template: Sendable {
     /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render a conversation of this length, or no system
     ///   prompt.
     func parts(turns: Int, system: Bool) throws -> [String]
+
+    /// At which ends the template leaves out the white space of each message.
+    ///
+    /// The messages are the system prompt, if there is one, and those of the user.
+    ///
+    /// - Parameters:
+    ///   - turns: number of messages by the user.
+    ///   - system: whether a system prompt stands before the first message.
+    func trimmed(turns: Int, system: Bool) -> [Ends]
 }
 
 /// The text around a system prompt; with it, this takes the place of the template's prefix.
@@ -67,6 +100,13 @@ struct PromptTemplate: Template, Equatable {
     var system: SystemSlot?
     /// The tags of thoughts; nil for a model that writes none.
     var think: ThinkTags?
+    /// The ends of messages at which the template leaves out white space.
+    var trim = trimmedAnswers
+
+    /// Whether no text stands around messages: the model has no template, and continues what it reads.
+    var isBare: Bool {
+        suffix.isEmpty && begin.isEmpty && system == nil && (between?.isEmpty ?? false) && (after?.isEmpty ?? false)
+    }
 
     func parts(turns: Int, system: Bool = false) throws -> [String] {
         if turns > 1 && (between == nil || after == nil) {
@@ -74,7 +114,8 @@ struct PromptTemplate: Template, Equatable {
         }
         if system && self.system == nil {
             let remedy = "put the instructions into the first message"
-            throw promptError("this bundle's chat template has no place for a system prompt", remedy)
+            let nothing = "this model has no chat template, and so no place for a system prompt"
+            throw promptError(isBare ? nothing : "this bundle's chat template has no place for a system prompt", remedy)
         }
         var parts: [String] = []
         if system, let slot = self.system {
@@ -87,6 +128,28 @@ struct PromptTemplate: Template, Equatable {
         parts.append(parts.removeLast() + begin)
         return parts
     }
+
+    func trimmed(turns: Int, system: Bool = false) -> [Ends] {
+        var all = system ? [ends(.systemStart, .systemEnd)] : []
+        all.append(ends(system ? .behindStart : .firstStart, .firstEnd))
+        for _ in 1..<max(1, turns) { all.append(ends(.laterStart, .laterEnd)) }
+        return all
+    }
+
+    /// At which ends white space is left out of an answer that a program gives.
+    var trimmedAnswer: Ends { ends(.answerStart, .answerEnd) }
+
+    private func ends(_ start: TrimmedEnd, _ end: TrimmedEnd) -> Ends {
+        Ends(start: trim.contains(start), end: trim.contains(end))
+    }
+}
+
+/// A text without the white space at these ends, as jinja2's `trim` leaves it out.
+func trimmed(_ text: String, _ ends: Ends) -> String {
+    var scalars = Substring(text).unicodeScalars
+    if ends.start { while let first = scalars.first, isSpace(first) { scalars.removeFirst() } }
+    if ends.end { while let last = scalars.last, isSpace(last) { scalars.removeLast() } }
+    return String(scalars)
 }
 
 /// The compiled template in the field `prompt` of a manifest.
@@ -104,7 +167,23 @@ func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
         begin: try text(field(data, "begin"), most: maxPrompt),
         lead: try text(field(data, "lead"), most: maxPrompt),
         system: try optional(field(data, "system")).map { try systemSlot(mapping($0)) },
-        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) })
+        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) },
+        trim: try data["trim"].flatMap(optional).map(trimmedEnds) ?? trimmedAnswers)
+}
+
+private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
+    let most = TrimmedEnd.allCases.count
+    guard case .array(let values) = data, values.count <= most else {
+        throw ValueError("prompt.trim \(quoted(data)) is not an array of at most \(most) names")
+    }
+    let ends = values.compactMap { value -> TrimmedEnd? in
+        guard case .string(let name) = value else { return nil }
+        return TrimmedEnd(rawValue: name)
+    }
+    if ends.count < values.count || Set(ends).count < ends.count {
+        throw ValueError("prompt.trim \(quoted(data)) does not name different ends of messages")
+    }
+    return ends
 }
 
 private func systemSlot(_ data: JsonObject) throws -> SystemSlot {

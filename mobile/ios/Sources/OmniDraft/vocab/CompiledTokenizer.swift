@@ -53,6 +53,7 @@ final class CompiledTokenizer: Tokenizer {
     func encode(_ points: [UInt32]) -> [Int32] { encoder.with { $0.encode(points) } }
     func spellWords(_ points: [UInt32]) -> [Int32] { encoder.with { $0.spellWords(points) } }
     func pieces(_ word: [UInt32]) -> [Int32] { encoder.with { $0.pieces(word[...]) } }
+    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)] { encoder.with { $0.goingOn.parts(points) } }
 
     func spellBytes(_ data: [UInt8]) -> [Int32]? {
         if kind == .byteLevel { return pieces(data.map { byteLetters[Int($0)] }) }
@@ -81,6 +82,7 @@ private struct Encoder {
     private let pointIds: PointTable<Int32>
     private let raw: AddedTokens
     private let normalized: AddedTokens
+    let goingOn: AddedTokens
     private var known: [ArraySlice<UInt32>: [Int32]] = [:]
 
     init(_ tables: TokenizerTables) {
@@ -95,6 +97,8 @@ private struct Encoder {
         }
         raw = AddedTokens(plain.filter { $0.flags & AddedFlag.normalized == 0 }, isWord)
         normalized = AddedTokens(plain.filter { $0.flags & AddedFlag.normalized != 0 }, isWord)
+        let other = AddedFlag.normalized | AddedFlag.singleWord
+        goingOn = AddedTokens(plain.filter { $0.flags & other == 0 }) { _ in false }
     }
 
     mutating func encode(_ points: [UInt32]) -> [Int32] {
@@ -214,7 +218,7 @@ private struct AddedTokens {
 
     /// - Parameters:
     ///   - tokens: their contents differ.
-    ///   - isWord: whether a code point belongs to a word.
+    ///   - isWord: whether a code point belongs to a word; asked for tokens that are single words alone.
     init(_ tokens: [AddedToken], _ isWord: @escaping (UInt32) -> Bool) {
         self.tokens = tokens
         self.isWord = isWord
