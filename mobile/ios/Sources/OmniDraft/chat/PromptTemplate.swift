@@ -15,6 +15,34 @@ enum EarlierThoughts: String, Sendable {
     case trim
 }
 
+/// An end of a message at which a template leaves out white space; the raw value is the name in a manifest.
+enum TrimmedEnd: String, Sendable, CaseIterable {
+    /// Of the system prompt.
+    case systemStart = "system_start"
+    case systemEnd = "system_end"
+    /// Of the first message of the user, where a system prompt stands before it.
+    case behindStart = "behind_start"
+    /// Of the first message of the user; the start where no system prompt stands before it.
+    case firstStart = "first_start"
+    case firstEnd = "first_end"
+    /// Of each later message of the user.
+    case laterStart = "later_start"
+    case laterEnd = "later_end"
+    /// Of an answer that a program gives.
+    case answerStart = "answer_start"
+    case answerEnd = "answer_end"
+}
+
+let trimmedAnswers: [TrimmedEnd] = [.answerStart, .answerEnd]
+
+/// The ends of a message.
+struct Ends: Sendable, Equatable {
+    /// Whether white space is left out at its start.
+    let start: Bool
+    /// Whether white space is left out at its end.
+    let end: Bool
+}
+
 /// The text around messages; control tokens are read here and only here.
 protocol Template: Sendable {
     /// The strings around the messages of a conversation: before, between and after all of them.
@@ -29,6 +57,16 @@ protocol Template: Sendable {
     /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render a conversation of this length, or no system
     ///   prompt.
     func parts(turns: Int, system: Bool) throws -> [String]
+
+    /// At which ends the template leaves out the white space of each message.
+    ///
+    /// The messages are the system prompt, if there is one, and those of the user.
+    ///
+    /// - Parameters:
+    ///   - turns: number of messages by the user.
+    ///   - system: whether a system prompt stands before the first message.
+    /// - Throws: ``OmniDraftError/prompt(_:)``: see ``parts(turns:system:)``.
+    func trimmed(turns: Int, system: Bool) throws -> [Ends]
 }
 
 /// The text around a system prompt; with it, this takes the place of the template's prefix.
@@ -67,6 +105,17 @@ struct PromptTemplate: Template, Equatable {
     var system: SystemSlot?
     /// The tags of thoughts; nil for a model that writes none.
     var think: ThinkTags?
+    /// The ends of messages at which the template leaves out white space.
+    var trim = trimmedAnswers
+
+    /// Whether no text stands around messages: the model has no template, and continues what it reads.
+    var isBare: Bool {
+        guard suffix.isEmpty, begin.isEmpty, system == nil, let between, let after else { return false }
+        return between.isEmpty && after.isEmpty
+    }
+
+    /// At which ends white space is left out of an answer that a program gives.
+    var trimmedAnswer: Ends { ends(.answerStart, .answerEnd) }
 
     func parts(turns: Int, system: Bool = false) throws -> [String] {
         if turns > 1 && (between == nil || after == nil) {
@@ -74,7 +123,9 @@ struct PromptTemplate: Template, Equatable {
         }
         if system && self.system == nil {
             let remedy = "put the instructions into the first message"
-            throw promptError("this bundle's chat template has no place for a system prompt", remedy)
+            let nothing = "this model has no chat template, and so no place for a system prompt"
+            let noPlace = "this bundle's chat template has no place for a system prompt"
+            throw promptError(isBare ? nothing : noPlace, remedy)
         }
         var parts: [String] = []
         if system, let slot = self.system {
@@ -87,6 +138,24 @@ struct PromptTemplate: Template, Equatable {
         parts.append(parts.removeLast() + begin)
         return parts
     }
+
+    func trimmed(turns: Int, system: Bool = false) -> [Ends] {
+        let first = ends(system ? .behindStart : .firstStart, .firstEnd)
+        let before = system ? [ends(.systemStart, .systemEnd)] : []
+        return before + [first] + Array(repeating: ends(.laterStart, .laterEnd), count: max(0, turns - 1))
+    }
+
+    private func ends(_ start: TrimmedEnd, _ end: TrimmedEnd) -> Ends {
+        Ends(start: trim.contains(start), end: trim.contains(end))
+    }
+}
+
+/// A text without the white space at these ends, as jinja2's `trim` leaves it out.
+func trimmed(_ text: String, _ ends: Ends) -> String {
+    var scalars = Substring(text).unicodeScalars
+    while ends.start, let first = scalars.first, isSpace(first) { scalars.removeFirst() }
+    while ends.end, let last = scalars.last, isSpace(last) { scalars.removeLast() }
+    return String(scalars)
 }
 
 /// The compiled template in the field `prompt` of a manifest.
@@ -104,13 +173,29 @@ func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
         begin: try text(field(data, "begin"), most: maxPrompt),
         lead: try text(field(data, "lead"), most: maxPrompt),
         system: try optional(field(data, "system")).map { try systemSlot(mapping($0)) },
-        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) })
+        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) },
+        trim: try optional(data["trim"] ?? .null).map(trimmedEnds) ?? trimmedAnswers)
 }
 
 private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
     SystemSlot(
         before: try text(field(data, "before"), most: maxPrompt), after: try text(field(data, "after"), most: maxPrompt)
     )
+}
+
+private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
+    let most = TrimmedEnd.allCases.count
+    guard case .array(let names) = data, names.count <= most else {
+        throw ValueError("prompt.trim \(quoted(data)) is not an array of at most \(most) names")
+    }
+    let ends = names.compactMap { each -> TrimmedEnd? in
+        guard case .string(let name) = each else { return nil }
+        return TrimmedEnd(rawValue: name)
+    }
+    if ends.count < names.count || Set(ends).count < ends.count {
+        throw ValueError("prompt.trim \(quoted(data)) does not name different ends of messages")
+    }
+    return ends
 }
 
 private func thinkTags(_ data: JsonObject) throws -> ThinkTags {

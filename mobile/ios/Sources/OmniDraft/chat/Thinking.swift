@@ -66,16 +66,17 @@ func splitThought(_ output: String, _ tags: ThinkTags?, inside: Bool = false) ->
     return SplitText(thought: stripped(String(decoding: thought, as: UTF8.self)), answer: String(scalars))
 }
 
-/// The answer in a text that a program gives as an earlier answer: no thought, no white space around it.
+/// The answer in a text that a program gives as an earlier answer: no thought, no white space behind it.
 ///
 /// - Parameters:
 ///   - text: of the program; the open tag may be missing, where the template writes it.
 ///   - tags: of the model; nil for a model that writes no thoughts.
-func givenAnswer(_ text: String, _ tags: ThinkTags?) -> String {
-    guard let tags else { return stripped(text) }
+///   - ends: of the answer, at which white space is left out, too.
+func givenAnswer(_ text: String, _ tags: ThinkTags?, _ ends: Ends = Ends(start: true, end: true)) -> String {
+    guard let tags else { return trimmed(text, ends) }
     let data = Array(text.utf8)
     let inside = data.indices.contains { begins(data, $0, Array(tags.close.utf8)) }
-    return stripped(splitThought(text, tags, inside: inside).answer)
+    return trimmed(splitThought(text, tags, inside: inside).answer, ends)
 }
 
 /// A part of an output's text.

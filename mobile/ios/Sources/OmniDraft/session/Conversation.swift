@@ -28,12 +28,14 @@ func conversationIds(
     _ tokenizer: any Tokenizer, _ template: any Template, _ turns: [Turn], _ message: String, system: String? = nil
 ) throws -> [Int32] {
     var parts = try template.parts(turns: turns.count + 1, system: system != nil)
+    var ends = try template.trimmed(turns: turns.count + 1, system: system != nil)
     var before = [parts.removeFirst()]
-    if let system { before += [system, parts.removeFirst()] }
+    if let system { before += [trimmed(system, ends.removeFirst()), parts.removeFirst()] }
     var ids: [Int32] = []
     for (number, turn) in (turns + [Turn(message: message, answer: [])]).enumerated() {
         if number > 0 { before = [parts[2 * number - 1]] }
-        ids += tokenizer.encodePrompt(before + [turn.message, parts[2 * number]], goesOn: number > 0)
+        let text = trimmed(turn.message, ends[number])
+        ids += tokenizer.encodePrompt(before + [text, parts[2 * number]], goesOn: number > 0)
         ids += turn.answer
     }
     return ids
@@ -41,8 +43,8 @@ func conversationIds(
 
 /// A turn whose answer a program gives as text.
 ///
-/// The answer is encoded after the white space that the model would have begun it with. White space at both ends of the
-/// text does not count, and its thought is left out.
+/// The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
+/// white space at those of its ends where the template leaves it out.
 ///
 /// - Parameters:
 ///   - tokenizer: the target's.
@@ -50,9 +52,8 @@ func conversationIds(
 ///   - message: of the user.
 ///   - text: the answer.
 func givenTurn(_ tokenizer: any Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
-    let answer = givenAnswer(text, prompt.think)
-    if answer.isEmpty { return Turn(message: message, answer: []) }
-    return Turn(message: message, answer: tokenizer.encodePrompt(["", prompt.lead + answer, ""], goesOn: true))
+    let answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
+    return Turn(message: message, answer: tokenizer.encodePrompt(["", answer, ""], goesOn: true))
 }
 
 /// The earlier turns of a list of messages; an answer that this session generated keeps its ids.

@@ -51,6 +51,7 @@ final class CompiledTokenizer: Tokenizer {
     }
 
     func encode(_ points: [UInt32]) -> [Int32] { encoder.with { $0.encode(points) } }
+    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)] { encoder.with { $0.goingOn.parts(points) } }
     func spellWords(_ points: [UInt32]) -> [Int32] { encoder.with { $0.spellWords(points) } }
     func pieces(_ word: [UInt32]) -> [Int32] { encoder.with { $0.pieces(word[...]) } }
 
@@ -81,6 +82,7 @@ private struct Encoder {
     private let pointIds: PointTable<Int32>
     private let raw: AddedTokens
     private let normalized: AddedTokens
+    let goingOn: AddedTokens
     private var known: [ArraySlice<UInt32>: [Int32]] = [:]
 
     init(_ tables: TokenizerTables) {
@@ -95,6 +97,7 @@ private struct Encoder {
         }
         raw = AddedTokens(plain.filter { $0.flags & AddedFlag.normalized == 0 }, isWord)
         normalized = AddedTokens(plain.filter { $0.flags & AddedFlag.normalized != 0 }, isWord)
+        goingOn = AddedTokens(plain.filter { $0.flags & (AddedFlag.normalized | AddedFlag.singleWord) == 0 })
     }
 
     mutating func encode(_ points: [UInt32]) -> [Int32] {
@@ -214,8 +217,8 @@ private struct AddedTokens {
 
     /// - Parameters:
     ///   - tokens: their contents differ.
-    ///   - isWord: whether a code point belongs to a word.
-    init(_ tokens: [AddedToken], _ isWord: @escaping (UInt32) -> Bool) {
+    ///   - isWord: whether a code point belongs to a word; asked for tokens that are single words alone.
+    init(_ tokens: [AddedToken], _ isWord: @escaping (UInt32) -> Bool = { _ in false }) {
         self.tokens = tokens
         self.isWord = isWord
         finder = ContentFinder(tokens.map(\.content))

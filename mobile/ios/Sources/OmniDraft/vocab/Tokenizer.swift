@@ -8,6 +8,8 @@
 let sentencePieceSpace: UInt32 = 0x2581
 
 /// A control token: it never matches by bytes, and plain text never encodes to it.
+///
+/// It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
 struct Control: Sendable {
     let id: Int32
     /// Its text.
@@ -39,6 +41,8 @@ protocol Tokenizer: Sendable {
     func bytes(of id: Int32) -> [UInt8]?
     /// Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
     func encode(_ points: [UInt32]) -> [Int32]
+    /// Plain added tokens of a text that goes on, and the text between them, in order; text has no id.
+    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)]
     /// Ids of a text of whole characters in a byte-level vocabulary, not normalised.
     func spellWords(_ points: [UInt32]) -> [Int32]
     /// The ids of stray bytes; nil if the vocabulary cannot write them.
@@ -108,6 +112,16 @@ extension Tokenizer {
         return textOf(ids) == data ? ids : nil
     }
 
+    /// Ids of a text behind an answer: its plain added tokens, and the text between them spelled.
+    fileprivate func goingOnIds(_ points: [UInt32]) -> [Int32]? {
+        var ids: [Int32] = []
+        for part in parts(points) {
+            guard let own = part.id.map({ [$0] }) ?? spell(utf8(Array(points[part.range]))) else { return nil }
+            ids += own
+        }
+        return ids
+    }
+
     private func spellText(_ points: [UInt32]) -> [Int32]? {
         if kind == .byteLevel { return spellWords(points) }
         // U+2581 itself: only bytes can write it, because as a piece it means a space.
@@ -156,8 +170,8 @@ private struct PromptRuns {
         if strips { part = part.drop(while: isWhiteSpace) }
         if stripsEnd { while let last = part.last, isWhiteSpace(last) { part.removeLast() } }
         let points = Array(part)
-        let spelled = goesOn && ids.isEmpty ? tokenizer.spell(utf8(points)) : nil
-        ids += spelled ?? tokenizer.encode(points)
+        let goingOn = goesOn && ids.isEmpty ? tokenizer.goingOnIds(points) : nil
+        ids += goingOn ?? tokenizer.encode(points)
     }
 }
 

@@ -308,6 +308,7 @@ private func prompt(_ template: PromptTemplate) -> JsonValue {
             ("between", orNull(template.between)), ("after", orNull(template.after)),
             ("begin", .string(template.begin)), ("lead", .string(template.lead)),
             ("system", system.map(JsonValue.object) ?? .null), ("think", think.map(JsonValue.object) ?? .null),
+            ("trim", .array(template.trim.map { .string($0.rawValue) })),
         ]))
 }
 

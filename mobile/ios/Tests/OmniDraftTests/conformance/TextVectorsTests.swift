@@ -42,7 +42,8 @@ final class TextVectorsTests: VectorTestCase {
             let tokenizer = try self.tokenizer(given["tokenizer"]!.string)
             let think = given["think"]!.optional.map { thinkTags($0.object) }
             if let text = given["given"]?.string {
-                let prompt = PromptTemplate(prefix: "", suffix: "", lead: given["lead"]!.string, think: think)
+                let prompt = PromptTemplate(
+                    prefix: "", suffix: "", lead: given["lead"]!.string, think: think, trim: trimOf(given))
                 try same("ids", givenTurn(tokenizer, prompt, "", text).answer, expected["ids"]!.int32s)
                 return
             }
@@ -66,7 +67,12 @@ private func templateOf(_ given: JsonObject, _ think: ThinkTags?) -> PromptTempl
     return PromptTemplate(
         prefix: given["prefix"]!.string, suffix: given["suffix"]!.string, between: given["between"]!.optional?.string,
         after: given["after"]!.optional?.string, begin: given["begin"]!.string, lead: given["lead"]!.string,
-        system: slot.map { SystemSlot(before: $0["before"]!.string, after: $0["after"]!.string) }, think: think)
+        system: slot.map { SystemSlot(before: $0["before"]!.string, after: $0["after"]!.string) }, think: think,
+        trim: trimOf(given))
+}
+
+private func trimOf(_ given: JsonObject) -> [TrimmedEnd] {
+    given["trim"]?.optional?.strings.map { TrimmedEnd(rawValue: $0)! } ?? trimmedAnswers
 }
 
 /// Whether a prompt or a setting is refused; any other error is thrown on.
