@@ -184,10 +184,7 @@ private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
 }
 
 private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
-    let most = TrimmedEnd.allCases.count
-    guard case .array(let names) = data, names.count <= most else {
-        throw ValueError("prompt.trim \(quoted(data)) is not an array of at most \(most) names")
-    }
+    let names = try array(data, most: TrimmedEnd.allCases.count)
     let ends = names.compactMap { each -> TrimmedEnd? in
         guard case .string(let name) = each else { return nil }
         return TrimmedEnd(rawValue: name)
