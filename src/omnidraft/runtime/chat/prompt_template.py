@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from omnidraft.errors import PromptError
-from omnidraft.runtime.disk.json_fields import mapping, text
+from omnidraft.runtime.disk.json_fields import array, mapping, text
 
 MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
 MAX_TAG = 64  # bytes of a think tag
@@ -199,10 +199,9 @@ def _system(data: dict[str, Any]) -> SystemSlot:
 
 def _trim(data: object) -> tuple[TrimmedEnd, ...]:
     known: Sequence[TrimmedEnd] = get_args(TrimmedEnd)
-    if not isinstance(data, list) or len(data) > len(known):
-        raise ValueError(f"prompt.trim {data!r:.80} is not an array of at most {len(known)} names")
-    ends = tuple(end for each in data for end in known if end == each)
-    if len(ends) < len(data) or len(set(ends)) < len(ends):
+    names = array(data, len(known))
+    ends = tuple(end for each in names for end in known if end == each)
+    if len(ends) < len(names) or len(set(ends)) < len(ends):
         raise ValueError(f"prompt.trim {data!r:.200} does not name different ends of messages")
     return ends
 

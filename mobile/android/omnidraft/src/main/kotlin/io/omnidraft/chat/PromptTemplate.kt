@@ -2,6 +2,7 @@ package io.omnidraft.chat
 
 import io.omnidraft.PromptException
 import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.array
 import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
@@ -213,11 +214,9 @@ private fun system(data: Map<String, Any?>): SystemSlot =
 
 private fun trim(data: Any): List<TrimmedEnd> {
     val known = TrimmedEnd.values()
-    if (data !is List<*> || data.size > known.size) {
-        throw ValueError("prompt.trim ${quoted(data)} is not an array of at most ${known.size} names")
-    }
-    val ends = data.mapNotNull { each -> known.firstOrNull { it.word == each } }
-    if (ends.size < data.size || ends.toSet().size < ends.size) {
+    val names = array(data, known.size)
+    val ends = names.mapNotNull { each -> known.firstOrNull { it.word == each } }
+    if (ends.size < names.size || ends.toSet().size < ends.size) {
         throw ValueError("prompt.trim ${quoted(data)} does not name different ends of messages")
     }
     return ends
