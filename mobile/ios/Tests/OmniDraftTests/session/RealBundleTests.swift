@@ -80,6 +80,31 @@ final class RealBundleTests: XCTestCase {
         XCTAssertEqual(try session.generate(question, greedy).finish().tokenIds, whole)
     }
 
+    func testAConversationThatIsTooLongNamesWhatHelps() throws {
+        let session = try TextSession(StarterBundles.load("a"))
+        let long = String(repeating: "word ", count: 1500)
+        XCTAssertEqual(remedy { _ = try session.chat(long, greedy) }, tooLongRemedy)
+        let whole = try session.chat(question, greedy).finish().tokenIds
+        let undo = remedy { _ = try session.chat(long, greedy) }
+        XCTAssertTrue(undo.contains("undo() takes the last one back, reset() begins"), undo)
+        let listed = try readMessages([("user", long), ("assistant", "a"), ("user", question)])
+        let leaveOut = remedy { _ = try session.chat(listed, greedy) }
+        XCTAssertTrue(leaveOut.contains("leave out earlier ones"), leaveOut)
+        XCTAssertEqual(session.answer?.tokenIds, whole)
+    }
+
+    /// The remedy of a refused prompt; empty where nothing is refused.
+    private func remedy(_ body: () throws -> Void) -> String {
+        do {
+            try body()
+        } catch OmniDraftError.prompt(let refusal) {
+            return refusal.remedy
+        } catch {
+            XCTFail("\(error)")
+        }
+        return ""
+    }
+
     private func compare(_ name: String, _ run: JsonObject, _ loaded: LoadedBundle, _ prompts: [String]) throws {
         let place = try StarterBundles.directory("expected/\(name.prefix(1))")
         let session = try TextSession(

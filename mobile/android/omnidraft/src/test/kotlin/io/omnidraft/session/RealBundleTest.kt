@@ -1,9 +1,11 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.StopReason
 import io.omnidraft.bundle.NPU
+import io.omnidraft.chat.readMessages
 import io.omnidraft.conformance.Json
 import io.omnidraft.conformance.bits
 import io.omnidraft.conformance.bool
@@ -250,6 +252,20 @@ internal class RealBundleTest {
             assertEquals("And 4 dogs?", session.undo())
             assertArrayEquals(ids, session.chat("And 4 dogs?", greedy).finish().tokenIds)
             assertEquals(4, session.stats.answers)
+        }
+    }
+
+    @Test
+    fun aConversationThatIsTooLongNamesWhatHelps() {
+        Session(bundle("a")).use { session ->
+            val long = "word ".repeat(1500)
+            fun remedy(chat: () -> Unit): String = assertThrows(PromptException::class.java) { chat() }.remedy
+            assertEquals(TOO_LONG, remedy { session.chat(long, greedy) })
+            val whole = session.chat(question, greedy).finish().tokenIds
+            assertTrue("undo() takes the last one back, reset() begins" in remedy { session.chat(long, greedy) })
+            val listed = readMessages(listOf("user" to long, "assistant" to "a", "user" to question))
+            assertTrue("leave out earlier ones" in remedy { session.chat(listed, greedy) })
+            assertArrayEquals(whole, session.answer?.tokenIds)
         }
     }
 
