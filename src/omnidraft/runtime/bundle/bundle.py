@@ -14,8 +14,8 @@ from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
 from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
 from omnidraft.runtime.bundle.model_entry import ModelEntry, read_entry
+from omnidraft.runtime.bundle.replaceable import unlisted
 from omnidraft.runtime.bundle.signature import (
-    SIGNATURE,
     PublicKey,
     key_id,
     read_public_key,
@@ -29,7 +29,6 @@ from omnidraft.runtime.device.device_costs import read_costs
 from omnidraft.runtime.device.machine import Machine, read_machine
 from omnidraft.runtime.disk.json_fields import mapping, text
 from omnidraft.runtime.parts.file_places import FilePlaces, find_places
-from omnidraft.runtime.parts.pack_index import INDEX
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,7 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
 
 def unlisted_files(bundle: Bundle) -> list[str]:
     """Files in the directory of the bundle that the manifest does not list; nothing reads them."""
-    known = {MANIFEST, SIGNATURE, INDEX, *bundle.manifest["files"]}
-    names = (file.relative_to(bundle.path).as_posix() for file in bundle.path.rglob("*") if not file.is_dir())
-    return sorted(name for name in names if name not in known)
+    return unlisted(bundle.path, bundle.manifest["files"])
 
 
 def _used(bundle: Bundle) -> list[str]:

@@ -1,6 +1,7 @@
 """Whether a bundle may be replaced: whatever else is in its directory would be lost. spec/16-archive.md."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from omnidraft.errors import counted, shown
@@ -26,7 +27,7 @@ def refusal_to_replace(place: Path) -> tuple[str, str] | None:
     if files is None:
         remedy = "choose another place, or delete it yourself"
         return f"{place} is not a bundle, so it is not overwritten", remedy
-    foreign = sorted(name for name in _names_in(place) - files if name.split("/")[-1] not in _LEFT_BY_SYSTEMS)
+    foreign = [name for name in unlisted(place, files) if name.split("/")[-1] not in _LEFT_BY_SYSTEMS]
     if not foreign:
         return None
     more = f" and {counted(len(foreign) - 1, 'other file')}" if len(foreign) > 1 else ""
@@ -52,13 +53,18 @@ def _files_of(place: Path) -> set[str] | None:
         or not isinstance(value.get("files"), dict)
     ):
         return None
-    return {*value["files"], *_BESIDE}
+    return set(value["files"])
 
 
-def _names_in(place: Path) -> set[str]:
-    """Paths of all files and links below a directory; links are not followed."""
+def unlisted(place: Path, files: Collection[str]) -> list[str]:
+    """Paths of the files and links in the directory of a bundle that its manifest does not list, ascending.
+
+    Args:
+        place: the directory; links in it are not followed.
+        files: the names that the manifest lists.
+    """
     names = set()
-    for folder, directories, files in os.walk(place):
+    for folder, directories, found in os.walk(place):
         links = [each for each in directories if os.path.islink(os.path.join(folder, each))]
-        names |= {Path(folder, each).relative_to(place).as_posix() for each in (*files, *links)}
-    return names
+        names |= {Path(folder, each).relative_to(place).as_posix() for each in (*found, *links)}
+    return sorted(names.difference(files, _BESIDE))

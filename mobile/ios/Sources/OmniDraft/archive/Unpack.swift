@@ -36,7 +36,8 @@ func unpack(
             for (name, data) in archive.beside.members { try newFile(joined(work, name)) { try writeAll($0, data) } }
         }
         syncTree(work)
-        try takeName(work, place)
+        if !isDrafter && overwrite { try refuseExisting(place, overwrite) }  // something may have been put there meanwhile
+        try takeName(work, place, replaces: !isDrafter && overwrite)
     }
     return place
 }
@@ -72,10 +73,7 @@ private func refuseExisting(_ out: String, _ overwrite: Bool) throws {
     try writing(out) { _ = try recover(out) }
     if !exists(out) && !isLink(out) { return }
     if !overwrite { throw archiveError("unwritable", "\(out) exists already", "delete it or \(elsewhere)") }
-    let isBundle = isRegularFile(joined(out, manifestName)) || namesIn(out).isEmpty
-    if isLink(out) || !isDirectory(out) || !isBundle {
-        throw archiveError("unwritable", "\(out) is not a bundle, so it is not overwritten", elsewhere)
-    }
+    if let refusal = refusalToReplace(out) { throw archiveError("unwritable", refusal.message, refusal.remedy) }
 }
 
 /// Runs `write` with a temporary directory beside the place, where the archive has room.

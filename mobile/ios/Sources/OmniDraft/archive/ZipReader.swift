@@ -11,6 +11,8 @@ private let encrypted = (1 << 0) | (1 << 6) | (1 << 13)  // flags
 private let descriptor = 1 << 3
 private let zip64Bytes = 20
 private let mostSize: UInt64 = 1 << 53
+private let slash = UInt8(ascii: "/")
+private let dot = UInt8(ascii: ".")
 
 /// An archive that is not as it must be; the caller adds its path.
 struct ZipError: Error, Equatable {
@@ -166,7 +168,6 @@ struct ZipWalk {
 
     /// Refuse a name that is taken on some system: in other case, or as a directory. Directories are kept with `/`.
     private mutating func checkName(_ name: String) throws {
-        let slash = UInt8(ascii: "/")
         let folded = lowerCase(name)
         let above = folded.indices.filter { folded[$0] == slash }.map { Array(folded[..<$0]) }
         if names.contains(folded) || names.contains(folded + [slash]) || above.contains(where: names.contains) {

@@ -141,19 +141,7 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
 }
 
 /// Files in the directory of the bundle that the manifest does not list; nothing reads them.
-func unlistedFiles(_ bundle: Bundle) -> [String] {
-    let beside = [manifestName, signatureName, indexName]
-    return filesBelow(bundle.path, "").filter { name in
-        !bundle.files.has(name) && !beside.contains { isSame($0, name) }
-    }.sorted(by: precedes)
-}
-
-private func filesBelow(_ directory: String, _ prefix: String) -> [String] {
-    namesIn(directory).flatMap { name -> [String] in
-        let path = joined(directory, name)
-        return isDirectory(path) && !isLink(path) ? filesBelow(path, "\(prefix)\(name)/") : [prefix + name]
-    }
-}
+func unlistedFiles(_ bundle: Bundle) -> [String] { unlisted(bundle.path, bundle.files.names) }
 
 /// The files that a runtime reads, each of which needs a hash.
 private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {

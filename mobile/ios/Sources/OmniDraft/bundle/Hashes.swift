@@ -44,6 +44,23 @@ func checkUnchanged(_ places: FilePlaces, _ stamps: ByName<Stamp>) throws {
     }
 }
 
+/// Refuse files that were written in place since they were loaded; call it before each generation.
+///
+/// Graphs and tables are mapped: the models would compute with what was written, and a page of a file that was cut short
+/// ends the program. A file that was replaced or removed does no harm, since the old one stays.
+///
+/// - Throws: ``OmniDraftError/bundle(_:)`` `checksum`.
+func refuseRewritten(_ places: FilePlaces, _ stamps: ByName<Stamp>) throws {
+    for (name, stamp) in stamps.members {
+        let file = places.place(name)
+        guard let now = try? stampOf(file), now.inode == stamp.inode, now.device == stamp.device else { continue }
+        if now.size == stamp.size && now.modified == stamp.modified { continue }
+        throw bundleError(
+            "checksum", "\(file) was written while the bundle is loaded",
+            "load the bundle again, and replace the files of a bundle, but never write into them")
+    }
+}
+
 /// The refusal of a file that is not the one that was hashed.
 func changed(_ file: String) -> OmniDraftError {
     bundleError(
@@ -138,6 +155,7 @@ private func knownStamps(_ places: FilePlaces, _ files: ByName<FileRecord>) -> B
 
 private func verifyFile(_ file: String, _ record: FileRecord, _ remedy: String) throws -> Stamp {
     if !isRegularFile(file) { throw bundleError("missing", "\(file) is missing", remedy) }
+    writeBack(file)
     let stamp = try stampOf(file)
     if stamp.size != record.bytes {
         let message = "\(file) has \(stamp.size) bytes instead of \(record.bytes)"

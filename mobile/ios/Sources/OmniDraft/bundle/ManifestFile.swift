@@ -7,7 +7,7 @@ let manifestName = "manifest.json"
 /// Bytes of manifest.json at most.
 let maxManifestBytes = 1 << 22
 
-private let format = "omnidraft.bundle"
+let bundleFormat = "omnidraft.bundle"
 private let formatVersion = 3
 private let before = Array("{\"seal\": \"".utf8)
 private let sealed = before.count + 64  // what is sealed begins with the quotation mark behind the digits
@@ -56,8 +56,9 @@ func parseManifest(_ path: String, _ data: [UInt8]) throws -> JsonObject {
     } catch let error as ValueError {
         throw bundleError("unreadable", "\(file) is not readable (\(error.message))", again)
     }
-    guard case .object(let object) = value, object["format"] == .string(format) else {
-        throw bundleError("not_a_bundle", "\(file) is not an \(format) manifest", "make one with `omnidraft export`")
+    guard case .object(let object) = value, object["format"] == .string(bundleFormat) else {
+        throw bundleError(
+            "not_a_bundle", "\(file) is not an \(bundleFormat) manifest", "make one with `omnidraft export`")
     }
     if object["version"] != .int(formatVersion) {
         let version = quoted(object["version"] ?? .null)

@@ -7,7 +7,8 @@
 // The last full check of a bundle's files on this device, by their stamps (spec/08-phones.md, "Stamps").
 //
 // A stamp detects damage by a copy, and every ordinary way to change or replace a file. It does not detect somebody who
-// can set the clock or write to the disk below the file system, or bits that changed on the disk.
+// may write the file and hides it (by the clock, by the disk below the file system, on a file system in memory by a
+// mapped page), or bits that changed on the disk.
 
 private let kind = "checked"
 private let format = "omnidraft.checked"
@@ -59,6 +60,15 @@ func nanosecondsNow() -> Int {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
     return nanoseconds(time)
+}
+
+/// Writes to the disk what programs changed through mapped pages, before the stamp is taken.
+///
+/// The times of a file change when a page of it is written that is not waiting for the disk. So a later change through a
+/// page that was mapped before is seen, but not on a file system in memory.
+func writeBack(_ path: String) {
+    guard let file = try? OpenFile(path) else { return }  // who hashes it says why
+    fsync(file.descriptor)  // a system that refuses has no such pages or lets only writers do so
 }
 
 /// Whether a path leads to a regular file, links followed.

@@ -14,11 +14,11 @@ let mostRecords = 256
 let mostRecordBytes = 1 << 14
 
 private let end = ".json"
-private let others: mode_t = 0o077  // the bits of a mode that give rights to other users
+private let keyDigits = 32
 
 /// The name of a record: 32 hexadecimal digits of the SHA-256 of texts, each with a zero byte after it.
 func recordKey(_ parts: [String]) -> String {
-    String(hexOf(sha256(parts.flatMap { Array($0.utf8) + [0] })).prefix(32))
+    String(hexOf(sha256(parts.flatMap { Array($0.utf8) + [0] })).prefix(keyDigits))
 }
 
 /// The directory of what a device remembers. The app chooses it.
@@ -35,7 +35,7 @@ struct StateDirectory: Sendable {
     ///   - kind: the directory of the records of one kind.
     ///   - key: from ``recordKey(_:)``.
     func readRecord(_ kind: String, _ key: String) -> [UInt8]? {
-        guard let root, isPrivate(joined(root, kind)) else { return nil }
+        guard let root, isPrivate(root, kind) else { return nil }
         // A record that cannot be read is the same as none.
         return try? readFile(joined(joined(root, kind), key + end), most: mostRecordBytes)
     }
@@ -48,7 +48,7 @@ struct StateDirectory: Sendable {
         let place = joined(root, kind)
         do {
             try makeDirectories(place)
-            if !isPrivate(place) { return false }
+            if !isPrivate(root, kind) { return false }
             try writeAtomically(joined(place, key + end), data)
         } catch {
             return false  // nothing is remembered, and nothing is said
@@ -58,18 +58,23 @@ struct StateDirectory: Sendable {
     }
 }
 
-/// Whether a directory is this user's, and no other user can read or write it.
-private func isPrivate(_ place: String) -> Bool {
-    var status = stat()
-    if place.utf8.contains(0) || stat(place, &status) != 0 || status.st_mode & S_IFMT != S_IFDIR { return false }
-    return status.st_uid == geteuid() && status.st_mode & others == 0
+/// Whether the directory of a kind is this user's alone, in one that no other user can write.
+private func isPrivate(_ root: String, _ kind: String) -> Bool {
+    isOwnDirectory(root) && isOwnDirectory(joined(root, kind), isPrivate: true)
 }
 
+/// Deletes the oldest records where there are too many; what has another name is not a record.
 private func deleteOldest(_ place: String) {
-    let names = namesIn(place)
+    let names = namesIn(place).filter { isRecord($0) && !isDirectory(joined(place, $0)) }
     if names.count <= mostRecords { return }
     let records = names.map { name in (modified: (try? stampOf(joined(place, name)))?.modified ?? 0, name: name) }
     // The names are in order, and a sort of Swift keeps no order of equals.
     let oldest = records.sorted { $0.modified != $1.modified ? $0.modified < $1.modified : precedes($0.name, $1.name) }
     for record in oldest.prefix(names.count - mostRecords) { unlink(joined(place, record.name)) }
+}
+
+private func isRecord(_ name: String) -> Bool {
+    let bytes = Array(name.utf8)
+    return bytes.count == keyDigits + end.utf8.count && bytes[keyDigits...].elementsEqual(end.utf8)
+        && bytes[..<keyDigits].allSatisfy { hexDigit($0) >= 0 && !(0x41...0x46).contains($0) }
 }

@@ -36,9 +36,15 @@ func makeDirectories(_ path: String) throws {
 }
 
 /// Give the complete directory its final name; an older directory is removed last.
-func takeName(_ work: String, _ out: String) throws {
+///
+/// - Parameter replaces: whether a directory that is there is replaced.
+/// - Throws: ``FileError``: it cannot be renamed, or another writer was faster.
+func takeName(_ work: String, _ out: String, replaces: Bool = true) throws {
     let old = work.hasSuffix(".tmp") ? work.dropLast(4) + ".old" : work + ".old"
-    if exists(out) { try renameFile(out, String(old)) }
+    if exists(out) {
+        if !replaces { throw FileError("another process wrote it meanwhile") }
+        try renameFile(out, String(old))
+    }
     try renameFile(work, out)
     syncDirectory(split(out).directory)
     removeTree(String(old))

@@ -20,11 +20,12 @@ final class TextSession: SessionResources, @unchecked Sendable {
     ///   - raw: leave the prompt template out.
     /// - Throws: ``OmniDraftError/prompt(_:)``: empty, or too long for the context; or the template has no place for
     ///   the session's system prompt. ``OmniDraftError/setting(_:)``: a setting outside its range.
-    ///   ``OmniDraftError/session(_:)``: another thread is using this session.
+    ///   ``OmniDraftError/session(_:)``: another thread is using this session. ``OmniDraftError/bundle(_:)``: a file of
+    ///   the bundle was written since it was loaded.
     func generate(
         _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
     ) throws -> Generation {
-        try turn {
+        try turn(generates: true) {
             try config.check()
             return try begin(encode(checkedText(prompt), raw: raw), config)
         }
@@ -32,7 +33,7 @@ final class TextSession: SessionResources, @unchecked Sendable {
 
     /// The same after target ids.
     func generate(ids: [Int32], _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
-        try turn {
+        try turn(generates: true) {
             try config.check()
             return try begin(ids, config)
         }
@@ -47,7 +48,7 @@ final class TextSession: SessionResources, @unchecked Sendable {
     ///   place for the system prompt; nothing changes. ``OmniDraftError/setting(_:)``: a setting outside its range.
     ///   ``OmniDraftError/session(_:)``: another thread is using this session.
     func chat(_ message: String, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
-        try turn {
+        try turn(generates: true) {
             try config.check()
             return try answer(finishedTurns(), checkedText(message), text.system, config)
         }
@@ -56,7 +57,7 @@ final class TextSession: SessionResources, @unchecked Sendable {
     /// The same with the whole conversation, with or without a system prompt, which takes the place of the session's
     /// own. Answers that the session itself gave keep the ids that were generated.
     func chat(_ messages: MessageList, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
-        try turn {
+        try turn(generates: true) {
             try config.check()
             let turns = listedTurns(loaded, messages, finishedTurns())
             return try answer(turns, messages.message, messages.system, config, leaveOutRemedy)
@@ -71,7 +72,7 @@ final class TextSession: SessionResources, @unchecked Sendable {
     /// - Throws: ``OmniDraftError/session(_:)``: there is no message that was answered, or another thread is using this
     ///   session.
     func regenerate(_ config: GenerationConfig = GenerationConfig()) throws -> Generation {
-        try turn {
+        try turn(generates: true) {
             try config.check()
             var turns = finishedTurns()
             guard let last = turns.popLast() else {
@@ -107,7 +108,7 @@ final class TextSession: SessionResources, @unchecked Sendable {
     ///
     /// - Throws: ``OmniDraftError/session(_:)``: there is none, or it had ended.
     func resume() throws -> Generation {
-        try turn {
+        try turn(generates: true) {
             guard let before = answer, before.stopReason == nil else {
                 throw sessionError("there is no unfinished generation to resume", "start one")
             }

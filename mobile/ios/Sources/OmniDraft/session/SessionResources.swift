@@ -115,7 +115,7 @@ class SessionResources: @unchecked Sendable {
     ///
     /// New costs can change which sampled text a seed gives.
     func measure(_ prompt: String) throws -> Costs {
-        try turn {
+        try turn(generates: true) {
             let ids = try encode(prompt)
             let measured = DecoderModels(
                 target: models.target, drafter: models.drafter, cache: cache, clock: models.clock)
@@ -136,8 +136,13 @@ class SessionResources: @unchecked Sendable {
 
     /// Runs something as the one user of the models, with the adapters that were given last.
     ///
-    /// - Throws: ``OmniDraftError/session(_:)``: another thread is using this session.
-    func turn<T>(_ work: () throws -> T) throws -> T { try turnOf(models, text.decoder, work) }
+    /// - Parameter generates: whether a text begins or goes on; then the files must be those that were loaded.
+    /// - Throws: ``OmniDraftError/session(_:)``: another thread is using this session. ``OmniDraftError/bundle(_:)``: a
+    ///   file of the bundle was written since it was loaded.
+    func turn<T>(generates: Bool = false, _ work: () throws -> T) throws -> T {
+        if generates { try refuseRewritten(bundle.places, bundle.stamps) }
+        return try turnOf(models, text.decoder, work)
+    }
 
     /// Where the next generation is recorded.
     func recording() -> Recording? {

@@ -3,8 +3,8 @@ package io.omnidraft.archive
 /* Unpack an archive: every hash is checked, and a directory takes its name when whole (spec/16-archive.md). */
 
 import io.omnidraft.ArchiveException
-import io.omnidraft.bundle.MANIFEST
 import io.omnidraft.bundle.fileSha256
+import io.omnidraft.bundle.refusalToReplace
 import io.omnidraft.disk.ClaimException
 import io.omnidraft.disk.newDirectory
 import io.omnidraft.disk.pathOf
@@ -62,7 +62,8 @@ internal fun unpack(
         writeFiles(archive, contents, work, archive.files, progress)
         if (!isDrafter) archive.beside.forEach { (name, data) -> newFile(File(work, name)) { it.write(data) } }
         syncTree(work)
-        takeName(work, place)
+        if (!isDrafter && overwrite) refuseExisting(place, overwrite) // something may have been put there meanwhile
+        takeName(work, place, replaces = !isDrafter && overwrite)
     }
     return place
 }
@@ -91,10 +92,8 @@ private fun refuseExisting(out: File, overwrite: Boolean) {
         throw unwritable(out, error)
     }
     if (!overwrite) throw ArchiveException("unwritable", "$out exists already", "delete it or $ELSEWHERE")
-    val isBundle = File(out, MANIFEST).isFile || out.list().orEmpty().isEmpty()
-    if (Files.isSymbolicLink(pathOf(out)) || !out.isDirectory || !isBundle) {
-        throw ArchiveException("unwritable", "$out is not a bundle, so it is not overwritten", ELSEWHERE)
-    }
+    val (message, remedy) = refusalToReplace(out) ?: return
+    throw ArchiveException("unwritable", message, remedy)
 }
 
 /**

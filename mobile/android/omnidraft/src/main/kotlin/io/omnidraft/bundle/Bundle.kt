@@ -22,7 +22,6 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 import io.omnidraft.parts.FilePlaces
-import io.omnidraft.parts.INDEX
 import io.omnidraft.parts.findPlaces
 import java.io.File
 
@@ -178,12 +177,7 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
 }
 
 /** Files in the directory of the bundle that the manifest does not list; nothing reads them. */
-internal fun unlistedFiles(bundle: Bundle): List<String> {
-    val known = setOf(MANIFEST, SIGNATURE, INDEX) + bundle.files.keys
-    val files = bundle.path.walkTopDown().filter { !it.isDirectory }
-    val names = files.map { it.relativeTo(bundle.path).invariantSeparatorsPath }
-    return names.filter { it !in known }.sorted().toList()
-}
+internal fun unlistedFiles(bundle: Bundle): List<String> = unlisted(bundle.path, bundle.files.keys)
 
 /** The files that a runtime reads, each of which needs a hash. */
 private fun used(bundle: Bundle, packed: Boolean): List<String> {

@@ -8,6 +8,7 @@ import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.rememberCheck
 import io.omnidraft.device.stampOf
 import io.omnidraft.device.wasChecked
+import io.omnidraft.device.writeBack
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.at
 import io.omnidraft.disk.encodeUtf8
@@ -72,6 +73,29 @@ internal fun checkUnchanged(places: FilePlaces, stamps: Map<String, Stamp>) {
     for ((name, stamp) in stamps) {
         val file = places.place(name)
         if (timesOf(file) != stamp.times) throw changed(file)
+    }
+}
+
+/**
+ * Refuse files that were written in place since they were loaded; call it before each generation.
+ *
+ * Graphs and tables are mapped: the models would compute with what was written, and a page of a file that was cut short
+ * ends the program. A file that was replaced or removed does no harm, since the old one stays.
+ *
+ * @throws BundleException `checksum`.
+ */
+internal fun refuseRewritten(places: FilePlaces, stamps: Map<String, Stamp>) {
+    for ((name, stamp) in stamps) {
+        val file = places.place(name)
+        val now = try {
+            stampOf(file)
+        } catch (_: IOException) {
+            continue // it was removed
+        }
+        val isSame = now.inode == stamp.inode && now.device == stamp.device
+        if (!isSame || (now.size == stamp.size && now.modified == stamp.modified)) continue
+        val remedy = "load the bundle again, and replace the files of a bundle, but never write into them"
+        throw BundleException("checksum", "$file was written while the bundle is loaded", remedy)
     }
 }
 
@@ -183,6 +207,7 @@ private fun knownStamps(places: FilePlaces, files: Map<String, Record>): Map<Str
 
 private fun verifyFile(file: File, record: Record, remedy: String): Stamp {
     if (!file.isFile) throw BundleException("missing", "$file is missing", remedy)
+    writeBack(file)
     val stamp = stampOf(file)
     if (stamp.size != record.bytes) {
         val message = "$file has ${stamp.size} bytes instead of ${record.bytes}"

@@ -19,7 +19,7 @@ import java.io.File
 import java.io.FileNotFoundException
 import java.io.IOException
 
-private const val FORMAT = "omnidraft.bundle"
+internal const val BUNDLE_FORMAT = "omnidraft.bundle"
 private const val VERSION = 3L
 internal const val MANIFEST = "manifest.json"
 
@@ -68,8 +68,8 @@ internal fun parseManifest(path: File, data: ByteArray): Map<String, Any?> {
     } catch (error: ValueError) {
         throw BundleException("unreadable", "$file is not readable (${error.message})", AGAIN, error)
     }
-    if (value !is Map<*, *> || value["format"] != FORMAT) {
-        val message = "$file is not an $FORMAT manifest"
+    if (value !is Map<*, *> || value["format"] != BUNDLE_FORMAT) {
+        val message = "$file is not an $BUNDLE_FORMAT manifest"
         throw BundleException("not_a_bundle", message, "make one with `omnidraft export`")
     }
     if (value["version"] != VERSION) {

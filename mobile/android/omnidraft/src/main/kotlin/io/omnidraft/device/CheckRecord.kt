@@ -4,7 +4,8 @@ package io.omnidraft.device
  * The last full check of a bundle's files on this device, by their stamps (spec/08-phones.md, "Stamps").
  *
  * A stamp detects damage by a copy, and every ordinary way to change or replace a file. It does not detect
- * somebody who can set the clock or write to the disk below the file system, or bits that changed on the disk.
+ * somebody who may write the file and hides it (by the clock, by the disk below the file system, on a file system in
+ * memory by a mapped page), or bits that changed on the disk.
  */
 
 import io.omnidraft.disk.ValueError
@@ -12,9 +13,11 @@ import io.omnidraft.disk.dump
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.hexadecimal
 import io.omnidraft.disk.mapping
+import io.omnidraft.disk.openFile
 import io.omnidraft.disk.parse
 import io.omnidraft.disk.pathOf
 import io.omnidraft.disk.sha256
+import io.omnidraft.disk.unix
 import io.omnidraft.parts.BY_UTF8
 import java.io.File
 import java.io.IOException
@@ -64,6 +67,20 @@ internal fun stampOf(file: File): Stamp {
 }
 
 private fun nanoseconds(time: Any?): Long = (time as FileTime).to(TimeUnit.NANOSECONDS)
+
+/**
+ * Writes to the disk what programs changed through mapped pages, before the stamp is taken.
+ *
+ * The times of a file change when a page of it is written that is not waiting for the disk. So a later change through a
+ * page that was mapped before is seen, but not on a file system in memory (tmpfs).
+ */
+internal fun writeBack(file: File) {
+    try {
+        openFile(file).use { it.fd.sync() }
+    } catch (_: IOException) {
+        return // a system that lets only writers do so
+    }
+}
 
 /**
  * Whether all files had these stamps when they were last checked in full.

@@ -7,6 +7,7 @@ package io.omnidraft.device
  */
 
 import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.isOwnDirectory
 import io.omnidraft.disk.pathOf
 import io.omnidraft.disk.readWhole
 import io.omnidraft.disk.sha256
@@ -15,8 +16,6 @@ import java.io.File
 import java.io.IOException
 import java.nio.file.FileAlreadyExistsException
 import java.nio.file.Files
-import java.nio.file.Path
-import java.nio.file.Paths
 import java.nio.file.attribute.PosixFilePermissions
 
 /** Records of each kind; the oldest ones are deleted. */
@@ -25,11 +24,12 @@ internal const val MOST_RECORDS = 256
 /** Bytes of a record. */
 internal const val MOST_RECORD_BYTES = 1 shl 14
 private const val END = ".json"
-private const val OTHERS = 63 // the bits of a mode that give rights to other users
+private const val KEY_DIGITS = 32
+private const val HEXADECIMAL = "0123456789abcdef"
 
 /** The name of a record: 32 hexadecimal digits of the SHA-256 of texts, each with a zero byte after it. */
 internal fun recordKey(vararg parts: String): String =
-    hexOf(sha256(parts.joinToString("") { "$it\u0000" }.toByteArray())).take(32)
+    hexOf(sha256(parts.joinToString("") { "$it\u0000" }.toByteArray())).take(KEY_DIGITS)
 
 /**
  * The directory of what a device remembers. The app chooses it, because a phone has no place of its own for it.
@@ -46,7 +46,7 @@ internal class StateDirectory(val root: File?) {
     fun readRecord(kind: String, key: String): ByteArray? {
         val place = File(root ?: return null, kind)
         return try {
-            if (isPrivate(place)) readWhole(File(place, key + END), MOST_RECORD_BYTES.toLong()) else null
+            if (isPrivate(root, kind)) readWhole(File(place, key + END), MOST_RECORD_BYTES.toLong()) else null
         } catch (_: IOException) {
             null // the same as no record
         }
@@ -63,7 +63,7 @@ internal class StateDirectory(val root: File?) {
         try {
             makePrivate(root)
             makePrivate(place)
-            if (!isPrivate(place)) return false
+            if (!isPrivate(root, kind)) return false
             writeAtomically(File(place, key + END), data)
         } catch (_: IOException) {
             return false // nothing is remembered, and nothing is said
@@ -91,30 +91,17 @@ private fun makePrivate(place: File) {
     }
 }
 
-/**
- * Whether a directory is this user's, and no other user can read or write it.
- *
- * @throws IOException it is absent.
- */
-private fun isPrivate(place: File): Boolean {
-    val path = pathOf(place)
-    if (!Files.isDirectory(path)) return false
-    val of = unix(path, "uid,mode") ?: return true
-    val user = unix(Paths.get("/proc/self"), "uid") ?: return false
-    return of["uid"] == user["uid"] && (of["mode"] as Int and OTHERS) == 0
-}
+/** Whether the directory of a kind is this user's alone, in one that no other user can write. */
+private fun isPrivate(root: File, kind: String): Boolean =
+    isOwnDirectory(root) && isOwnDirectory(File(root, kind), isPrivate = true)
 
-/** What a file system of Unix says of a file; null where it is of another kind. */
-internal fun unix(path: Path, attributes: String): Map<String, Any?>? = try {
-    Files.readAttributes(path, "unix:$attributes")
-} catch (_: UnsupportedOperationException) {
-    null // no such view
-} catch (_: IllegalArgumentException) {
-    null // the view has no such attribute
-}
-
+/** Deletes the oldest records where there are too many; what has another name is not a record. */
 private fun deleteOldest(place: File) {
-    val records = place.listFiles().orEmpty().map { it.lastModified() to it }
+    val found = place.listFiles().orEmpty().filter { isRecord(it.name) && !it.isDirectory }
+    val records = found.map { it.lastModified() to it }
     val oldest = records.sortedWith(compareBy({ it.first }, { it.second.name }))
     oldest.take(maxOf(0, records.size - MOST_RECORDS)).forEach { it.second.delete() }
 }
+
+private fun isRecord(name: String): Boolean =
+    name.length == KEY_DIGITS + END.length && name.endsWith(END) && name.take(KEY_DIGITS).all { it in HEXADECIMAL }

@@ -32,11 +32,19 @@ internal fun <T> newDirectory(out: File, write: (File) -> T): T {
     }
 }
 
-/** Give the complete directory its final name; an older directory is removed last. */
-internal fun takeName(work: File, out: File) {
+/**
+ * Give the complete directory its final name; an older directory is removed last.
+ *
+ * @param replaces whether a directory that is there is replaced.
+ * @throws IOException it cannot be renamed, or another writer was faster.
+ */
+internal fun takeName(work: File, out: File, replaces: Boolean = true) {
     val place = out.absoluteFile
     val old = File(place.parentFile, work.name.removeSuffix(".tmp") + ".old")
-    if (place.exists()) rename(place, old)
+    if (place.exists()) {
+        if (!replaces) throw IOException("another process wrote it meanwhile")
+        rename(place, old)
+    }
     rename(work, place)
     syncDirectory(place.parentFile)
     removeTree(old)

@@ -39,15 +39,16 @@ internal class Session(
      *   prompt.
      * @throws io.omnidraft.SettingException a setting outside its range.
      * @throws SessionException another thread is using this session.
+     * @throws io.omnidraft.BundleException a file of the bundle was written since it was loaded.
      */
     fun generate(prompt: String, config: GenerationConfig = GenerationConfig(), raw: Boolean = false): Generation =
-        turn {
+        turn(generates = true) {
             config.check()
             begin(encode(checkedText(prompt), raw), config)
         }
 
     /** The same after target ids. */
-    fun generate(prompt: IntArray, config: GenerationConfig = GenerationConfig()): Generation = turn {
+    fun generate(prompt: IntArray, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         begin(prompt, config)
     }
@@ -62,7 +63,7 @@ internal class Session(
      * @throws io.omnidraft.SettingException a setting outside its range.
      * @throws SessionException another thread is using this session.
      */
-    fun chat(message: String, config: GenerationConfig = GenerationConfig()): Generation = turn {
+    fun chat(message: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         answer(finishedTurns(), checkedText(message), system, config)
     }
@@ -71,7 +72,7 @@ internal class Session(
      * The same with the whole conversation, with or without a system prompt, which takes the place of the session's
      * own. Answers that the session itself gave keep the ids that were generated.
      */
-    fun chat(messages: MessageList, config: GenerationConfig = GenerationConfig()): Generation = turn {
+    fun chat(messages: MessageList, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         val turns = listedTurns(loaded, messages, finishedTurns())
         answer(turns, messages.message, messages.system, config, LEAVE_OUT)
@@ -85,7 +86,7 @@ internal class Session(
      *
      * @throws SessionException there is no message that was answered, or another thread is using this session.
      */
-    fun regenerate(config: GenerationConfig = GenerationConfig()): Generation = turn {
+    fun regenerate(config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         val turns = finishedTurns()
         if (turns.isEmpty()) throw SessionException("there is no answer to generate again", "begin with a message")
@@ -116,7 +117,7 @@ internal class Session(
      *
      * @throws SessionException there is none, or it had ended.
      */
-    fun resume(): Generation = turn {
+    fun resume(): Generation = turn(generates = true) {
         val before = answer
         if (before == null || before.stopReason != null) {
             throw SessionException("there is no unfinished generation to resume", "start one")

@@ -3,6 +3,7 @@ package io.omnidraft.session
 import io.omnidraft.PromptException
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.peakBytes
+import io.omnidraft.bundle.refuseRewritten
 import io.omnidraft.chat.Template
 import io.omnidraft.chat.checkedText
 import io.omnidraft.decoding.Costs
@@ -152,7 +153,7 @@ internal open class SessionResources(
      *
      * New costs can change which sampled text a seed gives.
      */
-    fun measure(prompt: String): Costs = turn {
+    fun measure(prompt: String): Costs = turn(generates = true) {
         val ids = encode(prompt)
         val measured = DecoderModels(models.target, models.drafter, cache, models.clock)
         text.costs = measureCosts(measured, ids, loaded.draftPrompt(ids), bundle.costs.acceptance)
@@ -173,9 +174,14 @@ internal open class SessionResources(
     /**
      * Runs something as the one user of the models, with the adapters that were given last.
      *
+     * @param generates whether a text begins or goes on; then the files must be those that were loaded.
      * @throws io.omnidraft.SessionException another thread is using this session.
+     * @throws io.omnidraft.BundleException a file of the bundle was written since it was loaded.
      */
-    fun <T> turn(work: () -> T): T = turn(models, text.decoder, work)
+    fun <T> turn(generates: Boolean = false, work: () -> T): T {
+        if (generates) refuseRewritten(bundle.places, bundle.stamps)
+        return turn(models, text.decoder, work)
+    }
 
     /** Frees the models; the session cannot be used any more. */
     override fun close() = models.close()
