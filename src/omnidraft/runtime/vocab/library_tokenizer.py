@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 import tokenizers
 
 from omnidraft.errors import TokenizerError, reason
-from omnidraft.runtime.disk.read_file import read_whole
+from omnidraft.runtime.disk.read_file import read_file, read_whole
 from omnidraft.runtime.vocab.text_steps import LETTERS
 from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
 
 T = TypeVar("T")
 MAX_FILE_BYTES, MAX_TOKENS, MAX_ID = 1 << 26, 1 << 19, 1 << 20
 MAX_GROWTH = 1 << 12  # characters that the normalisers may make of one
+_GGUF = b"GGUF"  # the first bytes of a model for llama.cpp
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _CONTROL_FORM = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
@@ -74,6 +75,10 @@ class LibraryTokenizer(Tokenizer):
         path = Path(path)
         file = path / "tokenizer.json" if path.is_dir() else path
         try:
+            if read_file(file, len(_GGUF)) == _GGUF:
+                raise TokenizerError(
+                    f"{file} is a GGUF file", "give the Hugging Face directory that it was made from"
+                )
             spec = json.loads(read_whole(file, MAX_FILE_BYTES).decode("utf-8"))
         except FileNotFoundError:
             raise TokenizerError(
