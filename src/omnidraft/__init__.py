@@ -1,4 +1,4 @@
-"""omnidraft: one small drafter that speeds up any target language model, exactly."""
+"""omnidraft: exact speculative decoding across tokenizers, with one small drafter for many targets."""
 
 import os as _os
 import sys as _sys

@@ -172,7 +172,8 @@ def _not_imported() -> None:
 app = typer.Typer(
     name="omnidraft",
     cls=LazyGroup,
-    help="One small drafter that speeds up any target language model and keeps its output distribution.",
+    help="Speculative decoding across tokenizers: one small drafter for many target models, whose output "
+    "distribution stays their own.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -184,10 +184,30 @@ def test_a_file_is_not_a_directory(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nobody/nothing", "nothing"])
 def test_a_hub_id_that_does_not_come(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub that cannot be reached says nothing of the name; one that answers does."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    message = refusal(name)
-    assert message == (
-        f"{name} is neither a directory here nor a model that the Hugging Face hub provides; check the name, "
-        "the connection and, for a gated model, the login"
+    assert refusal(name) == (
+        f"{name} is no directory here, and the Hugging Face hub cannot be reached; check the path, or the "
+        "connection (HF_HUB_OFFLINE forbids it)"
     )
+
+    def unknown(*_: object, **__: object) -> None:
+        raise OSError("404 Client Error: Repository Not Found")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unknown)
+    assert refusal(name) == (
+        f"{name} is neither a directory here nor a model that the Hugging Face hub provides; check the name "
+        "and, for a gated model, the login"
+    )
+
+
+def test_a_lora_adapter_names_its_base_model(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "some/base\\u001b[2J"}')
+    message = refusal(str(tmp_path))
+    assert message.startswith(
+        f"{tmp_path} is a LoRA adapter of some/base\\x1b[2J, and holds no model; export"
+    )
+    assert "omnidraft adapter convert" in message
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    assert "is a LoRA adapter of the model that it was trained on" in refusal(str(tmp_path))

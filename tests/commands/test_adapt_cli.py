@@ -14,8 +14,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from omnidraft.commands.adapt.adapt_loop import BundleSchedule
-from omnidraft.commands.adapt.adapt_summary import Summary, advice
+from omnidraft.commands.adapt.adapt_loop import BundleSchedule, Ended
+from omnidraft.commands.adapt.adapt_summary import Summary, advice, no_adapter
+from omnidraft.commands.terminal import progress
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
 from omnidraft.errors import SettingError
 from omnidraft.sample_prompts import word_problems
@@ -107,10 +108,12 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     assert result["last"]["tokens_per_target_pass"] >= 1.0 and Path(result["curve"]).is_file()
     if find_spec("matplotlib"):
         assert Path(result["picture"]).read_bytes().startswith(b"\x89PNG")
-    status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
+    status, out, err = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
     assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {result['curve']}" in out
     assert "too few to tell a gain from chance: 9 answers" in out
-    assert out.splitlines()[-1].startswith("not worth it yet: 9 answers"), "the last line is advice"
+    assert out.splitlines()[-1].startswith("not worth it yet after 9 answers"), "the last line is advice"
+    kept = list(place.glob("*/adapter.safetensors"))
+    assert result["adapter"] == bool(kept) != ("has no adapter yet, only n-grams" in err)
     assert json.loads(run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")[1])["advice"]
     plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
@@ -134,14 +137,31 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
         (400, 1.3, "it pays here: 1.30x"),
         (400, 0.9, "it does not pay here so far"),
         (400, None, "it does not pay here so far"),
-        (68, 0.58, "not worth it yet: 68 answers"),
+        (68, 0.58, "not worth it yet after 68 answers: a gain may need 300"),
+        (226, 0.9, "not worth it yet after 226 answers: a gain may need 300"),
         (68, 1.3, "--profile learned"),
-        (8, 1.3, "not worth it yet: 8 answers"),
+        (8, 1.3, "not worth it yet after 8 answers"),
     ],
 )
 def test_the_advice_follows_the_figures(answers: int, speed: float | None, words: str) -> None:
-    result = Summary("learned", "done", answers, 1, {}, {"speed_up": speed}, 1, 0, 1.0, 9, [], "c", None, [])
-    assert words in advice(result)
+    assert words in advice(a_summary(answers, speed))
+
+
+def a_summary(answers: int, speed: float | None, ended: Ended = "done", *, adapter: bool = True) -> Summary:
+    last = {"speed_up": speed}
+    return Summary("learned", ended, answers, 1, {}, last, 1, 0, 1.0, 9, [], "c", None, [], adapter)
+
+
+def test_the_advice_on_going_on_is_what_the_same_command_does() -> None:
+    done, stopped = (advice(a_summary(24, 1.0, ended)) for ended in ("done", "minutes"))
+    assert "all prompts are answered: give the same --out more of them" in done
+    assert "the same command goes on" in stopped and "the same command" not in done
+
+
+def test_a_run_without_an_adapter_says_so() -> None:
+    (sentence,) = no_adapter(a_summary(24, 1.0, adapter=False))
+    assert sentence.startswith("learned has no adapter yet, only n-grams")
+    assert no_adapter(a_summary(24, 1.0)) == no_adapter(a_summary(0, None, adapter=False)) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
@@ -182,8 +202,17 @@ def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, r
     assert status == 0 and json.loads(out)["answers"] == 14
 
 
+def test_progress_says_that_it_learns(
+    bundle: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.02)
+    _, _, err = run("adapt", bundle, "-o", tmp_path / "p", "--count", 3, *FEW)
+    assert "omnidraft: adapt: learning, 3 of 3 (100 %)" in err
+
+
 def test_a_profile_without_an_adapter_says_so(bundle: Path, tmp_path: Path, run: Run) -> None:
-    assert run("adapt", bundle, "-o", tmp_path / "p", "--count", 1, *FEW)[0] == 0
+    status, _, err = run("adapt", bundle, "-o", tmp_path / "p", "--count", 1, *FEW)
+    assert status == 0 and f"{tmp_path / 'p'} has no adapter yet, only n-grams" in err
     status, _, err = run("generate", bundle, "How many?", "-n", 4, "--profile", tmp_path / "p")
     assert status == 0 and "has no adapter of this target, only n-grams" in err
 

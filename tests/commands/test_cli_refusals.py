@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +52,22 @@ def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("generate", bundle, "x", "--drafter-on", "qnn"), "no graphs for 'qnn'", "--npu")
 
 
+def test_a_trace_among_other_files(run: Run, bundle: Path, tmp_path: Path) -> None:
+    """A bundle is refused; of other files it is said that they stay, until the trace is one of them."""
+    before = sorted(bundle.rglob("*"))
+    generate = "generate", bundle, "x", "-n", 2, "--trace"
+    refused(run(*generate, bundle), f"--trace {bundle} is a bundle; give a directory of its own")
+    assert sorted(bundle.rglob("*")) == before
+    (tmp_path / "thesis.txt").write_text("years of work")
+    said = f"omnidraft: {tmp_path} has other files, which stay; the trace is in the files trace-*.odt"
+    for times in range(2):
+        code, _, err = run(*generate, tmp_path, "--json")
+        assert code == 0 and err.startswith(said) == (times == 0)
+    assert run(*generate, tmp_path / "new", "--json")[2] == ""
+    assert run("trace", "wipe", tmp_path)[0] == 0
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
 def test_adapters_of_another_kind_name_the_right_command(run: Run, bundle: Path, tmp_path: Path) -> None:
     peft = tmp_path / "peft"
     peft.mkdir()
@@ -73,6 +90,11 @@ def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle
         refused(run("generate", none, "x", "--plain", "--mode", mode), f"--plain and --mode {mode}")
     for command in (("generate", none, "x"), ("chat", none)):
         refused(run(*command, "--no-drafter", "--mode", "trie"), "--mode trie needs the drafter")
+        refused(run(*command, "--mode", "plain", "-k", 4), "--mode plain and -k 4 contradict each other")
+    refused(
+        run("generate", none, "x", "--plain", "-k", 4), "--plain and -k 4 contradict each other; give one"
+    )
+    refused(run("generate", none, "x", "--plain", "-k", "auto"), "no bundle at")
     for mode in ("lookup", "plain"):
         code, _, err = run("generate", bundle, "x", "-n", 2, "--no-drafter", "--mode", mode, "--json")
         assert (code, err) == (0, "")
@@ -187,8 +209,21 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("export_packages")
+def test_a_disk_that_is_full_already_is_found_before_any_work(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnidraft.export.bundle.write_model", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "bundle")
+    refused(result, "the disk is full: the weights need at least", f"{tmp_path} has 1000000 left; make room")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("check", tmp_path, STARTERS / "a"), "no tokenizer at")
+    (tmp_path / "model.gguf").write_bytes(b"GGUF" + bytes(100))
+    refused(run("check", tmp_path / "model.gguf", STARTERS / "a"), "model.gguf is a GGUF file; give the")
     refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt", "(No such file")
     (tmp_path / "binary.txt").write_bytes(b"ab\xff")
     refused(run("bench", bundle, "--prompts", tmp_path / "binary.txt"), "(byte 2 is not UTF-8)")

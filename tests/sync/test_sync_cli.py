@@ -225,7 +225,9 @@ def test_what_is_told_of_a_store_has_no_long_digests(
     assert run(*publish)[0] == 0
     for kept in store.glob("channels/*/files/*"):
         kept.write_bytes(kept.read_bytes()[:-1])
-    refused(run("sync", "pull", bundle, store, "--into", bundle), "is a bundle", "a directory of its own")
+    refused(run("sync", "pull", bundle, store, "-o", bundle), "is a bundle", "a directory of its own")
+    absent = run("sync", "pull", bundle, tmp_path / "absent", "--out", tmp_path / "dir")
+    refused(absent, f"there is no store {tmp_path / 'absent'}; check its address")
     result = run("sync", "pull", bundle, store, "--into", tmp_path / "dir")
     refused(result, "channels/", "try again, or ask who put it there")
     assert not re.search("[0-9a-f]{64}", result[2]) and re.search(
@@ -243,6 +245,8 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push, "--cache", files["good"]), "not an n-gram cache")
     refused(run(*push, "--adapter", files["cache"], "--accepted-tokens", 1), "not a safetensors file")
     refused(run(*push, "--traces", tmp_path), "holds no trace")
+    refused(run(*pull), f"there is no store {store}")
+    store.mkdir()
     refused(run(*pull), "has no release for the pair of models of starter", "ask its publisher")
     refused(run(*publish), "neither adapters nor caches")
     refused(run(*publish, "--days", 0), "--days")

@@ -21,6 +21,7 @@ from omnidraft.checkpoints.refusals import (
     head_dim,
     max_positions,
     optional_json,
+    refuse_adapter,
     stored_types,
 )
 from omnidraft.errors import CheckpointError, reason
@@ -192,19 +193,26 @@ def _directory(name: str) -> Path:
 
 def _download(name: str, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
         with quiet():
             return Path(snapshot_download(name, allow_patterns=patterns))
+    except (LocalEntryNotFoundError, ConnectionError) as error:
+        raise CheckpointError(
+            f"{name} is no directory here, and the Hugging Face hub cannot be reached",
+            "check the path, or the connection (HF_HUB_OFFLINE forbids it)",
+        ) from error
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{name} is neither a directory here nor a model that the Hugging Face hub provides",
-            "check the name, the connection and, for a gated model, the login",
+            "check the name and, for a gated model, the login",
         ) from error
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     if not path.is_file():
+        refuse_adapter(path.parent, name)
         raise CheckpointError(
             f"{name} has no {path.name}", "give a directory that save_pretrained wrote or a hub download"
         )

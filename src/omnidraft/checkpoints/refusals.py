@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnidraft.errors import CheckpointError, reason
+from omnidraft.errors import CheckpointError, reason, shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -35,6 +35,22 @@ _WEIGHTS = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
+
+
+def refuse_adapter(directory: Path, name: str) -> None:
+    """Refuse a directory of a LoRA adapter, which holds no model.
+
+    Raises:
+        CheckpointError: it is one; the sentence names its base model.
+    """
+    config = optional_json(directory / "adapter_config.json", name)
+    if config:
+        base = config.get("base_model_name_or_path")
+        model = shown(f"{base}") if isinstance(base, str) and base else "the model that it was trained on"
+        raise CheckpointError(
+            f"{name} is a LoRA adapter of {model}, and holds no model",
+            "export that model with --lora-target, and `omnidraft adapter convert` makes the adapter fit it",
+        )
 
 
 def check_architecture(raw: Mapping[str, Any], name: str) -> str:

@@ -78,10 +78,29 @@ def export_bundle(
     for model in models:
         check_width(model.checkpoint.shape.vocab_size, model.tokenizer, model.role)
     with workplace(out) as work:
+        _check_disk(work, models, options)
         report = _fill(work, models, lengths, options, progress)
         take_name(work, out)
     seconds = time.perf_counter() - started
     return replace(report, path=out, seconds=seconds, peak_bytes=peak_bytes())
+
+
+def _check_disk(work: Path, models: Models, options: Options) -> None:
+    """Refuse a disk without room for the weights, before minutes of work.
+
+    This is the least that they take: of a checkpoint that is itself in float32.
+    """
+    least = sum(
+        weight_bytes(model.checkpoint.directory) * options.quantization_of(model.role).bits // 32
+        for model in models
+        if isinstance(model.checkpoint, Checkpoint)
+    )
+    free = shutil.disk_usage(work).free
+    if free < least:
+        raise ExportError(
+            f"the disk is full: the weights need at least {least} bytes and {work.parent} has {free} left",
+            "make room, or choose another place",
+        )
 
 
 def _fill(

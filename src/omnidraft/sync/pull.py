@@ -171,6 +171,10 @@ def _latest(store: Store, device: Device) -> bytes:
     except SyncError as error:
         if error.fault != "missing":
             raise
+        if store.is_absent:
+            raise SyncError(
+                f"there is no store {store.shown}", "check its address", fault="missing"
+            ) from None
         raise SyncError(
             f"{store.shown} has no release for the pair of models of {device.bundle.path.name}",
             "check the store's address and the bundle, or ask its publisher",

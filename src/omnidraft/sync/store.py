@@ -205,6 +205,11 @@ class Store:
         return open_in_folder(path, self._root) if self._is_folder else self._fs.open(path, "rb")
 
     @property
+    def is_absent(self) -> bool:
+        """Whether it is a folder that does not exist; of other kinds of store this is not known."""
+        return self._is_folder and not os.path.isdir(self._root)
+
+    @property
     def _is_folder(self) -> bool:
         return bool(self._protocols & {"file", "local"})
 

@@ -15,7 +15,7 @@ import typer
 
 from omnidraft.commands.adapt.adapt_learner import LEARNERS, Learning
 from omnidraft.commands.adapt.adapt_loop import BundleSchedule, Loop, check, stopping
-from omnidraft.commands.adapt.adapt_summary import Summary, advice, files, summary, table
+from omnidraft.commands.adapt.adapt_summary import Summary, advice, files, no_adapter, summary, table
 from omnidraft.commands.adapt.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
@@ -195,6 +195,10 @@ def _run(loop: Loop, prompts: Sequence[str], minutes: float | None, *, quiet: bo
                 len(prompts),
             )
 
+        def on_learning() -> None:
+            bar.stage("learning", loop.adaptation.position, len(prompts))
+
+        loop.adaptation.on_learning = on_learning
         bar.stage("loading", loop.adaptation.position, len(prompts))
         try:
             with stopping(loop.stop, _tell_stopping):
@@ -217,7 +221,7 @@ def _report(result: Summary, left: int, as_json: bool) -> None:
         as_json: print JSON.
     """
     no_picture = [] if can_draw() else [f"no picture is drawn: {NEEDED}"]
-    tell((*result.skipped, *no_picture))
+    tell((*result.skipped, *no_picture, *no_adapter(result)))
     if as_json:
         options.print_json({**asdict(result), "advice": advice(result)})
     else:

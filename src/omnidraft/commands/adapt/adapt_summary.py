@@ -14,6 +14,7 @@ from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import CurveLine, mean, read_curve
+from omnidraft.learning.online.profiles import profiles_in
 
 PICTURE = "curve.png"
 
@@ -37,6 +38,7 @@ class Summary:
         curve: file of the curve.
         picture: file of its picture, if drawn.
         skipped: sentences about prompts that could not be answered.
+        adapter: whether any of the targets has an adapter that was found good.
     """
 
     place: str
@@ -53,6 +55,7 @@ class Summary:
     curve: str
     picture: str | None
     skipped: list[str]
+    adapter: bool
 
 
 def summary(place: Path, loop: Loop, now: int) -> Summary:
@@ -83,6 +86,7 @@ def summary(place: Path, loop: Loop, now: int) -> Summary:
         curve=str(place / CURVE),
         picture=None if picture is None else str(picture),
         skipped=loop.skipped,
+        adapter=any(each.adapter.is_file() for each in profiles_in(place)),
     )
 
 
@@ -131,14 +135,29 @@ def advice(result: Summary) -> str:
             f"`omnidraft generate BUNDLE PROMPT --profile {result.place}`"
         )
     if result.answers < ENOUGH:
+        goes_on = (
+            "all prompts are answered: give the same --out more of them (--count, --prompts)"
+            if result.ended == "done"
+            else "the same command goes on"
+        )
         return (
-            f"not worth it yet: {counted(result.answers, 'answer')}, and it usually takes some hundred; the "
-            "same command goes on, and with -k auto little time is lost until then"
+            f"not worth it yet after {counted(result.answers, 'answer')}: a gain may need {ENOUGH}; "
+            f"{goes_on}, and with -k auto little time is lost until then"
         )
     return (
         "it does not pay here so far; `omnidraft doctor BUNDLE` says what a round costs, and answers of one "
         "kind (one task, one language) are learned soonest"
     )
+
+
+def no_adapter(result: Summary) -> list[str]:
+    """A sentence where no adapter came of the answers, so that --profile has n-grams alone."""
+    if result.adapter or not result.answers:
+        return []
+    return [
+        f"{result.place} has no adapter yet, only n-grams: a learned adapter is kept once the answers of the "
+        "interval after it were no worse"
+    ]
 
 
 def files(result: Summary) -> list[str]:

@@ -18,13 +18,13 @@ app = typer.Typer(
     help="Share what drafters learned: devices push to a store and pull from it, others publish.\n\n"
     "A store is a folder, a bucket (s3://bucket/place) or, to pull from, a web address.\n\n"
     "On a device:  `sync push BUNDLE STORE --adapter mine.safetensors --cache mine.odc`,  "
-    "`sync pull BUNDLE STORE --into DIR --public-key KEY`.\n\n"
+    "`sync pull BUNDLE STORE -o DIR --public-key KEY`.\n\n"
     "On the training side:  `sync list`,  `sync fetch`,  `sync publish BUNDLE STORE --key KEY`.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Directory of `sync pull --into`.", readable=False)
+    Path, typer.Argument(metavar="DIR", help="Directory of `sync pull -o`.", readable=False)
 ]
 
 

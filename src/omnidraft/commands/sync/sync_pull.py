@@ -44,7 +44,11 @@ def pull_command(
     into: Annotated[
         Path,
         typer.Option(
-            "--into", help="Directory for adapters; `--adapter DIR` uses the one in use.", readable=False
+            "--out",
+            "-o",
+            "--into",
+            help="Directory for adapters; `--adapter DIR` uses the one in use.",
+            readable=False,
         ),
     ],
     public_key: Annotated[
@@ -92,7 +96,7 @@ def pull_command(
 
     pair = open_pair(bundle)
     if (into / MANIFEST).exists():
-        raise SettingError(f"--into {into} is a bundle", "give a directory of its own for what is pulled")
+        raise SettingError(f"--out {into} is a bundle", "give a directory of its own for what is pulled")
     with transfer("pull", as_json) as progress:
         trial = None if traces is None else _trial(traces, pair, progress)
         device = Device(pair.bundle, pair.vocab_map, into, public_key, trial, adapter, cache, again)

@@ -88,7 +88,9 @@ def fetch_command(
     store: StoreAddress,
     into: Annotated[
         Path,
-        typer.Option("--into", help="Traces go to DIR/DEVICE, for `omnidraft train`.", readable=False),
+        typer.Option(
+            "--out", "-o", "--into", help="Traces go to DIR/DEVICE, for `omnidraft train`.", readable=False
+        ),
     ],
     device: Devices = None,
     as_json: Json = False,

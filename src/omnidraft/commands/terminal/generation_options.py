@@ -105,6 +105,11 @@ def notices(context: typer.Context) -> list[str]:
         raise SettingError("--logprobs shows nothing without --json", "add --json")
     if values.get("plain") and "mode" in typed and mode != "plain":
         raise SettingError(f"--plain and --mode {mode} contradict each other", "give one of them")
+    plain = "--plain" if values.get("plain") else "--mode plain" if mode == "plain" else ""
+    if plain and "num_draft_tokens" in typed and values["num_draft_tokens"] not in ("0", "auto"):
+        raise SettingError(
+            f"{plain} and -k {values['num_draft_tokens']} contradict each other", "give one of them"
+        )
     if values["no_drafter"] and "mode" in typed and mode in _WITH_DRAFTER:
         raise SettingError(
             f"--mode {mode} needs the drafter, which --no-drafter leaves out", "give one of them"

@@ -17,13 +17,14 @@ from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.packing.unpack_once import KEPT, unpack_once
 from omnidraft.runtime.archive.open_archive import is_archive, open_archive
-from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.bundle.chat_template import template_of
 from omnidraft.runtime.bundle.hashes import VERIFIES
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.device.device_costs import MEASURES
 from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft.runtime.traces.trace_reader import segments_of
 from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
 from omnidraft.sync.installed import adapter_in_use
 
@@ -85,11 +86,29 @@ def open_session(options: SessionOptions) -> Session:
     """
     if options.cache is not None:
         check_cache_place(options.cache)
+    if options.trace is not None:
+        tell(_others_in(options.trace))
     directory = bundle_directory(options.path, options.public_key)
     with loading(options.path.name):
         session, notices = _opened(replace(options, path=directory))
     tell(notices)
     return session
+
+
+def _others_in(trace: Path) -> Iterator[str]:
+    """A sentence where a trace is going to be recorded among files of another kind.
+
+    Raises:
+        SettingError: the directory is a bundle.
+    """
+    if (trace / MANIFEST).is_file():
+        raise SettingError(f"--trace {trace} is a bundle", "give a directory of its own for what is recorded")
+    try:
+        foreign = trace.is_dir() and not segments_of(trace) and any(trace.iterdir())
+    except OSError:  # opening the trace says why nothing can be recorded there
+        return
+    if foreign:
+        yield f"{trace} has other files, which stay; the trace is in the files trace-*.odt beside them"
 
 
 def bundle_directory(path: Path, public_key: Path | None = None, *, quiet: bool = False) -> Path:

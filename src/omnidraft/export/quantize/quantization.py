@@ -13,6 +13,10 @@ BLOCKS = (32, 128)
 EMBEDDING_BITS = (32, 8, 4)
 WEIGHTS = {"fp32": 32, "int8": 8, "int4": 4}
 HEADS = ("same", "int8")
+_LONGER = (
+    ", or a longer name: -b128, -e8 of the embedding, -h8 of the LM head and the method follow in this "
+    "order, as in int4-b128-e8-h8-gptq"
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def named(text: str) -> Quantization:
     if text not in forms:
         raise SettingError(
             f'quantisation "{text}" is unknown',
-            f"use {', '.join(WEIGHTS)}" + (", or a longer name such as int4-b128-e8-h8-gptq" if rest else ""),
+            f"use {', '.join(WEIGHTS)}" + (_LONGER if rest else ""),
         )
     return forms[text]
 

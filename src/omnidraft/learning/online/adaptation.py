@@ -44,6 +44,7 @@ class Adaptation:
         answered: answers over all targets and runs.
         position: prompts of the current list that are done.
         running: the generation in progress; None between two.
+        on_learning: called before the end of an interval is learned from, which may take long.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Adaptation:
         """
         self.place, self.options = Path(place), options or AdaptOptions()
         self._learner_for, self._clock = learner_for, clock
+        self.on_learning: Callable[[], None] = lambda: None
         self._claim = _claimed(self.place)
         try:
             recorded = [p for p in (each.progress() for each in profiles_in(self.place)) if p is not None]
@@ -147,6 +149,7 @@ class Adaptation:
         self.answered, self.position = number, self.position + 1
         ends = len(progress.pending) >= self.options.interval
         if ends:
+            self.on_learning()
             started = self._clock()
             event, loss = end_interval(target, self.options)
             line = replace(line, event=event, loss=loss, learning=self._clock() - started)

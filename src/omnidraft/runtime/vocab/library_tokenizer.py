@@ -23,6 +23,7 @@ from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, AddedToken
 T = TypeVar("T")
 MAX_FILE_BYTES, MAX_TOKENS, MAX_ID = 1 << 26, 1 << 19, 1 << 20
 MAX_GROWTH = 1 << 12  # characters that the normalisers may make of one
+_GGUF = b"GGUF"  # the first bytes of a model for llama.cpp
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -167,6 +168,10 @@ def read_tokenizer_json(file: Path) -> dict[str, Any]:
         TokenizerError: the file is absent, not JSON, or has no model.
     """
     try:
+        if read_file(file, len(_GGUF)) == _GGUF:
+            raise TokenizerError(
+                f"{file} is a GGUF file", "give the Hugging Face directory that it was made from"
+            )
         spec = json.loads(read_whole(file, MAX_FILE_BYTES).decode("utf-8"))
     except FileNotFoundError:
         raise TokenizerError(
