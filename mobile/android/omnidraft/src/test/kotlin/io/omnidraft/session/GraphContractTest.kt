@@ -14,6 +14,8 @@ import io.omnidraft.models.OrtModel
 import io.omnidraft.models.Value
 import io.omnidraft.models.adapterValues
 import io.omnidraft.models.declaredInputs
+import io.omnidraft.models.floats
+import io.omnidraft.models.kvBuffers
 import io.omnidraft.support.StarterBundles
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -30,6 +32,15 @@ internal class GraphContractTest {
     private val file = File(ROOT, "generate/target.onnx")
     private val kv = KvShape(1, 1, 1, 64)
     private val width = 13
+
+    /** A pass that needs more than the heap gives is refused, as keys and values are: no app ends by it. */
+    @Test
+    fun memoryThatThereIsNotIsRefused() {
+        val large = KvShape(1, 1, 1 shl 14, 1 shl 15)
+        for (ask in listOf({ kvBuffers(large) }, { floats(Int.MAX_VALUE / 4) }, { floats(1L shl 40) })) {
+            assertEquals("memory", assertThrows(BundleException::class.java) { ask() }.fault)
+        }
+    }
 
     @Test
     fun aGraphThatDoesNotFitIsRefused() {
