@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import tokenizers
 
 from omnidraft.errors import TokenizerError, reason
-from omnidraft.runtime.disk.read_file import read_whole
+from omnidraft.runtime.disk.read_file import read_file, read_whole
 from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens
 from omnidraft.runtime.vocab.text_steps import LETTERS
 from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
