@@ -128,6 +128,8 @@ private final class SessionSettings {
         try library.check(api.SetInterOpNumThreads(handle, 1))
         // Each failure is an error of its own.
         try library.check(api.SetSessionLogSeverityLevel(handle, Int32(ORT_LOGGING_LEVEL_FATAL.rawValue)))
+        // Whatever a file's name is: no other format can be checked.
+        try add("session.load_model_format", "ONNX")
         let spin = spinning(library.version)
         try add(spin.key, spin.value)
         // A small graph can name constants of any size, and folding them would take that memory and time while it is

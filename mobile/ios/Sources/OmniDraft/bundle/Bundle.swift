@@ -4,23 +4,6 @@
 
 private let maxNames = 64  // values that a chat template may use
 
-/// Where a bundle keeps its .ort files.
-struct OrtFiles: Sendable, Equatable {
-    /// Path of the graph, weights inside.
-    let target: String
-    /// Path of the graph, weights inside.
-    let drafter: String
-    /// Path of the list that a reduced build of onnxruntime is made with.
-    let requiredOperators: String
-    /// How they were optimised, `runtime` or `fixed`.
-    let style: String
-    /// The version that wrote them.
-    let onnxruntime: String
-
-    /// Paths of all of them.
-    var paths: [String] { [target, drafter, requiredOperators] }
-}
-
 /// A verified bundle.
 struct Bundle: Sendable {
     /// The directory.
@@ -39,8 +22,6 @@ struct Bundle: Sendable {
     let manifest: JsonObject
     /// Size and hash of each file that the manifest lists, in its order.
     var files = ByName<FileRecord>()
-    /// The .ort files; nil if the bundle has none.
-    let ort: OrtFiles?
     /// Id of the public key that the signature was checked with; nil if no key was given.
     var signedBy: String?
     /// Size and times of each file before it was hashed.
@@ -132,7 +113,6 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
             costs: try readCosts(costs),
             vocabMap: try text(manifest.at("vocab_map"), most: maxPath),
             manifest: manifest,
-            ort: try manifest.given("ort").map { try ortFiles(mapping($0)) },
             measuredOn: try costs.given("machine").map { try readMachine(mapping($0)) })
     } catch let error as ValueError {
         let message = "\(joined(path, manifestName)) has a field of the wrong kind (\(error.message))"
@@ -145,7 +125,7 @@ func unlistedFiles(_ bundle: Bundle) -> [String] { unlisted(bundle.path, bundle.
 
 /// The files that a runtime reads, each of which needs a hash.
 private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
-    var names = [bundle.vocabMap] + (bundle.ort?.paths ?? [])
+    var names = [bundle.vocabMap]
     if case .object(let prompt)? = bundle.manifest["prompt"], case .string(let template)? = prompt["template"] {
         names.append(template)
     }
@@ -168,16 +148,4 @@ private func promptOf(_ data: JsonObject) throws -> PromptTemplate {
         _ = try text(value, most: maxPrompt)
     }
     return prompt
-}
-
-/// The manifest's field `ort`.
-private func ortFiles(_ data: JsonObject) throws -> OrtFiles {
-    func field(_ name: String) throws -> String { try text(data.at(name), most: maxPath) }
-    let files = OrtFiles(
-        target: try field("target"), drafter: try field("drafter"), requiredOperators: try field("required_operators"),
-        style: try field("style"), onnxruntime: try field("onnxruntime"))
-    if !isSame(files.style, "runtime") && !isSame(files.style, "fixed") {
-        throw ValueError("ort.style \(quoted(.string(files.style))) is neither runtime nor fixed")
-    }
-    return files
 }

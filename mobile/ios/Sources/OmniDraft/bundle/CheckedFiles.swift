@@ -3,8 +3,6 @@
 /// Bytes of the graph of a training step, whose weights are beside it.
 let mostStepBytes = 1 << 28
 
-private let ortEnd = ".ort"  // graphs of onnxruntime's own format hold their weights
-
 /// The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
 ///
 /// - Parameters:
@@ -33,10 +31,10 @@ func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8]
 /// - Parameters:
 ///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
 ///   - name: path of the graph in the bundle.
-/// - Throws: ``OmniDraftError/bundle(_:)``: the graph cannot be read, or names a file that the manifest does not list.
+/// - Throws: ``OmniDraftError/bundle(_:)``: the graph cannot be read or holds what no graph may hold, or it names a file
+///   that the manifest does not list or that was left out.
 func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
     let file = try bundle.file(name)
-    if name.utf8.reversed().starts(with: ortEnd.utf8.reversed()) { return file }
     let data: Bytes
     do {
         data = try mapFile(file)
@@ -44,7 +42,8 @@ func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
         let remedy = "copy the whole bundle or run `omnidraft export` again"
         throw bundleError("unreadable", "\(file) cannot be read (\(reason(error)))", remedy)
     }
-    try checkPlaces(bundle, name, placesIn(file, data), folder: Array(partsOf(path: name).dropLast()))
+    let folder = Array(partsOf(path: name).dropLast())
+    try checkPlaces(bundle, name, placesIn(file, data), folder: folder, opened: split(file).directory)
     return file
 }
 
@@ -62,7 +61,8 @@ func checkedStep(_ bundle: Bundle, _ name: String, folder: String) throws -> [UI
         throw refused(file, "its weights are in \(quoted(.string(folder))), which is outside the bundle")
     }
     let data = try checkedBytes(bundle, name, most: mostStepBytes)
-    try checkPlaces(bundle, name, placesIn(file, Bytes(data)), folder: parts)
+    let opened = parts.isEmpty ? bundle.path : try bundle.file(parts.joined(separator: "/"))
+    try checkPlaces(bundle, name, placesIn(file, Bytes(data)), folder: parts, opened: opened)
     return data
 }
 
@@ -74,11 +74,26 @@ private func placesIn(_ file: String, _ graph: Bytes) throws -> [String] {
     }
 }
 
-/// Refuse weights that are not in files that the manifest lists.
-private func checkPlaces(_ bundle: Bundle, _ name: String, _ places: [String], folder: [String]) throws {
-    for place in places where !bundle.files.has((folder + [place]).joined(separator: "/")) {
-        let why = "its weights are in \(quoted(.string(place))), which the manifest does not list"
-        throw refused(try bundle.file(name), why)
+/// Refuse weights that are not in files that the manifest lists, or that were left out.
+///
+/// - Parameters:
+///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
+///   - name: path of the graph in the bundle.
+///   - places: the files that the graph names.
+///   - folder: of these files, in the bundle.
+///   - opened: the folder in which onnxruntime opens them.
+private func checkPlaces(
+    _ bundle: Bundle, _ name: String, _ places: [String], folder: [String], opened: String
+) throws {
+    for place in places {
+        let listed = (folder + [place]).joined(separator: "/")
+        let why = "its weights are in \(quoted(.string(place)))"
+        if !bundle.files.has(listed) {
+            throw refused(try bundle.file(name), why + ", which the manifest does not list")
+        }
+        if try !isSame(bundle.file(listed), joined(opened, place)) {  // the file that was hashed
+            throw refused(try bundle.file(name), why + ", beside a shared drafter")
+        }
     }
 }
 

@@ -1,21 +1,26 @@
 // The weight files that an ONNX graph names, and what no graph may hold, found before onnxruntime reads it
 // (spec/03-bundle.md, "The weights of a graph").
 //
-// A graph is a protobuf message. Only the fields on the way to tensors are read; everything else is skipped. Refused
-// are loops, branches and functions: a small graph with them can take any time and memory while it is loaded. The walk
-// is bounded in the number of fields. Field numbers are those of onnx.proto.
+// A graph is a protobuf message. Every message of onnx.proto that a graph may have is walked through, so that the number
+// of its fields bounds the memory that a parser takes for it. Refused are loops, branches, functions and sparse tensors: a
+// small graph with them can take any time and memory while it is loaded. So is what two parsers could read in two ways.
+// Field numbers are those of onnx.proto.
 
-private let mostFields = 1 << 20
+private let mostFields = 1 << 19
 private let mostNodes = 1 << 15
+private let mostTensors = 1 << 15
+private let mostUses = 1 << 12  // of a value, as an input of nodes
 private let mostPlace = 4096  // bytes of a name; longer ones are in no manifest
 private let mostVarint = 70  // bits of a number: 10 bytes of 7 bits
 private let huge = 1 << 62  // stands for a number that 63 bits do not hold
 
+private let inputField = 1  // of a node: the name of a value
 private let operatorField = 4  // of a node: the name of its operator
-private let keyField = 1  // of an entry of external data
+private let keyField = 1  // of an entry of external data, and of a property of the model
 private let valueField = 2
 private let compiled = Array("EPContext".utf8)  // a node that names a file of compiled code
-private let location = Array("location".utf8)
+private let settings = Array("ort_config".utf8)  // a property that sets options of onnxruntime's session
+private let keys = ["location", "offset", "length", "checksum"].map { Array($0.utf8) }  // of external data
 private let ortMark = Array("ORTM".utf8)  // at byte 4 of a graph in .ort format
 
 /// A graph that no engine may read.
@@ -38,38 +43,45 @@ private enum FieldType {
     static let fixed32 = 5
 }
 
-/// A kind of message.
+/// A kind of message; a plain one holds no message.
 private enum Kind {
-    case model, graph, node, attribute, sparse, tensor, external
+    case model, graph, node, attribute, tensor, value, type, tensorType, shape, annotation, property, plain, external
 
     /// What a refused field holds; nil for all other fields.
     func refused(_ field: Int) -> String? {
         switch (self, field) {
         case (.model, 20): return "training information"
         case (.model, 25): return "a function"
+        case (.model, 26), (.node, 10): return "a configuration of devices"
+        case (.graph, 15), (.attribute, 22), (.attribute, 23): return "a sparse tensor"
         case (.attribute, 6), (.attribute, 11): return "a graph inside a node"
+        case (.type, 4), (.type, 5), (.type, 7), (.type, 8), (.type, 9): return "a value that is no tensor"
         default: return nil
         }
     }
 
-    /// The kind of message in a field that leads to a tensor; nil for all other fields.
+    /// The kind of message in a field; nil for all fields that hold no message.
     func inside(_ field: Int) -> Kind? {
         switch (self, field) {
         case (.model, 7): return .graph
+        case (.model, 8), (.graph, 16), (.node, 9), (.tensor, 3), (.tensor, 16): return .plain
+        case (.model, 14): return .property
         case (.graph, 1): return .node
-        case (.graph, 5): return .tensor
-        case (.graph, 15): return .sparse
+        case (.graph, 5), (.attribute, 5), (.attribute, 10): return .tensor
+        case (.graph, 11), (.graph, 12), (.graph, 13): return .value
+        case (.graph, 14): return .annotation
         case (.node, 5): return .attribute
-        case (.attribute, 5), (.attribute, 10): return .tensor
-        case (.attribute, 22), (.attribute, 23): return .sparse
-        case (.sparse, 1), (.sparse, 2): return .tensor
+        case (.attribute, 14), (.attribute, 15), (.value, 2): return .type
         case (.tensor, 13): return .external
+        case (.value, 4), (.shape, 1), (.annotation, 2): return .plain
+        case (.type, 1): return .tensorType
+        case (.tensorType, 2): return .shape
         default: return nil
         }
     }
 }
 
-/// A walk through a graph: the fields and nodes that it may still read, and the places that it found.
+/// A walk through a graph: what it may still hold, and the places that were found.
 ///
 /// Every place is compared with the end of its message before it is read, and no message ends behind the data.
 private struct Walk {
@@ -77,6 +89,8 @@ private struct Walk {
     var places: [String] = []
     private var fields = mostFields
     private var nodes = mostNodes
+    private var tensors = mostTensors
+    private var uses: [[UInt8]: Int] = [:]  // of each value, as an input of nodes
 
     init(_ data: UnsafeRawBufferPointer) { self.data = data }
 
@@ -90,9 +104,11 @@ private struct Walk {
     /// Reads one message. The depth is that of ``Kind/inside(_:)``.
     mutating func message(_ kind: Kind, _ start: Int, _ end: Int) throws {
         if kind == .external { return try entry(start, end) }
-        if kind == .node {
-            nodes -= 1
-            if nodes < 0 { throw GraphFileError("it has more than \(mostNodes) nodes", fault: "graph") }
+        if kind == .node { nodes -= 1 }
+        if kind == .tensor { tensors -= 1 }
+        if nodes < 0 || tensors < 0 {
+            let most = nodes < 0 ? "\(mostNodes) nodes" : "\(mostTensors) tensors"
+            throw GraphFileError("it has more than \(most)", fault: "graph")
         }
         var at = start
         while let field = try next(&at, end) {
@@ -100,27 +116,44 @@ private struct Walk {
                 try message(inside, field.start, field.stop)
             } else if let refused = kind.refused(field.number) {
                 throw GraphFileError("it holds \(refused)", fault: "graph")
-            } else if kind == .node && field.number == operatorField && isText(field, compiled) {
-                throw GraphFileError("it holds compiled code (EPContext)", fault: "graph")
+            } else if kind == .node || kind == .property {
+                try name(kind, field)
             }
+        }
+    }
+
+    /// Looks at a text of a node, or of a property of the model.
+    private mutating func name(_ kind: Kind, _ field: Field) throws {
+        if kind == .property {
+            if field.number == keyField && isText(field, settings) {
+                throw GraphFileError("it sets options of the engine (ort_config)", fault: "graph")
+            }
+        } else if field.number == operatorField && isText(field, compiled) {
+            throw GraphFileError("it holds compiled code (EPContext)", fault: "graph")
+        } else if field.number == inputField && field.start < field.stop {
+            let count = uses[Array(data[field.start..<field.stop]), default: 0] + 1
+            if count > mostUses { throw GraphFileError("a value is used more than \(mostUses) times", fault: "graph") }
+            uses[Array(data[field.start..<field.stop])] = count
         }
     }
 
     /// Reads a key and a value of external data, of which `location` names the file.
     private mutating func entry(_ start: Int, _ end: Int) throws {
-        var keys = 0
-        var isLocation = false
+        var names: [Field] = []
         var values: [Field] = []
         var at = start
         while let field = try next(&at, end) {
-            if field.number == keyField {
-                if keys == 0 { isLocation = isText(field, location) }
-                keys += 1
-            }
+            if field.number == keyField && names.count < 2 { names.append(field) }
             if field.number == valueField && values.count < 2 { values.append(field) }
         }
-        if keys > 1 || values.count > 1 { throw GraphFileError("an entry of external data has two keys or values") }
-        if keys == 1 && isLocation {
+        if names.count > 1 || values.count > 1 {
+            throw GraphFileError("an entry of external data has two keys or values")
+        }
+        guard let name = names.first, let number = keys.firstIndex(where: { isText(name, $0) }) else {
+            let key = names.first.map { String(decoding: data[$0.start..<min($0.stop, $0.start + 80)], as: UTF8.self) }
+            throw GraphFileError("an entry of external data has the key \(quoted(.string(key ?? "")))")
+        }
+        if number == 0 {
             let place = try self.place(values.first)
             if !places.contains(where: { isSame($0, place) }) { places.append(place) }
         }
@@ -143,7 +176,8 @@ private struct Walk {
         while at < end {
             fields -= 1
             if fields < 0 { throw GraphFileError("it has more than \(mostFields) fields") }
-            let tag = try varint(&at, end)
+            let tag = try short(&at, end)
+            if tag < 8 { throw GraphFileError("a field has the number 0") }
             let size = try sizeOf(tag & 7, &at, end)
             if size > end - at { throw GraphFileError("a field is longer than its message") }
             let start = at
@@ -159,11 +193,24 @@ private struct Walk {
         case FieldType.varint:
             _ = try varint(&at, end)
             return 0
-        case FieldType.message: return try varint(&at, end)
+        case FieldType.message: return try short(&at, end)
         case FieldType.fixed64: return 8
         case FieldType.fixed32: return 4
         default: throw GraphFileError("a field has the unknown type \(type)")
         }
+    }
+
+    /// A tag or a length: below 2^32, and in no more bytes than it needs.
+    ///
+    /// Parsers differ in the rest: some keep the lowest 32 bits, others refuse.
+    private func short(_ at: inout Int, _ end: Int) throws -> Int {
+        let start = at
+        let value = try varint(&at, end)
+        let isLong = at - start > 1 && value >> (7 * (at - start - 1)) == 0
+        if value >= 1 << 32 || isLong {
+            throw GraphFileError("a tag or a length is longer than it needs to be, or too large")
+        }
+        return value
     }
 
     /// A number; one that 62 bits do not hold keeps its lowest 3 bits and becomes larger than any file.
@@ -194,9 +241,10 @@ func isFileName(_ name: String) -> Bool {
 /// The files that the tensors of a graph are in: relative paths with `/` between parts, ascending.
 ///
 /// - Parameter graph: the bytes of an ONNX file; they may be mapped.
-/// - Throws: ``GraphFileError``: it is no ONNX graph or has too many fields or nodes, it names a file by an absolute
-///   path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds a graph inside a
-///   node (If, Loop, Scan), a function, training information or compiled code.
+/// - Throws: ``GraphFileError``: it is no ONNX graph or has too many fields, nodes or tensors, it names a file by an
+///   absolute path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds what no
+///   graph may hold: a graph inside a node (If, Loop, Scan), a function, a sparse tensor, training information, compiled
+///   code or options of the engine.
 func externalFiles(_ graph: Bytes) throws -> [String] {
     let isOrt = graph.count >= 8 && graph.array(4, 8) == ortMark
     if graph.count < 2 || isOrt { throw GraphFileError("it is no ONNX graph") }

@@ -20,10 +20,12 @@ struct Costs: Sendable, Equatable {
     var acceptance = priorAcceptance
 
     /// Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope.
+    ///
+    /// Passes whose times fall do not go on falling: they would take no time, or less.
     func passSeconds(_ n: Int) -> Double {
         if n <= target.count { return target[n - 1] }
         let last = target[target.count - 1]
-        let slope = (last - target[0]) / Double(max(1, target.count - 1))
+        let slope = max(0, (last - target[0]) / Double(max(1, target.count - 1)))
         return last + slope * Double(n - target.count)
     }
 

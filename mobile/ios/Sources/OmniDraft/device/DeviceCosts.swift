@@ -7,6 +7,7 @@ let maxPasses = 256
 private let kind = "costs"
 private let format = "omnidraft.costs"
 private let formatVersion = 1
+private let minSeconds = 1e-9
 private let maxSeconds = 1e9
 
 /// Which costs a caller asks for: those of this machine, those of the manifest, or a measurement in any case.
@@ -56,7 +57,7 @@ func readCosts(_ data: JsonObject) throws -> Costs {
 /// - Throws: ``ValueError``: no pass or more than 256, or a number outside its range.
 func checkCosts(_ costs: Costs) throws {
     let isCounted = (1...maxPasses).contains(costs.target.count) && (0.0...1.0).contains(costs.acceptance)
-    let isAbove = (costs.target + [costs.draft]).allSatisfy { $0 > 0 && $0 <= maxSeconds }
+    let isAbove = (costs.target + [costs.draft]).allSatisfy { $0 >= minSeconds && $0 <= maxSeconds }
     if !isCounted || !isAbove || !(0.0...maxSeconds).contains(costs.host) {
         throw ValueError("costs of \(costs.target.count) passes, or a number outside its range")
     }

@@ -24,7 +24,7 @@ struct Machine: Sendable, Equatable, CustomStringConvertible {
     let onnxruntime: String
     /// Threads of a target pass.
     let threads: Int
-    /// The place of the target: `cpu`, a name of `npu.providers`, or `ort` for a file in .ort format.
+    /// The place of the target: `cpu`, a name of `npu.providers`.
     let targetOn: String
     /// The place of the drafter.
     let drafterOn: String

@@ -39,7 +39,7 @@ struct FilePlaces: Sendable, Equatable {
         guard let index, let devices = index.leftOut[name] else { return }
         let remedy: String
         if devices.contains(where: { isSame($0, index.device) }) {
-            remedy = "pack the whole bundle for \(index.device) again, without --no-learning and --ort"
+            remedy = "pack the whole bundle for \(index.device) again, without --no-learning"
         } else if devices.isEmpty {
             remedy = "use the whole bundle, which was not packed"
         } else {
@@ -74,9 +74,14 @@ struct FilePlaces: Sendable, Equatable {
 ///   - path: the bundle's directory.
 ///   - manifest: the bytes of its manifest.json.
 ///   - files: that the manifest lists.
-/// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`, of a pack.json that is refused.
+/// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a
+///   file that is in the directory. pack.json is not signed, and a file that it leaves out is not hashed.
 func findPlaces(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRecord>) throws -> FilePlaces {
     let index = try indexOf(path, manifest, files)
+    for name in index?.leftOut.names ?? [] where exists(joined(path, name)) || isLink(joined(path, name)) {
+        let why = "it leaves out \(quoted(.string(name))), which is in the directory"
+        throw refused(joined(path, indexName), why, "index")
+    }
     let hasDrafter = files.names.contains { begins($0, with: drafterPrefix) }
     return FilePlaces(path: path, shared: hasDrafter ? try sharedDrafter(path, files) : nil, index: index)
 }

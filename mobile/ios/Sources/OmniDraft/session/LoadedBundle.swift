@@ -95,29 +95,27 @@ struct Loading {
 /// - Throws: ``OmniDraftError``: the bundle is damaged or incomplete, or the number of threads is out of range.
 func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
     if loading.threads != 0 { try checkThreads(loading.threads) }
-    let opened = try withGraphsThere(bundle)
-    let targetTokenizer = try loadTokenizer(opened, opened.target)
-    let drafterTokenizer = loading.drafter ? try loadTokenizer(opened, opened.drafter) : nil
-    let vocabMap = try loadVocabMap(opened.file(opened.vocabMap))
+    let targetTokenizer = try loadTokenizer(bundle, bundle.target)
+    let drafterTokenizer = loading.drafter ? try loadTokenizer(bundle, bundle.drafter) : nil
+    let vocabMap = try loadVocabMap(bundle.file(bundle.vocabMap))
     try vocabMap.checkFits(
         draftFingerprint: drafterTokenizer?.fingerprint ?? vocabMap.draftFingerprint,
-        targetFingerprint: targetTokenizer.fingerprint, draftSize: opened.drafter.vocabSize,
-        targetSize: opened.target.vocabSize)
-    let threads = loading.threads == 0 ? threadsFor(opened.target.parameters) : loading.threads
+        targetFingerprint: targetTokenizer.fingerprint, draftSize: bundle.drafter.vocabSize,
+        targetSize: bundle.target.vocabSize)
+    let threads = loading.threads == 0 ? threadsFor(bundle.target.parameters) : loading.threads
     let (engine, provider) = (loading.engine, loading.provider)
-    let target = try SharedGraph { try graphOf(opened, opened.target, engine, threads, provider) }.ready()
+    let target = try SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }.ready()
     let drafter =
-        loading.drafter ? try SharedGraph { try graphOf(opened, opened.drafter, engine, 1, provider) }.ready() : nil
-    let loaded = LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
+        loading.drafter ? try SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) }.ready() : nil
+    let loaded = LoadedBundle(bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
     let machine = thisMachine(
-        onnxruntime: engine.version, threads: threads, targetOn: placeName(opened.target),
-        drafterOn: placeName(opened.drafter))
+        onnxruntime: engine.version, threads: threads, targetOn: "cpu", drafterOn: "cpu")
     let device = try deviceCosts(
-        loading.state, seal: opened.seal, costs: opened.costs, measuredOn: opened.measuredOn, here: machine,
+        loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn, here: machine,
         measure: loading.measure
     ) { try timed(loaded) }
     return LoadedBundle(
-        opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine, device: device,
+        bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine, device: device,
         notice: loading.notice)
 }
 
@@ -138,11 +136,6 @@ private func timed(_ loaded: LoadedBundle) throws -> Costs? {
 /// The ids that every text of a model begins with.
 func startOf(_ entry: ModelEntry) -> [Int32] { entry.bosId.map { [$0] } ?? [] }
 
-/// The place of a model in the description of a machine.
-private func placeName(_ entry: ModelEntry) -> String { isOrt(entry.graph) ? "ort" : "cpu" }
-
-private func isOrt(_ path: String) -> Bool { path.utf8.suffix(4).elementsEqual(".ort".utf8) }
-
 /// The tokenizer of a model of a bundle.
 ///
 /// - Throws: ``OmniDraftError/tokenizer(_:)``: it cannot be read, or was not compiled.
@@ -153,23 +146,6 @@ func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> any Tokenize
             Refusal(fault: "not_compiled", message: message, remedy: "export it again with a newer omnidraft"))
     }
     return try CompiledTokenizer(file: bundle.file(compiled))
-}
-
-/// The bundle with its .ort files where it was packed with them in place of its .onnx graphs.
-private func withGraphsThere(_ bundle: Bundle) throws -> Bundle {
-    guard let ort = bundle.ort, !bundle.places.isLeftOut(ort.drafter), bundle.places.isLeftOut(bundle.drafter.graph)
-    else { return bundle }
-    return bundle.with(ort)
-}
-
-extension Bundle {
-    /// The bundle with its .ort files in place of its .onnx graphs.
-    func with(_ ort: OrtFiles) -> Bundle {
-        var bundle = self
-        bundle.target.graph = ort.target
-        bundle.drafter.graph = ort.drafter
-        return bundle
-    }
 }
 
 private func graphOf(

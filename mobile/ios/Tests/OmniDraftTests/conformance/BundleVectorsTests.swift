@@ -255,16 +255,6 @@ private func readOf(_ path: String) throws -> JsonValue {
             ("prompt", prompt(bundle.prompt)), ("costs", .object(costs)),
             ("measured_on", bundle.measuredOn.map { .object($0.asJson) } ?? .null),
             ("vocab_map", .string(bundle.vocabMap)),
-            ("ort", bundle.ort.map(ort) ?? .null),
-        ]))
-}
-
-private func ort(_ files: OrtFiles) -> JsonValue {
-    .object(
-        JsonObject([
-            ("target", .string(files.target)), ("drafter", .string(files.drafter)),
-            ("required_operators", .string(files.requiredOperators)), ("style", .string(files.style)),
-            ("onnxruntime", .string(files.onnxruntime)),
         ]))
 }
 

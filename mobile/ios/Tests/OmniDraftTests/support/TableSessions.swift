@@ -36,7 +36,7 @@ func tableSession(_ given: JsonObject) throws -> TextSession {
             "drafter", vocabSize: map.draftSize, tokenizerFingerprint: identity["draft_fingerprint"]!.string),
         prompt: PromptTemplate(prefix: "", suffix: "", between: "", after: ""),
         costs: Costs(target: [0.001], draft: 0.001, host: 0), vocabMap: "map",
-        manifest: JsonObject(), ort: nil, measuredOn: nil)
+        manifest: JsonObject(), measuredOn: nil)
     bundle.files = ByName(
         identity["graphs"]!.object.members.map { ($0.name, FileRecord(sha256: $0.value.string, bytes: 1)) })
     let loaded = try LoadedBundle(

@@ -28,27 +28,6 @@ import java.io.File
 private const val MAX_NAMES = 64 // values that a chat template may use
 
 /**
- * Where a bundle keeps its .ort files.
- *
- * @property target path of the graph, weights inside.
- * @property drafter path of the graph, weights inside.
- * @property requiredOperators path of the list that a reduced build of onnxruntime is made with.
- * @property style how they were optimised, `runtime` or `fixed`.
- * @property onnxruntime the version that wrote them.
- */
-internal data class OrtFiles(
-    val target: String,
-    val drafter: String,
-    val requiredOperators: String,
-    val style: String,
-    val onnxruntime: String,
-) {
-    /** Paths of all of them. */
-    val paths: List<String>
-        get() = listOf(target, drafter, requiredOperators)
-}
-
-/**
  * A verified bundle.
  *
  * @property path the directory.
@@ -59,7 +38,6 @@ internal data class OrtFiles(
  * @property vocabMap path in the bundle.
  * @property manifest the whole manifest, parsed.
  * @property files size and hash of each file that the manifest lists, in its order.
- * @property ort the .ort files; null if the bundle has none.
  * @property signedBy id of the public key that the signature was checked with; null if no key was given.
  * @property stamps size and times of each file before it was hashed.
  * @property measuredOn the machine that the costs were measured on; null where the manifest names none.
@@ -74,7 +52,6 @@ internal data class Bundle(
     val vocabMap: String,
     val manifest: Map<String, Any?>,
     val files: Map<String, Record> = emptyMap(),
-    val ort: OrtFiles? = null,
     val signedBy: String? = null,
     val stamps: Map<String, Stamp> = emptyMap(),
     val measuredOn: Machine? = null,
@@ -169,7 +146,6 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
         vocabMap = text(manifest.at("vocab_map"), MAX_PATH),
         manifest = manifest,
         measuredOn = costs["machine"]?.let { readMachine(mapping(it)) },
-        ort = manifest["ort"]?.let { ortFiles(mapping(it)) },
     )
 } catch (error: ValueError) {
     val message = "${File(path, MANIFEST)} has a field of the wrong kind (${error.message})"
@@ -182,7 +158,6 @@ internal fun unlistedFiles(bundle: Bundle): List<String> = unlisted(bundle.path,
 /** The files that a runtime reads, each of which needs a hash. */
 private fun used(bundle: Bundle, packed: Boolean): List<String> {
     val names = arrayListOf(bundle.vocabMap)
-    names += bundle.ort?.paths.orEmpty()
     (bundle.manifest["prompt"] as Map<*, *>)["template"]?.let { names += it as String }
     for (entry in listOf(bundle.target, bundle.drafter)) {
         names += listOfNotNull(entry.graph, entry.tokenizer, entry.compiledTokenizer)
@@ -203,14 +178,4 @@ private fun promptOf(data: Map<String, Any?>): PromptTemplate {
         text(value, MAX_PROMPT)
     }
     return prompt
-}
-
-/** The manifest's field `ort`. */
-private fun ortFiles(data: Map<String, Any?>): OrtFiles {
-    val names = listOf("target", "drafter", "required_operators", "style", "onnxruntime")
-    val (target, drafter, operators, style, version) = names.map { text(data.at(it), MAX_PATH) }
-    if (style != "runtime" && style != "fixed") {
-        throw ValueError("ort.style ${quoted(style)} is neither runtime nor fixed")
-    }
-    return OrtFiles(target, drafter, operators, style, version)
 }

@@ -13,8 +13,6 @@ import java.io.File
 import java.io.IOException
 import java.nio.ByteBuffer
 
-private const val ORT = ".ort" // graphs of onnxruntime's own format hold their weights
-
 /** Bytes of the graph of a training step, whose weights are beside it. */
 internal const val MOST_STEP = 1 shl 28
 
@@ -47,18 +45,18 @@ internal fun checkedBytes(bundle: Bundle, name: String, most: Int): ByteArray {
  *
  * @param bundle from [openBundle].
  * @param name path of the graph in the bundle.
- * @throws BundleException the graph cannot be read, or names a file that the manifest does not list.
+ * @throws BundleException the graph cannot be read or holds what no graph may hold, or it names a file that the manifest
+ *   does not list or that was left out.
  */
 internal fun checkedGraph(bundle: Bundle, name: String): File {
     val file = bundle.file(name)
-    if (name.endsWith(ORT)) return file
     val data = try {
         mapFile(file)
     } catch (error: IOException) {
         val remedy = "copy the whole bundle or run `omnidraft export` again"
         throw BundleException("unreadable", "$file cannot be read (${reason(error)})", remedy, error)
     }
-    checkPlaces(bundle, name, placesIn(file, data), name.split("/").dropLast(1))
+    checkPlaces(bundle, name, placesIn(file, data), name.split("/").dropLast(1), file.parentFile)
     return file
 }
 
@@ -77,7 +75,8 @@ internal fun checkedStep(bundle: Bundle, name: String, folder: String): ByteArra
         throw refused(file, "its weights are in ${quoted(folder)}, which is outside the bundle")
     }
     val data = checkedBytes(bundle, name, MOST_STEP)
-    checkPlaces(bundle, name, placesIn(file, ByteBuffer.wrap(data)), parts)
+    val opened = if (parts.isEmpty()) bundle.path else bundle.file(parts.joinToString("/"))
+    checkPlaces(bundle, name, placesIn(file, ByteBuffer.wrap(data)), parts, opened)
     return data
 }
 
@@ -87,11 +86,24 @@ private fun placesIn(file: File, graph: ByteBuffer): Set<String> = try {
     throw refused(file, error.message.orEmpty(), error.fault)
 }
 
-/** Refuse weights that are not in files that the manifest lists. */
-private fun checkPlaces(bundle: Bundle, name: String, places: Set<String>, folder: List<String>) {
+/**
+ * Refuse weights that are not in files that the manifest lists, or that were left out.
+ *
+ * @param bundle from [openBundle].
+ * @param name path of the graph in the bundle.
+ * @param places the files that the graph names.
+ * @param folder of these files, in the bundle.
+ * @param opened the folder in which onnxruntime opens them.
+ */
+private fun checkPlaces(bundle: Bundle, name: String, places: Set<String>, folder: List<String>, opened: File) {
     for (place in places.sorted()) {
-        if ((folder + place).joinToString("/") in bundle.files) continue
-        throw refused(bundle.file(name), "its weights are in ${quoted(place)}, which the manifest does not list")
+        val listed = (folder + place).joinToString("/")
+        if (listed !in bundle.files) {
+            throw refused(bundle.file(name), "its weights are in ${quoted(place)}, which the manifest does not list")
+        }
+        if (bundle.file(listed) != File(opened, place)) { // the file that was hashed
+            throw refused(bundle.file(name), "its weights are in ${quoted(place)}, beside a shared drafter")
+        }
     }
 }
 

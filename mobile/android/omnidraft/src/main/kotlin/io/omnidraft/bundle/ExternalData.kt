@@ -4,17 +4,20 @@ package io.omnidraft.bundle
  * The weight files that an ONNX graph names, and what no graph may hold, found before onnxruntime reads it
  * (spec/03-bundle.md, "The weights of a graph").
  *
- * A graph is a protobuf message. Only the fields on the way to tensors are read; everything else is skipped. Refused
- * are loops, branches and functions: a small graph with them can take any time and memory while it is loaded. The walk
- * is bounded in the number of fields. Field numbers are those of onnx.proto.
+ * A graph is a protobuf message. Every message of onnx.proto that a graph may have is walked through, so that the number
+ * of its fields bounds the memory that a parser takes for it. Refused are loops, branches, functions and sparse tensors: a
+ * small graph with them can take any time and memory while it is loaded. So is what two parsers could read in two ways.
+ * Field numbers are those of onnx.proto.
  */
 
 import io.omnidraft.disk.bytes
 import io.omnidraft.disk.quoted
 import java.nio.ByteBuffer
 
-private const val MOST_FIELDS = 1 shl 20
+private const val MOST_FIELDS = 1 shl 19
 private const val MOST_NODES = 1 shl 15
+private const val MOST_TENSORS = 1 shl 15
+private const val MOST_USES = 1 shl 12 // of a value, as an input of nodes
 private const val MOST_PLACE = 4096 // bytes of a name; longer ones are in no manifest
 private const val MOST_VARINT = 70 // bits of a number: 10 bytes of 7 bits
 private const val HUGE = 1L shl 62 // stands for a number that 63 bits do not hold
@@ -25,42 +28,70 @@ private const val FIXED64 = 1
 private const val MESSAGE = 2
 private const val FIXED32 = 5
 
+private const val INPUT = 1L // of a node: the name of a value
 private const val OPERATOR = 4L // of a node: the name of its operator
-private const val KEY = 1L // of an entry of external data
+private const val KEY = 1L // of an entry of external data, and of a property of the model
 private const val VALUE = 2L
 private val COMPILED = "EPContext".toByteArray() // a node that names a file of compiled code
-private val LOCATION = "location".toByteArray()
+private val SETTINGS = "ort_config".toByteArray() // a property that sets options of onnxruntime's session
+private val KEYS = listOf("location", "offset", "length", "checksum").map { it.toByteArray() } // of external data
 private val ORT_MARK = "ORTM".toByteArray() // at byte 4 of a graph in .ort format
 
-/** A kind of message, with the fields that are refused in it. */
+private const val SUBGRAPH = "a graph inside a node"
+private const val SPARSE = "a sparse tensor"
+private const val DEVICES = "a configuration of devices"
+private const val NO_TENSOR = "a value that is no tensor"
+
+/** A kind of message, with the fields that are refused in it; a plain one holds no message. */
 private enum class Kind(val refused: Map<Long, String> = emptyMap()) {
-    MODEL(mapOf(20L to "training information", 25L to "a function")),
-    GRAPH,
-    NODE,
-    ATTRIBUTE(mapOf(6L to "a graph inside a node", 11L to "a graph inside a node")),
-    SPARSE,
+    MODEL(mapOf(20L to "training information", 25L to "a function", 26L to DEVICES)),
+    GRAPH(mapOf(15L to SPARSE)),
+    NODE(mapOf(10L to DEVICES)),
+    ATTRIBUTE(mapOf(6L to SUBGRAPH, 11L to SUBGRAPH, 22L to SPARSE, 23L to SPARSE)),
     TENSOR,
+    VALUE,
+    TYPE(mapOf(4L to NO_TENSOR, 5L to NO_TENSOR, 7L to NO_TENSOR, 8L to NO_TENSOR, 9L to NO_TENSOR)),
+    TENSOR_TYPE,
+    SHAPE,
+    ANNOTATION,
+    PROPERTY,
+    PLAIN,
     EXTERNAL,
     ;
 
-    /** The kind of message in a field that leads to a tensor; null for all other fields. */
+    /** The kind of message in a field; null for all fields that hold no message. */
     fun inside(field: Long): Kind? = when (this) {
-        MODEL -> if (field == 7L) GRAPH else null
+        MODEL -> when (field) {
+            7L -> GRAPH
+            8L -> PLAIN
+            14L -> PROPERTY
+            else -> null
+        }
         GRAPH -> when (field) {
             1L -> NODE
             5L -> TENSOR
-            15L -> SPARSE
+            11L, 12L, 13L -> VALUE
+            14L -> ANNOTATION
+            16L -> PLAIN
             else -> null
         }
-        NODE -> if (field == 5L) ATTRIBUTE else null
+        NODE -> if (field == 5L) ATTRIBUTE else if (field == 9L) PLAIN else null
         ATTRIBUTE -> when (field) {
             5L, 10L -> TENSOR
-            22L, 23L -> SPARSE
+            14L, 15L -> TYPE
             else -> null
         }
-        SPARSE -> if (field == 1L || field == 2L) TENSOR else null
-        TENSOR -> if (field == 13L) EXTERNAL else null
-        EXTERNAL -> null
+        TENSOR -> when (field) {
+            3L, 16L -> PLAIN
+            13L -> EXTERNAL
+            else -> null
+        }
+        VALUE -> if (field == 2L) TYPE else if (field == 4L) PLAIN else null
+        TYPE -> if (field == 1L) TENSOR_TYPE else null
+        TENSOR_TYPE -> if (field == 2L) SHAPE else null
+        SHAPE -> if (field == 1L) PLAIN else null
+        ANNOTATION -> if (field == 2L) PLAIN else null
+        PROPERTY, PLAIN, EXTERNAL -> null
     }
 }
 
@@ -71,38 +102,67 @@ private enum class Kind(val refused: Map<Long, String> = emptyMap()) {
  */
 internal class GraphFileException(message: String, val fault: String = "outside") : Exception(message)
 
-/** A walk through a graph: the fields and nodes that it may still read, and the places that it found. */
+/** A walk through a graph: what it may still hold, and the places that were found. */
 private class Walk(private val data: ByteBuffer, val places: MutableSet<String>) {
     private var fields = MOST_FIELDS
     private var nodes = MOST_NODES
+    private var tensors = MOST_TENSORS
+    private val uses = HashMap<ByteBuffer, Int>() // of each value, as an input of nodes
     private var next = 0 // the byte behind the number that was read last
 
     /** Read one message from [at] to [end]. The depth is that of [Kind.inside]. */
     fun message(kind: Kind, at: Int, end: Int) {
         if (kind == Kind.EXTERNAL) return entry(at, end)
-        if (kind == Kind.NODE && --nodes < 0) throw GraphFileException("it has more than $MOST_NODES nodes", "graph")
+        if (kind == Kind.NODE) nodes--
+        if (kind == Kind.TENSOR) tensors--
+        if (nodes < 0 || tensors < 0) {
+            val most = if (nodes < 0) "$MOST_NODES nodes" else "$MOST_TENSORS tensors"
+            throw GraphFileException("it has more than $most", "graph")
+        }
         eachField(at, end) { number, start, stop ->
             val inside = kind.inside(number)
             when {
                 inside != null -> message(inside, start, stop)
                 number in kind.refused -> throw GraphFileException("it holds ${kind.refused[number]}", "graph")
-                kind == Kind.NODE && number == OPERATOR && isText(start, stop, COMPILED) ->
-                    throw GraphFileException("it holds compiled code (EPContext)", "graph")
+                kind == Kind.NODE || kind == Kind.PROPERTY -> name(kind, number, start, stop)
             }
+        }
+    }
+
+    /** Look at a text of a node, or of a property of the model. */
+    private fun name(kind: Kind, number: Long, start: Int, stop: Int) {
+        if (kind == Kind.PROPERTY) {
+            if (number == KEY && isText(start, stop, SETTINGS)) {
+                throw GraphFileException("it sets options of the engine (ort_config)", "graph")
+            }
+        } else if (number == OPERATOR && isText(start, stop, COMPILED)) {
+            throw GraphFileException("it holds compiled code (EPContext)", "graph")
+        } else if (number == INPUT && start < stop) {
+            val value = ByteBuffer.wrap(bytes(data, start, stop))
+            val count = (uses[value] ?: 0) + 1
+            if (count > MOST_USES) throw GraphFileException("a value is used more than $MOST_USES times", "graph")
+            uses[value] = count
         }
     }
 
     /** Read a key and a value of external data, of which `location` names the file. */
     private fun entry(at: Int, end: Int) {
-        var keys = 0
-        var isLocation = false
+        val names = ArrayList<IntRange>(1)
         val values = ArrayList<IntRange>(1)
         eachField(at, end) { number, start, stop ->
-            if (number == KEY && keys++ == 0) isLocation = isText(start, stop, LOCATION)
+            if (number == KEY && names.size < 2) names.add(start until stop)
             if (number == VALUE && values.size < 2) values.add(start until stop)
         }
-        if (keys > 1 || values.size > 1) throw GraphFileException("an entry of external data has two keys or values")
-        if (keys == 1 && isLocation) places.add(place(values.firstOrNull() ?: IntRange.EMPTY))
+        if (names.size > 1 || values.size > 1) {
+            throw GraphFileException("an entry of external data has two keys or values")
+        }
+        val name = names.firstOrNull() ?: IntRange.EMPTY
+        val key = KEYS.indexOfFirst { isText(name.first, name.last + 1, it) }
+        if (key < 0) {
+            val given = String(bytes(data, name.first, minOf(name.last + 1, name.first + 80)), Charsets.UTF_8)
+            throw GraphFileException("an entry of external data has the key ${quoted(given)}")
+        }
+        if (key == 0) places.add(place(values.firstOrNull() ?: IntRange.EMPTY))
     }
 
     private fun place(range: IntRange): String {
@@ -122,7 +182,8 @@ private class Walk(private val data: ByteBuffer, val places: MutableSet<String>)
         var at = from
         while (at < end) {
             if (--fields < 0) throw GraphFileException("it has more than $MOST_FIELDS fields")
-            val tag = varint(at, end)
+            val tag = short(at, end)
+            if (tag < 8) throw GraphFileException("a field has the number 0")
             val type = (tag and 7).toInt()
             val size = sizeOf(type, next, end)
             if (next + size > end) throw GraphFileException("a field is longer than its message")
@@ -134,10 +195,24 @@ private class Walk(private val data: ByteBuffer, val places: MutableSet<String>)
     /** Bytes of a field behind its number, or behind its length; [next] moves to the first of them. */
     private fun sizeOf(type: Int, at: Int, end: Int): Long = when (type) {
         VARINT -> 0L.also { varint(at, end) }
-        MESSAGE -> varint(at, end)
+        MESSAGE -> short(at, end)
         FIXED64 -> 8
         FIXED32 -> 4
         else -> throw GraphFileException("a field has the unknown type $type")
+    }
+
+    /**
+     * A tag or a length: below 2^32, and in no more bytes than it needs.
+     *
+     * Parsers differ in the rest: some keep the lowest 32 bits, others refuse.
+     */
+    private fun short(from: Int, end: Int): Long {
+        val value = varint(from, end)
+        val count = next - from
+        if (value >= 1L shl 32 || (count > 1 && value ushr (7 * (count - 1)) == 0L)) {
+            throw GraphFileException("a tag or a length is longer than it needs to be, or too large")
+        }
+        return value
     }
 
     /** A number; one that 62 bits do not hold keeps its lowest 3 bits and becomes larger than any file. */
@@ -174,9 +249,10 @@ private fun isFileCharacter(char: Char): Boolean =
  * The files that the tensors of a graph are in: relative paths with `/` between parts.
  *
  * @param graph the bytes of an ONNX file, from 0 to its limit; it may be mapped.
- * @throws GraphFileException it is no ONNX graph or has too many fields or nodes, it names a file by an absolute path,
- *   `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds a graph inside a node
- *   (If, Loop, Scan), a function, training information or compiled code.
+ * @throws GraphFileException it is no ONNX graph or has too many fields, nodes or tensors, it names a file by an absolute
+ *   path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds what no graph may
+ *   hold: a graph inside a node (If, Loop, Scan), a function, a sparse tensor, training information, compiled code or
+ *   options of the engine.
  */
 internal fun externalFiles(graph: ByteBuffer): Set<String> {
     val size = graph.limit()

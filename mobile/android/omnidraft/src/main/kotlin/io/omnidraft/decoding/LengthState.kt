@@ -27,10 +27,14 @@ internal class Costs(
     val host: Double,
     val acceptance: Double = PRIOR_ACCEPTANCE,
 ) {
-    /** Seconds of a target pass over [n] tokens; longer ones than measured continue at the mean slope. */
+    /**
+     * Seconds of a target pass over [n] tokens; longer ones than measured continue at the mean slope.
+     *
+     * Passes whose times fall do not go on falling: they would take no time, or less.
+     */
     fun passSeconds(n: Int): Double {
         if (n <= target.size) return target[n - 1]
-        val slope = (target.last() - target[0]) / maxOf(1, target.size - 1)
+        val slope = maxOf(0.0, (target.last() - target[0]) / maxOf(1, target.size - 1))
         return target.last() + slope * (n - target.size)
     }
 

@@ -21,6 +21,7 @@ private const val KIND = "costs"
 private const val FORMAT = "omnidraft.costs"
 private const val VERSION = 1L
 internal const val MAX_PASSES = 256
+private const val MIN_SECONDS = 1e-9
 private const val MAX_SECONDS = 1e9
 
 /** Which costs a caller asks for: those of this machine, those of the manifest, or a measurement in any case. */
@@ -76,7 +77,7 @@ internal fun readCosts(data: Map<String, Any?>): Costs {
  */
 internal fun checkCosts(costs: Costs) {
     val isCounted = costs.target.size in 1..MAX_PASSES && costs.acceptance in 0.0..1.0
-    val above = costs.target.all { it > 0.0 && it <= MAX_SECONDS } && costs.draft > 0.0 && costs.draft <= MAX_SECONDS
+    val above = costs.target.all { it in MIN_SECONDS..MAX_SECONDS } && costs.draft in MIN_SECONDS..MAX_SECONDS
     if (!isCounted || !above || costs.host !in 0.0..MAX_SECONDS) {
         throw ValueError("costs of ${costs.target.size} passes, or a number outside its range")
     }

@@ -24,7 +24,7 @@ private const val CPUINFO_BYTES = 1 shl 16 // the first cores are enough
  * @property system operating system and architecture.
  * @property onnxruntime its version.
  * @property threads of a target pass.
- * @property targetOn the place of the target: `cpu`, a name of `npu.providers`, or `ort` for a file in .ort format.
+ * @property targetOn the place of the target: `cpu`, or a name of `npu.providers`.
  * @property drafterOn the place of the drafter.
  */
 internal data class Machine(

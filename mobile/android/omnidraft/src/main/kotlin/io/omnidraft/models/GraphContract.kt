@@ -159,8 +159,7 @@ internal fun checkAdapters(path: File, session: OrtSession, known: Set<String>, 
             throw refused(path, "it has an input ${quoted(name)}, which the manifest does not name")
         }
     }
-    // A graph in .ort format does not say in a way that can be read here which inputs have values.
-    if (adapters.isEmpty() || path.name.endsWith(ORT)) return
+    if (adapters.isEmpty()) return
     val declared = declaredInputs(mapFile(path))
     for ((name, value) in adapters) {
         val info = needed[name]?.info as? TensorInfo
@@ -175,7 +174,6 @@ internal fun checkAdapters(path: File, session: OrtSession, known: Set<String>, 
     }
 }
 
-private const val ORT = ".ort"
 private const val FLOAT = 1
 
 /**

@@ -82,6 +82,7 @@ internal fun sessionOptions(
     options.setIntraOpNumThreads(threads)
     options.setInterOpNumThreads(1)
     options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL) // each failure is an exception
+    options.addConfigEntry("session.load_model_format", "ONNX") // whatever a file's name is: no other can be checked
     for ((key, value) in spinning(Engine.version)) options.addConfigEntry(key, value)
     if (!folds) options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
     for ((key, value) in entries) options.addConfigEntry(key, value)

@@ -57,7 +57,7 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
         val devices = index?.leftOut?.get(name) ?: return
         val remedy = when {
             index.device in devices ->
-                "pack the whole bundle for ${index.device} again, without --no-learning and --ort"
+                "pack the whole bundle for ${index.device} again, without --no-learning"
             devices.isEmpty() -> "use the whole bundle, which was not packed"
             else -> "unpack an archive that was packed with --for ${devices.joinToString(" or ")}"
         }
@@ -88,10 +88,15 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
  * @param path the bundle's directory.
  * @param manifest the bytes of its manifest.json.
  * @param files that the manifest lists.
- * @throws BundleException `index` or `version`, of a pack.json that is refused.
+ * @throws BundleException `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a file that is in
+ *   the directory. pack.json is not signed, and a file that it leaves out is not hashed.
  */
 internal fun findPlaces(path: File, manifest: ByteArray, files: Map<String, FileRecord>): FilePlaces {
     val index = indexOf(path, manifest, files)
+    for (name in index?.leftOut?.keys.orEmpty()) {
+        if (!Files.exists(pathOf(File(path, name)), LinkOption.NOFOLLOW_LINKS)) continue
+        throw refused(File(path, INDEX), "it leaves out ${quoted(name)}, which is in the directory", "index")
+    }
     val shared = if (files.keys.any { it.startsWith(DRAFTER) }) sharedDrafter(path, files) else null
     return FilePlaces(path, shared, index)
 }

@@ -122,7 +122,7 @@ internal class Loading(
  */
 internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
     if (loading.threads != 0) checkThreads(loading.threads)
-    val opened = placed(withGraphsThere(bundle), loading.targetOn, loading.drafterOn)
+    val opened = placed(bundle, loading.targetOn, loading.drafterOn)
     val targetTokenizer = loadTokenizer(opened, opened.target)
     val drafterTokenizer = if (loading.drafter) loadTokenizer(opened, opened.drafter) else null
     val vocabMap = loadVocabMap(opened.file(opened.vocabMap))
@@ -160,7 +160,7 @@ internal fun machineHere(
     threads: Int = threadsFor(bundle.target.parameters),
     targetOn: String = CPU_GRAPH,
     drafterOn: String = CPU_GRAPH,
-): Machine = thisMachine(Engine.version, threads, where(bundle.target, targetOn), where(bundle.drafter, drafterOn))
+): Machine = thisMachine(Engine.version, threads, targetOn, drafterOn)
 
 /** The costs of the models here; they are timed where nothing is known of this machine. */
 private fun deviceCostsOf(loaded: LoadedBundle, machine: Machine, loading: Loading): DeviceCosts {
@@ -191,10 +191,6 @@ private fun timed(loaded: LoadedBundle): Costs? {
 /** The ids that every text of a model begins with. */
 internal fun startOf(entry: ModelEntry): IntArray = entry.bosId?.let { intArrayOf(it) } ?: IntArray(0)
 
-/** The place of a model in the description of a machine. */
-private fun where(entry: ModelEntry, place: String): String =
-    if (entry.place == null && entry.graph.endsWith(".ort")) "ort" else place
-
 /**
  * The tokenizer of a model of a bundle.
  *
@@ -207,25 +203,6 @@ internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
         "export it again with a newer omnidraft",
     )
     return CompiledTokenizer.fromFile(bundle.file(compiled))
-}
-
-/** The bundle with its .ort files where it was packed with them in place of its .onnx graphs. */
-private fun withGraphsThere(bundle: Bundle): Bundle {
-    val ort = bundle.ort ?: return bundle
-    if (bundle.places.leftOut(ort.drafter) || !bundle.places.leftOut(bundle.drafter.graph)) return bundle
-    return withOrtFiles(bundle)
-}
-
-/**
- * The bundle with its .ort files in place of its .onnx graphs.
- *
- * @throws BundleException it has none.
- */
-internal fun withOrtFiles(bundle: Bundle): Bundle {
-    val ort = bundle.ort
-        ?: throw BundleException("graph", "${bundle.path} holds no .ort files", "export it again with --ort")
-    val target = bundle.target.copy(graph = ort.target)
-    return bundle.copy(target = target, drafter = bundle.drafter.copy(graph = ort.drafter))
 }
 
 /**

@@ -260,12 +260,6 @@ private fun readOf(bundle: Bundle): Json = mapOf(
     "costs" to fields(bundle.costs)!! + ("acceptance" to bundle.costs.acceptance),
     "measured_on" to bundle.measuredOn?.asJson(),
     "vocab_map" to bundle.vocabMap,
-    "ort" to bundle.ort?.let {
-        mapOf(
-            "target" to it.target, "drafter" to it.drafter, "required_operators" to it.requiredOperators,
-            "style" to it.style, "onnxruntime" to it.onnxruntime,
-        )
-    },
 )
 
 private fun model(entry: ModelEntry): Json = mapOf(
