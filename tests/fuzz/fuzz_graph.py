@@ -11,13 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-
-import onnx
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
-from onnx import shape_inference
+from typing import TYPE_CHECKING
 
 from fuzz.command import command
 from omnidraft.runtime.bundle.external_data import external_files
+
+if TYPE_CHECKING:
+    import onnx
+    from google.protobuf.message import Message  # type: ignore[import-untyped]
 
 _PLACES = (b"/etc/passwd", b"../w.bin", b"", b"*", b"\xff", b"x" * 3000)
 # What no graph of a bundle holds, as fields of messages of onnx.proto.
@@ -80,6 +81,10 @@ def whole(rng: random.Random) -> bytes:
 
 def readings(data: bytes) -> Iterator[onnx.ModelProto]:
     """The graph as each parser reads it that does not refuse it: that of Python, and that of C++."""
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import shape_inference
+
     with suppress(DecodeError):
         yield onnx.ModelProto.FromString(data)
     with suppress(ValueError, DecodeError, shape_inference.InferenceError):
@@ -97,6 +102,8 @@ def messages(message: Message) -> Iterator[Message]:
 
 def check(model: onnx.ModelProto, found: set[str]) -> None:
     """Check that a graph that was read names these files and holds nothing that is refused."""
+    import onnx
+
     named = set()
     for message in messages(model):
         kind = message.DESCRIPTOR.name

@@ -10,8 +10,9 @@ from omnidraft.doctor.environment import CLOUD, environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check
 from omnidraft.doctor.placement import Placement, can_ask, placement
-from omnidraft.errors import OmnidraftError, SignatureError, counted, reason
+from omnidraft.errors import BundleError, OmnidraftError, SignatureError, counted, reason
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
+from omnidraft.runtime.bundle.checked_files import checked_graph, checked_step
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
@@ -102,6 +103,11 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
 
 def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
     """The placement of a graph on each provider that may run it: measured, or estimated for phones."""
+    try:
+        graph = _checked(bundle, name)
+    except BundleError as error:
+        yield _refused(name, error)
+        return
     available = [p for p in onnxruntime.get_available_providers() if p != CLOUD]
     may_run = _providers_of(bundle, name)
     if not can_ask():
@@ -110,7 +116,7 @@ def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
     else:
         for provider in available:
             if provider in may_run:
-                yield _measured(bundle, name, provider)
+                yield _measured(bundle, name, graph, provider)
     missing = [p for p in ESTIMATED if p not in available and p in may_run]
     if missing and not can_estimate():
         yield Check(name, "ok", f"{NEED_ONNX}, which is not installed", "`pip install onnx` if you want it")
@@ -133,17 +139,24 @@ def _providers_of(bundle: Bundle, name: str) -> set[str]:
     return {CPU, *(place.provider.name for place in places)}
 
 
-def _is_training_step(bundle: Bundle, name: str) -> bool:
+def _checked(bundle: Bundle, name: str) -> tuple[Path | bytes, Path | None]:
+    """A graph that was looked at as before each load, and the folder of its weights where it is not its own.
+
+    A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
+
+    Raises:
+        BundleError: the graph is refused.
+    """
     step = bundle.drafter.train
-    return step is not None and name in (step.graph, step.head.graph if step.head else None)
+    if step is not None and name in step.files:
+        return checked_step(bundle, name, step.folder), bundle.file(step.folder)
+    return checked_graph(bundle, name), None
 
 
-def _measured(bundle: Bundle, name: str, provider: str) -> Check:
-    title, graph = f"{name} on {provider}", bundle.file(name)
-    # A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
-    weights = graph.parent.parent if _is_training_step(bundle, name) else None
+def _measured(bundle: Bundle, name: str, graph: tuple[Path | bytes, Path | None], provider: str) -> Check:
+    title, is_static = f"{name} on {provider}", _providers_of(bundle, name) != {CPU}
     try:
-        return _placed(title, placement(graph, provider, weights), name)
+        return _placed(title, placement(graph[0], provider, graph[1], folded=is_static), name)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         needed = provider == CPU and name in (bundle.target.graph, bundle.drafter.graph)
         remedy = (

@@ -8,7 +8,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import counted
 from omnidraft.runtime.bundle.places import CPU
-from omnidraft.runtime.models.onnx_session import NOTHING, session_options
+from omnidraft.runtime.models.onnx_session import NOTHING, UNFOLDED, session_options
 
 EXTERNAL_WEIGHTS = "session.model_external_initializers_file_folder_path"
 
@@ -55,13 +55,16 @@ def can_ask() -> bool:
     return hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
 
 
-def placement(graph: Path, provider: str, weights: Path | None = None) -> Placement:
+def placement(
+    graph: Path | bytes, provider: str, weights: Path | None = None, *, folded: bool = False
+) -> Placement:
     """Load a graph for a provider, with the CPU as fallback, and read the provider of each node.
 
     Args:
-        graph: the file.
+        graph: the file, or its bytes.
         provider: of onnxruntime.
         weights: the folder that the graph's external weights are relative to; the graph's own when None.
+        folded: fold constants, as before static graphs run.
 
     Raises:
         Exception: onnxruntime cannot load the graph; its own exceptions.
@@ -71,8 +74,10 @@ def placement(graph: Path, provider: str, weights: Path | None = None) -> Placem
         entries[EXTERNAL_WEIGHTS] = str(weights)
     options = session_options(1, entries, log_level=NOTHING)
     providers = [provider] if provider == CPU else [provider, CPU]
-    source = str(graph) if weights is None else graph.read_bytes()
-    session = ort.InferenceSession(source, options, providers=providers)
+    source = str(graph) if isinstance(graph, Path) else graph
+    session = ort.InferenceSession(
+        source, options, providers=providers, disabled_optimizers=() if folded else UNFOLDED
+    )
     if provider not in session.get_providers():  # onnxruntime silently drops a provider that does not start
         raise RuntimeError(f"{provider} does not start on this machine")
     parts = [(part.ep_name, part.get_nodes()) for part in session.get_provider_graph_assignment_info()]

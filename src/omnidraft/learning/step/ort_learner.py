@@ -29,6 +29,7 @@ from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.models.engine_memory import bounded_by
 from omnidraft.runtime.models.onnx_session import bytes_session
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
@@ -200,9 +201,10 @@ class OrtLearner:
     def _run_of(self, graph: str, begin: Any) -> StepRun:
         folder = self._entry.folder
         content = checked_step(self._bundle, graph, folder)
-        session = bytes_session(
-            content, self._bundle.file(graph), self._bundle.file(folder), self.options.threads
-        )
+        with bounded_by(self._bundle):
+            session = bytes_session(
+                content, self._bundle.file(graph), self._bundle.file(folder), self.options.threads
+            )
         check_unchanged(self._bundle.places, self._bundle.stamps)  # the weights were read by their name
         return StepRun(session, begin)
 

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import BundleError, SettingError, reason
 from omnidraft.learning.step.state_file import Arrays
 from omnidraft.runtime.models.adapter import Floats
+from omnidraft.runtime.models.engine_memory import remedy_for
 
 _VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
 
@@ -53,13 +54,16 @@ class StepRun:
 
         Returns:
             the outputs of the last call; `sums`, which the graph does not accumulate, over all calls.
+
+        Raises:
+            BundleError: `run`; onnxruntime cannot run the graph.
         """
         carried: Arrays = {name: np.zeros(shape, np.float32) for name, shape in self._carried.items()}
         state = {**self._vectors, "updates": np.array(self.updates, np.int64)}
         outputs, sums = dict[str, Any](), np.zeros(0)
         for i, part in enumerate(parts):
             inputs = {**settings, **state, **carried, **part, "last": np.array(i == len(parts) - 1)}
-            outputs = dict(zip(self._outputs, self._session.run(None, inputs), strict=True))
+            outputs = dict(zip(self._outputs, self._call(inputs), strict=True))
             carried = {name: outputs[f"next_{name}"] for name in carried}
             own = outputs.get("sums", np.zeros(0)).astype(np.float64)
             sums = own + sums if i else own
@@ -67,6 +71,14 @@ class StepRun:
             self._vectors = {name: outputs[f"next_{name}"] for name in _VECTORS}
             self.updates = int(outputs["next_updates"])
         return {**outputs, "sums": sums}
+
+    def _call(self, inputs: dict[str, Any]) -> list[Any]:
+        try:
+            return list(self._session.run(None, inputs))
+        except Exception as error:  # onnxruntime's own exceptions share no narrower base
+            raise BundleError(
+                f"onnxruntime cannot run the training step ({reason(error)})", remedy_for(error), fault="run"
+            ) from None
 
     def state(self, prefix: str) -> Arrays:
         """Copies of the vectors and the count, with a prefix before their names."""

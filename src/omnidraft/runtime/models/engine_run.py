@@ -7,6 +7,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.decoding.model import Cancelled
+from omnidraft.runtime.models.engine_memory import remedy_for
 from omnidraft.runtime.models.onnx_session import NOTHING
 
 _RUNS: "WeakSet[EngineRun]" = WeakSet()
@@ -54,7 +55,7 @@ class EngineRun:
                 if not self._options.terminate:
                     raise BundleError(
                         f"onnxruntime cannot run {self._name} ({reason(error)})",
-                        "run `omnidraft export` again",
+                        remedy_for(error),
                         fault="run",
                     ) from None
                 self._options.terminate = False

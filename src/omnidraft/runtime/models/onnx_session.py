@@ -7,6 +7,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.places import CPU
+from omnidraft.runtime.models.engine_memory import own_arena
 
 ENGINE = str(ort.__version__)
 ERRORS, NOTHING = 3, 4  # levels of onnxruntime's log, which goes to stderr
@@ -83,7 +84,8 @@ def bytes_session(graph: bytes, path: Path, weights: Path, threads: int) -> ort.
 
 def _session(graph: str | bytes, path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
     try:
-        return ort.InferenceSession(graph, options, providers=[CPU], disabled_optimizers=UNFOLDED)
+        with own_arena(options):
+            return ort.InferenceSession(graph, options, providers=[CPU], disabled_optimizers=UNFOLDED)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(
             f"onnxruntime cannot load {path} ({reason(error)})", "run `omnidraft export` again", fault="graph"

@@ -11,6 +11,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.places import CPU, Provider
+from omnidraft.runtime.models.engine_memory import own_arena
 from omnidraft.runtime.models.onnx_session import NO_PREPACKING, NOTHING, session_options
 
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold the library of a provider
@@ -49,7 +50,8 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
     try:
         chosen = [(provider.name, dict(provider.options))] if built_in else None
         # Constants are folded: the weights of static graphs are float16 behind a Cast.
-        return ort.InferenceSession(str(path), options, providers=chosen)
+        with own_arena(options):
+            return ort.InferenceSession(str(path), options, providers=chosen)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(
             f"{provider.name} cannot load {path} ({reason(error)})",

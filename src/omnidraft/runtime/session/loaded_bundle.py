@@ -23,6 +23,7 @@ from omnidraft.runtime.decoding.verifier import block_pays
 from omnidraft.runtime.device.device_costs import DeviceCosts, Measure, device_costs
 from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.models.concat_model import ConcatGraph
+from omnidraft.runtime.models.engine_memory import bounded_by
 from omnidraft.runtime.models.onnx_session import ENGINE
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
@@ -196,6 +197,11 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
 
 
 def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
+    with bounded_by(bundle):
+        return _loaded_graph(bundle, entry, threads)
+
+
+def _loaded_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
     place = entry.place
     if place is not None:
         graphs = StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
