@@ -40,6 +40,8 @@ def republished(store: Store, release: Release, **changes: object) -> None:
 
 def test_each_wrong_release_is_refused_by_name_and_changes_nothing(folder: Store, tmp_path: Path) -> None:
     into = tmp_path / "dir"
+    fault(lambda: pull_into(folder, into), "there is no store", "check its address")
+    (tmp_path / "store").mkdir()
     fault(
         lambda: pull_into(folder, into), "has no release for the pair of models of tiny", "ask its publisher"
     )

@@ -192,7 +192,10 @@ def test_the_drafter_may_come_and_go(plan: Plan, has_drafter: list[bool]) -> Non
         text = session.target_tokenizer.text_of(session.text.decoder.tokens)
         if drafts and session.text.decoder.context:  # the drafter knows the whole text, its prompt too
             known = whole.drafter_tokenizer
-            assert known is not None and known.text_of(session.text.decoder.context) == text
+            assert known is not None
+            read = known.text_of(session.text.decoder.context)
+            # A drafter that comes later reads the text anew, and half a character as U+FFFD.
+            assert read.decode("utf-8", "replace") == text.decode("utf-8", "replace")
         go_on(session, messages, plan)
         assert session.answer is not None and expected.answer is not None
         assert (session.answer.prompt_ids, session.answer.token_ids) == (
