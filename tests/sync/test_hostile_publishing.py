@@ -235,3 +235,23 @@ def test_a_release_has_no_counts_of_single_devices() -> None:
     assert again is not None and again.hits.tolist() == both.hits.tolist(), "publishing again adds nothing"
     assert coarse(both).hits.tolist() == both.hits.tolist()
     assert merged([]) is None
+
+
+def test_a_publisher_that_lost_its_memory_and_its_store_goes_on_where_its_devices_are(
+    folder: Store, tmp_path: Path
+) -> None:
+    memory = tmp_path / "team.published"
+    for number in range(1, 8):
+        publish_number(folder, number, memory)
+    pull_into(folder, tmp_path / "dir")
+    memory.unlink()
+    for name in (latest_name(CHANNEL), *(release_name(CHANNEL, n) for n in range(1, 8))):
+        folder.delete(name)
+    assert publish_number(folder, 8, memory).number == 1
+    told = "has seen 7: an old release was put back, or the publisher began again", "publish --after 7"
+    assert fault(lambda: pull_into(folder, tmp_path / "dir"), *told) == "older"
+    release = publish_number(folder, 9, memory, after=7)
+    assert release.number == 8
+    assert pull_into(folder, tmp_path / "dir").release == release
+    assert publish_number(folder, 10, memory, after=3).number == 9, "a number that is known is passed"
+    assert fault(lambda: publish_number(folder, 11, memory, after=LARGEST), "last number") == "taken"

@@ -15,14 +15,20 @@ from omnidraft.errors import ArchiveError, BundleError, reason
 from omnidraft.packing.device_files import PackOptions, left_out, on_device
 from omnidraft.packing.share_drafter import address_of
 from omnidraft.runtime.archive.archive import PIECE, ByteProgress
-from omnidraft.runtime.archive.zip_layout import ALIGNMENT, ArchiveEntry, central_directory
+from omnidraft.runtime.archive.zip_layout import (
+    ALIGNMENT,
+    LOCAL,
+    LOCAL_BYTES,
+    ArchiveEntry,
+    central_directory,
+)
 from omnidraft.runtime.archive.zip_reader import is_entry_name
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, parse_manifest, read_manifest
 from omnidraft.runtime.bundle.memory import Need, memory_need
 from omnidraft.runtime.bundle.signature import SIGNATURE, PublicKey, encode, read_signature
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, sync_directory
-from omnidraft.runtime.disk.read_file import open_file
+from omnidraft.runtime.disk.read_file import open_file, read_file
 from omnidraft.runtime.parts.pack_index import INDEX, PackIndex, write_index
 
 _AGAIN = "pack it again when nothing writes to it"
@@ -91,6 +97,12 @@ def pack(
         raise ArchiveError(
             f"{out} exists already", "choose another name or add --overwrite", fault="unwritable"
         )
+    if os.path.isfile(out) and not _may_replace(out):
+        raise ArchiveError(
+            f"{out} is not an archive of a bundle, so it is not overwritten",
+            "choose another name",
+            fault="unwritable",
+        )
     opened = open_bundle(bundle, public_key)
     manifest = read_manifest(bundle)
     if parse_manifest(bundle, manifest)["seal"] != opened.manifest["seal"]:
@@ -115,6 +127,12 @@ def pack(
         without_drafter=memory_need(on_device(opened, options.device), drafter=False),
         drafter=address_of(opened),
     )
+
+
+def _may_replace(out: Path) -> bool:
+    """Whether a file is empty, or begins as an archive of a bundle, which has its manifest first."""
+    start = read_file(out, LOCAL_BYTES + len(MANIFEST))
+    return not start or (start.startswith(LOCAL) and start.endswith(MANIFEST.encode()))
 
 
 def _parts(bundle: Bundle, manifest: bytes, index: PackIndex) -> Iterator[_Part]:

@@ -75,11 +75,13 @@ class Publisher:
         key: to sign with.
         memory: what this publisher published; None believes the store.
         restore: publish also where the store does not have the newest release that is remembered.
+        after: a number that devices have seen, where store and memory may have lost it.
     """
 
     key: "Ed25519PrivateKey"
     memory: PublisherMemory | None = None
     restore: bool = False
+    after: int = 0
 
     @property
     def public(self) -> bytes:
@@ -133,12 +135,13 @@ def publish(
 
 
 def _next_number(store: Store, channel: Channel, publisher: Publisher) -> int:
-    """One more than every number that this key signed, as far as the store and the memory know."""
+    """One more than every number that this key signed, as far as store, memory and caller know."""
     newest = newest_of(store, channel, publisher.public)
     known = Published() if publisher.memory is None else publisher.memory.of(store.address, channel)
     if not publisher.restore:
         known.check(newest, store.shown)
-    numbers = [known.reserved, newest.number if newest else 0, *_signed(store, channel, publisher.public)]
+    signed = _signed(store, channel, publisher.public)
+    numbers = [publisher.after, known.reserved, newest.number if newest else 0, *signed]
     if max(numbers) >= LARGEST:
         raise SyncError(f"release {LARGEST} is the last number", "publish with another key", fault="taken")
     return 1 + max(numbers)

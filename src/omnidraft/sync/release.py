@@ -192,8 +192,8 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
     if seen is not None and release.number < seen.number:
         raise SyncError(
             f"the store offers release {release.number} and this device has "
-            f"seen {seen.number}: an old release was put back",
-            "do not use this store before its publisher has made a newer release",
+            f"seen {seen.number}: an old release was put back, or the publisher began again",
+            f"do not use this store before its publisher has made a newer one (publish --after {seen.number})",
             fault="older",
         )
     if (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections import namedtuple
 from pathlib import Path
@@ -149,11 +151,94 @@ def test_a_place_that_exists_is_left_alone(whole: Path, tmp_path: Path) -> None:
             unpack(archive, place, overwrite)
         assert refused.value.fault == "unwritable"
     assert [file.name for file in place.iterdir()] == ["mine.txt"]
-    (place / "mine.txt").rename(place / MANIFEST)
+    (place / MANIFEST).write_text('{"manifest_version": 3}')
+    with pytest.raises(ArchiveError, match="is not a bundle"):  # of a browser's extension
+        unpack(archive, place, overwrite=True)
+    shutil.copy(whole / MANIFEST, place / MANIFEST)
+    with pytest.raises(ArchiveError, match=r"holds mine.txt, which the bundle does not list"):
+        unpack(archive, place, overwrite=True)
+    assert (place / "mine.txt").read_text() == "mine"
+    (place / "mine.txt").unlink()
     assert open_bundle(unpack(archive, place, overwrite=True)).target.graph
     (tmp_path / "link").symlink_to(place)
     with pytest.raises(ArchiveError, match="is not a bundle"):
         unpack(archive, tmp_path / "link", overwrite=True)
+
+
+@pytest.mark.parametrize("name", [".", "..", "../here", "/"])
+def test_the_current_directory_is_refused_in_a_sentence(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    archive = open_archive(packed(whole, tmp_path / "x.zip"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for overwrite in (False, True):
+        with pytest.raises(ArchiveError, match="it is the current directory or above it"):
+            unpack(archive, Path(name), overwrite)
+
+
+def test_what_was_put_there_meanwhile_stays(whole: Path, tmp_path: Path) -> None:
+    archive = open_archive(packed(whole, tmp_path / "x.zip"))
+
+    def meanwhile(done: int, total: int) -> None:
+        (tmp_path / "place").mkdir(exist_ok=True)
+        (tmp_path / "place/mine.txt").write_text("mine")
+
+    for overwrite, why in ((False, "was written by another process meanwhile"), (True, "is not a bundle")):
+        with pytest.raises(ArchiveError, match=why) as refused:
+            unpack(archive, tmp_path / "place", overwrite, meanwhile)
+        assert refused.value.fault == "unwritable"
+        assert [file.name for file in (tmp_path / "place").iterdir()] == ["mine.txt"]
+        shutil.rmtree(tmp_path / "place")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["whole", "x.zip"]
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from omnidraft.errors import ArchiveError
+from omnidraft.runtime.archive.open_archive import open_archive
+from omnidraft.runtime.archive.unpack import unpack
+folder, number = Path(sys.argv[1]), sys.argv[2]
+def all_have_begun(done, total):
+    (folder / f"begun-{number}").touch()
+    while len(list(folder.glob("begun-*"))) < 3:
+        time.sleep(0.01)
+try:
+    unpack(open_archive(folder / "x.zip"), folder / "place", progress=all_have_begun)
+    print("won")
+except ArchiveError as error:
+    print(error.message)
+"""
+
+
+def test_of_writers_at_once_one_wins_and_the_others_are_refused(whole: Path, tmp_path: Path) -> None:
+    packed(whole, tmp_path / "x.zip")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(n)], stdout=subprocess.PIPE, text=True
+        )
+        for n in range(3)
+    ]
+    said = sorted(writer.communicate(timeout=120)[0].strip() for writer in writers)
+    refusal = f"{tmp_path / 'place'} was written by another process meanwhile"
+    assert said == sorted(["won", refusal, refusal])
+    assert open_bundle(tmp_path / "place").target.graph
+
+
+def test_pack_replaces_archives_alone(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.zip"
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("letter.xml", "mine")
+    with pytest.raises(
+        ArchiveError, match="is not an archive of a bundle, so it is not overwritten"
+    ) as refused:
+        packed(whole, out)
+    assert refused.value.fault == "unwritable" and zipfile.ZipFile(out).namelist() == ["letter.xml"]
+    out.write_bytes(b"")
+    packed(whole, out)
+    out.write_bytes(out.read_bytes()[:1000])  # an archive that was cut short
+    assert open_archive(packed(whole, out)).files
 
 
 def test_a_full_disk_is_told_before_anything_is_written(

@@ -40,6 +40,38 @@ def test_a_directory_of_others_is_not_used(state: Path) -> None:
     assert read_record("kind", KEY) == b"1"
 
 
+def test_a_directory_that_others_can_write_or_a_link_is_not_used(state: Path, tmp_path: Path) -> None:
+    assert write_record("kind", KEY, b"1")
+    for mode, used in ((0o770, False), (0o702, False), (0o755, True)):
+        state.chmod(mode)
+        assert write_record("kind", KEY, b"1") == used and (read_record("kind", KEY) is not None) == used
+    private = tmp_path / "private"
+    (state / "kind").rename(private)
+    (state / "kind").symlink_to(private)
+    assert not write_record("kind", KEY, b"2") and read_record("kind", KEY) is None
+    (state / "kind").unlink()
+    private.rename(state / "kind")
+    state.rename(tmp_path / "elsewhere")
+    state.symlink_to(tmp_path / "elsewhere")
+    assert not write_record("kind", KEY, b"2") and read_record("kind", KEY) is None
+
+
+def test_files_that_are_no_records_stay(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_directory, "MOST_RECORDS", 1)
+    assert write_record("kind", KEY, b"1")
+    others = ["letter.txt", "x.json", f"{KEY}.txt", f"{KEY.upper()}.json", f"{KEY}0.json", f".{KEY}.json"]
+    for name in others:
+        (state / "kind" / name).write_text("mine")
+        os.utime(state / "kind" / name, (1, 1))
+    (state / "kind" / f"{'0' * 32}.json").mkdir()
+    keys = [record_key(str(i)) for i in range(3)]
+    for i, key in enumerate(keys):
+        assert write_record("kind", key, b"1")
+        os.utime(state / "kind" / f"{key}.json", ns=(i, i))
+    left = {each.name for each in (state / "kind").iterdir()}
+    assert left == {*others, f"{'0' * 32}.json", f"{keys[2]}.json"}
+
+
 def test_a_place_that_cannot_be_written_remembers_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

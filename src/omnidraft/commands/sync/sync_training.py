@@ -149,6 +149,15 @@ def publish_command(
         bool,
         typer.Option("--restore", help="Publish also where the store has lost your newest release."),
     ] = False,
+    after: Annotated[
+        int,
+        typer.Option(
+            "--after",
+            min=0,
+            max=LARGEST - 1,
+            help="Number of a release that devices have, where the store and your memory have lost it.",
+        ),
+    ] = 0,
     days: Annotated[float, typer.Option(help="Days after which devices refuse the release.")] = 180.0,
     as_json: Json = False,
 ) -> None:
@@ -171,7 +180,8 @@ def publish_command(
         raise SettingError(f"--days {days} is outside 0 to 36500", "180 are usual")
     need_cryptography()
     private = read_private_key(key, lambda: passphrase_of(key))
-    publisher = Publisher(private, memory_beside(key) if memory is None else PublisherMemory(memory), restore)
+    own = memory_beside(key) if memory is None else PublisherMemory(memory)
+    publisher = Publisher(private, own, restore, after)
     pair, place = open_pair(bundle), open_store(store)
     with transfer("publish", as_json) as progress:
         sent = sent_by_devices(place, pair, device or (), progress)
@@ -188,6 +198,11 @@ def publish_command(
     contents = Contents(chosen, merged(caches, before), mean.accepted if mean else 0, devices, days)
     release = publish(place, pair.channel, contents, publisher)
     warn_readable(key)
+    if release.number == 1:
+        tell([
+            f"this is release 1 of your key here; if you published before and {own.path} was lost, devices "
+            "refuse it, and name the number to give with --after"
+        ])  # fmt: skip
     if as_json:
         weights, lost = ({}, 0.0) if mean is None else (mean.weights, mean.averaged.lost)
         return options.print_json(

@@ -92,7 +92,11 @@ def _is_private(root: Path, kind: str) -> bool:
 def _delete_oldest(place: Path) -> None:
     """Delete the oldest records where there are too many; what has another name is not a record."""
     with contextlib.suppress(OSError):
-        found = [each for each in os.scandir(place) if _NAME.fullmatch(each.name)]
+        found = [
+            each
+            for each in os.scandir(place)
+            if _NAME.fullmatch(each.name) and not each.is_dir(follow_symlinks=False)
+        ]
         records = [(each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in found]
         for _, path in sorted(records)[: max(0, len(records) - MOST_RECORDS)]:
             os.unlink(path)
