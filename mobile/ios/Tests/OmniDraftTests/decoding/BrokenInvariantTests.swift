@@ -38,7 +38,8 @@
             let trie = try toyCache(toyMap(), []).trie
             let proposal = translated([0], trie, maxTokens: 4)
             XCTAssertEqual(proposal.tokens, [0])
-            _ = try verifier(proposal, [even(draftTokens)], EvenRows(), trie, Unkept([false, true]), OptionBuffers(trie))
+            let (random, buffers) = (Unkept([false, true]), OptionBuffers(trie))
+            _ = try verifier(proposal, [even(draftTokens)], EvenRows(), trie, random, buffers)
         }
 
         private func decidedProbs(_ decision: Decision) throws -> any DecisionProbs {

@@ -141,7 +141,9 @@ final class StepRun {
             guard let vector = state[prefix + name]?.floats else { preconditionFailure("the state has no \(name)") }
             return vector
         }
-        guard let count = state[prefix + updatesName]?.longs?.first else { preconditionFailure("the state has no count") }
+        guard let count = state[prefix + updatesName]?.longs?.first else {
+            preconditionFailure("the state has no count")
+        }
         updates = count
     }
 
