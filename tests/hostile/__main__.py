@@ -14,13 +14,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hostile import bundle_attacks, file_attacks, tokenizer_attacks
+from hostile import bundle_attacks, file_attacks, graph_attacks, tokenizer_attacks
 from hostile.cage import BAD, Outcome, attempt
 
 Attempt = tuple[str, Callable[[], object]]
 AREAS: dict[str, Callable[[Path, Path], Iterator[Attempt]]] = {
     "manifests": bundle_attacks.manifests,
     "graphs": bundle_attacks.graphs,
+    "wire": graph_attacks.wire,
+    "sizes": graph_attacks.sizes,
+    "left out": graph_attacks.left_out,
     "tokenizers": tokenizer_attacks.tokenizers,
     "adapters": file_attacks.adapters,
     "caches": file_attacks.caches,

@@ -50,6 +50,9 @@ def manifests(bundle: Path, work: Path) -> Iterator[Attempt]:
     for name, change in _CHANGES.items():
         place = Copy(bundle, work / name.replace(" ", "-").replace("/", "-")).change(change).seal()
         yield f"manifest: {name}", partial(answer, place)
+    for name, change in _COSTS.items():
+        place = Copy(bundle, work / name.replace(" ", "-")).change(change).seal()
+        yield f"manifest: {name}", partial(answer, place, num_draft_tokens="auto")
     place = Copy(bundle, work / "twice").seal()
     raw = (place / MANIFEST).read_bytes().replace(b'"target":', b'"target": 1, "target":', 1)
     (place / MANIFEST).write_bytes(_sealed(raw))
@@ -101,6 +104,19 @@ _CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+def _costs(target: list[float], draft: float, host: float) -> Callable[[dict[str, Any]], object]:
+    return lambda manifest: manifest["costs"].update(target=target, draft=draft, host=host)
+
+
+_COSTS = {
+    "costs that fall to the smallest number": _costs([1e9, 5e-324], 1e9, 1e9),
+    "costs that fall": _costs([1e9, 1e-9], 1e9, 1e9),
+    "costs of the smallest number": _costs([5e-324], 5e-324, 0.0),
+    "the smallest costs": _costs([1e-9], 1e-9, 0.0),
+    "the largest costs": _costs([1e9] * 256, 1e9, 1e9),
+}
+
+
 def graphs(bundle: Path, work: Path) -> Iterator[Attempt]:
     """Graphs that do not fit the manifest, compute nonsense, name foreign files or take for ever."""
     (work / "secret").write_bytes(SECRET.encode() * 4000)
@@ -112,7 +128,7 @@ def graphs(bundle: Path, work: Path) -> Iterator[Attempt]:
             place = copy.write(file, proto.SerializeToString()).seal()
             action = partial(_everything, place) if name in _numbers() else partial(answer, place)
             yield f"graph of the {role}: {name}", action
-        for name, extra in _foreign(work / "secret").items():
+        for name, extra in foreign(work / "secret").items():
             copy = Copy(bundle, work / f"{role}-{name}".replace(" ", "-").replace("/", "-"))
             (copy.place / f"{role}/cpu/extra.bin").write_bytes(SECRET.encode() * 4000)
             place = copy.write(file, (bundle / file).read_bytes() + extra).seal()
@@ -205,7 +221,7 @@ def _spoilers(role: str) -> dict[str, Change]:
             if not constant:
                 proto.graph.node.append(helper.make_node("Cast", ["total_sequence_length"], [inner], to=g))
             proto.graph.node.append(helper.make_node("Loop", ["rounds", "go0", inner], ["looped"], body=body))
-            _add_to_logits(proto, "looped")
+            add_to_logits(proto, "looped")
 
         return change
 
@@ -213,7 +229,7 @@ def _spoilers(role: str) -> dict[str, Change]:
         proto.graph.initializer.append(numpy_helper.from_array(np.array([1 << 30]), "billion"))
         proto.graph.node.append(helper.make_node("ConstantOfShape", ["billion"], ["zeros"]))
         proto.graph.node.append(helper.make_node("ReduceSum", ["zeros"], ["looped"], keepdims=0))
-        _add_to_logits(proto, "looped")
+        add_to_logits(proto, "looped")
 
     def doubling(proto: onnx.ModelProto) -> None:
         """A function that calls the one before it twice, 26 times."""
@@ -228,7 +244,7 @@ def _spoilers(role: str) -> dict[str, Change]:
         proto.opset_import.append(helper.make_opsetid("own", 1))
         proto.graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float32), "state0"))
         proto.graph.node.append(helper.make_node("f25", ["state0"], ["looped"], domain="own"))
-        _add_to_logits(proto, "looped")
+        add_to_logits(proto, "looped")
 
     def flood(proto: onnx.ModelProto) -> None:
         last = "state0"
@@ -236,7 +252,7 @@ def _spoilers(role: str) -> dict[str, Change]:
         for number in range(100_000):
             proto.graph.node.append(helper.make_node("Neg", [last], [f"flood{number}"]))
             last = f"flood{number}"
-        _add_to_logits(proto, last)
+        add_to_logits(proto, last)
 
     def remove(kind: str, name: str) -> Change:
         def change(proto: onnx.ModelProto) -> None:
@@ -252,7 +268,7 @@ def _spoilers(role: str) -> dict[str, Change]:
         proto.graph.initializer.append(numpy_helper.from_array(np.array([1 << 40]), "far"))
         proto.graph.node.append(helper.make_node("Gather", ["input_ids", "far"], ["gathered"], axis=1))
         proto.graph.node.append(helper.make_node("Cast", ["gathered"], ["looped"], to=g))
-        _add_to_logits(proto, "looped")
+        add_to_logits(proto, "looped")
 
     return {
         "logits of width 1": narrow,
@@ -263,13 +279,14 @@ def _spoilers(role: str) -> dict[str, Change]:
     }  # fmt: skip
 
 
-def _add_to_logits(proto: onnx.ModelProto, name: str) -> None:
+def add_to_logits(proto: onnx.ModelProto, name: str) -> None:
+    """Add a value to the logits, with a node at the end."""
     for node in proto.graph.node:
         node.output[:] = ["logits_before" if out == "logits" else out for out in node.output]
     proto.graph.node.append(helper.make_node("Add", ["logits_before", name], ["logits"]))
 
 
-def _foreign(secret: Path) -> dict[str, bytes]:
+def foreign(secret: Path) -> dict[str, bytes]:
     """Graphs whose weights are outside of the bundle; protobuf adds them to the first graph."""
     found = {}
     for name, place in {
