@@ -85,7 +85,7 @@ SENTENCEPIECE: dict[str, Callable[[], tuple[Any, Any]]] = {
     "gemma": lambda: (normalizers.Replace(" ", SPACE), _P.Split(" ", "merged_with_previous")),
     "gemma_pieces": lambda: (normalizers.Replace(" ", SPACE), _P.Split(SPACE, "merged_with_previous")),
     "runs": lambda: (
-        normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(" {2,}"), SPACE)]),
+        normalizers.Replace(Regex(" {2,}"), SPACE),
         _P.Metaspace(prepend_scheme="always"),
     ),
 }  # fmt: skip

@@ -92,7 +92,9 @@ def publish_number(store: Store, number: int, memory: Path | None = None, **othe
     """Publish the adapter and the cache of `number` under the next release number."""
     settings: dict[str, Any] = {"key": KEY, "days": 1.0, "now": None, "channel": PAIR.channel} | others
     remembered = None if memory is None else PublisherMemory(memory)
-    publisher = Publisher(settings["key"], remembered, settings.get("restore", False), settings.get("after", 0))
+    publisher = Publisher(
+        settings["key"], remembered, settings.get("restore", False), settings.get("after", 0)
+    )
     grams = GRAM_IDS[: 1 + number % 4]
     cache = table(grams, [(number + 1, 0)] * len(grams))
     contents = Contents(adapter(2, number), cache, number, 1, settings["days"])

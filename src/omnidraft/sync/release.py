@@ -193,7 +193,7 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
         raise SyncError(
             f"the store offers release {release.number} and this device has "
             f"seen {seen.number}: an old release was put back, or the publisher began again",
-            f"do not use this store before its publisher has made a newer one (publish --after {seen.number})",
+            f"do not use this store before its publisher made a newer one (publish --after {seen.number})",
             fault="older",
         )
     if (

@@ -192,7 +192,7 @@ def test_no_graph_of_a_bundle_reads_a_foreign_file(copy: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("verify", ["full", "stamp"])
 def test_no_file_that_is_there_goes_unhashed(copy: Path, verify: Verify) -> None:
-    """pack.json is not signed: whoever writes it cannot take a file out of the check that engines open."""
+    """pack.json is not signed, so it cannot take a file out of the check that engines open."""
     open_bundle(copy)  # so that there are stamps
     manifest = (copy / MANIFEST).read_bytes()
     for name in json.loads(manifest)["files"]:

@@ -194,7 +194,7 @@ def test_the_drafter_may_come_and_go(plan: Plan, has_drafter: list[bool]) -> Non
             known = whole.drafter_tokenizer
             assert known is not None
             read = known.text_of(session.text.decoder.context)
-            # A drafter that comes later reads the text anew, and half a character as U+FFFD.
+            # A drafter that comes later reads the text again, and half a character as U+FFFD.
             assert read.decode("utf-8", "replace") == text.decode("utf-8", "replace")
         go_on(session, messages, plan)
         assert session.answer is not None and expected.answer is not None

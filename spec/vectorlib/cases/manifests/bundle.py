@@ -62,14 +62,8 @@ def _valid() -> Iterator[Case]:
     )
     unknown: Change = lambda m: (m["target"].update(x=1), m["costs"].update(x=1), m["prompt"].update(x=1))  # noqa: E731
     yield good("later_inside", "an unknown field inside another is ignored", made(unknown))
-    bare: Manifest = {
-        "between": None,
-        "after": None,
-        "template": None,
-        "names": {},
-        "system": None,
-        "think": None,
-    }
+    nothing: Manifest = dict.fromkeys(("between", "after", "template", "system", "think"))
+    bare = nothing | {"names": {}}
     yield good(
         "single_turn",
         "no template, two strings, no system prompt, no thoughts",
