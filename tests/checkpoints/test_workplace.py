@@ -109,7 +109,7 @@ def test_other_names_are_left_alone(tmp_path: Path) -> None:
 
 
 def foreign(out: Path, what: str) -> Path:
-    """Something that is no bundle, or holds more than a bundle."""
+    """Something that is not a bundle, or holds more than a bundle."""
     bundle(out)
     if what == "another program's":
         (out / MANIFEST).write_text('{"manifest_version": 3, "name": "an extension", "files": {}}')

@@ -36,7 +36,8 @@ func unpack(
             for (name, data) in archive.beside.members { try newFile(joined(work, name)) { try writeAll($0, data) } }
         }
         syncTree(work)
-        if !isDrafter && overwrite { try refuseExisting(place, overwrite) }  // something may have been put there meanwhile
+        // Something may have been put there meanwhile.
+        if !isDrafter && overwrite { try refuseExisting(place, overwrite) }
         try takeName(work, place, replaces: !isDrafter && overwrite)
     }
     return place
