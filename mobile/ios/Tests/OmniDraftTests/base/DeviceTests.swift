@@ -37,18 +37,27 @@ final class DeviceTests: XCTestCase {
     func testTheOldestRecordsAreDeleted() throws {
         try inDirectory { place in
             let state = StateDirectory(root: place)
+            func key(_ number: Int) -> String {
+                let digits = String(number, radix: 16)
+                return String(repeating: "0", count: 32 - digits.count) + digits
+            }
             for number in 0...mostRecords {
-                XCTAssert(state.writeRecord("kind", "key\(number)", [0]))
+                XCTAssert(state.writeRecord("kind", key(number), [0]))
                 let date = Date(timeIntervalSince1970: Double(number + 1))
-                let file = joined(place, "kind/key\(number).json")
+                let file = joined(place, "kind/\(key(number)).json")
                 if exists(file) {
                     try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file)
                 }
             }
-            XCTAssert(state.writeRecord("kind", "last", [0]))
-            XCTAssertEqual(namesIn(joined(place, "kind")).count, mostRecords)
-            XCTAssertNil(state.readRecord("kind", "key0"))
-            XCTAssertEqual(state.readRecord("kind", "last"), [0])
+            let mine = joined(place, "kind/mine.json")
+            try put(mine, [1])
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: 0)], ofItemAtPath: mine)
+            XCTAssert(state.writeRecord("kind", key(mostRecords + 1), [0]))
+            XCTAssertEqual(namesIn(joined(place, "kind")).count, mostRecords + 1)
+            XCTAssert(exists(mine))
+            XCTAssertNil(state.readRecord("kind", key(0)))
+            XCTAssertEqual(state.readRecord("kind", key(mostRecords + 1)), [0])
         }
     }
 

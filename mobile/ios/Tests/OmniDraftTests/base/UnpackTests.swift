@@ -59,12 +59,17 @@ final class UnpackTests: XCTestCase {
             try put(joined(out, "note"), [1])
             try assertFault("unwritable") { _ = try installFile(file, into: out) }
             try assertFault("unwritable") { try unpack(openArchive(file), out, overwrite: true) }
-            try put(joined(out, manifestName), [1])
+            try put(joined(out, manifestName), Array("{\"manifest_version\":3}".utf8))  // of a browser's extension
+            try assertFault("unwritable") { try unpack(openArchive(file), out, overwrite: true) }
+            XCTAssert(exists(joined(out, "note")))
+            try FileManager.default.removeItem(atPath: out)
             try unpack(openArchive(file), out, overwrite: true)
-            try put(joined(out, manifestName), [1])
             try assertFault("unwritable") { _ = try installFile(file, into: out) }
             XCTAssertEqual(try installFile(file, into: out, overwrite: true), out)
             _ = try openBundle(out)
+            try put(joined(out, "note"), [1])
+            try assertFault("unwritable") { _ = try installFile(file, into: out, overwrite: true) }
+            XCTAssert(exists(joined(out, "note")))
             try assertFault("unwritable") { _ = try installFile(file, into: file + "/out") }
             try FileManager.default.createSymbolicLink(atPath: joined(place, "link"), withDestinationPath: out)
             try assertFault("unwritable") { _ = try installFile(file, into: joined(place, "link")) }

@@ -54,14 +54,17 @@ class DeviceTest {
     @Test
     fun `the oldest records are deleted`() = inDirectory { place ->
         val state = StateDirectory(place)
+        fun key(number: Int) = number.toString(16).padStart(32, '0')
         for (i in 0..MOST_RECORDS) {
-            assertTrue(state.writeRecord("kind", "key$i", ByteArray(1)))
-            File(place, "kind/key$i.json").setLastModified(1_000L * (i + 1))
+            assertTrue(state.writeRecord("kind", key(i), ByteArray(1)))
+            File(place, "kind/${key(i)}.json").setLastModified(1_000L * (i + 1))
         }
-        assertTrue(state.writeRecord("kind", "last", ByteArray(1)))
-        assertEquals(MOST_RECORDS, File(place, "kind").list()!!.size)
-        assertNull(state.readRecord("kind", "key0"))
-        assertEquals(1, state.readRecord("kind", "last")!!.size)
+        File(place, "kind/mine.json").also { it.writeText("mine") }.setLastModified(1)
+        assertTrue(state.writeRecord("kind", key(MOST_RECORDS + 1), ByteArray(1)))
+        assertEquals(MOST_RECORDS + 1, File(place, "kind").list()!!.size)
+        assertEquals("mine", File(place, "kind/mine.json").readText())
+        assertNull(state.readRecord("kind", key(0)))
+        assertEquals(1, state.readRecord("kind", key(MOST_RECORDS + 1))!!.size)
     }
 
     @Test
