@@ -73,6 +73,9 @@ def _models(model: dict[str, Any]) -> dict[str, Any]:
         "no vocabulary": {**model, "vocab": None},
         "a vocabulary of lists": {**model, "vocab": [[]]},
         "merges of nothing": {**model, "merges": [["never", "there"]]},
+        "a million merges": {**model, "merges": [["a", "b"]] * 1_000_000},
+        "a million merges in one string each": {**model, "merges": ["a b"] * 1_000_000},
+        "ten million numbers": {**model, "merges": [0] * 10_000_000},
     }  # fmt: skip
 
 

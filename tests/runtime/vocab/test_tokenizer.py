@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -268,10 +269,31 @@ def test_a_hostile_tokenizer_is_one_sentence(number: int) -> None:
         LibraryTokenizer({**byte_level(), **changes})
 
 
-def test_a_panic_of_the_package_is_one_sentence() -> None:
+def test_a_panic_of_the_package_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    """And nothing else: what the package itself writes is not shown, and what others write is."""
     tokenizer = LibraryTokenizer({**byte_level(), "pre_tokenizer": regex("(x+x+)+y")})
     with pytest.raises(TokenizerError, match="is not a readable"):
         tokenizer.encode("x" * 200)
+    assert capfd.readouterr().err == ""
+    tokenizer._run(os.write, 2, b"of another thread")
+    assert capfd.readouterr().err == "of another thread"
+
+
+@pytest.mark.parametrize(
+    ("merges", "expected"),
+    [
+        ([["a", "b"]] * 1_000_000, "ends of strings, more than"),
+        (["a b"] * 1_000_000, "it has 1000000 merges, more than"),
+        ([0] * 2_000_000, "commas, more than"),
+    ],
+    ids=["pairs", "strings", "numbers"],
+)
+def test_a_file_of_too_many_values_is_not_parsed(tmp_path: Path, merges: list[Any], expected: str) -> None:
+    spec = byte_level()
+    spec["model"]["merges"] = merges
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec))
+    with pytest.raises(TokenizerError, match=expected):
+        LibraryTokenizer.from_file(tmp_path)
 
 
 def test_lists_in_lists_are_one_sentence(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from vectorlib.cases.files.signing import ORDER, RFC_8032, file_of
+from vectorlib.cases.files.signing import RFC_8032, file_of
+from vectorlib.reference.ed25519 import ORDER
 from vectorlib.writer import VectorWriter, vector
 
 CHANNEL = {

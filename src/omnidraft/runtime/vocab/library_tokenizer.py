@@ -1,15 +1,20 @@
 """A tokenizer that the package `tokenizers` runs: for exports, training, and what cannot be compiled.
 
-A tokenizer.json comes from outside: whatever its values are, it is read or refused in a sentence. The package
-panics on some regular expressions, and its normalisers could make any amount of text out of a little.
+A tokenizer.json comes from outside: whatever its values are, it is read or refused in a sentence, and its
+strings and values are counted before it is parsed. The package panics on some regular expressions, and its
+normalisers could make any amount of text out of a little.
 """
 
 import json
+import os
 import re
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Lock
+from typing import IO, Any, TypeVar
 
 import tokenizers
 
@@ -21,10 +26,13 @@ from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
 from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, AddedToken
 
 T = TypeVar("T")
-MAX_FILE_BYTES, MAX_TOKENS, MAX_ID = 1 << 26, 1 << 19, 1 << 20
+MAX_FILE_BYTES, MAX_TOKENS, MAX_ID, MAX_MERGES = 40_000_000, 1 << 19, 1 << 20, 1 << 19
+# Bytes of a file that begin or end a string, and that end a value. Gemma 3 has 2.7 and 1.3 million, in 33 MB.
+MAX_QUOTES, MAX_COMMAS = 3 << 20, 3 << 19
 MAX_GROWTH = 1 << 12  # characters that the normalisers may make of one
 _GGUF = b"GGUF"  # the first bytes of a model for llama.cpp
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_stderr = Lock()  # the descriptor belongs to the process
 
 
 class LibraryTokenizer(Tokenizer):
@@ -106,16 +114,17 @@ class LibraryTokenizer(Tokenizer):
         ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
         return ids
 
-    def _run(self, call: Callable[..., T], *arguments: object) -> T:
-        """Call the package.
+    def _run(self, call: Callable[..., T], *arguments: object, expressions: bool = True) -> T:
+        """Call the package; a panic in its regular expressions says nothing on the terminal.
 
         Raises:
             TokenizerError: it fails; a panic of the package is no `Exception`.
         """
         try:
-            return call(*arguments)
+            with _without_panics() if expressions else nullcontext():
+                return call(*arguments)
         except BaseException as error:
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            if not _is_panic(error) and not isinstance(error, Exception):
                 raise
             raise _unreadable(self.name, error) from None
 
@@ -133,7 +142,8 @@ class LibraryTokenizer(Tokenizer):
         return [i for w in (words if "".join(words) == whole else [whole]) for i in self._pieces(w)]
 
     def _pieces(self, word: str) -> list[int]:
-        return [piece.id for piece in self._run(self._engine.model.tokenize, word)]
+        pieces = self._run(self._engine.model.tokenize, word, expressions=False)
+        return [piece.id for piece in pieces]
 
     def _read_tokens(self, spec: dict[str, Any], added: list[dict[str, Any]]) -> list[bytes | None]:
         vocab = spec["model"]["vocab"]
@@ -172,7 +182,7 @@ def read_tokenizer_json(file: Path) -> dict[str, Any]:
             raise TokenizerError(
                 f"{file} is a GGUF file", "give the Hugging Face directory that it was made from"
             )
-        spec = json.loads(read_whole(file, MAX_FILE_BYTES).decode("utf-8"))
+        spec = json.loads(_checked_counts(read_whole(file, MAX_FILE_BYTES)))
     except FileNotFoundError:
         raise TokenizerError(
             f"no tokenizer at {file}", "give a tokenizer.json or a directory that holds one"
@@ -197,6 +207,56 @@ def _going_on(added: Sequence[dict[str, Any]]) -> AddedTokens:
     return AddedTokens(tokens)
 
 
+def _is_panic(error: BaseException) -> bool:
+    return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def _without_panics() -> Iterator[None]:
+    """Keep the report that the package writes to stderr when it panics off the terminal.
+
+    What else is written there meanwhile follows at the end.
+    """
+    try:
+        terminal = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    panics = False
+    with _stderr, _scratch() as heard:
+        os.dup2(heard.fileno(), 2)
+        try:
+            yield
+        except BaseException as error:
+            panics = _is_panic(error)
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
+            if heard.seek(0, os.SEEK_END) and not panics:
+                heard.seek(0)
+                os.write(2, heard.read())
+
+
+def _scratch() -> IO[bytes]:
+    """A file without a name, in memory where the system has that."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stderr"), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _checked_counts(data: bytes) -> str:
+    """The text of a file whose strings and values are not too many to be parsed.
+
+    Raises:
+        ValueError: there are too many, or it is not UTF-8.
+    """
+    for mark, most, what in ((b'"', MAX_QUOTES, "ends of strings"), (b",", MAX_COMMAS, "commas")):
+        if data.count(mark) > most:
+            raise ValueError(f"it has {data.count(mark)} {what}, more than {most}")
+    return data.decode("utf-8")
+
+
 def _unreadable(name: object, error: BaseException) -> TokenizerError:
     return TokenizerError(
         f"{name} is not a readable tokenizer.json ({type(error).__name__}: {reason(error)})",
@@ -208,8 +268,11 @@ def _check_sizes(spec: dict[str, Any]) -> None:
     """Refuse numbers and sizes that no tokenizer has, before anything is made of them.
 
     Raises:
-        ValueError: too many tokens, an id out of range, or normalisers that make long texts of short ones.
+        ValueError: too many tokens or merges, an id out of range, or normalisers that make long texts of
+            short ones.
     """
+    if len(spec["model"].get("merges") or ()) > MAX_MERGES:
+        raise ValueError(f"it has {len(spec['model']['merges'])} merges, more than {MAX_MERGES}")
     vocab, added = spec["model"]["vocab"], spec.get("added_tokens") or []
     if len(vocab) + len(added) > MAX_TOKENS:
         raise ValueError(f"it has {len(vocab) + len(added)} tokens, more than {MAX_TOKENS}")
