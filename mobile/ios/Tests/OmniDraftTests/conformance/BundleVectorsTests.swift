@@ -5,8 +5,10 @@ import XCTest
 
 /// The vectors of `signing` whose signature a system without Ed25519 would have to check.
 private let unverifiable: Set = [
-    "manifest", "manifest_changed", "manifest_empty", "manifest_longer", "other_key_hidden", "rfc_8032_1", "rfc_8032_2",
-    "rfc_8032_3", "right", "signature_changed", "signature_zero",
+    "manifest", "manifest_changed", "manifest_empty", "manifest_longer", "other_key_hidden", "rfc_8032_1",
+    "rfc_8032_2", "rfc_8032_3", "right", "signature_changed", "signature_zero", "rfc_8032_4", "long", "point_nonce",
+    "point_r_not_canonical", "point_r_minus_zero", "point_r_no_point", "point_r_beside", "point_key_no_point",
+    "point_key_beside", "point_key_above_p",
 ]
 
 /// Runs `bundle`, `bundle/graph`, `signing`, `costs` and `archive/...`.
