@@ -115,7 +115,7 @@ final class UnpackTests: XCTestCase {
             let graph = try bundle.file(bundle.drafter.graph)
             let content = try readFile(graph, most: 1 << 20)
             try put(graph, [1])
-            XCTAssertEqual(unlink(joined(shared, "tokenizer.compiled")), 0)
+            XCTAssertEqual(unlink(joined(shared, "train/step.onnx")), 0)
             XCTAssertEqual(try installFile(drafter, into: place), shared)
             XCTAssertEqual(try readFile(graph, most: 1 << 20), content)
             _ = try openBundle(path)
