@@ -99,7 +99,9 @@ def _nibbles(data: Bytes, run: int) -> Bytes:
 
 def _fifth_bits(blocks: Bytes, at: int) -> Bytes:
     """The highest bits of 32 values of 5 bits, as 0 or 16: [n, 1, 32]."""
-    return np.unpackbits(blocks[:, at : at + 4], axis=1, bitorder="little")[:, None] * np.uint8(16)
+    bits: Bytes = np.unpackbits(blocks[:, at : at + 4], axis=1, bitorder="little")
+    bits <<= 4
+    return bits[:, None]
 
 
 def _q4_0(blocks: Bytes) -> _Unpacked:

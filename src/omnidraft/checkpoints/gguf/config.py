@@ -147,10 +147,10 @@ class _Metadata:
             windows = [(layer + 1) % every != 0 for layer in range(layers)]
         return ["sliding_attention" if window else "full_attention" for window in windows]
 
-    def scalar_of_queries(self, values: Mapping[str, Any]) -> float:
+    def scalar_of_queries(self, values: Mapping[str, Any]) -> int:
         """The number whose inverse square root scales Gemma's scores, by llama.cpp's rule."""
         large = values["num_hidden_layers"] == _LAYERS_27B[self.architecture]
-        return float(values["hidden_size"] / values["num_attention_heads"] if large else values["head_dim"])
+        return int(values["hidden_size"] // values["num_attention_heads"] if large else values["head_dim"])
 
     def _refuse_special(self) -> None:
         for key, architectures in _SPECIAL.items():

@@ -57,7 +57,8 @@ class PackedWeight:
         """The values as a float32 tensor."""
         import torch
 
-        return torch.from_numpy(self.numpy())
+        values = self.numpy()
+        return torch.from_numpy(values if values.flags.writeable else values.copy())
 
     def t(self) -> torch.Tensor:
         """The transposed values."""
@@ -142,8 +143,9 @@ class GgufWeights(Mapping[str, Any]):
             return None
         config: Any = self._config
         heads = config.num_attention_heads if module == "q_proj" else config.num_key_value_heads
-        places: NDArray[np.int64] = np.arange(rows).reshape(heads, rows // heads // 2, 2)
-        return places.swapaxes(1, 2).reshape(-1)
+        halves = np.arange(rows).reshape(heads, rows // heads // 2, 2)
+        places: NDArray[np.int64] = halves.swapaxes(1, 2).reshape(-1)
+        return places
 
     def _named(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorEntry]:
         """The tensor of each weight."""
