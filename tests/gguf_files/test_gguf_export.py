@@ -107,8 +107,8 @@ def test_the_command_line_says_what_is_rounded_again(run: Run, tmp_path: Path) -
     code, said, err = run(*arguments, "--quant", "int4")
     assert code == 0, err
     assert (
-        "warning: the target was rounded a second time, to int4-e8: its file has Q4_1, Q8_0, which are taken as "
-        "they are without --quant"
+        "warning: the target was rounded a second time, to int4-e8: its file has Q4_1, Q8_0, which are taken "
+        "as they are without --quant"
     ) in " ".join(said.split())
     assert open_bundle(out).target.quantization == "int4-e8"
 
