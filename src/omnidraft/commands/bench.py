@@ -22,6 +22,7 @@ from omnidraft.pair_verdict import PairVerdict, measured_verdict
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 from omnidraft.sample_prompts import PROMPTS
+from omnidraft.text_quality import read_quality
 
 BENCH_CONFIG = GenerationConfig(seed=0)  # greedy; a text ends where the target ends it
 _WARM_UP = 2  # prompts at the start whose times are not counted
@@ -88,10 +89,14 @@ def bench_command(
             replace(config, seed=BENCH_CONFIG.seed),
             bar.step,
         )
+    quality = read_quality(loaded.bundle.manifest)
     if as_json:
-        return options.print_json(bench_json(result))
+        quality_json = None if quality is None else quality.as_json()
+        return options.print_json({**bench_json(result), "quality": quality_json})
     output.out.print(bench_table(result))
     output.say(f"{result.counts}")
+    if quality is not None:
+        output.say(f"text of the target as {loaded.bundle.target.quantization}: {quality.whole.sentence}")
     output.say(f"{result.verdict}")
 
 

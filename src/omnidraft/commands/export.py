@@ -261,6 +261,8 @@ def _lines(report: "Report") -> Iterator[str]:
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+    if report.quality is not None:
+        yield f"  text of the target as {report.quantization}: {report.quality.whole.sentence}"
     if report.no_system is not None:
         yield f"  no system prompt: {shown(report.no_system)}"
     for limit in report.limits:

@@ -32,6 +32,7 @@ from omnidraft.export.measure_pair import (
     measure_shipped,
     prompt_ids,
 )
+from omnidraft.export.measure_quality import quality_pieces, quality_warnings
 from omnidraft.export.model_export import ModelExport, read_model
 from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
@@ -41,9 +42,12 @@ from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
+from omnidraft.export.write_target import write_target
 from omnidraft.pair_verdict import larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sample_texts import Piece
+from omnidraft.text_quality import Quality
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
 
@@ -89,11 +93,12 @@ def export_bundle(
 def _fill(work: Path, models: Models, max_length: int, options: Options, progress: Progress) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models
-    _write_models(work, models, max_length, options, progress)
+    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    pieces = quality_pieces(target, template.prompt, options.calibration, max_length)
+    options, quality = _write_models(work, models, WriteJob(work, max_length, options), pieces, progress)
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
-    warnings = _warnings(work, models, vocab_map)
-    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    warnings = (*_warnings(work, models, vocab_map), *quality_warnings(target, quality, options.quantization))
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
     prompts = prompt_ids(target, drafter, template.prompt, max_length // 2)
@@ -105,8 +110,8 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     report = Report(
-        work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        options.quantization_of("target").name, template.no_system,
+        work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity,
+        warnings, options.quantization_of("target").name, quality, template.no_system,
     )  # fmt: skip
     ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
@@ -132,19 +137,31 @@ def _max_length(models: Models, options: Options) -> int:
     return max_length
 
 
-def _write_models(work: Path, models: Models, max_length: int, options: Options, progress: Progress) -> None:
-    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
+def _write_models(
+    work: Path, models: Models, job: WriteJob, pieces: Sequence[Piece], progress: Progress
+) -> tuple[Options, Quality | None]:
+    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
+
+    Returns:
+        The options with the form that the target was written in, and the quality of the target's text.
+    """
+    options, quality = job.options, None
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
-        job = WriteJob(work, max_length, options, room, _stage_of(progress, step))
-        reference_bytes = write_model(model, job)
+        job = replace(job, options=options, room=room, stage=_stage_of(progress, step))
+        if model.role == "target":
+            written = write_target(model, job, pieces)
+            options, quality, reference_bytes = written.options, written.quality, written.reference_bytes
+        else:
+            reference_bytes = write_model(model, job)
         room = None if room is None else max(0, room - reference_bytes)
         if options.npu is not None:
-            folder = work / model.role / "npu"
-            model.static["float"] = write_static(_checkpoint(model), folder, options.npu.shapes(max_length))
+            shapes = options.npu.shapes(job.max_length)
+            model.static["float"] = write_static(_checkpoint(model), work / model.role / "npu", shapes)
         if options.ort:  # refused before anything is measured
             refuse_too_large([work / model.graph])
+    return options, quality
 
 
 def _compare_models(

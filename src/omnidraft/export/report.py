@@ -7,6 +7,7 @@ from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import DRAFTED, Acceptance, Parity, StepParity
 from omnidraft.pair_verdict import CountedDrafts, PairVerdict, expected_verdict
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.text_quality import Quality
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Report:
         train: parity with torch of each training graph, by file name.
         warnings: what is sound and yet not as a user will want it, a sentence each.
         quantization: name of the target's.
+        quality: what the target's form costs in quality of text; None for an adopted graph.
         no_system: why the chat template has no place for a system prompt; None where it has one.
         seconds: duration of the export.
         peak_bytes: the most memory that the export had resident; None where the system does not count it.
@@ -42,6 +44,7 @@ class Report:
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     quantization: str = ""
+    quality: Quality | None = None
     no_system: str | None = None
     seconds: float = 0.0
     peak_bytes: int | None = None

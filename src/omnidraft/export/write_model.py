@@ -88,11 +88,13 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     from omnidraft.export.graph.skeleton import check_length, skeleton
 
     check_length(checkpoint, job.max_length)
+    job.stage(f"trace the {model.role}")
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length)
     model.parameters = _count_parameters(bare.proto, checkpoint)
     model.contract = replace(bare.contract, quantization=job.options.quantization_of(model.role).name)
     model.fingerprint = fingerprint(checkpoint)
+    model.sites, model.tied = bare.weights.sites, thin.tied
     reference_bytes = _write_reference(model, checkpoint, bare, job)
     _add_inputs(model, checkpoint, bare, job.options)
     _write_shipped(model, bare, job)
@@ -126,7 +128,13 @@ def _write_shipped(model: ModelExport, bare: Skeleton, job: WriteJob) -> None:
             quantize(fill(bare.proto, bare.weights), quantization, calibration), graph, external_above=above
         )
     else:
-        write_skeleton(bare, quantization, graph, external_above=above)
+        written = _counted(job, f"write the {model.role} as {quantization.name}")
+        write_skeleton(bare, quantization, graph, external_above=above, progress=written)
+
+
+def _counted(job: WriteJob, what: str) -> Callable[[int, int], None]:
+    """A function that tells how many weights of a graph are written."""
+    return lambda done, total: job.stage(f"{what}, {done} of {total} weights")
 
 
 def _learns(model: ModelExport, options: Options) -> bool:
@@ -195,7 +203,13 @@ def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton,
     if fitting < layers:
         bare = skeleton(checkpoint, thin_model(checkpoint, fitting), bare.contract.max_length)
     model.reference, model.reference_layers = f"fp32/{model.role}.onnx", fitting
-    write_skeleton(bare, FP32, job.work / model.reference, external_above=job.options.external_above)
+    write_skeleton(
+        bare,
+        FP32,
+        job.work / model.reference,
+        external_above=job.options.external_above,
+        progress=_counted(job, f"write the {model.role} as fp32, for comparison"),
+    )
     return outside + fitting * layer_bytes
 
 
