@@ -35,7 +35,7 @@ class SampleText:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A part of a text in a model's ids, which is scored as one context."""
 
     kind: str
@@ -55,7 +55,7 @@ def pieces_of(
     prompt: PromptTemplate,
     start: Sequence[int],
     longest: int = LONGEST,
-) -> list[Piece]:
+) -> list[TextPiece]:
     """Texts in a model's ids; a chat stands in the model's chat template.
 
     Args:
@@ -75,7 +75,7 @@ def pieces_of(
             begin: Sequence[int] = ()
         else:
             ids, begin = tokenizer.encode(each.text), start
-        pieces += [Piece(each.kind, part) for part in _cut(ids, begin, longest) if len(part) > 1]
+        pieces += [TextPiece(each.kind, part) for part in _cut(ids, begin, longest) if len(part) > 1]
     return pieces
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.disk.json_fields import integer, mapping, number, text
-from omnidraft.sample_texts import Piece
+from omnidraft.sample_texts import TextPiece
 
 Rows = npt.NDArray[np.floating]
 
@@ -142,7 +142,7 @@ def _perplexity(nll: float) -> float:
 
 def measure_quality(
     model: Model,
-    pieces: Sequence[Piece],
+    pieces: Sequence[TextPiece],
     source: Callable[[Sequence[int]], Rows] | None = None,
     *,
     name: str,

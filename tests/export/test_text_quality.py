@@ -22,7 +22,7 @@ from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
-from omnidraft.sample_texts import LONGEST, NAME, Piece, SampleText, pieces_of, sample_texts
+from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
 from omnidraft.text_quality import (
     MAX_KL,
     MAX_PERPLEXITY,
@@ -60,7 +60,7 @@ def quality(loss: float, source: float = 10.0) -> Quality:
 
 def test_the_figures_are_those_of_their_definitions() -> None:
     p, q = np.array([0.5, 0.2, 0.1, 0.1, 0.1]), np.array([0.2, 0.5, 0.1, 0.1, 0.1])
-    pieces = [Piece("a", (3, 0, 1, 0)), Piece("b", (2, *[0] * 80))]
+    pieces = [TextPiece("a", (3, 0, 1, 0)), TextPiece("b", (2, *[0] * 80))]
     model = Constant(np.log(q).tolist())
     found = measure_quality(model, pieces, lambda ids: np.log(np.tile(p, (len(ids), 1))), name="n")
     assert model.read == [3, 0, 1, 2, *[0] * 79]  # the last id of a piece predicts nothing
@@ -78,7 +78,7 @@ def test_the_figures_are_those_of_their_definitions() -> None:
 
 
 def test_without_a_source_the_perplexity_is_told_alone() -> None:
-    whole = measure_quality(Constant([0.0] * WIDTH), [Piece("a", (0, 1, 2))], name="n").whole
+    whole = measure_quality(Constant([0.0] * WIDTH), [TextPiece("a", (0, 1, 2))], name="n").whole
     assert whole.perplexity == pytest.approx(WIDTH)
     assert (whole.source_perplexity, whole.kl, whole.agreement, whole.loss) == (None, None, None, 0.0)
     assert whole.sentence == "perplexity 5.00 over 2 tokens"
@@ -86,7 +86,7 @@ def test_without_a_source_the_perplexity_is_told_alone() -> None:
 
 @pytest.mark.parametrize("logits", [[math.nan] * WIDTH, [1e30, -1e30, -1e30, 0, 0]])
 def test_a_broken_model_gives_what_a_manifest_holds(logits: list[float]) -> None:
-    pieces = [Piece("a", (1, 1, 1, 1))]
+    pieces = [TextPiece("a", (1, 1, 1, 1))]
     found = measure_quality(Constant(logits), pieces, lambda ids: np.zeros((len(ids), WIDTH)), name="n")
     assert (found.whole.perplexity, found.whole.kl) == (MAX_PERPLEXITY, MAX_KL)
     manifest = json.loads(json.dumps({"checks": {"quality": found.as_json()}}, allow_nan=False))

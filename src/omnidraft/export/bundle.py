@@ -46,7 +46,7 @@ from omnidraft.export.write_target import write_target
 from omnidraft.pair_verdict import larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from omnidraft.sample_texts import Piece
+from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import Quality
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
@@ -138,7 +138,7 @@ def _max_length(models: Models, options: Options) -> int:
 
 
 def _write_models(
-    work: Path, models: Models, job: WriteJob, pieces: Sequence[Piece], progress: Progress
+    work: Path, models: Models, job: WriteJob, pieces: Sequence[TextPiece], progress: Progress
 ) -> tuple[Options, Quality | None]:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
 

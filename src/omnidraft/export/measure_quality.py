@@ -12,7 +12,7 @@ from omnidraft.export.quantize.form_size import size_of
 from omnidraft.export.quantize.quantization import Quantization
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.session.loaded_bundle import threads_for
-from omnidraft.sample_texts import LONGEST, NAME, Piece, SampleText, pieces_of, sample_texts
+from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
 from omnidraft.text_quality import MOST_LOSS, Quality, measure_quality
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def split_texts(texts: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def quality_pieces(
     model: ModelExport, prompt: PromptTemplate, texts: Sequence[str] | None, longest: int
-) -> list[Piece]:
+) -> list[TextPiece]:
     """What a model is measured on, in its ids: the built-in texts, and the texts kept back from the user's.
 
     Args:
@@ -57,7 +57,7 @@ def source_rows(checkpoint: Checkpoint) -> Callable[[Sequence[int]], Floats]:
 def exported_quality(
     work: Path,
     model: ModelExport,
-    pieces: Sequence[Piece],
+    pieces: Sequence[TextPiece],
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Quality | None:
     """The quality of the shipped graph beside its source; None for an adopted graph, which has no source.

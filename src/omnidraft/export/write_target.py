@@ -9,7 +9,7 @@ from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.write_model import WriteJob, write_model
-from omnidraft.sample_texts import Piece
+from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import Quality
 
 
@@ -28,7 +28,7 @@ class WrittenTarget:
     reference_bytes: int
 
 
-def write_target(model: ModelExport, job: WriteJob, pieces: Sequence[Piece]) -> WrittenTarget:
+def write_target(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> WrittenTarget:
     """Write the target as `job` says, and measure the graph beside its source.
 
     Args:
