@@ -20,6 +20,7 @@ from omnidraft.sample_texts import TextPiece
 
 Rows = npt.NDArray[np.floating]
 
+AIM = 0.03  # of perplexity: what a form that is chosen by measurement may lose
 MOST_LOSS = 0.05  # of perplexity: a larger loss is worth a warning
 MAX_PERPLEXITY, MAX_KL = 1e9, 1e3  # what a manifest holds; a larger value is stored as this one
 MAX_KINDS, MAX_NAME = 64, 64

@@ -47,6 +47,7 @@ LAYERS = [
     ["export.npu"],
     ["export.train_step"],
     ["export.tokenizer"],
+    ["export.choose"],
     ["export"],
     ["sync"],
     ["doctor"],

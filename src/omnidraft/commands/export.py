@@ -20,6 +20,9 @@ from omnidraft.packing.share_drafter import share_drafter, users_of
 if TYPE_CHECKING:
     from omnidraft.export.report import Report
 
+AUTO = "auto"
+QUANTS = (AUTO, *WEIGHTS)
+
 
 @tells_when_interrupted(lambda _: "nothing was written")
 def export(
@@ -57,15 +60,16 @@ def export(
     quant: Annotated[
         str,
         typer.Option(
-            help=f"How the target's weights are stored: {options.one_of(WEIGHTS)}, or a longer name such as "
-            "int4-b128-gptq (docs/quantization.md).",
+            help=f"How the target's weights are stored: {options.one_of(QUANTS)}, or a longer name such as "
+            "int4-b128-gptq (docs/quantization.md). auto: the smallest form whose perplexity is within 3 % "
+            "of the source's.",
             rich_help_panel=options.WEIGHTS,
         ),
-    ] = "int4",
+    ] = AUTO,
     drafter_quant: Annotated[
         str | None,
         typer.Option(
-            help="How the drafter's weights are stored (default: as --quant).",
+            help="How the drafter's weights are stored (default: as --quant; int4 with auto).",
             rich_help_panel=options.WEIGHTS,
         ),
     ] = None,
@@ -103,7 +107,8 @@ def export(
     calibration: Annotated[
         Path | None,
         typer.Option(
-            help="For gptq and qnn: text file with a text on each line (default: built-in prompts).",
+            help="For gptq and qnn: text file with a text on each line (default: built-in prompts). Every "
+            "fourth text is kept back, and the target is measured on it.",
             rich_help_panel=options.WEIGHTS,
         ),
     ] = None,
@@ -205,7 +210,14 @@ def export(
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantization import Choices, with_choices
 
-    names = [quant, quant if drafter_quant is None else drafter_quant]
+    search = quant == AUTO
+    if search and quant_method != "round":
+        raise SettingError(
+            f"--quant-method {quant_method} is for a form that is named, and --quant auto tries the methods",
+            "add --quant int4",
+        )
+    first = "int4" if search else quant
+    names = [first, first if drafter_quant is None else drafter_quant]
     target_weights, drafter_weights = with_choices(names, Choices(block, embedding, lm_head, quant_method))
     texts = None if calibration is None else tuple(read_lines(calibration))
     settings = Options(
@@ -222,6 +234,7 @@ def export(
         head_blocks=_head_blocks(head, head_blocks),
         train_rank=_train_rank(train_step, train_rank),
         ort=ort,
+        search=search,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, settings, bar.stage)
@@ -261,6 +274,9 @@ def _lines(report: "Report") -> Iterator[str]:
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+    if report.trials:
+        tried = ", ".join(f"{each.form} {100 * each.loss:+.1f} %" for each in report.trials)
+        yield f"  perplexity of the forms that were tried: {tried}"
     if report.quality is not None:
         yield f"  text of the target as {report.quantization}: {report.quality.whole.sentence}"
     if report.no_system is not None:

@@ -42,12 +42,12 @@ from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
-from omnidraft.export.write_target import write_target
+from omnidraft.export.write_target import WrittenTarget, write_target
 from omnidraft.pair_verdict import larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_texts import TextPiece
-from omnidraft.text_quality import Quality
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
 
@@ -95,7 +95,9 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     target, drafter = models
     template = compile_template(target.checkpoint.directory, target.tokenizer)
     pieces = quality_pieces(target, template.prompt, options.calibration, max_length)
-    options, quality = _write_models(work, models, WriteJob(work, max_length, options), pieces, progress)
+    job = WriteJob(work, max_length, options)
+    written = _write_models(work, models, job, (pieces, template.prompt), progress)
+    options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     warnings = (*_warnings(work, models, vocab_map), *quality_warnings(target, quality, options.quantization))
@@ -111,7 +113,7 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     progress("write the manifest", 8, STEPS)
     report = Report(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity,
-        warnings, options.quantization_of("target").name, quality, template.no_system,
+        warnings, options.quantization_of("target").name, quality, template.no_system, written.trials,
     )  # fmt: skip
     ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
@@ -138,21 +140,29 @@ def _max_length(models: Models, options: Options) -> int:
 
 
 def _write_models(
-    work: Path, models: Models, job: WriteJob, pieces: Sequence[TextPiece], progress: Progress
-) -> tuple[Options, Quality | None]:
+    work: Path,
+    models: Models,
+    job: WriteJob,
+    text: tuple[Sequence[TextPiece], PromptTemplate],
+    progress: Progress,
+) -> WrittenTarget:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
 
-    Returns:
-        The options with the form that the target was written in, and the quality of the target's text.
+    Args:
+        work: the bundle.
+        models: the target and the drafter.
+        job: how to write the target; the drafter is written with the form that was found for the target.
+        text: what the target is measured on, and its prompt.
+        progress: called before each step.
     """
-    options, quality = job.options, None
+    options = job.options
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
         job = replace(job, options=options, room=room, stage=_stage_of(progress, step))
         if model.role == "target":
-            written = write_target(model, job, pieces)
-            options, quality, reference_bytes = written.options, written.quality, written.reference_bytes
+            written = write_target(model, job, *text)
+            options, reference_bytes = written.options, written.reference_bytes
         else:
             reference_bytes = write_model(model, job)
         room = None if room is None else max(0, room - reference_bytes)
@@ -161,7 +171,7 @@ def _write_models(
             model.static["float"] = write_static(_checkpoint(model), work / model.role / "npu", shapes)
         if options.ort:  # refused before anything is measured
             refuse_too_large([work / model.graph])
-    return options, quality
+    return written
 
 
 def _compare_models(

@@ -65,6 +65,7 @@ def write_manifest(
             "tokenizers": {m.role: m.not_compiled for m in models},
             "tables": _tables(work, models),
             "int8_sites": sorted(options.quantization.int8_sites),
+            "tried": [asdict(trial) for trial in report.trials],
         },
         "files": _files(work),
     }

@@ -1,13 +1,19 @@
 """What an export measured."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import DRAFTED, Acceptance, Parity, StepParity
 from omnidraft.pair_verdict import CountedDrafts, PairVerdict, expected_verdict
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.text_quality import Quality
+
+if TYPE_CHECKING:
+    from omnidraft.export.choose.search import Trial
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class Report:
         warnings: what is sound and yet not as a user will want it, a sentence each.
         quantization: name of the target's.
         quality: what the target's form costs in quality of text; None for an adopted graph.
+        trials: the forms of the target that were tried in torch; empty where the form was given.
         no_system: why the chat template has no place for a system prompt; None where it has one.
         seconds: duration of the export.
         peak_bytes: the most memory that the export had resident; None where the system does not count it.
@@ -46,6 +53,7 @@ class Report:
     quantization: str = ""
     quality: Quality | None = None
     no_system: str | None = None
+    trials: tuple[Trial, ...] = ()
     seconds: float = 0.0
     peak_bytes: int | None = None
 

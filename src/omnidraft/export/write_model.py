@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.weights import fill
 from omnidraft.export.graph.write import write_graph
+from omnidraft.export.measure_quality import split_texts
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import StepParity
@@ -49,6 +50,7 @@ class WriteJob:
         options: the export's options.
         room: bytes of weights that the float32 graph may have; None for no limit.
         stage: called with the name of a step when the step begins.
+        own_rows: ids that the target wrote itself, on which gptq calibrates, too.
     """
 
     work: Path
@@ -56,6 +58,7 @@ class WriteJob:
     options: Options
     room: int | None = None
     stage: Callable[[str], None] = lambda _: None
+    own_rows: Sequence[Sequence[int]] = ()
 
 
 def write_model(model: ModelExport, job: WriteJob) -> int:
@@ -169,9 +172,10 @@ def _calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
     Raises:
         ExportError: the texts hold no token of the model.
     """
-    texts = PROMPTS if job.options.calibration is None else job.options.calibration
+    given = job.options.calibration
+    texts = split_texts(given)[0] if given is not None else () if job.own_rows else PROMPTS
     rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
-    rows = [row for row in rows if row]
+    rows = [row for row in (*rows, *(list(row)[: job.max_length] for row in job.own_rows)) if row]
     if not rows:
         raise ExportError(
             f"the {len(texts)} calibration texts hold no token of the {model.role}", "give other texts"
