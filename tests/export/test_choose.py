@@ -25,8 +25,7 @@ from omnidraft.export.choose.search import FormSearch, groups_of, with_int8  # n
 from omnidraft.export.choose.torch_forms import TorchForms  # noqa: E402
 from omnidraft.export.graph.markers import MarkedSite  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
-from omnidraft.export.measure_quality import quality_pieces, source_rows  # noqa: E402
-from omnidraft.export.model_export import read_model  # noqa: E402
+from omnidraft.export.measure_quality import source_rows  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.form_size import size_of  # noqa: E402
 from omnidraft.export.quantize.quantization import INT4_E8, Quantization, named  # noqa: E402
@@ -34,7 +33,7 @@ from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.chat.prompt_template import PromptTemplate  # noqa: E402
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # noqa: E402
 from omnidraft.sample_texts import TextPiece, pieces_of, sample_texts  # noqa: E402
-from omnidraft.text_quality import AIM, read_quality  # noqa: E402
+from omnidraft.text_quality import AIM  # noqa: E402
 from support.command_line import Run  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
@@ -45,7 +44,7 @@ Model = tuple[ThinModel, Sequence[MarkedSite], list[TextPiece]]
 def spiky(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Starter a with two products that 4 bits break.
 
-    In each block of the products `down` of two layers two columns are 24 times as large as the others, and
+    In each block of the products `down` of two layers two columns are 64 times as large as the others, and
     their inputs as much smaller: the model is the same, but 4 bits round the other columns to zero.
     """
     place: Path = shutil.copytree(STARTERS / "a", tmp_path_factory.mktemp("spiky") / "a")
@@ -53,8 +52,8 @@ def spiky(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.no_grad():
         for layer in (1, 3):
             mlp = model.model.layers[layer].mlp
-            mlp.down_proj.weight[:, ::16] *= 24
-            mlp.up_proj.weight[::16] /= 24
+            mlp.down_proj.weight[:, ::16] *= 64
+            mlp.up_proj.weight[::16] /= 64
     model.save_pretrained(place)
     return place
 
@@ -94,27 +93,7 @@ def test_torch_scores_what_the_source_does(forms: TorchForms, model: Model, spik
     assert forms.source.nll == pytest.approx(nll / count, abs=1e-5)
     assert forms.source.kl == pytest.approx(0, abs=1e-6)
     part = forms.part(100)
-    assert 100 <= part.tokens < forms.tokens
-
-
-def test_a_form_in_torch_is_the_graph(forms: TorchForms, spiky: Path, tmp_path: Path) -> None:
-    """The loss of the exported graph is that in torch, where 4 bits break the model and where 8 do not."""
-    for name, mixed in (("int4-e8", ()), ("int4-e8", ("layers.1.down", "layers.3.down")), ("int8-e8", ())):
-        form = replace(named(name), int8_sites=frozenset(mixed))
-        out = tmp_path / form.name
-        export_bundle(str(spiky), str(STARTERS / "drafter"), out, Options(form, named("int4"), 128))
-        found = read_quality(open_bundle(out).manifest)
-        assert found is not None
-        target = read_model("target", str(spiky))
-        pieces = quality_pieces(target, open_bundle(out).prompt, None, 128)
-        checkpoint = read_checkpoint(str(spiky))
-        thin = thin_model(checkpoint)
-        whole = TorchForms(thin, skeleton(checkpoint, thin, 128).weights.sites, pieces)
-        assert whole.tokens == found.whole.tokens
-        assert whole.loss(form) == pytest.approx(found.whole.loss, rel=0.1, abs=0.005), form.name
-        sites = json.loads((out / "manifest.json").read_text())["checks"]["int8_sites"]
-        assert sites == sorted(mixed)
-        assert open_bundle(out).target.quantization == form.name
+    assert 50 <= part.tokens <= 100 < forms.tokens
 
 
 def test_int4_breaks_the_model_and_auto_keeps_8_bits_where_they_are_needed(
@@ -134,6 +113,7 @@ def test_the_cheapest_form_is_taken_where_it_suffices(
     forms: TorchForms, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where nothing does, float32 is."""
+    monkeypatch.setattr(FormSearch, "_by_sensitivity", lambda *_: [])
     losses = {"int4-e8": 0.05, "int4-e8-k-quant": 0.02, "int4-e8-gptq": 0.01}
     monkeypatch.setattr(forms, "loss", lambda form, *_: losses.get(form.name, 1.0))
     monkeypatch.setattr(forms, "factors", lambda *_: {})
@@ -161,6 +141,8 @@ def test_an_export_finds_the_form_and_confirms_it_in_the_graph(
         str(spiky), str(STARTERS / "drafter"), out, options, lambda what, *_: stages.append(what)
     )
     assert report.quality is not None and report.quality.whole.loss <= AIM
+    losses = {trial.form: trial.loss for trial in report.trials}
+    assert losses[report.quantization] == pytest.approx(report.quality.whole.loss, abs=0.01), "in torch"
     bundle = open_bundle(out)
     assert bundle.target.quantization.startswith("int4-e8-m") and bundle.drafter.quantization == "int4-e8"
     checks = bundle.manifest["checks"]

@@ -64,6 +64,7 @@ def write_target(
     written = None
     for form in search.candidates():
         chosen = replace(job.options, quantization=form, search=False)
+        search.forms.forget()  # a graph is written and run meanwhile, which takes memory
         rows = own.rows() if form.method == "gptq" else ()
         written = _written(model, replace(job, options=chosen, own_rows=rows), pieces)
         if written.quality is None or written.quality.whole.loss <= AIM:

@@ -32,6 +32,7 @@ _KEPT = 1 << 31  # bytes of rounded weights that are kept for the next batch
 _HESSIANS = 1 << 30  # bytes of Hessians in memory
 _TOP = 64  # tokens of a source's distribution that are kept; the others count together
 _EMBEDDING_BLOCK = 32
+_LEAST = 16  # tokens of a piece
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,11 @@ class TorchForms:
         self.source = self.score(lambda _: None, 0)
 
     def part(self, tokens: int) -> TorchForms:
-        """The same model on some of the pieces, which have about as many tokens; at least one."""
-        order = np.random.default_rng(0).permutation(len(self._pieces))
-        kept, count = list[TextPiece](), 0
-        for place in order:
-            if count >= tokens:
-                break
-            kept.append(self._pieces[place])
-            count += len(self._pieces[place].ids) - 1
-        part = TorchForms(self._thin, self._sites, kept)
+        """The same model on the beginning of one piece of each kind, together about as many tokens."""
+        firsts = {piece.kind: piece for piece in reversed(self._pieces)}
+        each = max(_LEAST, tokens // len(firsts))
+        cut = [TextPiece(piece.kind, piece.ids[: each + 1]) for piece in firsts.values()]
+        part = TorchForms(self._thin, self._sites, cut)
         part._kept = self._kept
         return part
 
@@ -152,9 +149,9 @@ class TorchForms:
             self._kept[key] = found
         return self._kept[key]
 
-    def forget(self, method: str) -> None:
-        """Free the weights that a method rounded."""
-        for key in [key for key in self._kept if key[2] == method]:
+    def forget(self, method: str | None = None) -> None:
+        """Free the weights that a method rounded; those of all methods when None."""
+        for key in [key for key in self._kept if method in (None, key[2])]:
             del self._kept[key]
 
     def score(self, weight: Weight, embedding_bits: int) -> Scores:
