@@ -126,7 +126,7 @@ def _write_shipped(model: ModelExport, bare: Skeleton, job: WriteJob) -> None:
     # The training step shares the weights that are in a file of their own.
     above = 0 if _learns(model, job.options) else job.options.external_above
     if quantization.method == "gptq":  # calibration runs the whole graph
-        calibration = Calibration(job.work / model.reference, _calibration_rows(model, job))
+        calibration = Calibration(job.work / model.reference, calibration_rows(model, job))
         write_graph(
             quantize(fill(bare.proto, bare.weights), quantization, calibration), graph, external_above=above
         )
@@ -166,7 +166,7 @@ def _no_adapters(model: ModelExport, option: str) -> ExportError:
     return ExportError(f"{name} is {architecture}, whose graphs do not take adapters", f"leave {option} out")
 
 
-def _calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
+def calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
     """The calibration texts in the model's ids.
 
     Raises:

@@ -13,7 +13,7 @@ from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.write_model import WriteJob, write_model
+from omnidraft.export.write_model import WriteJob, calibration_rows, write_model
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import AIM, Quality
@@ -132,6 +132,6 @@ def _search(
         thin.tied,
         job.options.quantization,
         sum(counts),
-        own.rows if fits else None,
+        (lambda: calibration_rows(model, replace(job, own_rows=own.rows()))) if fits else None,
         job.stage,
     )
