@@ -202,8 +202,8 @@ def export(
     """Turn a target and a drafter into a bundle for onnxruntime, and check the bundle.
 
     The graphs are compared with torch, the target's text is measured beside its source, and the acceptance
-    of the drafter before and after quantisation. An export fails if quantisation broke the drafter; a failed export leaves nothing behind.
-    The last line says whether drafting pays on this machine.
+    of the drafter before and after quantisation. An export fails if quantisation broke the drafter; a failed
+    export leaves nothing behind. The last line says whether drafting pays on this machine.
     """
     need_export_packages(target, drafter)
     from omnidraft.export.bundle import export_bundle
