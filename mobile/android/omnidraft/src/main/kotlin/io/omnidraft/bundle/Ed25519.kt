@@ -38,7 +38,7 @@ internal fun isSignedBy(data: ByteArray, signature: ByteArray, publicKey: ByteAr
     val hash = MessageDigest.getInstance("SHA-512")
     for (part in listOf(r, publicKey, data)) hash.update(part)
     val k = numberOf(hash.digest()).mod(ORDER)
-    // S B - k A has one form, and R must be it.
+    // A point has one encoding, so the signature is right where that of S B - k A is R.
     return bytesOf(sumOf(s, BASE, k, key.negative())).contentEquals(r)
 }
 
