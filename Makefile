@@ -125,6 +125,7 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_sync --count 100000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_archive --count 10000 --seconds 60
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_gguf --count 20000 --seconds 60
 
 # What an attacker tries: bundles, files, templates, stores, servers, kills and signals. Each attempt on a bundle runs
 # in a process with five seconds and 500 MB; any traceback, hang, crash, foreign byte or larger growth is an error.

@@ -187,6 +187,29 @@ def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> 
     return f"the {role} as {quantization} has {change}; --embedding int8 stores the embedding in a quarter"
 
 
+def kept_codes(role: str, kinds: Sequence[str], coded: bool, quantization: str) -> str | None:
+    """What a user should know of weights that came from a GGUF file; None where nothing is to be said.
+
+    Args:
+        role: target or drafter.
+        kinds: the types of the file's matrices.
+        coded: whether some of them are codes.
+        quantization: how the model is stored, for people.
+    """
+    held = ", ".join(kinds)
+    if coded and quantization.startswith("int"):
+        return (
+            f"the {role} was rounded a second time, to {quantization}: its file has {held}, which are taken "
+            "as they are without --quant"
+        )
+    if not coded and quantization.startswith("gguf"):
+        return (
+            f"the {role} is not quantised, as in its file ({held}); --quant int8 or int4 makes it smaller "
+            "and faster"
+        )
+    return None
+
+
 def _expected(acceptance: float, num_draft_tokens: int) -> float:
     """Expected number of accepted draft tokens of a round."""
     return sum(acceptance**j for j in range(1, num_draft_tokens + 1))

@@ -166,7 +166,9 @@ def test_refusals_of_export(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         (narrow / "config.json").write_text(json.dumps({**config_of(narrow), "vocab_size": 8000}))
         refused(run("export", narrow, "-d", drafter, "-o", out), "8000 wide", "has 8192 ids")
         shutil.rmtree(narrow)
-    refused(run("export", "model.Q4_K_M.gguf", "-d", drafter, "-o", out), "model for llama.cpp")
+    refused(
+        run("export", "model.Q4_K_M.gguf", "-d", drafter, "-o", out), "there is no file", "check the path"
+    )
     (tmp_path / "made").mkdir()
     (tmp_path / "made/manifest.json").write_text("{}")
     refused(run("export", tmp_path / "made", "-d", drafter, "-o", out), "is a bundle")

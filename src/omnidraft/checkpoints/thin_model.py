@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from omnidraft.checkpoints.checkpoint import Checkpoint, load_stored
+from omnidraft.checkpoints.checkpoint import Checkpoint, stored_parameters
+from omnidraft.checkpoints.gguf.weights import PackedWeight
 from omnidraft.checkpoints.patched import patched
 
 Floats = NDArray[np.float32]
@@ -28,7 +29,7 @@ Floats = NDArray[np.float32]
 class Stored:
     """The weight [out, in] (of an embedding [vocab, hidden]) and the bias [out] of one module, as stored."""
 
-    weight: Tensor
+    weight: Tensor | PackedWeight
     bias: Tensor | None = None
 
 
@@ -61,7 +62,7 @@ def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
     Raises:
         CheckpointError: the weights do not fit the configuration.
     """
-    source = load_stored(checkpoint)
+    source = stored_parameters(checkpoint)
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = False
     if layers is not None:
@@ -72,14 +73,13 @@ def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
         )
     stored = {}
     for name, module in model.named_modules():
-        theirs: Any = source.get_submodule(name)
         if isinstance(module, nn.Linear | nn.Embedding):
-            bias = getattr(theirs, "bias", None)
-            stored[name] = Stored(theirs.weight.detach(), None if bias is None else bias.detach())
+            bias: Any = source.get(f"{name}.bias")
+            stored[name] = Stored(source[f"{name}.weight"].detach(), None if bias is None else bias.detach())
             _empty(module, name)
         else:
             for key, parameter in list(module.named_parameters(recurse=False)):
-                value = getattr(theirs, key).detach().float()
+                value = source[f"{name}.{key}"].detach().float()
                 assert value.shape == parameter.shape, (name, key)
                 setattr(module, key, nn.Parameter(value, requires_grad=False))
     return ThinModel(model.eval(), stored)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnidraft.checkpoints.gguf.find import find_gguf
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
@@ -14,7 +15,7 @@ from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.static_options import static_options
 from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
-from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
+from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, STORED, WEIGHTS
 from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def export(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum.",
+            help="The model to speed up: a Hugging Face directory or hub id, a GGUF file, or a directory of "
+            "Optimum.",
         ),
     ],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, given the same way.")],
@@ -58,13 +60,13 @@ def export(
         ),
     ] = False,
     quant: Annotated[
-        str,
+        str | None,
         typer.Option(
             help=f"How the target's weights are stored: {options.one_of(WEIGHTS)}, or a longer name such as "
-            "int4-b128-gptq (docs/quantization.md).",
+            "int4-b128-gptq (docs/quantization.md) (default: int4; as in the file for GGUF).",
             rich_help_panel=options.WEIGHTS,
         ),
-    ] = "int4",
+    ] = None,
     drafter_quant: Annotated[
         str | None,
         typer.Option(
@@ -200,7 +202,7 @@ def export(
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantization import Choices, with_choices
 
-    names = [quant, quant if drafter_quant is None else drafter_quant]
+    names = [quant or usual_form(target), drafter_quant or quant or usual_form(drafter)]
     target_weights, drafter_weights = with_choices(names, Choices(block, embedding, lm_head, quant_method))
     texts = None if calibration is None else tuple(read_lines(calibration))
     settings = Options(
@@ -228,6 +230,11 @@ def export(
         output.say(f"the drafter is in {shared}, used by {', '.join(users_of(shared).bundles)}")
     for line in _lines(report):
         output.say(line)
+
+
+def usual_form(model: str) -> str:
+    """How the weights of a model are stored where the user does not say: those of a GGUF file as they are."""
+    return "int4" if find_gguf(model) is None else STORED
 
 
 def _lines(report: "Report") -> Iterator[str]:

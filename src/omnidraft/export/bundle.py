@@ -41,7 +41,7 @@ from omnidraft.export.options import DEFAULTS, Options
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
-from omnidraft.pair_verdict import larger_file, vocabulary_verdict
+from omnidraft.pair_verdict import kept_codes, larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
@@ -72,6 +72,7 @@ def export_bundle(
     if options.npu is not None:
         for model in models:
             refuse_static(_checkpoint(model))
+    _refuse_step_of_codes(models[1], options)
     # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
     read_pairs(models[1].tokenizer, models[0].tokenizer, options.pairs)
     lengths = context_lengths(*models, options.max_length)
@@ -111,7 +112,7 @@ def _fill(
     _write_models(work, models, lengths, options, progress)
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
-    warnings = _warnings(work, models, vocab_map)
+    warnings = _warnings(work, models, vocab_map, options)
     template = compile_template(target.checkpoint.directory, target.tokenizer)
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
@@ -162,13 +163,14 @@ def _compare_models(
             adopted[model.role] = check_adopted(model.checkpoint.name, model.shipped_model(work), rows)
             continue
         progress(f"compare the {model.role} with torch", step, STEPS)
-        parity[model.role] = compare_model(work, model, rows, options.quantization_of(model.role).name)
+        assert model.contract is not None, "the model is written"
+        parity[model.role] = compare_model(work, model, rows, model.contract.quantization)
         if options.npu is not None:
             parity[model.role] |= finish_static(work, model, options.npu, rows)
     return parity, adopted
 
 
-def _warnings(work: Path, models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
+def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options) -> tuple[str, ...]:
     """What a user will not want of vocabularies and sizes, a sentence each."""
     together = vocabulary_verdict(models[0].tokenizer, vocab_map)
     sentences: list[str | None] = [None if together.good else str(together)]
@@ -177,14 +179,34 @@ def _warnings(work: Path, models: Models, vocab_map: VocabMap) -> tuple[str, ...
             graph = work / model.graph  # large weights are in a file beside it
             written = sum(file.stat().st_size for file in graph.parent.glob(f"{graph.name}*"))
             quantization = model.contract.quantization if model.contract else ""
-            before = weight_bytes(model.checkpoint.directory)
-            sentences.append(larger_file(model.role, written, before, quantization))
+            gguf = model.checkpoint.gguf
+            before = weight_bytes(model.checkpoint.directory) if gguf is None else gguf.weight_bytes
+            stored = options.quantization_of(model.role).stored
+            sentences.append(None if stored else larger_file(model.role, written, before, quantization))
+            if gguf is not None:
+                sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
         if model.not_compiled:
             sentences.append(
                 f"the {model.role}'s tokenizer is not compiled, so a runtime needs the package tokenizers: "
                 f"{model.not_compiled}"
             )
     return tuple(sentence for sentence in sentences if sentence)
+
+
+def _refuse_step_of_codes(drafter: ModelExport, options: Options) -> None:
+    """Refuse a training step of a drafter that keeps the codes of a GGUF file.
+
+    Raises:
+        ExportError: the remedy names the form to choose.
+    """
+    if options.train_rank is None or not options.quantization_of("drafter").stored:
+        return
+    checkpoint = drafter.checkpoint
+    if isinstance(checkpoint, Checkpoint) and checkpoint.gguf is not None and checkpoint.gguf.quantized:
+        raise ExportError(
+            f"{checkpoint.name} keeps the codes of its file, which --train-step cannot read",
+            "add --drafter-quant int8, or leave --train-step out",
+        )
 
 
 def _stage_of(progress: Progress, step: int) -> Callable[[str], None]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import ThinModel
     from omnidraft.export.graph.skeleton import Skeleton
 
+_MOST_KINDS = 6  # types of a GGUF file in the name of its form
 NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection interleaves q, k and v head by head
 
 
@@ -91,7 +92,7 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length)
     model.parameters = _count_parameters(bare.proto, checkpoint)
-    model.contract = replace(bare.contract, quantization=job.options.quantization_of(model.role).name)
+    model.contract = replace(bare.contract, quantization=_form_name(model, checkpoint, job.options))
     model.fingerprint = fingerprint(checkpoint)
     reference_bytes = _write_reference(model, checkpoint, bare, job)
     _add_inputs(model, checkpoint, bare, job.options)
@@ -99,6 +100,14 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     if _learns(model, job.options):
         model.train, model.train_parity = _write_step(model, thin, bare, job)
     return reference_bytes
+
+
+def _form_name(model: ModelExport, checkpoint: Checkpoint, options: Options) -> str:
+    """How the weights are stored, for people: `int4`, or `gguf-q4_k-q6_k` of a file whose codes are kept."""
+    quantization = options.quantization_of(model.role)
+    if not quantization.stored or checkpoint.gguf is None:
+        return FP32.name if quantization.stored else quantization.name
+    return "-".join(["gguf", *(kind.lower() for kind in checkpoint.gguf.kinds[:_MOST_KINDS])])
 
 
 def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, options: Options) -> None:

@@ -17,6 +17,7 @@ _LONGER = (
     ", or a longer name: -b128, -e8 of the embedding, -h8 of the LM head and the method follow in this "
     "order, as in int4-b128-e8-h8-gptq"
 )
+STORED = "stored"  # the name of weights that are taken as a GGUF file has them
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Quantization:
         head_bits: 8 if the LM head keeps 8 bits while the rest has 4; None for the same as the rest, or as
             the embedding where the head is tied to it (see `one_table`).
         method: how 4-bit weights are found, one of `METHODS`; 8-bit weights are always rounded.
+        stored: take the codes of a GGUF file as they are (see `stored.py`), and leave floats in float32.
 
     Raises:
         SettingError: the form is not supported.
@@ -43,6 +45,7 @@ class Quantization:
     embedding_bits: int = 32
     head_bits: int | None = None
     method: str = "round"
+    stored: bool = False
 
     def __post_init__(self) -> None:
         for bits in (self.bits, self.embedding_bits):
@@ -64,10 +67,13 @@ class Quantization:
                 f"quantisation method {self.method} is for 4-bit weights, not {self.bits}-bit ones",
                 "use int4",
             )
+        assert not self.stored or self.bits == self.embedding_bits == 32, "stored weights are not rounded"
 
     @property
     def name(self) -> str:
         """The short name, which `named` reads."""
+        if self.stored:
+            return STORED
         weights = "fp32" if self.bits == 32 else f"int{self.bits}"
         parts = {
             f"-b{self.block}": self.bits < 32 and self.block != 32,
@@ -99,6 +105,8 @@ def named(text: str) -> Quantization:
     Raises:
         SettingError: no form has that name.
     """
+    if text == STORED:
+        return AS_STORED
     weights, _, rest = text.partition("-")
     forms = {form.name: form for form in FORMS if form.name.startswith(weights)}
     if text not in forms:
@@ -147,6 +155,12 @@ def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
         SettingError: a name is unknown, or a choice applies to none of the quantisations.
     """
     quantizations = [named(name) for name in names]
+    if all(quantization.stored for quantization in quantizations) and choices != Choices():
+        raise SettingError(
+            "--block, --embedding, --lm-head and --quant-method are for weights that are rounded, and those "
+            "of a GGUF file are taken as they are",
+            "leave them out, or choose --quant int4 or int8",
+        )
     four = any(quantization.bits == 4 for quantization in quantizations)
     for option, value, usual in (
         ("--quant-method", choices.method, "round"),
@@ -159,6 +173,8 @@ def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
 
 
 def _with(quantization: Quantization, choices: Choices) -> Quantization:
+    if quantization.stored:
+        return quantization
     q, four = quantization, quantization.bits == 4
     embedding = max(8, q.bits) if choices.embedding is None else WEIGHTS[choices.embedding]
     return replace(
@@ -185,3 +201,4 @@ FORMS = _forms()  # every form that an export can make
 
 FP32, INT8, INT4, INT4_B128 = Quantization(32), Quantization(8), Quantization(4), Quantization(4, 128)
 INT4_E8 = Quantization(4, embedding_bits=8)
+AS_STORED = Quantization(32, stored=True)

@@ -19,6 +19,7 @@ from omnidraft.export.graph.weights import GraphWeights, give
 from omnidraft.export.graph.write import EXTERNAL_ABOVE, GraphWriter, shell_of
 from omnidraft.export.quantize.embedding import shares_table
 from omnidraft.export.quantize.quantize import Quantization, quantize
+from omnidraft.export.quantize.stored import write_stored
 
 
 def write_skeleton(
@@ -58,6 +59,10 @@ def _write_weight(
     writer: GraphWriter, graph: GraphProto, name: str, weights: GraphWeights, quantization: Quantization
 ) -> None:
     """Quantise and write one weight, and replace the nodes of `graph` that read it."""
+    if quantization.stored and (constants := write_stored(graph, name, weights)) is not None:
+        for constant, values in constants.items():
+            writer.add_values(constant, values)
+        return
     nodes = consumers(graph, name)  # two, if the LM head reads the embedding
     bits = {quantization.embedding_bits if node.op_type == "Gather" else quantization.bits for node in nodes}
     if bits == {32}:
