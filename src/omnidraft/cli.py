@@ -53,6 +53,11 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "bench_command",
             "Time plain against speculative decoding, interleaved, prompt by prompt.",
         ),
+        "eval": LazyCommand(
+            "evaluate",
+            "evaluate",
+            "Measure how well a bundle's target predicts text: perplexity by kind, and beside its source.",
+        ),
     },
     "Make a bundle": {
         "demo": LazyCommand(

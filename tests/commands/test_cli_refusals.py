@@ -205,9 +205,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 
     monkeypatch.setattr(os, "fsync", full)
     out = tmp_path / "bundle"
-    refused(
-        run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out), "disk is full", str(out.name)
-    )
+    arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out, "--quant", "int4"
+    refused(run(*arguments), "disk is full", str(out.name))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -287,7 +286,7 @@ def test_an_interrupted_export_leaves_nothing(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("omnidraft.export.bundle.write_model", interrupted)
+    monkeypatch.setattr("omnidraft.export.bundle.write_target", interrupted)
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     assert result == (130, "", "omnidraft: stopped; nothing was written\n")
     assert list(tmp_path.iterdir()) == []

@@ -40,7 +40,7 @@ WIDE = "10000"  # columns: no name is broken
         ("train", "--schedule", SCHEDULES),
         ("train", "--head", HEAD_TRAININGS),
         ("train", "--precision", PRECISIONS),
-        ("export", "--quant", WEIGHTS),
+        ("export", "--quant", ("auto", *WEIGHTS)),
         ("export", "--embedding", WEIGHTS),
         ("export", "--lm-head", HEADS),
         ("export", "--quant-method", METHODS),

@@ -32,9 +32,11 @@ REAL = {"gpt2": ("gpt2", "gpt-2"), "llama3": ("llama", "llama-bpe"), "qwen2": ("
         "llama2": ("llama", "default"), "phi3": ("phi3", "default")}  # fmt: skip
 
 
-def values_of(spec: dict[str, Any], pre: str, architecture: str = "llama", **changes: Any) -> dict[str, Any]:
+def values_of(
+    spec: dict[str, Any], pre: str, architecture: str = "llama", changes: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """The metadata of a file, as its header is read."""
-    keys = {"general.architecture": architecture, **tokenizer_keys(spec, pre), **changes}
+    keys = {"general.architecture": architecture, **tokenizer_keys(spec, pre), **(changes or {})}
     numbers = ("tokenizer.ggml.scores", "tokenizer.ggml.token_type")
     return {
         key: np.array(each) if key in numbers and each is not None else each
@@ -89,7 +91,7 @@ def test_bos_where_the_file_or_its_rule_says_so(tmp_path: Path) -> None:
             ("llama-bpe", False, None),
         ]
     ):
-        tokenizer = made(values_of(spec, pre, **{key: stated}), tmp_path / str(number))
+        tokenizer = made(values_of(spec, pre, changes={key: stated}), tmp_path / str(number))
         assert tokenizer.adds_bos == adds
     pieces = sentencepiece([("▁", "t"), ("h", "e")])
     assert made(values_of(pieces, "default"), tmp_path / "pieces").adds_bos == "<s>"
@@ -99,7 +101,7 @@ def test_the_space_in_front_of_a_text(tmp_path: Path) -> None:
     pieces = sentencepiece([("▁", "t"), ("h", "e")])
     key = "tokenizer.ggml.add_space_prefix"
     with_space = made(values_of(pieces, "default"), tmp_path / "with")
-    without = made(values_of(pieces, "default", **{key: False}), tmp_path / "without")
+    without = made(values_of(pieces, "default", changes={key: False}), tmp_path / "without")
     texts = [tokenizer.tokens[tokenizer.encode("the")[0]] for tokenizer in (with_space, without)]
     assert texts == [b" t", b"t"]
 
@@ -108,7 +110,9 @@ def test_ends_and_template(tmp_path: Path) -> None:
     """The ids that the file names come first, then control tokens that end an answer by their names."""
     spec = byte_level(MERGES, controls=["<s>", "</s>", "<|im_end|>", "<end>"], added=["<|end|>x"])
     place = spec["added_tokens"]
-    tokenizer = made(values_of(spec, "gpt-2", **{"tokenizer.ggml.eot_token_id": place[3]["id"]}), tmp_path)
+    tokenizer = made(
+        values_of(spec, "gpt-2", changes={"tokenizer.ggml.eot_token_id": place[3]["id"]}), tmp_path
+    )
     ends = json.loads((tmp_path / "generation_config.json").read_text())["eos_token_id"]
     assert ends == [place[1]["id"], place[3]["id"], place[2]["id"]]
     template = compile_template(tmp_path, tokenizer)
@@ -154,7 +158,7 @@ def test_what_is_wrong_is_one_sentence(wrong: str, tmp_path: Path) -> None:
     changes, sentence = WRONG[wrong]
     spec = byte_level(MERGES, controls=["<s>", "</s>"])
     with pytest.raises(CheckpointError, match=sentence) as caught:
-        write_tokenizer(values_of(spec, "gpt-2", **changes), "model.gguf", tmp_path)
+        write_tokenizer(values_of(spec, "gpt-2", changes=changes), "model.gguf", tmp_path)
     assert "\n" not in str(caught.value)
 
 

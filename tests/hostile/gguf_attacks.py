@@ -38,8 +38,7 @@ def gguf_files(_: Path, work: Path) -> Iterator[Attempt]:
     yield "a GGUF file of 8 GB with little in it", partial(_read, path)
     for name, changes in _keys().items():
         path = work / "keys.gguf"
-        tensors, size = model()
-        path.write_bytes(whole({key: each for key, each in {**KEYS, **changes}.items()}, tensors, size))
+        path.write_bytes(whole({**KEYS, **changes}, *model()))
         yield f"a GGUF file: {name}", partial(_read, path)
     rng = random.Random(5)
     for number in range(60):

@@ -255,7 +255,8 @@ def tensor_name(case: Case, name: str) -> str:
 def permuted(case: Case, name: str, values: Floats, config: Any, back: bool = False) -> Floats:
     """What the converter makes of a weight, or what its result was made from."""
     if case.architecture in ("gemma2", "gemma3") and name.endswith("norm.weight"):
-        return values - np.float32(1) if back else values + np.float32(1)
+        shifted: Floats = values - np.float32(1) if back else values + np.float32(1)
+        return shifted
     module = name.rsplit(".", 2)[-2]
     if case.architecture not in ("llama", "granite") or module not in ("q_proj", "k_proj"):
         return values
@@ -263,7 +264,8 @@ def permuted(case: Case, name: str, values: Floats, config: Any, back: bool = Fa
     shape = (heads, 2, len(values) // heads // 2, *values.shape[1:])
     if back:
         shape = (heads, len(values) // heads // 2, 2, *values.shape[1:])
-    return values.reshape(shape).swapaxes(1, 2).reshape(values.shape)
+    turned: Floats = values.reshape(shape).swapaxes(1, 2).reshape(values.shape)
+    return turned
 
 
 def blocks_of(values: Floats, kind: str, seed: int = 0) -> NDArray[Any]:

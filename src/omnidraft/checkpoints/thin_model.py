@@ -100,7 +100,7 @@ def layer_period(config: PreTrainedConfig) -> int:
 
 def logits_of(thin: ThinModel, ids: list[int]) -> Floats:
     """torch's logits of every position of a text, float32 [len(ids), vocab]."""
-    with _reading(thin), torch.no_grad():
+    with reading(thin), torch.no_grad():
         rows: Floats = thin.model(input_ids=torch.tensor([ids])).logits[0].float().numpy()
     return rows
 
@@ -113,7 +113,7 @@ def _empty(module: nn.Module, name: str) -> None:
 
 
 @contextmanager
-def _reading(thin: ThinModel) -> Iterator[None]:
+def reading(thin: ThinModel) -> Iterator[None]:
     """Within it products and embeddings compute in float32 with the weights as stored."""
 
     def linear(module: Any, x: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from omnidraft.pair_verdict import PairVerdict, measured_verdict
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 from omnidraft.sample_prompts import PROMPTS
+from omnidraft.text_quality import read_quality
 
 BENCH_CONFIG = GenerationConfig(seed=0)  # greedy; a text ends where the target ends it
 _WARM_UP = 2  # prompts at the start whose times are not counted
@@ -92,11 +93,15 @@ def bench_command(
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
     result = BenchResult(lines, _predict(session, lines), left=len(texts) - len(lines))
+    quality = read_quality(loaded.bundle.manifest)
     if as_json:
-        options.print_json(bench_json(result))
+        quality_json = None if quality is None else quality.as_json()
+        options.print_json({**bench_json(result), "quality": quality_json})
     else:
         output.out.print(bench_table(result))
         output.say(f"{result.counts}")
+        if quality is not None:
+            output.say(f"text of the target as {loaded.bundle.target.quantization}: {quality.whole.sentence}")
         output.say(f"{result.verdict}")
     if result.left:
         tell([f"stopped: {counted(result.left, 'prompt')} of the list were not timed"])

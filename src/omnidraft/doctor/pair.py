@@ -5,6 +5,7 @@ from omnidraft.pair_verdict import CHANCE, CountedDrafts, chance_verdict, expect
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.device.device_costs import DeviceCosts
+from omnidraft.text_quality import MOST_LOSS, read_quality
 
 
 def memory_check(bundle: Bundle, free: int | None) -> Check:
@@ -39,6 +40,21 @@ def health_checks(bundle: Bundle, device: DeviceCosts) -> list[Check]:
         message = "the manifest does not have it"
         return [Check("acceptance", "warn", message, "run `omnidraft export` again, or `omnidraft bench`")]
     return [_acceptance(before, counted), _drafting(bundle, device, counted)]
+
+
+def quality_check(bundle: Bundle) -> Check:
+    """What the target's form costs in quality of text, as measured at export."""
+    quality = read_quality(bundle.manifest)
+    if quality is None:
+        message = f"not recorded; `omnidraft eval {bundle.path} --source CHECKPOINT` measures it"
+        return Check("text quality", "ok", message)
+    if not quality.bad:
+        return Check("text quality", "ok", quality.whole.sentence, details=quality.as_json())
+    remedy = (
+        f"{bundle.target.quantization} loses more than {100 * MOST_LOSS:.0f} % of perplexity: export with "
+        "--quant auto or int8"
+    )
+    return Check("text quality", "warn", quality.whole.sentence, remedy, quality.as_json())
 
 
 def _acceptance(before: float, counted: CountedDrafts) -> Check:

@@ -33,6 +33,7 @@ from omnidraft.export.measure_pair import (
     measure_shipped,
     prompt_ids,
 )
+from omnidraft.export.measure_quality import quality_pieces, quality_warnings
 from omnidraft.export.model_export import ModelExport, read_model
 from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
@@ -41,9 +42,12 @@ from omnidraft.export.options import DEFAULTS, Options
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
+from omnidraft.export.write_target import WrittenTarget, write_target
 from omnidraft.pair_verdict import kept_codes, larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sample_texts import TextPiece
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
 
@@ -109,11 +113,16 @@ def _fill(
 ) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models
-    _write_models(work, models, lengths, options, progress)
+    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    pieces = quality_pieces(target, template.prompt, options.calibration, lengths.target)
+    written = _write_models(work, models, lengths, options, (pieces, template.prompt), progress)
+    options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
-    warnings = _warnings(work, models, vocab_map, options)
-    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    warnings = (
+        *_warnings(work, models, vocab_map, options),
+        *quality_warnings(target, quality, options.quantization),
+    )
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
     prompts = prompt_ids(target, drafter, template.prompt, lengths.target // 2)
@@ -126,7 +135,7 @@ def _fill(
     progress("write the manifest", 8, STEPS)
     report = Report(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        options.quantization_of("target").name, template.no_system, str(lengths),
+        options.quantization_of("target").name, quality, template.no_system, str(lengths), written.trials,
     )  # fmt: skip
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
     write_manifest(work, models, prompt, options, report)
@@ -136,19 +145,40 @@ def _fill(
 
 
 def _write_models(
-    work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
-) -> None:
-    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
+    work: Path,
+    models: Models,
+    lengths: ContextLengths,
+    options: Options,
+    text: tuple[Sequence[TextPiece], PromptTemplate],
+    progress: Progress,
+) -> WrittenTarget:
+    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
+
+    Args:
+        work: the bundle.
+        models: the target and the drafter.
+        lengths: of their contexts.
+        options: how to write them; the form of the target may be left to a search.
+        text: what the target is measured on, and its prompt.
+        progress: called before each step.
+    """
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
+    written = None
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
         length = lengths.of(model.role)
         job = WriteJob(work, length, options, room, _stage_of(progress, step))
-        reference_bytes = write_model(model, job)
+        if model.role == "target":
+            written = write_target(model, job, *text)
+            options, reference_bytes = written.options, written.reference_bytes
+        else:
+            reference_bytes = write_model(model, job)
         room = None if room is None else max(0, room - reference_bytes)
         if options.npu is not None:
             folder, shapes = work / model.role / "npu", options.npu.shapes(length, model.role)
             model.static["float"] = write_static(_checkpoint(model), folder, shapes)
+    assert written is not None, "one of the models is the target"
+    return written
 
 
 def _compare_models(

@@ -61,6 +61,8 @@ def write_manifest(
             **_checks(report),
             "tokenizers": {m.role: m.not_compiled for m in models},
             "tables": _tables(work, models),
+            "int8_sites": sorted(options.quantization.int8_sites),
+            "tried": [asdict(trial) for trial in report.trials],
         },
         "files": _files(work),
     }
@@ -95,6 +97,7 @@ def _checks(report: Report) -> dict[str, Any]:
             "before": asdict(report.before),
             "after": asdict(report.after),
         },
+        "quality": None if report.quality is None else report.quality.as_json(),
         "limits": list(report.limits),
         "no_system": report.no_system,
     }

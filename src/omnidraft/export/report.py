@@ -1,12 +1,19 @@
 """What an export measured."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import DRAFTED, Acceptance, Parity, StepParity
 from omnidraft.pair_verdict import CountedDrafts, PairVerdict, expected_verdict
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.text_quality import Quality
+
+if TYPE_CHECKING:
+    from omnidraft.export.choose.search import Trial
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class Report:
         train: parity with torch of each training graph, by file name.
         warnings: what is sound and yet not as a user will want it, a sentence each.
         quantization: name of the target's.
+        quality: what the target's form costs in quality of text; None for an adopted graph.
+        trials: the forms of the target that were tried in torch; empty where the form was given.
         no_system: why the chat template has no place for a system prompt; None where it has one.
         context: the length of the context, and why; a sentence.
         seconds: duration of the export.
@@ -43,8 +52,10 @@ class Report:
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     quantization: str = ""
+    quality: Quality | None = None
     no_system: str | None = None
     context: str = ""
+    trials: tuple[Trial, ...] = ()
     seconds: float = 0.0
     peak_bytes: int | None = None
 

@@ -35,6 +35,8 @@ class Quantization:
             the embedding where the head is tied to it (see `one_table`).
         method: how 4-bit weights are found, one of `METHODS`; 8-bit weights are always rounded.
         stored: take the codes of a GGUF file as they are (see `stored.py`), and leave floats in float32.
+        int8_sites: products that keep 8 bits where the rest has 4, such as `layers.3.down`. They were chosen
+            by measurement for one model (`--quant auto`), so a name tells only their number.
 
     Raises:
         SettingError: the form is not supported.
@@ -46,8 +48,14 @@ class Quantization:
     head_bits: int | None = None
     method: str = "round"
     stored: bool = False
+    int8_sites: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        if self.int8_sites and self.bits != 4:
+            raise SettingError(
+                f"{len(self.int8_sites)} products of 8 bits in {self.bits}-bit weights are not supported",
+                "keep them where the rest is int4",
+            )
         for bits in (self.bits, self.embedding_bits):
             if bits not in (32, 8, 4):
                 raise SettingError(f"weights of {bits} bits are not supported", "use 32, 8 or 4")
@@ -71,7 +79,7 @@ class Quantization:
 
     @property
     def name(self) -> str:
-        """The short name, which `named` reads."""
+        """The short name, which `named` reads unless there are `int8_sites`."""
         if self.stored:
             return STORED
         weights = "fp32" if self.bits == 32 else f"int{self.bits}"
@@ -80,6 +88,7 @@ class Quantization:
             f"-e{self.embedding_bits}": self.embedding_bits < 32,
             f"-h{self.head_bits}": self.head_bits is not None,
             f"-{self.method}": self.method != "round",
+            f"-m{len(self.int8_sites)}": bool(self.int8_sites),
         }
         return weights + "".join(part for part, shown in parts.items() if shown)
 
@@ -93,6 +102,12 @@ class Quantization:
         table = self.embedding_bits
         same = self.bits <= table < 32 and self.head_bits in (None, table)
         return same and (table == 8 or self.method == "round")
+
+    def bits_of(self, product: str) -> int:
+        """The bits of a product by its name; a tied LM head may have the embedding's (see `one_table`)."""
+        if product in self.int8_sites:
+            return 8
+        return self.head_bits or self.bits if product == "lm_head" else self.bits
 
     def block_for(self, rows: int) -> int:
         """The block size of a weight of `rows` rows."""

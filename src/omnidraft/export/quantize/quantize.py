@@ -82,9 +82,8 @@ def _quantize_products(
 
 
 def _bits_of(node: NodeProto, quantization: Quantization, shared: bool) -> int:
-    if node.name != "lm_head":
-        return quantization.bits
-    return quantization.embedding_bits if shared else quantization.head_bits or quantization.bits
+    tied = node.name == "lm_head" and shared
+    return quantization.embedding_bits if tied else quantization.bits_of(node.name)
 
 
 def _weight(graph: GraphProto, node: NodeProto) -> Floats:

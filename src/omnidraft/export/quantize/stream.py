@@ -6,7 +6,7 @@ and put back: models of all sizes use the same quantisation code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,12 @@ from omnidraft.export.quantize.stored import write_stored
 
 
 def write_skeleton(
-    skeleton: Skeleton, quantization: Quantization, path: Path, *, external_above: int = EXTERNAL_ABOVE
+    skeleton: Skeleton,
+    quantization: Quantization,
+    path: Path,
+    *,
+    external_above: int = EXTERNAL_ABOVE,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Path]:
     """Fill, quantise and write a graph; the skeleton is not changed.
 
@@ -32,6 +37,7 @@ def write_skeleton(
         quantization: how to store the weights; any method but gptq.
         path: the file of the graph.
         external_above: bytes above which the weights go to a file beside the graph.
+        progress: called with (weights written, all weights).
 
     Returns:
         The files written.
@@ -46,9 +52,12 @@ def write_skeleton(
     ):
         untie(model)
     shell = shell_of(model)
+    done, total = 0, sum(tensor.name in skeleton.weights for tensor in model.graph.initializer)
     with GraphWriter(path, external_above) as writer:
         for tensor in model.graph.initializer:
             if tensor.name in skeleton.weights:
+                progress(done, total)
+                done += 1
                 _write_weight(writer, shell.graph, tensor.name, skeleton.weights, quantization)
             else:
                 writer.add(tensor)
