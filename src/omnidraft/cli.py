@@ -61,9 +61,9 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
     },
     "Make a bundle": {
         "demo": LazyCommand(
+            "demo.demo",
             "demo",
-            "demo",
-            "Export both starter pairs, answer a prompt with each, and compare plain and speculative speed.",
+            "Fetch and export a real model, answer questions, and compare plain and speculative speed.",
         ),
         "check": LazyCommand(
             "check",

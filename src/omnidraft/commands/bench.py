@@ -92,7 +92,7 @@ def bench_command(
             lines.append(line)
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
-    result = BenchResult(lines, _predict(session, lines), left=len(texts) - len(lines))
+    result = BenchResult(lines, predict(session, lines), left=len(texts) - len(lines))
     quality = read_quality(loaded.bundle.manifest)
     if as_json:
         quality_json = None if quality is None else quality.as_json()
@@ -211,7 +211,7 @@ def bench(
         progress: called with (done, total) prompts.
     """
     lines = list(timed(session, prompts, config, progress))
-    return BenchResult(lines, _predict(session, lines))
+    return BenchResult(lines, predict(session, lines))
 
 
 def timed(
@@ -252,7 +252,7 @@ def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLi
     return BenchLine(prompt, plain, speed, speculative, plain_ids == speculative_ids)
 
 
-def _predict(session: Session, lines: Sequence[BenchLine]) -> float:
+def predict(session: Session, lines: Sequence[BenchLine]) -> float:
     """Speed-up predicted from the session's costs and the counted rounds (method section 6)."""
     costs = session.costs
     rounds = sum(line.statistics.rounds for line in lines)
