@@ -20,7 +20,7 @@ _CODE = (
     "counts how often each letter occurs in a word", "checks whether a year is a leap year",
     "returns the even numbers of a list",
 )  # fmt: skip
-_CHAT = (
+CHAT = (
     "How do I remove a coffee stain from a shirt?", "Why is the sky blue?", "What should I pack for a hike?",
     "How can I sleep better?", "What is the difference between a virus and a bacterium?",
     "Give me five tips for a job interview.", "How do vaccines work?", "What can I cook with rice and beans?",
@@ -74,7 +74,7 @@ def unseen_prompts(each: int = _UNSEEN) -> list[tuple[str, str]]:
 def _lists() -> dict[str, list[str]]:
     return {
         "code": [f"Write a Python function that {task}." for task in _CODE],
-        "chat": list(_CHAT),
+        "chat": list(CHAT),
         "story": [f"Write a short story about {subject}." for subject in _STORY],
         "summary": [f"Summarize in one sentence: {text}" for text in _FACTS],
     }

@@ -10,6 +10,7 @@ from omnidraft.commands.terminal.output import Table, size
 from omnidraft.errors import counted
 from omnidraft.packing.device_files import on_device
 from omnidraft.packing.share_drafter import is_shared_drafter, users_of
+from omnidraft.pair_verdict import EXPECTED, counted_texts, estimated_speed
 from omnidraft.runtime.archive.archive import Archive, check_hashes
 from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
@@ -132,6 +133,11 @@ def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
     yield "  where it comes from", device.origin, ""
     for when in ("before", "after"):
         yield f"acceptance {when} quantisation", "", _acceptance(bundle, when)
+    if (texts := counted_texts(bundle.manifest)) is not None:
+        speed = estimated_speed(texts, device.costs)
+        low, high = speed.interval
+        yield "speed over plain decoding", f"{speed.ratio:.2f}x {EXPECTED} ({low:.2f}-{high:.2f})", ""
+        yield "  tokens of a pass", f"+{speed.copies:.2f} copies", f"+{speed.drafts:.2f} drafts"
     quality = read_quality(bundle.manifest)
     yield from () if quality is None else _quality_rows(quality.whole)
 

@@ -30,6 +30,7 @@ from omnidraft.export.measure_pair import (
     Models,
     PromptIds,
     acceptance_before,
+    default_mode,
     measure_shipped,
     prompt_ids,
 )
@@ -140,6 +141,9 @@ def _fill(
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
     write_manifest(work, models, prompt, options, report)
     open_bundle(work)  # the reader must accept what was written
+    progress("try the default mode", 8, STEPS)
+    report = replace(report, texts=default_mode(work))
+    write_manifest(work, models, prompt, options, report)
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
 

@@ -16,6 +16,7 @@ from omnidraft.export.quantize.embedding import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
+from omnidraft.pair_verdict import CountedText
 from omnidraft.runtime.bundle.chat_template import JinjaTemplate
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
@@ -97,10 +98,19 @@ def _checks(report: Report) -> dict[str, Any]:
             "before": asdict(report.before),
             "after": asdict(report.after),
         },
+        "texts": [_text(text) for text in report.texts],
         "quality": None if report.quality is None else report.quality.as_json(),
         "limits": list(report.limits),
         "no_system": report.no_system,
     }
+
+
+def _text(counted: CountedText) -> dict[str, Any]:
+    named = {
+        name: {str(length): n for length, n in sorted(counts.items())}
+        for name, counts in (("lengths", counted.lengths), ("copied_lengths", counted.copied_lengths))
+    }
+    return {**asdict(counted), **named}
 
 
 def _tables(work: Path, models: Sequence[ModelExport]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import shutil
 import sys
@@ -11,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnidraft.commands.bench import BenchLine, BenchResult, bench_json, of_copies, of_drafts
+from omnidraft.commands.bench import BenchLine, BenchResult, bench_json
 from omnidraft.commands.starters import WHOLE
 from omnidraft.commands.terminal import output
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import counted
-from omnidraft.runtime.session.api import Statistics
+from omnidraft.pair_verdict import Speed, speed_of
 
 ALL = "all"
 
@@ -55,31 +54,17 @@ class Demo:
     place: Path
 
 
-@dataclass(frozen=True)
-class Speed:
-    """The speed on some prompts over plain decoding, and tokens of a target pass that were not its own."""
-
-    ratio: float
-    drafts: float
-    copies: float
-
-
-def speed_of(lines: Sequence[BenchLine]) -> Speed:
-    """Geometric mean of the ratios, and the counts of all rounds together."""
-    totals = Statistics()
-    for line in lines:
-        totals.merge(line.statistics)
-    ratio = math.exp(sum(math.log(line.ratio) for line in lines) / len(lines))
-    return Speed(ratio, of_drafts(totals), of_copies(totals))
-
-
 def by_kind(demo: Demo) -> Iterator[tuple[str, Speed, Speed]]:
     """Each kind with its speeds before and after learning; all prompts last."""
     for kind in dict.fromkeys(demo.kinds):
         at = [place for place, each in enumerate(demo.kinds) if each == kind]
         before, after = ([result.lines[place] for place in at] for result in (demo.before, demo.after))
-        yield kind, speed_of(before), speed_of(after)
-    yield ALL, speed_of(demo.before.lines), speed_of(demo.after.lines)
+        yield kind, _speed(before), _speed(after)
+    yield ALL, demo.before.speed, demo.after.speed
+
+
+def _speed(lines: Sequence[BenchLine]) -> Speed:
+    return speed_of([line.counted for line in lines], [line.ratio for line in lines])
 
 
 def demo_json(demo: Demo) -> dict[str, Any]:
