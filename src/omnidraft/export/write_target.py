@@ -128,7 +128,7 @@ def _search(
     counts = [math.prod(part.shape) for site in sites for part in site.parts]
     fits = job.room is None or 4 * sum(counts) <= job.room  # GPTQ runs the float32 graph
     return FormSearch(
-        TorchForms(thin, sites, pieces),
+        TorchForms(thin, sites, pieces, job.room),
         sites,
         thin.tied,
         job.options.quantization,
