@@ -25,6 +25,7 @@ MOST_LOSS = 0.05  # of perplexity: a larger loss is worth a warning
 MAX_PERPLEXITY, MAX_KL = 1e9, 1e3  # what a manifest holds; a larger value is stored as this one
 MAX_KINDS, MAX_NAME = 64, 64
 _ROWS = 64  # positions that are scored in one pass
+_VALUES = 1 << 18  # logits that are compared at a time: they stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,12 @@ class _Sums:
 
     def add(self, rows: Rows, ids: Sequence[int], source: Rows | None) -> None:
         """Count rows [n, vocab] that predict `ids` [n]."""
+        step = max(1, _VALUES // rows.shape[1])
+        for at in range(0, len(ids), step):
+            part = slice(at, at + step)
+            self._add(rows[part], ids[part], None if source is None else source[part])
+
+    def _add(self, rows: Rows, ids: Sequence[int], source: Rows | None) -> None:
         self.tokens += len(ids)
         ours, at = log_softmax(rows), np.arange(len(ids))
         self.nll -= float(ours[at, ids].sum(dtype=np.float64))

@@ -18,7 +18,7 @@ pytest.importorskip("gguf")
 from omnidraft.commands.terminal import export_packages as packages  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
-from omnidraft.export.quantize.quantization import AS_STORED, INT4, INT8  # noqa: E402
+from omnidraft.export.quantize.quantization import AS_STORED, INT8, Quantization  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.session.api import load, load_bundle  # noqa: E402
 from omnidraft.runtime.session.session import Session  # noqa: E402
@@ -28,6 +28,7 @@ from support.places import STARTERS  # noqa: E402
 
 DRAFTER = str(STARTERS / "drafter")
 PROMPT = "in the tan hen there"
+INT8_E8 = Quantization(8, embedding_bits=8)
 MIXED = {"attn_v": "Q6_K", "ffn_down": "Q6_K", "token_embd": "Q8_0"}
 
 
@@ -55,7 +56,7 @@ def test_a_file_becomes_a_bundle_whose_text_is_the_targets(case: str, tmp_path: 
     """Plain and drafted texts are equal, and the graph agrees with torch on the file's values."""
     file = tmp_path / "model.gguf"
     model = write_model(file, CASES[case], KINDS[case])
-    report = export_bundle(str(file), DRAFTER, tmp_path / "out", Options(AS_STORED, INT8, max_length=96))
+    report = export_bundle(str(file), DRAFTER, tmp_path / "out", Options(AS_STORED, INT8_E8, max_length=64))
     form = FORMS[case]
     assert open_bundle(tmp_path / "out").target.quantization == form
     assert report.parity["target"]["fp32"].max_difference < 1e-3
@@ -69,6 +70,31 @@ def test_a_file_becomes_a_bundle_whose_text_is_the_targets(case: str, tmp_path: 
     assert len(plain.token_ids) > 4, "a text of nothing"
     assert [each.token_ids for each in drafted] == [plain.token_ids] * 3
     assert plain.token_ids[0] == next_token(model, plain.prompt_ids)
+
+
+@pytest.mark.parametrize("case", ["qwen2", "phi3"])
+def test_a_new_user_checks_exports_asks_and_measures(case: str, run: Run, tmp_path: Path) -> None:
+    """The commands of docs/export.md, with no option that is not needed."""
+    file, out = tmp_path / "model.gguf", tmp_path / "bundle"
+    write_model(file, CASES[case], KINDS[case])
+    code, said, err = run("check", file, DRAFTER)
+    assert code == 0 and "model.gguf" in said, err
+    code, said, err = run("export", file, "--drafter", DRAFTER, "-o", out)
+    assert code == 0, err
+    assert f"text of the target as {FORMS[case]}: perplexity" in said and "warning: the target" not in said
+    code, said, err = run("inspect", out)
+    assert code == 0 and FORMS[case] in said, err
+    code, text, err = run("generate", out, PROMPT, "-n", 12)
+    assert code == 0 and text.strip("\n"), err  # a random model may say form feeds
+    assert run("generate", out, PROMPT, "-n", 12, "--plain")[1] == text
+    (tmp_path / "mine.txt").write_text("in the tan hen there an inn " * 9)
+    measured = ("eval", out, "--text", tmp_path / "mine.txt", "--source", file, "--json")
+    code, said, err = run(*measured)
+    assert code == 0 and err == "", err
+    found = json.loads(said)
+    assert found["form"] == FORMS[case] and found["perplexity"] == pytest.approx(
+        found["source_perplexity"], 0.02
+    )
 
 
 def test_both_models_may_be_files(tmp_path: Path) -> None:
@@ -93,17 +119,7 @@ def test_the_command_line_says_what_is_rounded_again(run: Run, tmp_path: Path) -
     code, said, err = run("export", tmp_path / "model.gguf", "-d", DRAFTER, "-o", out, "--max-length", 64)
     assert code == 0, err
     assert "target gguf-q4_1-q8_0 against torch" in said and "rounded" not in said
-    arguments = (
-        "export",
-        tmp_path / "model.gguf",
-        "-d",
-        DRAFTER,
-        "-o",
-        out,
-        "--max-length",
-        64,
-        "--overwrite",
-    )
+    arguments = "export", tmp_path / "model.gguf", "-d", DRAFTER, "-o", out, "--max-length", 64, "--overwrite"
     code, said, err = run(*arguments, "--quant", "int4")
     assert code == 0, err
     assert (
@@ -113,7 +129,7 @@ def test_the_command_line_says_what_is_rounded_again(run: Run, tmp_path: Path) -
     assert open_bundle(out).target.quantization == "int4-e8"
 
 
-def test_floats_stay_floats_and_a_smaller_form_is_named(tmp_path: Path) -> None:
+def test_floats_stay_floats_and_a_smaller_form_is_found(run: Run, tmp_path: Path) -> None:
     write_model(tmp_path / "model.gguf", CASES["llama"], lambda _: "F16")
     file = str(tmp_path / "model.gguf")
     report = export_bundle(file, DRAFTER, tmp_path / "out", Options(AS_STORED, INT8, max_length=64))
@@ -122,8 +138,10 @@ def test_floats_stay_floats_and_a_smaller_form_is_named(tmp_path: Path) -> None:
         "the target is not quantised, as in its file (F16); --quant int8 or int4 makes it smaller and faster"
     )
     assert sentence in report.warnings
-    rounded = export_bundle(file, DRAFTER, tmp_path / "int4", Options(INT4, INT8, max_length=64))
-    assert not any("rounded" in warning for warning in rounded.warnings), "floats are rounded once"
+    code, said, err = run("export", file, "-d", DRAFTER, "-o", tmp_path / "auto")
+    assert code == 0 and "rounded" not in said, err  # floats are rounded once
+    assert "perplexity of the forms that were tried: int4-e8 " in said
+    assert open_bundle(tmp_path / "auto").target.quantization.startswith("int")
 
 
 def test_refusals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

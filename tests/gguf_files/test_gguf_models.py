@@ -18,7 +18,7 @@ pytest.importorskip("gguf")
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, load_model, read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.fingerprint import fingerprint  # noqa: E402
-from omnidraft.checkpoints.thin_model import logits_of, thin_model  # noqa: E402
+from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # noqa: E402
 from omnidraft.errors import CheckpointError  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.quantize import stored  # noqa: E402
@@ -52,6 +52,24 @@ def kind_in(mix: str) -> Any:
 
 def tokens(vocab: int, count: int, seed: int = 0) -> list[int]:
     return [int(i) for i in np.random.default_rng(seed).integers(3, vocab, count)]
+
+
+def test_codes_are_unpacked_once_as_far_as_there_is_room(tmp_path: Path) -> None:
+    """Many passes read float32 values; a tied LM head is unpacked once, and what has no room stays codes."""
+    write_model(tmp_path / "model.gguf", CASES["llama"], kind_in("Q4_1"))
+    thin = thin_model(read_checkpoint(str(tmp_path / "model.gguf")))
+    products = [name for name in thin.stored if name != "model.embed_tokens"]
+    sizes = [4 * thin.stored[name].weight.shape[0] * thin.stored[name].weight.shape[1] for name in products]
+    ids = tokens(40, 20)
+    rows = logits_of(thin, ids)
+    for room, held in ((None, len(products)), (sum(sizes) - 1, len(products) - 1), (sizes[0], 1), (0, 0)):
+        found = unpacked(thin, room)
+        floats = [name for name in products if isinstance(found.stored[name].weight, torch.Tensor)]
+        assert len(floats) == held and found.tied
+        assert sum(found.stored[name].weight.nbytes for name in floats) <= (
+            sum(sizes) if room is None else room
+        )
+        assert np.array_equal(logits_of(found, ids), rows)
 
 
 def expected(model: Any, ids: list[int]) -> Any:

@@ -42,9 +42,9 @@ def gguf_files(_: Path, work: Path) -> Iterator[Attempt]:
         yield f"a GGUF file: {name}", partial(_read, path)
     rng = random.Random(5)
     for number in range(60):
-        data, (_, size) = bytearray(sound()), model()
-        for _ in range(rng.choice((1, 2, 8))):
-            data[rng.randrange(len(data) - size)] = rng.randrange(256)
+        data, length = bytearray(sound()), model()[1]
+        for place in rng.sample(range(len(data) - length), rng.choice((1, 2, 8))):
+            data[place] = rng.randrange(256)
         path = work / f"{number}.gguf"
         path.write_bytes(data)
         yield f"a GGUF file: mutant {number}", partial(_read, path)

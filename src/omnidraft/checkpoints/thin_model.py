@@ -7,6 +7,7 @@ forward pass is torch's own in float32 and needs the memory of one weight. This 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,6 +84,29 @@ def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
                 assert value.shape == parameter.shape, (name, key)
                 setattr(module, key, nn.Parameter(value, requires_grad=False))
     return ThinModel(model.eval(), stored)
+
+
+def unpacked(thin: ThinModel, room: int | None) -> ThinModel:
+    """The same model with the codes of a GGUF file as float32 in memory, for many passes.
+
+    Args:
+        thin: the model.
+        room: bytes that the values may take; products that do not fit stay codes. None for no limit.
+    """
+    left = math.inf if room is None else room
+    values: dict[int, Tensor] = {}  # by address: an embedding may be the LM head
+    for name, held in thin.stored.items():
+        weight = held.weight
+        if isinstance(weight, PackedWeight) and not isinstance(thin.model.get_submodule(name), nn.Embedding):
+            size = 4 * math.prod(weight.shape)
+            if size <= left:
+                values[weight.data_ptr()] = weight.float()
+                left -= size
+    stored = {
+        name: Stored(values.get(held.weight.data_ptr(), held.weight), held.bias)
+        for name, held in thin.stored.items()
+    }
+    return ThinModel(thin.model, stored)
 
 
 def shorten(config: PreTrainedConfig, layers: int) -> None:

@@ -104,7 +104,8 @@ def _tokenizer(source: str | Path) -> Tokenizer:
     if (file := find_gguf(str(source))) is None:
         return read_tokenizer(source)
     need_gguf_packages(str(source))
-    return read_tokenizer(GgufFile(str(source), file).directory)
+    gguf = GgufFile(str(source), file)  # its directory goes with it
+    return read_tokenizer(gguf.directory)
 
 
 def _paired_controls(

@@ -153,6 +153,7 @@ def _source(name: str, loaded: LoadedBundle) -> Source:
     need_export_packages(name)
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.checkpoints.fingerprint import fingerprint
+    from omnidraft.export.export_memory import room_for_weights
     from omnidraft.export.measure_quality import source_rows
     from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
@@ -166,4 +167,4 @@ def _source(name: str, loaded: LoadedBundle) -> Source:
         )
     if target.fingerprint not in (None, fingerprint(checkpoint)):
         tell([f"{name} has other weights than the checkpoint that the target was exported from"])
-    return source_rows(checkpoint)
+    return source_rows(checkpoint, room_for_weights(loaded.bundle.path))

@@ -134,9 +134,10 @@ def _fill(
     after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
+    form = "" if target.contract is None else target.contract.quantization
     report = Report(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        options.quantization_of("target").name, quality, template.no_system, str(lengths), written.trials,
+        form, quality, template.no_system, str(lengths), written.trials,
     )  # fmt: skip
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
     write_manifest(work, models, prompt, options, report)

@@ -46,11 +46,16 @@ def quality_pieces(
     return [*pieces, *pieces_of(kept, model.tokenizer, prompt, model.start, longest)[:_MOST_PIECES]]
 
 
-def source_rows(checkpoint: Checkpoint) -> Callable[[Sequence[int]], Floats]:
-    """A function that gives torch's float32 logits of a text; the weights stay mapped from their files."""
-    from omnidraft.checkpoints.thin_model import logits_of, thin_model  # adopting works without torch
+def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Sequence[int]], Floats]:
+    """A function that gives torch's float32 logits of a text.
 
-    thin = thin_model(checkpoint)
+    Args:
+        checkpoint: of the model; its weights stay mapped from their files.
+        room: bytes that the values of a GGUF file's codes may take; None for no limit.
+    """
+    from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # adopting works without
+
+    thin = unpacked(thin_model(checkpoint), room)
     return lambda ids: logits_of(thin, list(ids))
 
 
@@ -58,6 +63,7 @@ def exported_quality(
     work: Path,
     model: ModelExport,
     pieces: Sequence[TextPiece],
+    room: int | None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Quality | None:
     """The quality of the shipped graph beside its source; None for an adopted graph, which has no source.
@@ -66,12 +72,13 @@ def exported_quality(
         work: the bundle.
         model: that was written.
         pieces: what to measure on.
+        room: bytes of float32 weights that may be in memory; None for no limit.
         progress: called with (pieces done, all pieces).
     """
     if not isinstance(model.checkpoint, Checkpoint) or not pieces:
         return None
     graph = model.shipped_model(work, threads_for(model.parameters))
-    return measure_quality(graph, pieces, source_rows(model.checkpoint), name=NAME, progress=progress)
+    return measure_quality(graph, pieces, source_rows(model.checkpoint, room), name=NAME, progress=progress)
 
 
 def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantization) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ def _written(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> 
     def measured(done: int, total: int) -> None:
         job.stage(f"measure the target's text, {done} of {total} pieces")
 
-    return WrittenTarget(job.options, exported_quality(job.work, model, pieces, measured), reference_bytes)
+    quality = exported_quality(job.work, model, pieces, job.room, measured)
+    return WrittenTarget(job.options, quality, reference_bytes)
 
 
 class _OwnText:
@@ -127,7 +128,7 @@ def _search(
     counts = [math.prod(part.shape) for site in sites for part in site.parts]
     fits = job.room is None or 4 * sum(counts) <= job.room  # GPTQ runs the float32 graph
     return FormSearch(
-        TorchForms(thin, sites, pieces),
+        TorchForms(thin, sites, pieces, job.room),
         sites,
         thin.tied,
         job.options.quantization,

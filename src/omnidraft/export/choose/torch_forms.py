@@ -7,7 +7,6 @@ figures are those of the graph to a few thousandths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,21 +16,19 @@ from torch import Tensor, nn
 
 from omnidraft.checkpoints.patched import patched
 from omnidraft.checkpoints.thin_model import ThinModel
+from omnidraft.export.choose.rounded_pass import Weight, computing_with, source_product
 from omnidraft.export.graph.markers import EMBEDDING, MarkedSite
 from omnidraft.export.quantize.gptq import inverse_factor
-from omnidraft.export.quantize.grids import codes_on, rounding, values_of
 from omnidraft.export.quantize.quantization import Quantization
 from omnidraft.export.quantize.rounded import values_as
 from omnidraft.sample_texts import TextPiece
 
 Step = Callable[[int, int], None]
-Weight = Callable[[str], "Tensor | None"]  # the weight [out, in] of a module; None for the source's
 
 _LOGITS = 1 << 28  # bytes of logits in one batch
 _KEPT = 1 << 31  # bytes of rounded weights that are kept for the next batch
 _HESSIANS = 1 << 30  # bytes of Hessians in memory
 _TOP = 64  # tokens of a source's distribution that are kept; the others count together
-_EMBEDDING_BLOCK = 32
 _LEAST = 16  # tokens of a piece
 
 
@@ -70,13 +67,21 @@ class TorchForms:
         products: name of each product that may have 4 bits, with its modules.
     """
 
-    def __init__(self, thin: ThinModel, sites: Sequence[MarkedSite], pieces: Sequence[TextPiece]) -> None:
+    def __init__(
+        self,
+        thin: ThinModel,
+        sites: Sequence[MarkedSite],
+        pieces: Sequence[TextPiece],
+        room: int | None = None,
+    ) -> None:
         """
         Args:
             thin: the model.
             sites: the weights of its graph.
             pieces: at least one.
+            room: bytes of rounded weights that may be in memory; None for no limit of this machine.
         """
+        self._room = _KEPT if room is None else min(_KEPT, room)
         self._thin, self._sites, self._pieces = thin, sites, pieces
         self.products = {
             site.name.removesuffix(".weight"): tuple(part.name for part in site.parts)
@@ -94,7 +99,7 @@ class TorchForms:
         firsts = {piece.kind: piece for piece in reversed(self._pieces)}
         each = max(_LEAST, tokens // len(firsts))
         cut = [TextPiece(piece.kind, piece.ids[: each + 1]) for piece in firsts.values()]
-        part = TorchForms(self._thin, self._sites, cut)
+        part = TorchForms(self._thin, self._sites, cut, self._room)
         part._kept = self._kept
         return part
 
@@ -144,7 +149,7 @@ class TorchForms:
             stored = self._thin.stored[module].weight.float().numpy()
             block = form.block_for(stored.shape[1])
             found = torch.from_numpy(values_as(stored.T, bits, block, method, factor))
-            if sum(each.nbytes for each in self._kept.values()) + found.nbytes > _KEPT:
+            if sum(each.nbytes for each in self._kept.values()) + found.nbytes > self._room:
                 return found
             self._kept[key] = found
         return self._kept[key]
@@ -162,7 +167,7 @@ class TorchForms:
             embedding_bits: of the embedding; 0 or 32 for the source's.
         """
         nll = kl = 0.0
-        with _with(self._thin, weight, embedding_bits), torch.inference_mode():
+        with computing_with(self._thin, weight, embedding_bits), torch.inference_mode():
             for place, batch in enumerate(self._batches):
                 logits = self._thin.model(input_ids=batch.ids).logits[batch.rows, batch.columns]
                 logs = torch.log_softmax(logits.float(), dim=-1)
@@ -183,9 +188,9 @@ class TorchForms:
                 flat = x.reshape(-1, x.shape[-1])
                 product = flat.T @ flat
                 sums[site] = sums[site] + product if site in sums else product
-            return _linear(self._thin, module, x)
+            return source_product(self._thin, module, x)
 
-        reading = _with(self._thin, lambda _: None, 0)
+        reading = computing_with(self._thin, lambda _: None, 0)
         with reading, patched(nn.Linear, "forward", linear), torch.inference_mode():
             for done, row in enumerate(rows):
                 step(done, len(rows))
@@ -259,47 +264,3 @@ def _divergence(source: _SourceRows, logs: Tensor) -> float:
     of_top = (source.logs.exp() * (source.logs - ours)).sum(dim=1)
     of_rest = source.rest * (source.rest.log() - _rest(ours).log())
     return float((of_top + of_rest).double().sum())
-
-
-@contextmanager
-def _with(thin: ThinModel, weight: Weight, embedding_bits: int) -> Iterator[None]:
-    """Within it products use `weight`, and rounded inputs where that is not the source's."""
-
-    def linear(module: Any, x: Tensor) -> Tensor:
-        rounded = weight(module.site)
-        if rounded is None:
-            return _linear(thin, module, x)
-        bias = thin.stored[module.site].bias
-        return nn.functional.linear(_int8(x), rounded, None if bias is None else bias.float())
-
-    def embedding(module: Any, ids: Tensor) -> Tensor:
-        rows = thin.stored[module.site].weight[ids].float()
-        return rows if embedding_bits in (0, 32) else _rounded_rows(rows, embedding_bits)
-
-    with patched(nn.Linear, "forward", linear), patched(nn.Embedding, "forward", embedding):
-        yield
-
-
-def _linear(thin: ThinModel, module: Any, x: Tensor) -> Tensor:
-    stored = thin.stored[module.site]
-    bias = None if stored.bias is None else stored.bias.float()
-    return nn.functional.linear(x, stored.weight.float(), bias)
-
-
-def _int8(x: Tensor, block: int = 32) -> Tensor:
-    """Inputs rounded to 8 bits in blocks, as the kernel rounds them."""
-    width = x.shape[-1]
-    blocks = nn.functional.pad(x, (0, -width % block)).reshape(*x.shape[:-1], -1, block)
-    scale = blocks.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / 127.0
-    back: Tensor = (torch.round(blocks / scale) * scale).flatten(-2)[..., :width]
-    return back
-
-
-def _rounded_rows(rows: Tensor, bits: int) -> Tensor:
-    """Rows of an embedding as they come out of its codes."""
-    width = rows.shape[-1]
-    flat = nn.functional.pad(rows.reshape(-1, width), (0, -width % _EMBEDDING_BLOCK))
-    values = flat.numpy().reshape(len(flat), -1, _EMBEDDING_BLOCK)
-    grid = rounding(values, bits)
-    back = values_of(codes_on(values, grid, bits), grid, bits).reshape(len(flat), -1)[:, :width]
-    return torch.from_numpy(np.ascontiguousarray(back)).reshape(rows.shape)
