@@ -71,7 +71,7 @@ def test_a_bundle(doctor: Doctor, run: Run, bundle: Path) -> None:
     assert code == 0, out
     assert "all hashes match" in out
     verdict = out.splitlines()[0]
-    assert verdict.startswith("this bundle runs on this machine") and "drafting" in verdict
+    assert verdict.startswith("this bundle runs on this machine")
     _, as_json = doctor(bundle, "--json")  # by the costs that the first call measured and kept
     (drafting,) = [check for check in json.loads(as_json)["checks"] if check["name"] == "drafting"]
     speed_up = drafting["details"]["ratio"]

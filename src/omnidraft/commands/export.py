@@ -203,7 +203,8 @@ def export(
 
     The graphs are compared with torch, the target's text is measured beside its source, and the acceptance
     of the drafter before and after quantisation. An export fails if quantisation broke the drafter; a failed
-    export leaves nothing behind. The last line says whether drafting pays on this machine.
+    export leaves nothing behind. The last line says whether the default mode is
+    faster than plain decoding on this machine.
     """
     need_export_packages(target, drafter)
     from omnidraft.export.bundle import export_bundle

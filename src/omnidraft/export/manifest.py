@@ -125,7 +125,7 @@ def _files(work: Path) -> dict[str, Any]:
     return {
         file.relative_to(work).as_posix(): {"sha256": file_sha256(file), "bytes": file.stat().st_size}
         for file in sorted(work.rglob("*"))
-        if file.is_file()
+        if file.is_file() and file != work / MANIFEST
     }
 
 
