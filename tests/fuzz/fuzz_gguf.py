@@ -24,6 +24,7 @@ _NUMBERS = (0, 1, 31, 33, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1, (1 << 
 _FAULTS = {
     "begin with GGUF": "magic", "it is version": "version", "big-endian": "version",
     " tensors, more": "counts", " keys, more": "counts", "ends in its header": "truncated",
+    "cannot be read": "truncated",
     "bytes, more than": "text", "not UTF-8": "text",
     "is there twice": "twice", "unknown type": "type", " items, more": "counts", " axes": "axes",
     "more than the file holds": "size", "has blocks of": "size", "no multiple of": "offset",
