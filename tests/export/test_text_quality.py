@@ -140,7 +140,7 @@ SITES = [
 def test_a_loss_above_5_percent_is_a_warning_with_a_better_form_and_its_price(
     loss: float, warned: bool, tmp_path: Path
 ) -> None:
-    model: Any = type("Model", (), {"sites": SITES, "tied": True})
+    model: Any = type("Model", (), {"sites": SITES, "tied": True, "checkpoint": None})
     found = quality_warnings(model, quality(loss), named("int4-e8"))
     assert len(found) == warned
     for sentence in found:

@@ -17,13 +17,14 @@ from fuzz.command import command
 from omnidraft.checkpoints.gguf.config import config_of
 from omnidraft.checkpoints.gguf.header import read_header
 from omnidraft.errors import CheckpointError
-from support.gguf_bytes import model, sound
+from support.gguf_bytes import KEYS, model, sound, whole
 
 _NUMBERS = (0, 1, 31, 33, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 # What a refusal says, by the name of the fault.
 _FAULTS = {
     "begin with GGUF": "magic", "it is version": "version", "big-endian": "version",
     " tensors, more": "counts", " keys, more": "counts", "ends in its header": "truncated",
+    "cannot be read": "truncated",
     "bytes, more than": "text", "not UTF-8": "text",
     "is there twice": "twice", "unknown type": "type", " items, more": "counts", " axes": "axes",
     "more than the file holds": "size", "has blocks of": "size", "no multiple of": "offset",
@@ -35,8 +36,13 @@ _FAULTS = {
 
 def mutated(rng: random.Random) -> bytes:
     """A sound file with some bytes or numbers changed, or cut short."""
+    tensors, size = model()
     data = bytearray(sound())
-    head = len(data) - model()[1]
+    if rng.random() < 0.02:  # a name that is there twice, which no change of bytes makes
+        name, sizes, kind, _ = tensors[0]
+        size *= 2
+        data = bytearray(whole(KEYS, [*tensors, (name, sizes, kind, size // 2)], size))
+    head = len(data) - size
     for _ in range(rng.choice((0, 1, 1, 1, 2, 4, 16))):
         at = rng.randrange(head)
         if rng.random() < 0.5:

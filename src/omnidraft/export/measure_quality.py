@@ -89,6 +89,8 @@ def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantiza
     price = size_of(model.sites, model.tied, form).price(size_of(model.sites, model.tied, better))
     name = "fp32" if better.bits == 32 else "int8"
     search = "; --quant auto looks for the smallest form within 3 %" if form.bits == 4 else ""
+    if isinstance(model.checkpoint, Checkpoint) and model.checkpoint.gguf and model.checkpoint.gguf.quantized:
+        search = "; --quant auto keeps the codes of the file"
     return (
         f"the target as {form.name} loses {100 * whole.loss:.1f} % of perplexity, more than "
         f"{100 * MOST_LOSS:.0f} % ({whole.perplexity:.2f}, the source {whole.source_perplexity:.2f}): "

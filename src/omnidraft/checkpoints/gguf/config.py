@@ -113,6 +113,13 @@ class _Metadata:
         """The value of a key of the architecture."""
         return self._values.get(f"{self.architecture}.{key}", default)
 
+    def _one(self, key: str, default: Any = None) -> Any:
+        """The value of a key that is no array."""
+        value = self.get(key, default)
+        if isinstance(value, list | np.ndarray):
+            raise self.wrong(key, value, "one value")
+        return value
+
     def has(self, tensor: str) -> bool:
         """Whether the file has a tensor."""
         return tensor in self._tensors
@@ -210,8 +217,8 @@ class _Metadata:
 
     def _scaling(self, positions: int) -> dict[str, Any]:
         """How positions are scaled, as transformers' `rope_parameters`."""
-        kind = self.get("rope.scaling.type", "none")
-        factor = self.get("rope.scaling.factor", self.get("rope.scale_linear"))
+        kind = self._one("rope.scaling.type", "none")
+        factor = self._one("rope.scaling.factor", self._one("rope.scale_linear"))
         if self._factors:
             return self._longrope(positions)
         if kind == "none" and (factor is None or factor in (0, 1)):
@@ -262,21 +269,21 @@ class _Metadata:
 def _architecture(header: GgufHeader, name: str) -> str:
     values = header.values
     kind = values.get("general.type", "model")
-    if kind != "model":
+    if not isinstance(kind, str) or kind != "model":  # an array is compared value by value
         raise CheckpointError(f"{name} is a GGUF file of type {kind!r:.40}", "give the file of the model")
     parts = values.get("split.count", 0)
-    if parts not in (0, 1):
+    if not isinstance(parts, int) or parts not in (0, 1):
         raise CheckpointError(
             f"{name} is one of {parts!r:.20} files of a model",
             "join them with `llama-gguf-split --merge FIRST WHOLE` and give WHOLE",
         )
     architecture = values.get("general.architecture")
-    if architecture not in ARCHITECTURES:
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
         raise CheckpointError(
             f"{name} is a GGUF file of the architecture {architecture!r:.40}, which is not supported",
             f"use one of {', '.join(ARCHITECTURES)}",
         )
-    return str(architecture)
+    return architecture
 
 
 def _factors(header: GgufHeader, key: str, name: str) -> list[float]:
@@ -292,7 +299,7 @@ def _factors(header: GgufHeader, key: str, name: str) -> list[float]:
 
 def _llama(file: _Metadata, _: Mapping[str, Any]) -> dict[str, Any]:
     own = {"attention_bias": file.has("blk.0.attn_q.bias"), "mlp_bias": file.has("blk.0.ffn_up.bias")}
-    if not file.get("attention.sliding_window"):
+    if not np.any(file.get("attention.sliding_window", 0)):
         return own
     window = file.size("attention.sliding_window")  # Mistral has the architecture "llama", too
     return {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": window}

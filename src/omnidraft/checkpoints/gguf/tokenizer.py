@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from omnidraft.errors import CheckpointError, reason
 from omnidraft.runtime.vocab.library_tokenizer import MAX_TOKENS
 
@@ -65,12 +67,27 @@ _ROLES = {
 }
 
 
+_KINDS: dict[str, type] = {  # of values that are not checked where they are used
+    "model": str,
+    "pre": str,
+    "tokens": list,
+    "merges": list,
+    "scores": np.ndarray,
+    "token_type": np.ndarray,
+    "add_bos_token": int,  # as a bool is
+    "add_space_prefix": int,
+}
+
+
 def _check(values: Mapping[str, Any], name: str) -> None:
     """Refuse what is missing, of another type, or would take hours.
 
     Raises:
         CheckpointError: the message names it.
     """
+    for key, meant in _KINDS.items():
+        if (value := values.get(f"{_KEY}.{key}")) is not None and not isinstance(value, meant):
+            raise _broken(name, f"a tokenizer with {key} {value!r:.40}")
     kind, tokens = values.get(f"{_KEY}.model"), values.get(f"{_KEY}.tokens")
     if kind is None or not isinstance(tokens, list) or not tokens:
         raise CheckpointError(

@@ -36,7 +36,7 @@ _QUESTIONS = (
     "List ten things that one can do on a rainy day.",
 )
 _OPENINGS = (
-    "The", "Once upon a time", "In recent years,", "def ", "Question:", "1. ", "Dear", "According to",
+    "The", "Once upon a time", "In recent years,", "def ", "Question:", "1. ", "Hello,", "According to",
     "import ", "She said", "El ", "Die ",
 )  # fmt: skip
 

@@ -1,10 +1,10 @@
 """Weights as the file has them: codes of a GGUF file become products of the same codes, not rounded again.
 
 Codes that are centred are a MatMulNBits. Codes with a minimum, w = d (q - middle) + m, are that product plus
-(sums of x over blocks) times the small matrix of the minima: exact, and about as fast. MatMulNBits with
-fractional zero points took 40 times as long. The parts of a packed product may be stored in several types:
-parts of one form are one product, and the products are joined. Types whose codes no graph holds are rounded
-to 8 bits; floats stay float32.
+(sums of x over blocks) times the small matrix of the minima: exact, and about as fast. For fractional zero
+points MatMulNBits unpacks all weights in every pass. The parts of a packed product may be stored in several
+types: parts of one form are one product, and the products are joined. Types whose codes no graph holds are
+rounded to 8 bits; floats stay float32.
 """
 
 from __future__ import annotations
