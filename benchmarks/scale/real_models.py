@@ -1,6 +1,6 @@
 """Speed and tokens a pass of real models: unseen prompts of five tasks, plain decoding beside the default.
 
-    python -m benchmarks.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
+    python -m benchmarks.scale.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
 
 N prompts of each task (default 8): GSM8K test, MBPP after the row that training may read, HumanEval, SciTLDR
 dev, and open chat from the package's own list. Each is answered plainly, by default, and plainly again, at
