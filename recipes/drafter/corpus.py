@@ -1,7 +1,7 @@
-"""All texts as one stream of draft tokens: documents drawn by source, chats in the forms that a drafter meets.
+"""All texts as one stream of draft tokens: documents drawn by source, chats in the forms a drafter meets.
 
-A drafter reads its target's prompt with the target's control tokens translated where they have a pair (the end of
-a turn, as a rule) and left out where they have none, so each chat is written in one of several such forms.
+A drafter reads its target's prompt with the target's control tokens translated where they have a pair (the
+end of a turn, as a rule) and left out where they have none: each chat is written in one of several forms.
 """
 
 import json
@@ -67,7 +67,8 @@ def load_documents(samples: Path, texts: Path, data: Path) -> dict[str, list[Ren
     """Documents by source, as functions that write them: samples (JSONL files), texts.json, and the tasks."""
     documents: dict[str, list[Render]] = {"samples": []}
     for path in sorted(samples.glob("*.jsonl")):
-        documents["samples"] += [_sample(json.loads(line)) for line in path.read_text("utf-8").split("\n") if line]
+        lines = path.read_text("utf-8").split("\n")
+        documents["samples"] += [_sample(json.loads(line)) for line in lines if line]
     for name, plain in json.loads(texts.read_text("utf-8")).items():
         if name not in ("gsm8k", "mbpp", "scitldr"):
             documents[name] = [_plain(text) for text in plain]
@@ -108,7 +109,7 @@ def token_stream(
 ) -> torch.Tensor:
     """A stream of `length` ids, int32, in which each document stands behind SPLIT.
 
-    Half of the documents are spelled as a target's tokens are: each token of an imitated tokenizer on its own.
+    Half of the documents are spelled as a target's text is: each token of another tokenizer on its own.
 
     Args:
         documents: by source, drawn with WEIGHTS.
@@ -121,7 +122,6 @@ def token_stream(
     bags: dict[str, list[Render]] = {name: [] for name in documents}
     spent = dict.fromkeys(documents, 0.0)
     split = tokenizer.token_to_id(SPLIT)
-    spell = _speller(tokenizer)
     stream: list[int] = []
     while len(stream) < length:
         source = min(spent, key=spent.__getitem__)  # the source that is furthest behind its share
@@ -131,35 +131,30 @@ def token_stream(
         spent[source] += (len(text) + 1) / WEIGHTS[source]
         stream.append(split)
         if imitated and order.random() < 0.5:
-            stream += spell(text, order.choice(imitated))
+            stream += spell(tokenizer, text, order.choice(imitated))
         else:
             stream += tokenizer.encode(text, add_special_tokens=False).ids
     return torch.tensor(stream[:length], dtype=torch.int32)
 
 
-def _speller(tokenizer: Tokenizer) -> Callable[[str, Tokenizer], list[int]]:
-    """A function that spells each token of another tokenizer with draft tokens; control tokens stay whole."""
+def spell(tokenizer: Tokenizer, text: str, imitated: Tokenizer) -> list[int]:
+    """Draft tokens of each token of another tokenizer on its own; control tokens of a chat stay whole."""
+    ids: list[int] = []
+    for part in _parts(text):
+        if part in (START, END):
+            ids.append(tokenizer.token_to_id(part))
+            continue
+        place = 0
+        for _, end in imitated.encode(part, add_special_tokens=False).offsets:
+            ids += _piece(tokenizer, part[place:end])  # also what the other tokenizer left out
+            place = max(place, end)
+        ids += _piece(tokenizer, part[place:])
+    return ids
 
-    @lru_cache(maxsize=200_000)
-    def piece(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
 
-    def spell(text: str, imitated: Tokenizer) -> list[int]:
-        ids: list[int] = []
-        for part in _parts(text):
-            if part in (START, END):
-                ids += piece(part)
-                continue
-            place = 0
-            for start, end in imitated.encode(part, add_special_tokens=False).offsets:
-                ids += piece(part[place:end])  # also what a tokenizer left out before the token
-                place = max(place, end)
-                del start
-            ids += piece(part[place:])
-        return ids
-
-    return spell
+@lru_cache(maxsize=200_000)
+def _piece(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
+    return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _parts(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Conversations sampled from the teacher: it writes half of the requests itself, and all answers.
 
-A request that the teacher writes is what it puts behind the opening of a user's turn (Magpie, arXiv 2406.08464).
+A request by the teacher is what it puts behind the opening of a user's turn (Magpie, arXiv 2406.08464).
 Each batch is one JSONL file, whose number is its seed; files that exist are not made again.
 """
 
@@ -24,12 +24,15 @@ PROMPT_TOKENS = 320  # longer prompts are left out
 TEMPERATURES = (0.0, 0.4, 0.6, 0.8, 0.8, 1.0)
 LOOP_RATIO = 0.22  # zlib makes less of a text that repeats itself
 KINDS = ("words", "tasks", "own", "words", "own", "words", "text")  # of the batches, in turn
-SYSTEMS = (None, None, "You are a helpful assistant.", "You are a helpful, concise assistant.", "Answer briefly.")
+_CONCISE = "You are a helpful, concise assistant."
+SYSTEMS = (None, None, "You are a helpful assistant.", _CONCISE, "Answer briefly.")
 
 Turn = dict[str, str]
 
 
-def sample(teacher: str, out: Path, data: Path, texts: list[str], *, first: int, every: int, stop: Path) -> None:
+def sample(
+    teacher: str, out: Path, data: Path, texts: list[str], *, first: int, every: int, stop: Path
+) -> None:
     """Sample batches first, first + every, ... until the process is ended.
 
     Args:
@@ -56,7 +59,10 @@ def sample(teacher: str, out: Path, data: Path, texts: list[str], *, first: int,
             part = path.with_suffix(".part")
             part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
             part.rename(path)
-            print(f"{path.name}: {len(rows)} rows, {tokens / (time.monotonic() - started):.0f} tokens/s", flush=True)
+            print(
+                f"{path.name}: {len(rows)} rows, {tokens / (time.monotonic() - started):.0f} tokens/s",
+                flush=True,
+            )
         number += every
 
 
@@ -85,7 +91,9 @@ def _batch(
             starts = [_chatml(_turns(system, "")).rpartition("<|im_end|>")[0] for system in systems]
             written = answers(starts, torch.full((ROWS,), 0.7), REQUEST_TOKENS)
             spent = sum(map(len, written))
-            requests = [_whole(tokenizer.decode(ids, skip_special_tokens=True), ids[-1] in ends) for ids in written]
+            requests = [
+                _whole(tokenizer.decode(ids, skip_special_tokens=True), ids[-1] in ends) for ids in written
+            ]
         elif kind == "words":
             requests = [word_list_prompt(order) for _ in range(ROWS)]
         else:

@@ -93,7 +93,8 @@ class Sampler:
         rows, columns = ids.shape
         end = start + columns
         places = (torch.arange(start, end)[None] - pads[:, None]).clamp(min=0)  # [rows, columns]
-        angles = (places[..., None] * self.frequencies)[:, None].repeat(1, 1, 1, 2)  # [rows, 1, columns, size]
+        angles = (places[..., None] * self.frequencies)[:, None]  # [rows, 1, columns, size / 2]
+        angles = angles.repeat(1, 1, 1, 2)
         turn = angles.cos().bfloat16(), angles.sin().bfloat16()
         seen = torch.arange(end)[None] >= pads[:, None]  # [rows, end]
         mask = seen[:, None, None, :].expand(rows, 1, columns, end)
@@ -104,13 +105,13 @@ class Sampler:
         hidden = self.embedding[ids]
         for layer, (keys, values) in zip(self.layers, caches, strict=True):
             x = rms_norm(hidden, (hidden.shape[-1],), layer["norm1"], self.eps)
-            q, k, v = layer["qkv"](x).view(rows, columns, -1, self.size).transpose(1, 2).split(
-                [self.heads, self.kv_heads, self.kv_heads], dim=1
-            )
+            qkv = layer["qkv"](x).view(rows, columns, -1, self.size).transpose(1, 2)
+            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
             keys[:, :, start:end], values[:, :, start:end] = _turned(k, *turn), v
             # The queries of a group are rows of one product, so that keys are read once.
             grouped = _turned(q, *turn).reshape(rows, self.kv_heads, -1, self.size)
-            mixed = scaled_dot_product_attention(grouped, keys[:, :, :end], values[:, :, :end], attn_mask=mask)
+            seen_keys, seen_values = keys[:, :, :end], values[:, :, :end]
+            mixed = scaled_dot_product_attention(grouped, seen_keys, seen_values, attn_mask=mask)
             mixed = mixed.reshape(rows, self.heads, columns, self.size).transpose(1, 2)
             hidden = hidden + layer["out"](mixed.reshape(rows, columns, -1))
             x = rms_norm(hidden, (hidden.shape[-1],), layer["norm2"], self.eps)

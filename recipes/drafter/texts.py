@@ -1,6 +1,7 @@
 """Free texts of packages as documents: books, manuals as Markdown, and Python code with its licences.
 
-The packages are unpacked below one folder, each in a folder of its name: `dpkg -x` for Debian's, `tar` for npm's.
+The packages are unpacked below one folder, each in a folder of its name: `dpkg -x` for Debian's, `tar`
+for npm's. One that is missing is left out.
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import ClassVar
 
 from recipes.starters.data import data_folder, training_documents
 
@@ -29,6 +31,7 @@ _MANUALS = {
 }
 _RUST_BOOKS = {"book", "rust-by-example", "reference", "edition-guide", "nomicon", "embedded-book", "cargo"}
 LICENCES = {
+    "samples": "Apache-2.0",
     "gsm8k": "MIT",
     "mbpp": "CC BY 4.0 (Google Research)",
     "scitldr": "Apache-2.0",
@@ -102,8 +105,8 @@ def _code(paths: Iterable[Path]) -> list[str]:
 def _package_files() -> Iterator[Path]:
     """READMEs and Python sources of the installed packages that have a free licence, by package name."""
     for package in sorted(distributions(), key=lambda d: str(d.metadata["Name"])):
-        data = package.metadata
-        said = f"{data.get('License-Expression')} {(data.get('License') or '')[:80]} {data.get_all('Classifier')}"
+        said = str([package.metadata.get_all(name) for name in ("License-Expression", "Classifier")])
+        said += (package.metadata["License"] or "")[:80]
         if not _FREE.search(said) or _OTHER.search(said):
             continue
         files = [Path(str(package.locate_file(file))) for file in package.files or []]
@@ -115,10 +118,10 @@ def _package_files() -> Iterator[Path]:
 class _Markdown(HTMLParser):
     """Headings, lists, code and paragraphs of a page as Markdown."""
 
-    _MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "li": "- "}
-    _AROUND = {"strong": "**", "b": "**", "em": "*", "i": "*", "code": "`"}
-    _SKIPPED = {"script", "style", "nav", "head", "button", "footer", "svg"}
-    _VOID = {"br", "img", "hr", "meta", "link", "input", "wbr", "col"}
+    _MARKS: ClassVar = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "li": "- "}
+    _AROUND: ClassVar = {"strong": "**", "b": "**", "em": "*", "i": "*", "code": "`"}
+    _SKIPPED: ClassVar = {"script", "style", "nav", "head", "button", "footer", "svg"}
+    _VOID: ClassVar = {"br", "img", "hr", "meta", "link", "input", "wbr", "col"}
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """The drafter's tokenizer: byte-level BPE whose tokens are parts of the tokens of common families.
 
-Digits stand alone, and a line end is never joined to a sign before it: what a drafter writes in small pieces can
-be joined to the tokens of any target, and a target's tokens are spelled by the same pieces.
+Digits stand alone, and a line end is never joined to a sign before it: small pieces can be joined to the
+tokens of any target, and a target's tokens are spelled by the same pieces.
 """
 
 from collections.abc import Iterable

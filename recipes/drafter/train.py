@@ -1,7 +1,7 @@
-"""Training of the drafter: cross-entropy on the stream, with a learning rate that can fall from any checkpoint.
+"""Training of the drafter: cross-entropy, with a learning rate that can fall from any checkpoint.
 
-The rate rises, stays, and falls to zero in `decay` steps. A training without decay steps can be continued for
-ever; a decay begins from its checkpoint and writes another, so that the training can go on from before the decay.
+The rate rises, stays, and falls to zero in `decay` steps. A training without decay steps can be continued
+for ever; a decay begins from its checkpoint and writes another, so the training can go on from before it.
 """
 
 import os
@@ -18,13 +18,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from recipes.drafter.corpus import load_documents, token_stream
 from recipes.drafter.tokenizer import CONTEXT
-from recipes.starters.data import data_folder
 
 _LOG_STEPS = 25
 _CHECKPOINT_SECONDS = 300.0
 
 
-Loss = Callable[[torch.Tensor], torch.Tensor]
+Loss = Callable[[torch.Tensor, int], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class Shape:
 class Plan:
     """Settings of a training."""
 
-    rows: int = 8
-    length: int = 256
+    rows: int = 16
+    length: int = 256  # of a row; longer in a decay, which trains all positions
     peak_lr: float = 4e-3
     warmup: int = 100
     steps: int = 100_000  # with the full rate, warmup included
@@ -59,11 +58,17 @@ class Plan:
         fall = 1.0 if step < self.steps else (self.steps + self.decay - step) / self.decay
         return self.peak_lr * rise * fall
 
+    def row_length(self, step: int) -> int:
+        """Tokens of a row: twice as many in a decay, four times in its last third."""
+        fallen = step - self.steps
+        return self.length * (1 if fallen < 0 else 2 if 3 * fallen < 2 * self.decay else 4)
+
 
 @dataclass(frozen=True)
 class Places:
     """Folders and files of a training."""
 
+    data: Path  # the data folder
     tokenizer: Path  # a folder with tokenizer.json
     samples: Path  # JSONL files of `sample`
     texts: Path  # texts.json of `texts`
@@ -114,7 +119,7 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
             continue
         number, place = divmod(step, plan.round_steps)
         if number != stream_round:
-            documents = load_documents(places.samples, places.texts, data_folder())
+            documents = load_documents(places.samples, places.texts, places.data)
             stream = token_stream(
                 documents,
                 tokenizer.backend_tokenizer,
@@ -124,7 +129,7 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
             ).long()
             stream_round = number
         started = time.monotonic()
-        loss = loss_of(stream[place * total : (place + 1) * total + 1])
+        loss = loss_of(stream[place * total : (place + 1) * total + 1], plan.row_length(step))
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip_norm)
         for optimizer in optimizers:
@@ -148,11 +153,11 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
 
 
 def _loss(model: LlamaForCausalLM, plan: Plan) -> Loss:
-    """The mean cross-entropy in nats per token of ids [rows * length + 1]."""
+    """The mean cross-entropy in nats per token of ids [rows * length + 1] in rows of a length."""
 
-    def loss_of(ids: torch.Tensor) -> torch.Tensor:
+    def loss_of(ids: torch.Tensor, length: int) -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
-            logits = model(input_ids=ids[:-1].view(plan.rows, plan.length), use_cache=False).logits
+            logits = model(input_ids=ids[:-1].view(-1, length), use_cache=False).logits
         return cross_entropy(logits.flatten(0, 1).float(), ids[1:])  # logits: [rows, length, vocabulary]
 
     compiled: Loss = torch.compile(loss_of, dynamic=False) if plan.compiled else loss_of
