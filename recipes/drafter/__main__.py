@@ -6,7 +6,7 @@
     python -m recipes.drafter train --work DIR --imitate TEACHER    # until it is ended, or for --steps
     python -m recipes.drafter train --work DIR --imitate TEACHER --decay 1000 --checkpoint decayed.pt
     python -m recipes.drafter publish --work DIR --checkpoint decayed.pt
-    python -m recipes.drafter evaluate --work DIR TARGET ...
+    python -m recipes.drafter evaluate --work DIR --targets TARGET ...
 
 TEACHER and TARGET are Hugging Face checkpoints. Every command can be ended at any time and begun again. While
 DIR/quiet exists, `sample` and `train` wait.
@@ -57,7 +57,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=["texts", "sample", "tokenizer", "train", "publish", "evaluate"])
-    parser.add_argument("targets", nargs="*", type=Path, help="of `evaluate`")
+    parser.add_argument("--targets", nargs="*", type=Path, default=[], help="checkpoints to evaluate on")
     parser.add_argument("--work", type=Path, required=True, help="folder of all large files")
     parser.add_argument("--teacher", help="checkpoint that writes the samples")
     parser.add_argument("--imitate", nargs="*", default=[], help="folders of tokenizers to imitate")

@@ -121,7 +121,7 @@ def token_stream(
     order = random.Random(seed)
     bags: dict[str, list[Render]] = {name: [] for name in documents}
     spent = dict.fromkeys(documents, 0.0)
-    split = tokenizer.token_to_id(SPLIT)
+    split = _id(tokenizer, SPLIT)
     stream: list[int] = []
     while len(stream) < length:
         source = min(spent, key=spent.__getitem__)  # the source that is furthest behind its share
@@ -142,7 +142,7 @@ def spell(tokenizer: Tokenizer, text: str, imitated: Tokenizer) -> list[int]:
     ids: list[int] = []
     for part in _parts(text):
         if part in (START, END):
-            ids.append(tokenizer.token_to_id(part))
+            ids.append(_id(tokenizer, part))
             continue
         place = 0
         for _, end in imitated.encode(part, add_special_tokens=False).offsets:
@@ -150,6 +150,12 @@ def spell(tokenizer: Tokenizer, text: str, imitated: Tokenizer) -> list[int]:
             place = max(place, end)
         ids += _piece(tokenizer, part[place:])
     return ids
+
+
+def _id(tokenizer: Tokenizer, control: str) -> int:
+    number = tokenizer.token_to_id(control)
+    assert number is not None, f"the tokenizer has no {control}"
+    return number
 
 
 @lru_cache(maxsize=200_000)

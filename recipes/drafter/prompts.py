@@ -37,7 +37,7 @@ the mountains; on a spaceship
 """
 _EVENTS = """
 who finds a strange key; who must tell the truth; who makes a new friend; who gets lost; who solves a
-mystery; who learns to be brave; who receives a letter; who saves the town; who loses something dear;
+mystery; who learns to be brave; who receives a letter; who saves the town; who loses something precious;
 who keeps a promise
 """
 _PEOPLE = """

@@ -114,20 +114,11 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
     total = plan.rows * plan.length
     while log["steps"] < plan.steps + plan.decay:
         step = log["steps"]
-        if places.stop is not None and places.stop.exists():
+        while places.stop is not None and places.stop.exists():
             time.sleep(5)
-            continue
         number, place = divmod(step, plan.round_steps)
         if number != stream_round:
-            documents = load_documents(places.samples, places.texts, places.data)
-            stream = token_stream(
-                documents,
-                tokenizer.backend_tokenizer,
-                imitated,
-                length=plan.round_steps * total + 1,
-                seed=number,
-            ).long()
-            stream_round = number
+            stream, stream_round = _round(places, plan, tokenizer, imitated, number), number
         started = time.monotonic()
         loss = loss_of(stream[place * total : (place + 1) * total + 1], plan.row_length(step))
         loss.backward()  # type: ignore[no-untyped-call]
@@ -142,14 +133,24 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
         log["seconds"] += time.monotonic() - started
         last = step + 1 == plan.steps + plan.decay
         if (step + 1) % _LOG_STEPS == 0 or last:
-            mean = round(sum(recent) / len(recent), 4)
-            log["losses"].append([step + 1, mean])
-            print(f"step {step + 1}: loss {mean}, {log['tokens'] / log['seconds']:.0f} tokens/s", flush=True)
+            log["losses"].append([step + 1, round(sum(recent) / len(recent), 4)])
+            print(
+                f"step, loss {log['losses'][-1]}, {log['tokens'] / log['seconds']:.0f} tokens/s", flush=True
+            )
             recent.clear()
             if last or time.monotonic() - saved > _CHECKPOINT_SECONDS:
                 _save(places.checkpoint, model, optimizers, log)
                 saved = time.monotonic()
     return log
+
+
+def _round(
+    places: Places, plan: Plan, tokenizer: PreTrainedTokenizerFast, imitated: Sequence[Tokenizer], number: int
+) -> torch.Tensor:
+    """The ids of one round of steps, and one id more; what was sampled until now is in it."""
+    documents = load_documents(places.samples, places.texts, places.data)
+    length = plan.round_steps * plan.rows * plan.length + 1
+    return token_stream(documents, tokenizer.backend_tokenizer, imitated, length=length, seed=number).long()
 
 
 def _loss(model: LlamaForCausalLM, plan: Plan) -> Loss:
