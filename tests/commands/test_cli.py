@@ -137,10 +137,11 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
         gained = each["of_drafts_per_pass"] + each["of_copies_per_pass"]
         assert each["tokens_per_target_pass"] == pytest.approx(1.0 + gained)
     assert result["of_copies_per_pass"] > 0.0, "these texts repeat themselves"
-    assert "were copies of the text" in result["verdict"]["sentence"]
+    copies = f"+{result['of_copies_per_pass']:.2f} copies"
+    assert copies in result["verdict"]["sentence"]
     _, direct, _ = run("bench", bundle, "--prompts", prompts, "-n", 20, "--json", "--no-measure", "-k", 4)
     assert json.loads(direct)["of_copies_per_pass"] == 0.0 < json.loads(direct)["of_drafts_per_pass"]
-    assert "copies" not in json.loads(direct)["verdict"]["sentence"]
+    assert "+0.00 copies" in json.loads(direct)["verdict"]["sentence"]
     code, out, err = run("bench", bundle, "--profile", tmp_path / "none", "--no-measure")
     assert code == 1 and "none is not a directory" in err
 
