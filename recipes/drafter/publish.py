@@ -63,7 +63,7 @@ def publish(work: Path, checkpoint: Path, folder: Path) -> None:
     found = json.loads((work / "texts.json").read_text("utf-8"))
     sizes = {name: sum(map(len, documents)) for name, documents in found.items()}
     rows = pack_samples(work / "samples", SAMPLES, MOST_SAMPLES)
-    sizes["samples"] = sum(len(line) for line in rows)
+    sizes["samples"] = sum(len(str(json.loads(line)["answer"])) for line in rows)
     log["characters"] = sizes
     card = _CARD.format(
         parameters=log["parameters"],
@@ -78,7 +78,7 @@ def publish(work: Path, checkpoint: Path, folder: Path) -> None:
 
 def _source(name: str, size: int) -> str:
     share = WEIGHTS[name] / sum(WEIGHTS.values())
-    return f"| {name} | {size:,} | {share:.0%} | {LICENCES[name]} |"
+    return f"| {name} | {size:,} | {share:.1%} | {LICENCES[name]} |"
 
 
 def pack_samples(samples: Path, packed: Path, most: int) -> list[str]:
