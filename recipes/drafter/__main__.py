@@ -8,9 +8,9 @@
     python -m recipes.drafter publish --work DIR --checkpoint decayed.pt
     python -m recipes.drafter evaluate --work DIR --targets TARGET ...
 
-TEACHER and TARGET are Hugging Face checkpoints. Every command can be ended at any time and begun again. While
-DIR/quiet exists, `sample` and `train` wait. A training in a new folder goes on from the published weights with
-the published samples; for the texts, unpack the packages named in texts.py and run `texts`.
+TEACHER and TARGET are Hugging Face checkpoints. Every command can be ended at any time and begun again.
+While DIR/quiet exists, `sample` and `train` wait. A training in a new folder goes on from the published
+weights with the published samples; for the texts, unpack the packages named in texts.py and run `texts`.
 """
 
 import argparse

@@ -64,7 +64,7 @@ def chat_text(messages: Sequence[Mapping[str, str]], order: random.Random, *, en
 
 
 def load_documents(samples: Path, texts: Path, data: Path) -> dict[str, list[Render]]:
-    """Documents by source, as functions that write them: samples (JSONL files), texts.json if it is there, and tasks."""
+    """Documents by source, as functions that write them: samples, texts.json if it is there, and tasks."""
     documents: dict[str, list[Render]] = {"samples": []}
     for path in sorted(samples.glob("*.jsonl")):
         lines = path.read_text("utf-8").split("\n")

@@ -198,7 +198,8 @@ def _resume(
     """Load the checkpoint, else the start, else the published weights; returns the log, or a new one."""
     path = next((p for p in (places.checkpoint, places.start) if p is not None and p.exists()), None)
     if path is None and places.published is not None:  # its optimizer was not kept
-        model.load_state_dict(LlamaForCausalLM.from_pretrained(places.published).float().state_dict())
+        begun: Any = LlamaForCausalLM.from_pretrained(places.published, dtype=torch.float32)
+        model.load_state_dict(begun.state_dict())
         return dict(json.loads((places.published / "training_log.json").read_text("utf-8")))
     if path is None:
         parameters = sum(p.numel() for p in model.parameters())
