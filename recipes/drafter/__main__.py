@@ -23,7 +23,7 @@ from tokenizers import Tokenizer
 
 from recipes.drafter import corpus, texts
 from recipes.drafter.evaluate import evaluate
-from recipes.drafter.publish import SAMPLES, publish, unpack_samples
+from recipes.drafter.publish import SAMPLES, add_figures, publish, unpack_samples
 from recipes.drafter.sample import sample
 from recipes.drafter.tokenizer import learn_tokenizer
 from recipes.drafter.train import Places, Plan, Shape, train
@@ -91,8 +91,11 @@ def main() -> None:
     elif given.command == "publish":
         publish(work, work / given.checkpoint, PUBLISHED)
     else:
+        lines = []
         for line in evaluate([STARTER, PUBLISHED], given.targets, data_folder(), work / "evaluation"):
             print(line, flush=True)
+            lines.append(line)
+        add_figures(PUBLISHED / "README.md", lines)
 
 
 def _places(work: Path, checkpoint: Path, *, from_scratch: bool) -> Places:
