@@ -8,8 +8,9 @@
     python -m recipes.drafter publish --work DIR --checkpoint decayed.pt
     python -m recipes.drafter evaluate --work DIR --targets TARGET ...
 
-TEACHER and TARGET are Hugging Face checkpoints. Every command can be ended at any time and begun again. While
-DIR/quiet exists, `sample` and `train` wait.
+TEACHER and TARGET are Hugging Face checkpoints. Every command can be ended at any time and begun again.
+While DIR/quiet exists, `sample` and `train` wait. A training in a new folder goes on from the published
+weights with the published samples; for the texts, unpack the packages named in texts.py and run `texts`.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from tokenizers import Tokenizer
 
 from recipes.drafter import corpus, texts
 from recipes.drafter.evaluate import evaluate
-from recipes.drafter.publish import publish
+from recipes.drafter.publish import SAMPLES, add_figures, publish, unpack_samples
 from recipes.drafter.sample import sample
 from recipes.drafter.tokenizer import learn_tokenizer
 from recipes.drafter.train import Places, Plan, Shape, train
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="steps at the full rate in all")
     parser.add_argument("--decay", type=int, default=0, help="steps in which the rate falls to zero")
     parser.add_argument("--checkpoint", default="drafter.pt", help="file in the folder")
+    parser.add_argument("--from-scratch", action="store_true", help="not from the published weights")
     parser.add_argument("--compile", action="store_true", help="two thirds faster; needs a C++ compiler")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
@@ -82,23 +84,34 @@ def main() -> None:
     elif given.command == "tokenizer":
         learn(work)
     elif given.command == "train":
-        places = Places(
-            data=data_folder(),
-            tokenizer=work / "tokenizer" if (work / "tokenizer").exists() else PUBLISHED,
-            samples=work / "samples",
-            texts=work / "texts.json",
-            checkpoint=work / given.checkpoint,
-            start=work / "drafter.pt",
-            stop=work / "quiet",
-        )
+        places = _places(work, work / given.checkpoint, from_scratch=given.from_scratch)
         plan = Plan(compiled=given.compile, decay=given.decay, steps=_steps(places, given.steps, given.decay))
         imitated = [Tokenizer.from_file(f"{folder}/tokenizer.json") for folder in given.imitate]
         train(places, plan, Shape(), imitated)
     elif given.command == "publish":
         publish(work, work / given.checkpoint, PUBLISHED)
     else:
+        lines = []
         for line in evaluate([STARTER, PUBLISHED], given.targets, data_folder(), work / "evaluation"):
             print(line, flush=True)
+            lines.append(line)
+        add_figures(PUBLISHED / "README.md", lines)
+
+
+def _places(work: Path, checkpoint: Path, *, from_scratch: bool) -> Places:
+    """The files of a training; a new folder gets the published samples, tokenizer and weights."""
+    if not (work / "samples").exists() and SAMPLES.exists():
+        unpack_samples(SAMPLES, work / "samples")
+    return Places(
+        data=data_folder(),
+        tokenizer=work / "tokenizer" if (work / "tokenizer").exists() else PUBLISHED,
+        samples=work / "samples",
+        texts=work / "texts.json",
+        checkpoint=checkpoint,
+        start=work / "drafter.pt",
+        published=None if from_scratch else PUBLISHED,
+        stop=work / "quiet",
+    )
 
 
 def _steps(places: Places, steps: int | None, decay: int) -> int:
@@ -110,7 +123,7 @@ def _steps(places: Places, steps: int | None, decay: int) -> int:
     if places.checkpoint.exists():
         plan = torch.load(places.checkpoint, weights_only=True)["log"]["plan"]
         return int(plan["steps"])
-    assert places.start is not None
+    assert places.start is not None and places.start.exists(), "a decay begins from a checkpoint"
     return int(torch.load(places.start, weights_only=True)["log"]["steps"])
 
 

@@ -64,12 +64,13 @@ def chat_text(messages: Sequence[Mapping[str, str]], order: random.Random, *, en
 
 
 def load_documents(samples: Path, texts: Path, data: Path) -> dict[str, list[Render]]:
-    """Documents by source, as functions that write them: samples (JSONL files), texts.json, and the tasks."""
+    """Documents by source, as functions that write them: samples, texts.json if it is there, and tasks."""
     documents: dict[str, list[Render]] = {"samples": []}
     for path in sorted(samples.glob("*.jsonl")):
         lines = path.read_text("utf-8").split("\n")
         documents["samples"] += [_sample(json.loads(line)) for line in lines if line]
-    for name, plain in json.loads(texts.read_text("utf-8")).items():
+    free = json.loads(texts.read_text("utf-8")) if texts.exists() else {}
+    for name, plain in free.items():
         if name not in ("gsm8k", "mbpp", "scitldr"):
             documents[name] = [_plain(text) for text in plain]
     for row in task_rows(data, "gsm8k/train"):

@@ -138,4 +138,5 @@ def evaluate(drafters: Sequence[Path], targets: Sequence[Path], data: Path, work
             counts = acceptance(drafter, target, texts)
             accepted, positions = (sum(column) for column in zip(*counts.values(), strict=True))
             parts = ", ".join(f"{kind} {a / n:.1%}" for kind, (a, n) in counts.items())
-            yield f"{drafter.name} on {target.name}: {accepted / positions:.1%} of {positions} ({parts})"
+            name = f"{drafter.parent.name}/{drafter.name} on {target.name}"
+            yield f"{name}: {accepted / positions:.1%} of {positions} ({parts})"

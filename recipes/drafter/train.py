@@ -4,6 +4,7 @@ The rate rises, stays, and falls to zero in `decay` steps. A training without de
 for ever; a decay begins from its checkpoint and writes another, so the training can go on from before it.
 """
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -73,7 +74,8 @@ class Places:
     samples: Path  # JSONL files of `sample`
     texts: Path  # texts.json of `texts`
     checkpoint: Path
-    start: Path | None = None  # a checkpoint to begin from, if there is none in `checkpoint`
+    start: Path | None = None  # a checkpoint to begin from, where `checkpoint` does not exist
+    published: Path | None = None  # a published drafter to begin from, where neither exists
     stop: Path | None = None  # while this file exists, the training waits
 
 
@@ -193,8 +195,12 @@ def _save(
 def _resume(
     places: Places, model: LlamaForCausalLM, optimizers: Sequence[torch.optim.Optimizer]
 ) -> dict[str, Any]:
-    """Load the newest state: the checkpoint, else the start; returns its log, or a new one."""
-    path = places.checkpoint if places.checkpoint.exists() else places.start
+    """Load the checkpoint, else the start, else the published weights; returns the log, or a new one."""
+    path = next((p for p in (places.checkpoint, places.start) if p is not None and p.exists()), None)
+    if path is None and places.published is not None:  # its optimizer was not kept
+        begun: Any = LlamaForCausalLM.from_pretrained(places.published, dtype=torch.float32)
+        model.load_state_dict(begun.state_dict())
+        return dict(json.loads((places.published / "training_log.json").read_text("utf-8")))
     if path is None:
         parameters = sum(p.numel() for p in model.parameters())
         return {"parameters": parameters, "steps": 0, "tokens": 0, "seconds": 0.0, "losses": []}

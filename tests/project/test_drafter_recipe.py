@@ -51,6 +51,24 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(work: Path, data
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
+def test_a_training_goes_on_from_published_weights(work: Path, data: Path) -> None:
+    import dataclasses
+
+    import torch
+    from transformers import PreTrainedTokenizerFast
+
+    from recipes.drafter.train import Plan, Shape, new_model, train
+    from recipes.starters.models import publish
+
+    shape, plan = Shape(width=16, inner=32, layers=1, heads=2), Plan(rows=4, length=4, steps=2, bf16=False)
+    log = train(places(work, data, "first.pt"), plan, shape)
+    model = new_model(PreTrainedTokenizerFast.from_pretrained(work / "tokenizer"), shape)
+    model.load_state_dict(torch.load(work / "first.pt", weights_only=True)["model"])
+    publish(work / "tokenizer", model, log, "")
+    begun = dataclasses.replace(places(work, data, "second.pt"), published=work / "tokenizer")
+    assert train(begun, dataclasses.replace(plan, steps=3), shape)["steps"] == 3
+
+
 def test_tokens_spelled_one_by_one_write_the_same_text(work: Path) -> None:
     from tokenizers import Tokenizer
 
