@@ -51,9 +51,9 @@ def training_documents(data: Path, *, task_share: float = 1.0) -> dict[str, list
         data: the data folder.
         task_share: share of each task's rows that is kept, from the first row.
     """
-    gsm8k = _share(_rows(data, "gsm8k/train"), task_share)
-    mbpp = _share(_rows(data, "mbpp/mbpp")[:MBPP_TRAIN_ROWS], task_share)
-    scitldr = _share(_rows(data, "scitldr/train"), task_share)
+    gsm8k = _share(task_rows(data, "gsm8k/train"), task_share)
+    mbpp = _share(task_rows(data, "mbpp/mbpp")[:MBPP_TRAIN_ROWS], task_share)
+    scitldr = _share(task_rows(data, "scitldr/train"), task_share)
     documents = {
         "gsm8k": [_gsm8k(row) for row in gsm8k],
         "mbpp": [_mbpp(row) for row in mbpp],
@@ -68,13 +68,13 @@ def training_documents(data: Path, *, task_share: float = 1.0) -> dict[str, list
 def unseen_documents(data: Path) -> dict[str, list[str]]:
     """Evaluation texts by source: rows and chapters that no starter model was trained on."""
     documents = {
-        "gsm8k": [_gsm8k(row) for row in _rows(data, "gsm8k/test")[:200]],
-        "mbpp": [_mbpp(row) for row in _rows(data, "mbpp/mbpp")[MBPP_TRAIN_ROWS:]],
+        "gsm8k": [_gsm8k(row) for row in task_rows(data, "gsm8k/test")[:200]],
+        "mbpp": [_mbpp(row) for row in task_rows(data, "mbpp/mbpp")[MBPP_TRAIN_ROWS:]],
         "humaneval": [
             chat(row["prompt"], "\n" + row["canonical_solution"])
-            for row in _rows(data, "humaneval/humaneval")
+            for row in task_rows(data, "humaneval/humaneval")
         ],
-        "scitldr": [_scitldr(row) for row in _rows(data, "scitldr/dev")[:100]],
+        "scitldr": [_scitldr(row) for row in task_rows(data, "scitldr/dev")[:100]],
     }
     for name, (_, held_out) in _novels(data).items():
         documents[name] = held_out
@@ -83,7 +83,7 @@ def unseen_documents(data: Path) -> dict[str, list[str]]:
 
 def unseen_questions(data: Path, count: int) -> list[str]:
     """The first GSM8K test questions, for sample answers."""
-    return [row["question"] for row in _rows(data, "gsm8k/test")[:count]]
+    return [row["question"] for row in task_rows(data, "gsm8k/test")[:count]]
 
 
 def token_stream(
@@ -122,7 +122,7 @@ def token_stream(
     return torch.tensor(stream[:length], dtype=torch.int32)
 
 
-def _rows(data: Path, name: str) -> list[dict[str, Any]]:
+def task_rows(data: Path, name: str) -> list[dict[str, Any]]:
     """JSON rows of tasks/NAME.jsonl.gz; split at newlines only, because strings may contain U+2028."""
     text = gzip.decompress((data / "tasks" / f"{name}.jsonl.gz").read_bytes()).decode("utf-8")
     return [json.loads(line) for line in text.split("\n") if line]

@@ -10,6 +10,8 @@ from types import FrameType
 def main() -> None:
     """Load the command line and run it."""
     _open_closed_streams()
+    # Threads of torch that wait must not spin: beside other work an export took six times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     before = signal.getsignal(signal.SIGINT)
     deferred = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
     if deferred:  # nothing is open at this point, so nothing has to unwind

@@ -53,12 +53,17 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "bench_command",
             "Time plain against speculative decoding, interleaved, prompt by prompt.",
         ),
+        "eval": LazyCommand(
+            "evaluate",
+            "evaluate",
+            "Measure how well a bundle's target predicts text: perplexity by kind, and beside its source.",
+        ),
     },
     "Make a bundle": {
         "demo": LazyCommand(
+            "demo.demo",
             "demo",
-            "demo",
-            "Export both starter pairs, answer a prompt with each, and compare plain and speculative speed.",
+            "Fetch and export a real model, answer questions, and compare plain and speculative speed.",
         ),
         "check": LazyCommand(
             "check",

@@ -1,27 +1,31 @@
-"""Verdicts on a pair of models: does drafting pay, and can the drafter write what the target says?
+"""Verdicts on a pair of models: is the default mode faster, and can the drafter write what the target says?
 
 `export`, `check`, `doctor` and `bench` print them. They are computed from measured costs and counts alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from omnidraft.runtime.decoding.length_state import LONGEST, Costs
+from omnidraft.runtime.disk.json_fields import integer, mapping
+from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 CHANCE = 0.02  # a share of accepted draft tokens below this is chance agreement of an untrained pair
-_NEAR = 1.05  # an expected speed nearer to plain decoding than this is not told from it: timings vary
 _LARGER = 1.05  # bytes of a model file over those of its checkpoint, from which on it is worth a warning
 _WHOLE, _HALF = 0.999, 0.5  # shares of the target's text tokens that a drafter can write
 _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
-# Costs and acceptance at export are of drafts; only a benchmark counts what copies of the text add.
-_ALONE = ", by drafts alone; the default mode also copies from the text, and `omnidraft bench` times both"
-_MOST_RATIO = 1.5  # target tokens for each accepted draft token at most, as in `MeasuredLength.ratio`
+_LENGTHS = {str(length): length for length in range(LONGEST + 1)}  # the names of lengths in a manifest
+_LITTLE = 0.05  # accepted draft tokens of a pass, below which copies alone do the work
+_RESAMPLES = 2000
+EXPECTED = "is expected here"  # of an estimate, in a sentence
+MAX_TEXTS = 64  # whose counts a manifest holds
 
 
 @dataclass(frozen=True)
@@ -32,14 +36,12 @@ class PairVerdict:
         good: whether nothing needs to be done.
         sentence: the verdict.
         remedy: what to do; empty where the verdict is good.
-        num_draft_tokens: the draft length that pays best; 0 where none pays or none is asked for.
-        speed_up: measured speed over plain decoding, or the expected speed of the best draft length.
+        speed_up: over plain decoding, measured or estimated.
     """
 
     good: bool
     sentence: str
     remedy: str = ""
-    num_draft_tokens: int = 0
     speed_up: float = 1.0
 
     def __str__(self) -> str:
@@ -47,96 +49,142 @@ class PairVerdict:
 
 
 @dataclass(frozen=True)
-class CountedDrafts:
-    """What was counted while a pair was tried.
+class CountedText:
+    """What the default mode did in one text.
 
     Attributes:
-        of_drafted: accepted draft tokens over all draft tokens.
-        tokens_per_target_pass: emitted tokens in a round.
-        num_draft_tokens: of each round.
+        emitted: tokens of the text.
+        lengths: number of rounds without copies, by their draft tokens.
+        copied_lengths: number of rounds with copies, by their copied tokens.
+        accepted: target tokens of drafts and of copies that became text.
+        accepted_copies: those of copies.
     """
 
-    of_drafted: float
-    tokens_per_target_pass: float
-    num_draft_tokens: int
+    emitted: int
+    lengths: Mapping[int, int]
+    copied_lengths: Mapping[int, int]
+    accepted: int
+    accepted_copies: int
+
+    def seconds(self, costs: Costs) -> float:
+        """Seconds of the rounds by the costs of a device."""
+        drafted = sum(costs.round_seconds(length) * n for length, n in self.lengths.items())
+        return drafted + sum(costs.copy_seconds(length) * n for length, n in self.copied_lengths.items())
 
     @property
-    def ratio(self) -> float:
-        """Target tokens for each accepted draft token: a target token may be several draft tokens long."""
-        accepted = self.of_drafted * self.num_draft_tokens
-        return min(_MOST_RATIO, (self.tokens_per_target_pass - 1.0) / accepted) if accepted > 1e-9 else 0.0
+    def rounds(self) -> int:
+        """Target passes."""
+        return sum(self.lengths.values()) + sum(self.copied_lengths.values())
 
 
-def expected_verdict(costs: Costs, counted: CountedDrafts, quantization: str = "") -> PairVerdict:
-    """Whether drafts alone pay, by costs and acceptance that were measured.
+def counted_text(counts: Statistics) -> CountedText:
+    """What of the counts of a generation tells its speed."""
+    return CountedText(
+        counts.emitted,
+        dict(counts.lengths),
+        dict(counts.copied_lengths),
+        counts.accepted,
+        counts.accepted_copies,
+    )
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of the default mode over plain decoding.
+
+    Attributes:
+        ratio: geometric mean over texts.
+        interval: 95 % of it, by bootstrap over the texts.
+        drafts, copies: accepted tokens of the drafter, and copied ones, for each target pass.
+    """
+
+    ratio: float
+    interval: tuple[float, float]
+    drafts: float
+    copies: float
+
+    @property
+    def parts(self) -> str:
+        """Where the tokens come from, for people."""
+        total = 1.0 + self.copies + self.drafts
+        return f"{total:.2f} tokens a pass: +{self.copies:.2f} copies, +{self.drafts:.2f} drafts"
+
+
+def speed_of(texts: Sequence[CountedText], ratios: Sequence[float]) -> Speed:
+    """The speed over some texts.
 
     Args:
-        costs: of this device; `costs.acceptance` is the probability that a draft token is accepted.
-        counted: while the pair was tried.
-        quantization: of the target, for the advice; empty where that is unknown.
+        texts: their counts, at least one.
+        ratios: speed over plain decoding in each, measured or estimated.
     """
-    tokens = [1.0 + counted.ratio * _expected(costs.acceptance, k) for k in range(LONGEST + 1)]
-    seconds = [costs.round_seconds(k) for k in range(LONGEST + 1)]
-    speeds = [n * seconds[0] / s for n, s in zip(tokens, seconds, strict=True)]  # over plain decoding
-    if counted.of_drafted < CHANCE:
-        return chance_verdict(counted.of_drafted)
-    k = max(range(1, LONGEST + 1), key=speeds.__getitem__)
-    pays = k if speeds[k] > 1.0 else 0
-    expected = f"{speeds[k]:.2f}x of plain decoding is expected here at k = {k}"
-    if speeds[k] >= _NEAR:
-        return PairVerdict(True, f"drafting pays: {expected}{_ALONE}", "", pays, speeds[k])
-    if speeds[k] > 1.0 / _NEAR:
-        sentence = f"drafting makes no certain difference: {expected}{_ALONE}"
-        remedy = "it gains more once the drafter learned (`omnidraft adapt`)"
-        return PairVerdict(False, sentence, remedy, pays, speeds[k])
-    draft = "one draft token takes" if k == 1 else f"{k} draft tokens takes"
-    sentence = (
-        f"drafting does not pay: {expected}, because a round with {draft} the time of "
-        f"{seconds[k] / seconds[0]:.2f} plain tokens and gives {tokens[k]:.2f}{_ALONE}"
+    logs = np.log(ratios)
+    means = np.exp(np.random.default_rng(0).choice(logs, size=(_RESAMPLES, len(logs))).mean(axis=1))
+    interval = float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    rounds = max(1, sum(text.rounds for text in texts))
+    copies = sum(text.accepted_copies for text in texts) / rounds
+    drafts = sum(text.accepted for text in texts) / rounds - copies
+    return Speed(float(np.exp(logs.mean())), interval, drafts, copies)
+
+
+def estimated_speed(texts: Sequence[CountedText], costs: Costs) -> Speed:
+    """The speed on a device, from the rounds of texts that were counted at export (method section 6)."""
+    plain = costs.round_seconds(0)
+    return speed_of(texts, [text.emitted * plain / text.seconds(costs) for text in texts])
+
+
+def speed_verdict(speed: Speed, what: str) -> PairVerdict:
+    """Whether the default mode is faster than plain decoding.
+
+    Args:
+        speed: of the default mode.
+        what: `was measured`, or `EXPECTED`.
+    """
+    low, high = speed.interval
+    figures = f"{speed.ratio:.2f}x of plain decoding {what} (95 % {low:.2f}-{high:.2f}), {speed.parts}"
+    learn = "let the drafter learn this kind of text (`omnidraft adapt`)"
+    if speed.drafts + speed.copies == 0.0:
+        sentence = "nothing was drafted or copied, so this is plain decoding"
+        return PairVerdict(False, sentence, f"-k 4 drafts nevertheless, or {learn}", speed.ratio)
+    by = "almost all by copies, which need no drafter, " if speed.drafts < _LITTLE else ""
+    if low > 1.0:
+        return PairVerdict(True, f"faster, {by}{figures}", "", speed.ratio)
+    if high < 1.0:
+        return PairVerdict(False, f"slower: {figures}", f"use --plain, or {learn}", speed.ratio)
+    return PairVerdict(False, f"no certain difference: {figures}", learn, speed.ratio)
+
+
+def counted_texts(manifest: Mapping[str, Any]) -> list[CountedText] | None:
+    """The counts that a manifest tells; None where it tells none, or a value is out of its range.
+
+    No runtime needs them, so that a fault in them refuses no bundle.
+    """
+    try:
+        entries = manifest["checks"]["texts"]
+        if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_TEXTS:
+            return None
+        texts = [_counted(mapping(each)) for each in entries]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return texts if all(text.rounds for text in texts) else None
+
+
+def _counted(data: Mapping[str, Any]) -> CountedText:
+    most = 1 << 20
+    lengths, copied = (
+        {_LENGTHS[key]: integer(n, 1, most) for key, n in mapping(data[name]).items()}
+        for name in ("lengths", "copied_lengths")
     )
-    return PairVerdict(False, sentence, _cheaper_or_better(seconds, quantization), pays, speeds[k])
+    emitted, accepted = integer(data["emitted"], 1, most), integer(data["accepted"], 0, most)
+    return CountedText(emitted, lengths, copied, accepted, integer(data["accepted_copies"], 0, accepted))
 
 
 def chance_verdict(of_drafted: float) -> PairVerdict:
     """The verdict on a drafter whose tokens are not accepted."""
     return PairVerdict(
         False,
-        "drafting does not pay, because the drafter guesses no better than chance: "
-        f"{of_drafted:.1%} of its tokens were accepted",
+        f"the drafter guesses no better than chance: {of_drafted:.1%} of its tokens were accepted",
         "take another drafter, or train it for this target (docs/training.md)",
     )
-
-
-def measured_verdict(
-    speed_up: float, interval: tuple[float, float], drafted: int, copied: int = 0, share: float = 0.0
-) -> PairVerdict:
-    """Whether drafting paid in a benchmark.
-
-    Args:
-        speed_up: over plain decoding.
-        interval: 95 % of it.
-        drafted: number of draft tokens.
-        copied: number of tokens that were copied from the text so far.
-        share: of the accepted tokens, those that were copies.
-    """
-    low, high = interval
-    what = "copying" if not drafted else "drafting with copies" if copied else "drafting"
-    if not drafted and not copied:
-        sentence = "nothing was drafted, because by the costs of this machine plain decoding is faster"
-        return PairVerdict(False, sentence, "-k 4 drafts nevertheless", speed_up=speed_up)
-    measured = f"{speed_up:.2f}x of plain decoding ({low:.2f}-{high:.2f})"
-    if drafted and copied:
-        measured += f", and {share:.0%} of the tokens gained were copies of the text, which need no drafter"
-    if low > 1.0:
-        return PairVerdict(True, f"{what} pays here: {measured}", speed_up=speed_up)
-    if high < 1.0:
-        remedy = "use -k auto or --plain, or let the drafter learn this kind of text (`omnidraft adapt`)"
-        return PairVerdict(False, f"{what} does not pay here: {measured}", remedy, speed_up=speed_up)
-    remedy = (
-        "more prompts narrow the interval, and at temperature 0 a drafter that has learned gains more "
-        "(`omnidraft adapt`)"
-    )
-    return PairVerdict(False, f"{what} makes no certain difference here: {measured}", remedy, 0, speed_up)
 
 
 def vocabulary_verdict(target: Tokenizer, vocab_map: VocabMap) -> PairVerdict:
@@ -184,24 +232,28 @@ def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> 
     if not checkpoint or written <= _LARGER * checkpoint or quantization.startswith("fp32"):
         return None
     change = f"{written / checkpoint:.2f} times the size of its checkpoint"
-    return f"the {role} as {quantization} has {change}; --embedding int8 stores the embedding in a quarter"
+    smaller = "" if "-e" in quantization else "; --embedding int8 stores the embedding in a quarter"
+    return f"the {role} as {quantization} has {change}{smaller}"
 
 
-def _expected(acceptance: float, num_draft_tokens: int) -> float:
-    """Expected number of accepted draft tokens of a round."""
-    return sum(acceptance**j for j in range(1, num_draft_tokens + 1))
-
-
-def _cheaper_or_better(seconds: Sequence[float], quantization: str) -> str:
-    """What would make drafting pay.
+def kept_codes(role: str, kinds: Sequence[str], coded: bool, quantization: str) -> str | None:
+    """What a user should know of weights that came from a GGUF file; None where nothing is to be said.
 
     Args:
-        seconds: of a round, by number of draft tokens.
-        quantization: of the target.
+        role: target or drafter.
+        kinds: the types of the file's matrices.
+        coded: whether some of them are codes.
+        quantization: how the model is stored, for people.
     """
-    is_int4 = quantization.startswith("int4")
-    blocks = "; a block of tokens costs less with --quant fp32 or int8" if is_int4 else ""
-    perfect = max((k + 1) * seconds[0] / seconds[k] for k in range(len(seconds)))
-    if perfect < 1.2:
-        return f"even a perfect drafter would not pay{blocks}"
-    return f"a drafter that is better or smaller pays sooner, and it learns with `omnidraft adapt`{blocks}"
+    held = ", ".join(kinds)
+    if coded and quantization.startswith("int"):
+        return (
+            f"the {role} was rounded a second time, to {quantization}: its file has {held}, which are taken "
+            "as they are without --quant"
+        )
+    if not coded and quantization.startswith("gguf"):
+        return (
+            f"the {role} is not quantised, as in its file ({held}); --quant int8 or int4 makes it smaller "
+            "and faster"
+        )
+    return None

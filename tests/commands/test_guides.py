@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.commands.demo import what_next
-from omnidraft.commands.starters import WHOLE, lay_out
+from omnidraft.commands.demo.show_demo import what_next
+from omnidraft.commands.starters import WHOLE, guide_files
+from omnidraft.learning.online.profiles import profile_of
+from omnidraft.runtime.bundle.bundle import open_bundle
 from support.command_line import Run
 from support.places import ROOT, STARTERS
 
@@ -51,7 +53,9 @@ def made(learnable: Path, learned_traces: Path, tmp_path_factory: pytest.TempPat
     place = tmp_path_factory.mktemp("guides")
     shutil.copytree(learnable, place / WHOLE)
     shutil.copytree(learned_traces, place / "my-trace")
-    lay_out(place, learnable, STARTERS)
+    profile = profile_of(STARTERS / "learned", open_bundle(learnable))
+    shutil.copytree(profile.directory, place / "learned" / profile.directory.name)
+    guide_files(place, profile)
     (place / "two.txt").write_text("How many?\nHow much?\n")
     (place / "talk.json").write_text('[{"role": "user", "content": "How many?"}]')
     return place

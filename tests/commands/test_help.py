@@ -40,7 +40,7 @@ WIDE = "10000"  # columns: no name is broken
         ("train", "--schedule", SCHEDULES),
         ("train", "--head", HEAD_TRAININGS),
         ("train", "--precision", PRECISIONS),
-        ("export", "--quant", WEIGHTS),
+        ("export", "--quant", ("auto", *WEIGHTS)),
         ("export", "--embedding", WEIGHTS),
         ("export", "--lm-head", HEADS),
         ("export", "--quant-method", METHODS),
@@ -64,7 +64,7 @@ def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pyte
         (("learn",), "It writes an adapter", "Nothing leaves the machine."),
         (("adapt",), "The text keeps", "the same command goes on."),
         (("sync", "pull"), "Signature, models, tokenizers", "the next pull tries it again."),
-        (("export",), "The graphs are compared", "pays on this machine."),
+        (("export",), "The graphs are compared", "plain decoding on this machine."),
     ):
         lines = [line.strip() for line in run(*command, "--help")[1].splitlines()]
         assert any(line.startswith(begins) and line.endswith(ends) for line in lines), command

@@ -2,94 +2,91 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from omnidraft.pair_verdict import CountedDrafts, expected_verdict, larger_file, measured_verdict
+from omnidraft.pair_verdict import (
+    EXPECTED,
+    CountedText,
+    chance_verdict,
+    counted_texts,
+    estimated_speed,
+    larger_file,
+    speed_of,
+    speed_verdict,
+)
 from omnidraft.runtime.decoding.length_state import Costs
 
-GOOD = CountedDrafts(of_drafted=0.6, tokens_per_target_pass=3.4, num_draft_tokens=4)
+COSTS = Costs((1.0, 1.2, 1.4, 1.6), draft=0.1, host=0.05)
+# 10 rounds of two draft tokens, 4 of them accepted; 5 of one copied token, all accepted; 5 of nothing.
+TEXT = CountedText(29, {2: 10, 0: 5}, {1: 5}, accepted=9, accepted_copies=5)
 
 
-def costs(*target: float, acceptance: float = 0.8) -> Costs:
-    return Costs(target, draft=0.1, host=0.0, acceptance=acceptance)
+def test_the_estimate_is_that_of_the_rounds_and_of_the_costs() -> None:
+    seconds = 10 * (1.4 + 0.2 + 0.05) + 5 * 1.0 + 5 * (1.2 + 0.05)
+    assert TEXT.seconds(COSTS) == pytest.approx(seconds) and TEXT.rounds == 20
+    speed = estimated_speed([TEXT, TEXT], COSTS)
+    assert speed.ratio == pytest.approx(29 / seconds)
+    assert speed.interval == pytest.approx((speed.ratio, speed.ratio)), "both texts have the same speed"
+    assert (speed.copies, speed.drafts) == (0.25, 0.2)
 
 
-def test_the_expected_speed_is_that_of_the_best_length() -> None:
-    """With blocks at the price of one token and one draft token, k = 1 gives (1 + a) / (1 + draft)."""
-    verdict = expected_verdict(costs(1.0, 1.0, 9.0), GOOD)
-    assert verdict.good and verdict.num_draft_tokens == 1
-    assert verdict.speed_up == pytest.approx((1.0 + 0.8) / 1.1)
-    sentence = (
-        "drafting pays: 1.64x of plain decoding is expected here at k = 1, by drafts alone; the default"
-    )
-    assert str(verdict).startswith(sentence)
-
-
-@pytest.mark.parametrize(("block", "words", "k"), [(1.67, "1.02x", 1), (1.75, "0.97x", 0)])
-def test_an_estimate_near_1_is_called_uncertain_on_either_side(block: float, words: str, k: int) -> None:
-    near = expected_verdict(costs(1.0, block, 9.0), GOOD)
-    assert not near.good and near.remedy and near.num_draft_tokens == k
-    start = f"drafting makes no certain difference: {words} of plain decoding is expected here at k = 1"
-    assert str(near).startswith(start)
-
-
-def test_every_expected_verdict_says_that_it_is_of_drafts_alone() -> None:
-    """The default mode also copies from the text, which a benchmark of it counts."""
-    for block in (1.0, 1.7, 1.9):
-        verdict = expected_verdict(costs(1.0, block, 9.0), GOOD)
-        assert "by drafts alone; the default mode also copies from the text" in verdict.sentence
-    assert "drafts alone" not in measured_verdict(1.2, (1.1, 1.3), 9, 7).sentence
-
-
-def test_a_longer_draft_where_blocks_cost_nothing() -> None:
-    verdict = expected_verdict(costs(*[1.0] * 13, acceptance=0.95), GOOD)
-    assert verdict.num_draft_tokens > 4 and verdict.speed_up > 2.0
-
-
-def test_a_target_token_of_several_draft_tokens_counts_less() -> None:
-    spelled = CountedDrafts(of_drafted=0.6, tokens_per_target_pass=2.2, num_draft_tokens=4)
-    assert spelled.ratio == pytest.approx(0.5) and GOOD.ratio == pytest.approx(1.0)
-    one = expected_verdict(costs(1.0, 1.0, 9.0), spelled)
-    assert one.speed_up == pytest.approx((1.0 + 0.5 * 0.8) / 1.1)
-
-
-def test_the_reason_why_drafting_does_not_pay() -> None:
-    costly = expected_verdict(costs(1.0, 1.9, 2.8), GOOD)
-    assert not costly.good and costly.num_draft_tokens == 0 and costly.speed_up == pytest.approx(1.8 / 2.0)
-    assert "does not pay: 0.90x" in costly.sentence
-    assert ", because a round with one draft token takes the time of 2.00 plain tokens" in costly.sentence
-    assert "even a perfect drafter would not pay" in costly.remedy
-    assert "int4" not in costly.remedy and "--quant" not in costly.remedy
-    assert "costs less with --quant fp32 or int8" in expected_verdict(costs(1.0, 1.9), GOOD, "int4").remedy
-    weak = expected_verdict(costs(1.0, 1.1, 1.2, 1.3, acceptance=0.05), GOOD)
-    assert "better or smaller" in weak.remedy
-
-
-def test_chance_is_told_whatever_the_costs() -> None:
-    for of_drafted in (0.0, 0.001):
-        none = CountedDrafts(of_drafted, tokens_per_target_pass=1.0, num_draft_tokens=4)
-        verdict = expected_verdict(costs(1.0, 1.0, 1.0, acceptance=0.01), none)
-        assert not verdict.good and "no better than chance" in verdict.sentence
-        assert "train it" in verdict.remedy
+def test_a_round_that_drafts_nothing_has_no_host_work() -> None:
+    assert estimated_speed([CountedText(7, {0: 7}, {}, 0, 0)], COSTS).ratio == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
-    ("interval", "drafted", "words"),
+    ("ratios", "words", "good"),
     [
-        ((1.1, 1.3), 9, "drafting pays here: 1.20x of plain decoding (1.10-1.30)"),
-        ((0.9, 1.3), 9, "no certain difference"),
-        ((0.8, 0.9), 9, "does not pay here"),
-        ((0.8, 1.3), 0, "nothing was drafted"),
+        ([1.2, 1.3, 1.25], "faster, 1.25x of plain decoding is expected here (95 % 1.20-1.30)", True),
+        ([0.7, 1.4, 1.2], "no certain difference: 1.06x of plain decoding", False),
+        ([0.8, 0.9, 0.85], "slower: 0.85x of plain decoding", False),
     ],
 )
-def test_a_measurement_says_what_is_certain(interval: tuple[float, float], drafted: int, words: str) -> None:
-    verdict = measured_verdict(1.2, interval, drafted)
-    assert words in str(verdict)
-    assert verdict.good == (interval[0] > 1.0) and bool(verdict.remedy) != verdict.good
-    with_copies = measured_verdict(1.2, interval, drafted, copied=7, share=0.98)
-    assert with_copies.sentence.startswith("drafting with copies " if drafted else "copying ")
-    assert ("98% of the tokens gained were copies" in with_copies.sentence) == (drafted > 0)
-    assert "copies" not in verdict.sentence
+def test_a_verdict_says_what_is_certain(ratios: list[float], words: str, good: bool) -> None:
+    verdict = speed_verdict(speed_of([TEXT] * 3, ratios), EXPECTED)
+    assert str(verdict).startswith(words) and verdict.good == good and bool(verdict.remedy) != good
+    assert "1.45 tokens a pass: +0.25 copies, +0.20 drafts" in verdict.sentence
+
+
+def test_a_drafter_that_adds_nothing_is_told() -> None:
+    copies = CountedText(25, {0: 15}, {1: 5}, accepted=5, accepted_copies=5)
+    assert "faster, almost all by copies, which need no drafter, 1.20x" in str(
+        speed_verdict(speed_of([copies], [1.2]), EXPECTED)
+    )
+    nothing = speed_verdict(speed_of([CountedText(9, {0: 9}, {}, 0, 0)], [1.0]), EXPECTED)
+    assert not nothing.good and "this is plain decoding" in nothing.sentence and "-k 4" in nothing.remedy
+    assert "no better than chance: 0.1%" in chance_verdict(0.001).sentence
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {"emitted": 29, "lengths": {"2": 10, "0": 5}, "copied_lengths": {"1": 5}, "accepted": 9,
+            "accepted_copies": 5, **changes}  # fmt: skip
+
+
+def test_the_counts_of_a_manifest_are_read_back() -> None:
+    assert counted_texts({"checks": {"texts": [entry()]}}) == [TEXT]
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        {},
+        {"texts": []},
+        {"texts": [entry()] * 65},
+        {"texts": [entry(emitted=0)]},
+        {"texts": [entry(lengths={"13": 1})]},
+        {"texts": [entry(lengths={"02": 1})]},
+        {"texts": [entry(lengths={"1": 0})]},
+        {"texts": [entry(lengths={}, copied_lengths={})]},
+        {"texts": [entry(accepted=4)]},
+        {"texts": [entry(accepted=1.5)]},
+        {"texts": "none"},
+    ],
+)
+def test_counts_out_of_their_range_are_none(checks: dict[str, Any]) -> None:
+    assert counted_texts({"checks": checks}) is None
 
 
 def test_a_file_larger_than_its_checkpoint_is_told() -> None:
@@ -98,3 +95,5 @@ def test_a_file_larger_than_its_checkpoint_is_told() -> None:
     assert larger_file("target", 200, 100, "fp32") is None, "fp32 was asked for"
     int4 = larger_file("target", 115, 100, "int4-b32")
     assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "--embedding" in int4
+    int8 = larger_file("target", 160, 100, "int8-e8")
+    assert int8 is not None and int8.endswith("has 1.60 times the size of its checkpoint"), "it is int8"

@@ -24,7 +24,6 @@ from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.export.graph.passes import drop_dead, matmuls  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
-from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.gptq import compensate, inverse_factor  # noqa: E402
 from omnidraft.export.quantize.grids import GRIDS, codes_on, packed, values_of  # noqa: E402
@@ -273,10 +272,6 @@ def test_embeddings_are_int8_where_weights_are_quantised() -> None:
         (
             lambda: with_choices(["int8", "fp32"], Choices(method="gptq")),
             "--quant-method gptq is for int4 weights, not int8 and fp32; choose --quant int4",
-        ),
-        (
-            lambda: Options(INT4, calibration=("a",)),
-            r"calibration texts are for the method gptq and for accelerators .* \(qnn\), not for round",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hostile import bundle_attacks, file_attacks, graph_attacks, tokenizer_attacks
+from hostile import bundle_attacks, file_attacks, gguf_attacks, graph_attacks, tokenizer_attacks
 from hostile.cage import BAD, Outcome, attempt
 
 Attempt = tuple[str, Callable[[], object]]
@@ -31,6 +31,7 @@ AREAS: dict[str, Callable[[Path, Path], Iterator[Attempt]]] = {
     "maps": file_attacks.maps,
     "sessions": file_attacks.sessions,
     "signatures": file_attacks.signatures,
+    "gguf": gguf_attacks.gguf_files,
 }
 
 

@@ -43,7 +43,7 @@ def test_importing_omnidraft_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["omnidraft.runtime.session.api", "omnidraft.runtime.models.ort_model", "omnidraft.commands.demo"],
+    ["omnidraft.runtime.session.api", "omnidraft.runtime.models.ort_model", "omnidraft.commands.demo.demo"],
 )
 def test_telemetry_is_off_before_onnxruntime_loads(module: str) -> None:
     """For every module that may be imported first, the variable is set before onnxruntime is searched for."""

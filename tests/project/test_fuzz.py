@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fuzz import fuzz_archive, fuzz_cache, fuzz_graph, fuzz_manifest, fuzz_sync, fuzz_trace
 
 
@@ -53,3 +55,16 @@ def test_mutated_archives_are_refused_by_name_or_the_same() -> None:
         "valid", "not_an_archive", "truncated", "header", "encrypted", "compressed", "outside", "alignment",
         "directory", "duplicate", "entries", "size", "checksum", "seal", "index",
     }, seen  # fmt: skip
+
+
+def test_mutated_gguf_files_are_refused_in_a_sentence_or_read() -> None:
+    pytest.importorskip("gguf")
+    from fuzz import fuzz_gguf
+
+    seen = fuzz_gguf.fuzz(2_000, 120.0, seed=1)
+    assert sum(seen.values()) == 2_000
+    assert set(seen) >= {
+        "valid", "magic", "version", "counts", "truncated", "text", "twice", "type", "axes", "size", "offset",
+        "overlap", "architecture", "value",
+    }, seen  # fmt: skip
+    assert not seen["other"], seen

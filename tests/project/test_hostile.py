@@ -49,3 +49,10 @@ def test_hostile_manifests_end_in_a_sentence(bundle: Path) -> None:
     code, out = hostile("-m", "hostile", bundle, "--area", "manifests")
     assert code == 0 and "0 traceback, 0 hang, 0 killed, 0 secret, 0 memory" in out, out
     assert re.search(r"manifests +done [1-9], refused 2\d\n", out), out
+
+
+def test_hostile_gguf_files_end_in_a_sentence(bundle: Path) -> None:
+    pytest.importorskip("gguf")
+    code, out = hostile("-m", "hostile", bundle, "--area", "gguf")
+    assert code == 0 and "0 traceback, 0 hang, 0 killed, 0 secret, 0 memory" in out, out
+    assert re.search(r"gguf +done \d+, refused \d+\n", out), out

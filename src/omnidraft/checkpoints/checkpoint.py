@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnidraft.checkpoints.gguf.find import find_gguf
+from omnidraft.checkpoints.gguf.gguf_file import GgufFile
 from omnidraft.checkpoints.refusals import (
     check_architecture,
     check_attention,
@@ -27,13 +29,16 @@ from omnidraft.checkpoints.refusals import (
 from omnidraft.errors import CheckpointError, reason
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel
+
+    from omnidraft.checkpoints.gguf.weights import PackedWeight
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _EXACT_ATTENTION = {"Gemma2ForCausalLM": "eager"}  # torch's fused attention ignores the soft cap
 _TORCH = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _FOREIGN = {
-    ".gguf": "llama.cpp", ".ggml": "llama.cpp", ".litertlm": "LiteRT-LM", ".task": "MediaPipe",
+    ".ggml": "llama.cpp", ".litertlm": "LiteRT-LM", ".task": "MediaPipe",
     ".tflite": "LiteRT", ".mlpackage": "Core ML", ".mlmodelc": "Core ML",
 }  # fmt: skip
 _DESCRIPTION = ["*.json", "tokenizer.model"]
@@ -70,6 +75,7 @@ class Checkpoint:
         config: transformers' configuration.
         architecture: the class of the model.
         shape: sizes and special ids.
+        gguf: the file that holds the weights, if it is a GGUF file.
     """
 
     name: str
@@ -77,20 +83,25 @@ class Checkpoint:
     config: PreTrainedConfig
     architecture: str
     shape: Shape
+    gguf: GgufFile | None = None
 
 
 def read_checkpoint(name: str) -> Checkpoint:
-    """Read the checkpoint in the directory `name` or with the hub id `name`; weights are not loaded.
+    """Read the checkpoint in the directory or GGUF file `name`, or of the hub; weights are not loaded.
 
     Raises:
         CheckpointError: the checkpoint does not exist, is incomplete or cannot be exported.
     """
-    directory = _directory(name)
+    file = find_gguf(name)
+    gguf = None if file is None else GgufFile(name, file)
+    directory = _directory(name) if gguf is None else gguf.directory
     raw = _read_json(directory / "config.json", name)
     architecture = check_architecture(raw, name)
     config = _config(directory, name)
     check_attention(config, name)
-    if directory == Path(name).expanduser():  # the weights of a hub checkpoint are downloaded by load_model
+    if (
+        directory == Path(name).expanduser() and gguf is None
+    ):  # the weights of a hub checkpoint are downloaded by load_model
         check_weights(directory, name)
     if not (directory / "tokenizer.json").is_file():
         raise CheckpointError(
@@ -98,7 +109,7 @@ def read_checkpoint(name: str) -> Checkpoint:
             "load its tokenizer with transformers' AutoTokenizer and save it there with save_pretrained",
         )
     shape = _shape(config, optional_json(directory / "generation_config.json", name))
-    return Checkpoint(name, directory, config, architecture, shape)
+    return Checkpoint(name, directory, config, architecture, shape, gguf)
 
 
 def load_model(checkpoint: Checkpoint) -> PreTrainedModel:
@@ -119,6 +130,8 @@ def load_stored(checkpoint: Checkpoint) -> PreTrainedModel:
     """
     import torch
 
+    if checkpoint.gguf is not None:
+        return _load(checkpoint, torch.float32)
     directory = _weights(checkpoint)
     kinds = {_TORCH.get(kind) for kind in stored_types(directory)}
     kind = kinds.pop() if len(kinds) == 1 else None
@@ -138,6 +151,9 @@ def _weights(checkpoint: Checkpoint) -> Path:
 def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
     from transformers import AutoModelForCausalLM
 
+    attention = _EXACT_ATTENTION.get(checkpoint.architecture, "sdpa")
+    if checkpoint.gguf is not None:
+        return checkpoint.gguf.load(dtype, attention)
     name, directory = checkpoint.name, _weights(checkpoint)
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = True
@@ -147,7 +163,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
                 directory,
                 config=config,
                 dtype=dtype,
-                attn_implementation=_EXACT_ATTENTION.get(checkpoint.architecture, "sdpa"),
+                attn_implementation=attention,
                 local_files_only=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # mismatches are refused below, with the sizes
@@ -167,6 +183,17 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
             "download it again",
         )
     return model  # from_pretrained leaves it in evaluation mode
+
+
+def stored_parameters(checkpoint: Checkpoint) -> Mapping[str, Tensor | PackedWeight]:
+    """Every weight by its name, a tied LM head too, in the type of the files; mapped where possible.
+
+    Raises:
+        CheckpointError: the weights do not fit the configuration.
+    """
+    if checkpoint.gguf is not None:
+        return checkpoint.gguf.weights
+    return dict(load_stored(checkpoint).named_parameters(remove_duplicate=False))
 
 
 def _directory(name: str) -> Path:

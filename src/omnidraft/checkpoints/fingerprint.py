@@ -32,13 +32,22 @@ def fingerprint(checkpoint: Checkpoint) -> str:
     """
     tied = bool(getattr(checkpoint.config, "tie_word_embeddings", False))
     digest = hashlib.sha256()
-    for name, tensor in _weights(checkpoint.directory, checkpoint.name):
+    for name, tensor in _all_weights(checkpoint):
         if not tensor.is_floating_point() or name.endswith(_NO_WEIGHT) or (tied and name == "lm_head.weight"):
             continue
         digest.update(f"\0{name}\0{','.join(map(str, tensor.shape))}\0".encode())
         for piece in tensor.reshape(-1).split(_SLICE):  # type: ignore[no-untyped-call]
             digest.update(piece.float().numpy().astype("<f4", copy=False).tobytes())
     return digest.hexdigest()
+
+
+def _all_weights(checkpoint: Checkpoint) -> Iterator[tuple[str, Tensor]]:
+    if checkpoint.gguf is None:
+        yield from _weights(checkpoint.directory, checkpoint.name)
+        return
+    weights = checkpoint.gguf.weights
+    for name in sorted(weights):
+        yield name, weights[name].float()
 
 
 def _weights(directory: Path, name: str) -> Iterator[tuple[str, Tensor]]:

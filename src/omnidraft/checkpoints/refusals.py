@@ -29,7 +29,7 @@ ROPE_TYPES = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
 HEAD_DIM_MULTIPLE = 16  # onnxruntime's rotary attention supports multiples of this
 ROTATED_MULTIPLE = 16
 
-_WEIGHTS = (
+WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
     "pytorch_model.bin",
@@ -134,8 +134,8 @@ def check_weights(directory: Path, name: str) -> None:
     Raises:
         CheckpointError: a file is missing or cut short.
     """
-    if not any((directory / file).is_file() for file in _WEIGHTS):
-        raise CheckpointError(f"{name} has no weights", f"it needs one of {', '.join(_WEIGHTS)}")
+    if not any((directory / file).is_file() for file in WEIGHTS):
+        raise CheckpointError(f"{name} has no weights", f"it needs one of {', '.join(WEIGHTS)}")
     index = directory / "model.safetensors.index.json"
     shards = set(optional_json(index, name).get("weight_map", {}).values())
     for shard in sorted(shards):

@@ -7,6 +7,7 @@ forward pass is torch's own in float32 and needs the memory of one weight. This 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from omnidraft.checkpoints.checkpoint import Checkpoint, load_stored
+from omnidraft.checkpoints.checkpoint import Checkpoint, stored_parameters
+from omnidraft.checkpoints.gguf.weights import PackedWeight
 from omnidraft.checkpoints.patched import patched
 
 Floats = NDArray[np.float32]
@@ -28,7 +30,7 @@ Floats = NDArray[np.float32]
 class Stored:
     """The weight [out, in] (of an embedding [vocab, hidden]) and the bias [out] of one module, as stored."""
 
-    weight: Tensor
+    weight: Tensor | PackedWeight
     bias: Tensor | None = None
 
 
@@ -61,7 +63,7 @@ def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
     Raises:
         CheckpointError: the weights do not fit the configuration.
     """
-    source = load_stored(checkpoint)
+    source = stored_parameters(checkpoint)
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = False
     if layers is not None:
@@ -72,17 +74,39 @@ def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
         )
     stored = {}
     for name, module in model.named_modules():
-        theirs: Any = source.get_submodule(name)
         if isinstance(module, nn.Linear | nn.Embedding):
-            bias = getattr(theirs, "bias", None)
-            stored[name] = Stored(theirs.weight.detach(), None if bias is None else bias.detach())
+            bias: Any = source.get(f"{name}.bias")
+            stored[name] = Stored(source[f"{name}.weight"].detach(), None if bias is None else bias.detach())
             _empty(module, name)
         else:
             for key, parameter in list(module.named_parameters(recurse=False)):
-                value = getattr(theirs, key).detach().float()
+                value = source[f"{name}.{key}"].detach().float()
                 assert value.shape == parameter.shape, (name, key)
                 setattr(module, key, nn.Parameter(value, requires_grad=False))
     return ThinModel(model.eval(), stored)
+
+
+def unpacked(thin: ThinModel, room: int | None) -> ThinModel:
+    """The same model with the codes of a GGUF file as float32 in memory, for many passes.
+
+    Args:
+        thin: the model.
+        room: bytes that the values may take; products that do not fit stay codes. None for no limit.
+    """
+    left = math.inf if room is None else room
+    values: dict[int, Tensor] = {}  # by address: an embedding may be the LM head
+    for name, held in thin.stored.items():
+        weight = held.weight
+        if isinstance(weight, PackedWeight) and not isinstance(thin.model.get_submodule(name), nn.Embedding):
+            size = 4 * math.prod(weight.shape)
+            if size <= left:
+                values[weight.data_ptr()] = weight.float()
+                left -= size
+    stored = {
+        name: Stored(values.get(held.weight.data_ptr(), held.weight), held.bias)
+        for name, held in thin.stored.items()
+    }
+    return ThinModel(thin.model, stored)
 
 
 def shorten(config: PreTrainedConfig, layers: int) -> None:
@@ -100,7 +124,7 @@ def layer_period(config: PreTrainedConfig) -> int:
 
 def logits_of(thin: ThinModel, ids: list[int]) -> Floats:
     """torch's logits of every position of a text, float32 [len(ids), vocab]."""
-    with _reading(thin), torch.no_grad():
+    with reading(thin), torch.no_grad():
         rows: Floats = thin.model(input_ids=torch.tensor([ids])).logits[0].float().numpy()
     return rows
 
@@ -113,7 +137,7 @@ def _empty(module: nn.Module, name: str) -> None:
 
 
 @contextmanager
-def _reading(thin: ThinModel) -> Iterator[None]:
+def reading(thin: ThinModel) -> Iterator[None]:
     """Within it products and embeddings compute in float32 with the weights as stored."""
 
     def linear(module: Any, x: Tensor) -> Tensor:

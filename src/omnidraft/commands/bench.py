@@ -4,7 +4,6 @@ Each prompt is decoded three times: plain, speculative, plain. The ratio of a pr
 over the mean of the two plain runs around it, so a drift of the machine's speed cancels.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from omnidraft.commands.terminal import options, output
@@ -21,14 +19,22 @@ from omnidraft.commands.terminal.open_session import bundle_directory, idle_head
 from omnidraft.commands.terminal.output import Table
 from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.errors import counted
-from omnidraft.pair_verdict import PairVerdict, measured_verdict
+from omnidraft.pair_verdict import (
+    CountedText,
+    PairVerdict,
+    Speed,
+    counted_text,
+    estimated_speed,
+    speed_of,
+    speed_verdict,
+)
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 from omnidraft.sample_prompts import PROMPTS
+from omnidraft.text_quality import read_quality
 
 BENCH_CONFIG = GenerationConfig(seed=0)  # greedy; a text ends where the target ends it
 _WARM_UP = 2  # prompts at the start whose times are not counted
-_RESAMPLES = 2000
 _FIGURES = 64  # columns of a terminal that the figures of a table take
 
 
@@ -91,12 +97,16 @@ def bench_command(
             lines.append(line)
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
-    result = BenchResult(lines, _predict(session, lines), left=len(texts) - len(lines))
+    result = BenchResult(lines, predict(session, lines), left=len(texts) - len(lines))
+    quality = read_quality(loaded.bundle.manifest)
     if as_json:
-        options.print_json(bench_json(result))
+        quality_json = None if quality is None else quality.as_json()
+        options.print_json({**bench_json(result), "quality": quality_json})
     else:
         output.out.print(bench_table(result))
         output.say(f"{result.counts}")
+        if quality is not None:
+            output.say(f"text of the target as {loaded.bundle.target.quantization}: {quality.whole.sentence}")
         output.say(f"{result.verdict}")
     if result.left:
         tell([f"stopped: {counted(result.left, 'prompt')} of the list were not timed"])
@@ -122,6 +132,11 @@ class BenchLine:
     same_text: bool
 
     @property
+    def counted(self) -> CountedText:
+        """The counts of the speculative run."""
+        return counted_text(self.statistics)
+
+    @property
     def ratio(self) -> float:
         """Speculative speed over plain speed."""
         return self.speculative / self.plain
@@ -141,18 +156,20 @@ class BenchResult:
     predicted: float
     left: int = 0
 
+    @cached_property
+    def speed(self) -> Speed:
+        """The measured speed over all lines."""
+        return speed_of([line.counted for line in self.lines], [line.ratio for line in self.lines])
+
     @property
     def speed_up(self) -> float:
         """Geometric mean of the prompts' ratios."""
-        return math.exp(sum(math.log(line.ratio) for line in self.lines) / len(self.lines))
+        return self.speed.ratio
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % bootstrap interval of the geometric mean over prompts."""
-        logs = np.log([line.ratio for line in self.lines])
-        rng = np.random.default_rng(0)
-        means = np.exp(rng.choice(logs, size=(_RESAMPLES, len(logs))).mean(axis=1))
-        return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+        return self.speed.interval
 
     @property
     def tokens_per_target_pass(self) -> float:
@@ -169,20 +186,15 @@ class BenchResult:
 
     @property
     def verdict(self) -> PairVerdict:
-        """Whether drafting paid."""
-        totals = self.totals
-        share = totals.accepted_copies / max(1, totals.accepted)
-        return measured_verdict(self.speed_up, self.interval, totals.drafted, totals.copied, share)
+        """Whether the mode was faster."""
+        return speed_verdict(self.speed, "was measured")
 
     @property
     def counts(self) -> str:
         """The figures over all prompts in one line."""
-        low, high = self.interval
         return (
-            f"speculative against plain: {self.speed_up:.2f}x (95 % {low:.2f}-{high:.2f}, predicted "
-            f"{self.predicted:.2f}x), {self.tokens_per_target_pass:.2f} tokens per target pass, of them "
-            f"{of_drafts(self.totals):.2f} of drafts and {of_copies(self.totals):.2f} of copies; "
-            f"{self.totals.acceptance_of_drafted:.0%} of {self.totals.drafted} draft tokens were accepted"
+            f"predicted from costs: {self.predicted:.2f}x; {self.totals.acceptance_of_drafted:.0%} of "
+            f"{self.totals.drafted} draft tokens were accepted"
         )
 
     @property
@@ -206,7 +218,7 @@ def bench(
         progress: called with (done, total) prompts.
     """
     lines = list(timed(session, prompts, config, progress))
-    return BenchResult(lines, _predict(session, lines))
+    return BenchResult(lines, predict(session, lines))
 
 
 def timed(
@@ -247,21 +259,9 @@ def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLi
     return BenchLine(prompt, plain, speed, speculative, plain_ids == speculative_ids)
 
 
-def _predict(session: Session, lines: Sequence[BenchLine]) -> float:
+def predict(session: Session, lines: Sequence[BenchLine]) -> float:
     """Speed-up predicted from the session's costs and the counted rounds (method section 6)."""
-    costs = session.costs
-    rounds = sum(line.statistics.rounds for line in lines)
-    emitted = sum(line.statistics.emitted for line in lines)
-    seconds = sum(
-        seconds_of(count) * n
-        for line in lines
-        for seconds_of, counts in (
-            (costs.round_seconds, line.statistics.lengths),
-            (costs.copy_seconds, line.statistics.copied_lengths),
-        )
-        for count, n in counts.items()
-    )
-    return emitted * costs.round_seconds(0) / seconds if rounds else 1.0
+    return estimated_speed([line.counted for line in lines], session.costs).ratio
 
 
 def bench_json(result: BenchResult) -> dict[str, object]:

@@ -9,7 +9,10 @@ import numpy as np
 import typer
 
 from omnidraft.checkpoints.control_tokens import read_tokenizer
+from omnidraft.checkpoints.gguf.find import find_gguf
+from omnidraft.checkpoints.gguf.gguf_file import GgufFile
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.export_packages import need_gguf_packages
 from omnidraft.commands.terminal.output import Table
 from omnidraft.export.build_vocab_map import Progress, build_vocab_map
 from omnidraft.pair_verdict import PairVerdict, vocabulary_verdict
@@ -20,11 +23,9 @@ _EXAMPLES = 8
 
 def check(
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The target's directory or its tokenizer.json.")
+        str, typer.Argument(metavar="TARGET", help="The target's directory, tokenizer.json or GGUF file.")
     ],
-    drafter: Annotated[
-        str, typer.Argument(metavar="DRAFTER", help="The drafter's directory or its tokenizer.json.")
-    ],
+    drafter: Annotated[str, typer.Argument(metavar="DRAFTER", help="The drafter's, given the same way.")],
     as_json: options.Json = False,
 ) -> None:
     """Can the drafter write the target's tokens? The two vocabularies are compared as bytes."""
@@ -71,12 +72,13 @@ class Comparison:
 
 
 def compare(target: str | Path, drafter: str | Path, progress: Progress | None = None) -> Comparison:
-    """Compare two tokenizers, given as directories or tokenizer.json files.
+    """Compare two tokenizers, given as directories, tokenizer.json files or GGUF files.
 
     Raises:
+        CheckpointError: a GGUF file is not sound.
         TokenizerError: a tokenizer is absent, or of a kind whose bytes cannot be read.
     """
-    draft_side, target_side = read_tokenizer(drafter), read_tokenizer(target)
+    draft_side, target_side = _tokenizer(drafter), _tokenizer(target)
     vocab_map = build_vocab_map(draft_side, target_side, progress=progress)
     text = np.array([bool(token) for token in target_side.tokens])
     lengths = vocab_map.spellings.lengths
@@ -96,6 +98,14 @@ def compare(target: str | Path, drafter: str | Path, progress: Progress | None =
         examples=_examples(draft_side, target_side, vocab_map.spell, spelled),
         verdict=vocabulary_verdict(target_side, vocab_map),
     )
+
+
+def _tokenizer(source: str | Path) -> Tokenizer:
+    if (file := find_gguf(str(source))) is None:
+        return read_tokenizer(source)
+    need_gguf_packages(str(source))
+    gguf = GgufFile(str(source), file)  # its directory goes with it
+    return read_tokenizer(gguf.directory)
 
 
 def _paired_controls(

@@ -10,6 +10,7 @@ from omnidraft.commands.terminal.output import Table, size
 from omnidraft.errors import counted
 from omnidraft.packing.device_files import on_device
 from omnidraft.packing.share_drafter import is_shared_drafter, users_of
+from omnidraft.pair_verdict import EXPECTED, counted_texts, estimated_speed
 from omnidraft.runtime.archive.archive import Archive, check_hashes
 from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
@@ -21,6 +22,7 @@ from omnidraft.runtime.session.loaded_bundle import known_costs
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
 from omnidraft.runtime.vocab.vocab_map import decode_vocab_map
+from omnidraft.text_quality import TextQuality, read_quality
 
 
 def inspect(
@@ -131,6 +133,21 @@ def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
     yield "  where it comes from", device.origin, ""
     for when in ("before", "after"):
         yield f"acceptance {when} quantisation", "", _acceptance(bundle, when)
+    if (texts := counted_texts(bundle.manifest)) is not None:
+        speed = estimated_speed(texts, device.costs)
+        low, high = speed.interval
+        yield "speed over plain decoding", f"{speed.ratio:.2f}x {EXPECTED} ({low:.2f}-{high:.2f})", ""
+        yield "  tokens of a pass", f"+{speed.copies:.2f} copies", f"+{speed.drafts:.2f} drafts"
+    quality = read_quality(bundle.manifest)
+    yield from () if quality is None else _quality_rows(quality.whole)
+
+
+def _quality_rows(whole: TextQuality) -> Iterator[tuple[str, str, str]]:
+    """What the target's form costs in quality of text, as measured at export."""
+    yield "perplexity, the source's", f"{whole.perplexity:.2f}, {whole.source_perplexity:.2f}", ""
+    yield "  change", f"{100 * whole.loss:+.1f} %", ""
+    yield "KL to the source", f"{whole.kl:.2g} nats a token", ""
+    yield "same likeliest token", f"{whole.agreement:.1%}", ""
 
 
 def _memory_rows(bundle: Bundle, part: str) -> Iterator[tuple[str, str, str]]:

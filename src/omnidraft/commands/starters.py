@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.learning.online.profiles import profile_of
+from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.packing.share_drafter import share_drafter
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter_file import read_adapter
@@ -111,46 +111,53 @@ def export_starters(
 
 
 def export_whole(
-    place: Path, progress: Callable[[str, int, int], None], starters: Path | None = None
+    place: Path,
+    progress: Callable[[str, int, int], None],
+    starters: Path | None = None,
+    target: Path | None = None,
 ) -> Path:
-    """Export the one bundle that the guides use, `my-bundle`, and lay out beside it what they name.
+    """Export the one bundle that the guides use, `my-bundle`.
 
-    It has target a in float32, and the drafter in int8 with places for adapters, an adaptive head and a
-    training step. What exists is kept.
+    It has the target's own codes, or starter a in float32, and the drafter in int8 with places for adapters,
+    an adaptive head and a training step. A bundle of the same models that is whole is kept.
 
     Args:
-        place: directory of all of them.
+        place: directory of the bundle.
         progress: called with (step, done, total).
         starters: see `find_starters`.
+        target: a GGUF file; None for starter a.
     """
     from omnidraft.export.options import USUAL_RANK, Options
+    from omnidraft.export.quantize.quantization import AS_STORED
     from omnidraft.export.quantize.quantize import FP32, INT8
 
     models = find_starters(starters)
-    options = Options(FP32, drafter_quantization=INT8, overwrite=True, train_rank=USUAL_RANK)
-    bundle = _exported(models / "a", models / "drafter", place / WHOLE, progress, options)
-    lay_out(place, bundle, models)
-    return bundle
+    form, drafter = (FP32, models / "drafter") if target is None else (AS_STORED, general_drafter(models))
+    options = Options(form, drafter_quantization=INT8, overwrite=True, train_rank=USUAL_RANK)
+    source = models / "a" if target is None else target
+    return _exported(source, drafter, place / WHOLE, progress, options)
 
 
-def lay_out(place: Path, bundle: Path, models: Path) -> None:
-    """Put beside a bundle what the guides name: an adapter, n-grams, a profile, and questions.
+def general_drafter(starters: Path) -> Path:
+    """The drafter for any target, beside the starter models; the starters' own where it is absent."""
+    general = starters.parent / "drafter"
+    return general if (general / "config.json").is_file() else starters / "drafter"
+
+
+def guide_files(place: Path, profile: Profile) -> None:
+    """Put beside a bundle what the guides name: an adapter, n-grams and questions.
 
     Args:
-        place: the directory; what exists in it is kept.
-        bundle: of a starter pair.
-        models: the directory of the starter models, with what was learned of them.
+        place: the directory; older files of these names are replaced.
+        profile: what was learned for the bundle's target.
     """
-    profile = profile_of(models / "learned", open_bundle(bundle))
-    of_target = place / "learned" / profile.adapter.parent.name
-    of_target.mkdir(parents=True, exist_ok=True)
     copies = {
-        profile.adapter: (place / "mine.safetensors", of_target / profile.adapter.name),
-        profile.cache: (*(place / name for name in CACHES), of_target / profile.cache.name),
+        profile.adapter: [place / "mine.safetensors"],
+        profile.cache: [place / name for name in CACHES],
     }
     for source, files in copies.items():
         for file in files:
-            if not file.exists():
+            if source.is_file():
                 shutil.copyfile(source, file)
     questions = word_problems(QUESTIONS, seed=1)
     for name, lines in (
@@ -173,9 +180,20 @@ def _exported(
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantize import FP32, INT8
 
-    try:
-        open_bundle(bundle)
-    except BundleError:
+    if not _is_whole(bundle, target, drafter):
         bare = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None)
         export_bundle(str(target), str(drafter), bundle, options or bare, progress)
     return bundle
+
+
+def _is_whole(bundle: Path, target: Path, drafter: Path) -> bool:
+    """Whether a bundle is there, is whole, and was made of these models."""
+    from omnidraft.checkpoints.checkpoint import read_checkpoint
+    from omnidraft.checkpoints.fingerprint import fingerprint
+
+    try:
+        found = open_bundle(bundle)
+    except BundleError:
+        return False
+    pairs = (found.target, target), (found.drafter, drafter)
+    return all(entry.fingerprint == fingerprint(read_checkpoint(str(path))) for entry, path in pairs)

@@ -36,7 +36,7 @@ class Check:
         return {"found" if name == "message" else name: value for name, value in values.items()}
 
 
-DRAFTING = "drafting"  # name of the check that says whether drafting pays
+DRAFTING = "drafting"  # name of the check that says whether the default mode is faster
 
 
 def overall(checks: Sequence[Check]) -> str:

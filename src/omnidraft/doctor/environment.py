@@ -23,7 +23,7 @@ CORE = {
     "rich": "13.7",
 }
 OPTIONAL = {
-    "export": ("torch", "transformers", "optimum", "onnx", "onnxscript", "jinja2"),
+    "export": ("torch", "transformers", "optimum", "onnx", "onnxscript", "jinja2", "gguf"),
     "sign": ("cryptography",),
 }
 _USE = {"export": "making bundles", "sign": "signing bundles and checking signatures"}

@@ -8,7 +8,7 @@ import onnxruntime
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CLOUD, environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
-from omnidraft.doctor.pair import health_checks, memory_check
+from omnidraft.doctor.pair import health_checks, memory_check, quality_check
 from omnidraft.doctor.placement import Placement, can_ask, placement
 from omnidraft.errors import BundleError, OmnidraftError, SignatureError, counted, reason
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
@@ -58,6 +58,7 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: ExaminePr
         message = f"the manifest does not list {', '.join(extra[:4])}{', ...' if len(extra) > 4 else ''}"
         remedy = "nothing reads these files and no hash or signature covers them: delete what is not yours"
         yield Check("other files", "warn", message, remedy, {"files": extra})
+    yield quality_check(bundle)
     memory = memory_check(bundle, available_bytes())
     yield memory
     if memory.verdict == "fail":

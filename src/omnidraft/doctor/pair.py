@@ -1,10 +1,20 @@
-"""Checks of a pair by the measurements of its export: memory, acceptance, and whether drafting pays."""
+"""Checks of a pair by the measurements of its export: memory, acceptance, and the default mode's speed."""
+
+from dataclasses import asdict
 
 from omnidraft.doctor.check import DRAFTING, Check
-from omnidraft.pair_verdict import CHANCE, CountedDrafts, chance_verdict, expected_verdict
+from omnidraft.pair_verdict import (
+    CHANCE,
+    EXPECTED,
+    chance_verdict,
+    counted_texts,
+    estimated_speed,
+    speed_verdict,
+)
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.device.device_costs import DeviceCosts
+from omnidraft.text_quality import MOST_LOSS, read_quality
 
 
 def memory_check(bundle: Bundle, free: int | None) -> Check:
@@ -25,47 +35,64 @@ def memory_check(bundle: Bundle, free: int | None) -> Check:
 
 
 def health_checks(bundle: Bundle, device: DeviceCosts) -> list[Check]:
-    """The acceptance at export, and whether drafting pays by the costs that are known of this machine."""
+    """The acceptance at export, and the speed of the default mode by the costs that are known here."""
+    return [_acceptance(bundle), _drafting(bundle, device)]
+
+
+def quality_check(bundle: Bundle) -> Check:
+    """What the target's form costs in quality of text, as measured at export."""
+    quality = read_quality(bundle.manifest)
+    if quality is None:
+        message = f"not recorded; `omnidraft eval {bundle.path} --source CHECKPOINT` measures it"
+        return Check("text quality", "ok", message)
+    if not quality.bad:
+        return Check("text quality", "ok", quality.whole.sentence, details=quality.as_json())
+    remedy = (
+        f"{bundle.target.quantization} loses more than {100 * MOST_LOSS:.0f} % of perplexity: export with "
+        "--quant auto or int8"
+    )
+    return Check("text quality", "warn", quality.whole.sentence, remedy, quality.as_json())
+
+
+_AGAIN = "run `omnidraft export` again, or `omnidraft bench`"
+_MISSING = "the manifest does not have it"
+
+
+def _acceptance(bundle: Bundle) -> Check:
     try:
         measured = bundle.manifest["checks"]["acceptance"]
-        after = measured["after"]
-        counted = CountedDrafts(
-            float(after["of_drafted"]),
-            float(after["tokens_per_target_pass"]),
+        before, after = (float(measured[when]["of_drafted"]) for when in ("before", "after"))
+        emitted, length = (
+            float(measured["after"]["tokens_per_target_pass"]),
             int(measured["num_draft_tokens"]),
         )
-        before = float(measured["before"]["of_drafted"])
     except (KeyError, TypeError, ValueError):
-        message = "the manifest does not have it"
-        return [Check("acceptance", "warn", message, "run `omnidraft export` again, or `omnidraft bench`")]
-    return [_acceptance(before, counted), _drafting(bundle, device, counted)]
-
-
-def _acceptance(before: float, counted: CountedDrafts) -> Check:
-    after, emitted = counted.of_drafted, counted.tokens_per_target_pass
+        return Check("acceptance", "warn", _MISSING, _AGAIN)
     message = (
         f"{after:.1%} of draft tokens at export ({before:.1%} before quantisation), "
-        f"{emitted:.2f} tokens per target pass at k = {counted.num_draft_tokens}"
+        f"{emitted:.2f} tokens per target pass at k = {length}"
     )
-    details = {"before": before, "after": after, "tokens_per_target_pass": emitted}
-    details["num_draft_tokens"] = counted.num_draft_tokens
+    details = {
+        "before": before,
+        "after": after,
+        "tokens_per_target_pass": emitted,
+        "num_draft_tokens": length,
+    }
     if before >= CHANCE and after < 0.5 * before:
         remedy = "quantisation broke the drafter: export with --drafter-quant int8 or fp32"
         return Check("acceptance", "fail", message, remedy, details)
     if after < CHANCE:
-        remedy = f"this drafter guesses no better than chance: {chance_verdict(after).remedy}"
-        return Check("acceptance", "warn", message, remedy, details)
+        return Check("acceptance", "warn", message, str(chance_verdict(after)), details)
     return Check("acceptance", "ok", message, details=details)
 
 
-def _drafting(bundle: Bundle, device: DeviceCosts, counted: CountedDrafts) -> Check:
-    verdict = expected_verdict(device.costs, counted, bundle.target.quantization)
-    details = {
-        "num_draft_tokens": verdict.num_draft_tokens,
-        "expected_speed_up": verdict.speed_up,
-        "acceptance_per_token": device.costs.acceptance,
-        "costs_from": device.source,
-    }
+def _drafting(bundle: Bundle, device: DeviceCosts) -> Check:
+    texts = counted_texts(bundle.manifest)
+    if texts is None:
+        return Check(DRAFTING, "warn", _MISSING, _AGAIN)
+    speed = estimated_speed(texts, device.costs)
+    verdict = speed_verdict(speed, EXPECTED)
+    details = {**asdict(speed), "costs_from": device.source}
     message = f"{verdict.sentence} (by costs {device.origin})"
     if verdict.good:
         return Check(DRAFTING, "ok", message, details=details)

@@ -30,9 +30,11 @@ from omnidraft.export.measure_pair import (
     Models,
     PromptIds,
     acceptance_before,
+    default_mode,
     measure_shipped,
     prompt_ids,
 )
+from omnidraft.export.measure_quality import quality_pieces, quality_warnings
 from omnidraft.export.model_export import ModelExport, read_model
 from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
@@ -41,9 +43,12 @@ from omnidraft.export.options import DEFAULTS, Options
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
-from omnidraft.pair_verdict import larger_file, vocabulary_verdict
+from omnidraft.export.write_target import WrittenTarget, write_target
+from omnidraft.pair_verdict import kept_codes, larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sample_texts import TextPiece
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
 
@@ -72,6 +77,7 @@ def export_bundle(
     if options.npu is not None:
         for model in models:
             refuse_static(_checkpoint(model))
+    _refuse_step_of_codes(models[1], options)
     # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
     read_pairs(models[1].tokenizer, models[0].tokenizer, options.pairs)
     lengths = context_lengths(*models, options.max_length)
@@ -108,11 +114,16 @@ def _fill(
 ) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models
-    _write_models(work, models, lengths, options, progress)
+    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    pieces = quality_pieces(target, template.prompt, options.calibration, lengths.target)
+    written = _write_models(work, models, lengths, options, (pieces, template.prompt), progress)
+    options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
-    warnings = _warnings(work, models, vocab_map)
-    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    warnings = (
+        *_warnings(work, models, vocab_map, options),
+        *quality_warnings(target, quality, options.quantization),
+    )
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
     prompts = prompt_ids(target, drafter, template.prompt, lengths.target // 2)
@@ -123,31 +134,56 @@ def _fill(
     after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
+    form = "" if target.contract is None else target.contract.quantization
     report = Report(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        options.quantization_of("target").name, template.no_system, str(lengths),
+        form, quality, template.no_system, str(lengths), written.trials,
     )  # fmt: skip
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
     write_manifest(work, models, prompt, options, report)
     open_bundle(work)  # the reader must accept what was written
+    progress("try the default mode", 8, STEPS)
+    report = replace(report, texts=default_mode(work))
+    write_manifest(work, models, prompt, options, report)
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
 
 
 def _write_models(
-    work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
-) -> None:
-    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
+    work: Path,
+    models: Models,
+    lengths: ContextLengths,
+    options: Options,
+    text: tuple[Sequence[TextPiece], PromptTemplate],
+    progress: Progress,
+) -> WrittenTarget:
+    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
+
+    Args:
+        work: the bundle.
+        models: the target and the drafter.
+        lengths: of their contexts.
+        options: how to write them; the form of the target may be left to a search.
+        text: what the target is measured on, and its prompt.
+        progress: called before each step.
+    """
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
+    written = None
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
         length = lengths.of(model.role)
         job = WriteJob(work, length, options, room, _stage_of(progress, step))
-        reference_bytes = write_model(model, job)
+        if model.role == "target":
+            written = write_target(model, job, *text)
+            options, reference_bytes = written.options, written.reference_bytes
+        else:
+            reference_bytes = write_model(model, job)
         room = None if room is None else max(0, room - reference_bytes)
         if options.npu is not None:
             folder, shapes = work / model.role / "npu", options.npu.shapes(length, model.role)
             model.static["float"] = write_static(_checkpoint(model), folder, shapes)
+    assert written is not None, "one of the models is the target"
+    return written
 
 
 def _compare_models(
@@ -162,13 +198,14 @@ def _compare_models(
             adopted[model.role] = check_adopted(model.checkpoint.name, model.shipped_model(work), rows)
             continue
         progress(f"compare the {model.role} with torch", step, STEPS)
-        parity[model.role] = compare_model(work, model, rows, options.quantization_of(model.role).name)
+        assert model.contract is not None, "the model is written"
+        parity[model.role] = compare_model(work, model, rows, model.contract.quantization)
         if options.npu is not None:
             parity[model.role] |= finish_static(work, model, options.npu, rows)
     return parity, adopted
 
 
-def _warnings(work: Path, models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
+def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options) -> tuple[str, ...]:
     """What a user will not want of vocabularies and sizes, a sentence each."""
     together = vocabulary_verdict(models[0].tokenizer, vocab_map)
     sentences: list[str | None] = [None if together.good else str(together)]
@@ -177,14 +214,34 @@ def _warnings(work: Path, models: Models, vocab_map: VocabMap) -> tuple[str, ...
             graph = work / model.graph  # large weights are in a file beside it
             written = sum(file.stat().st_size for file in graph.parent.glob(f"{graph.name}*"))
             quantization = model.contract.quantization if model.contract else ""
-            before = weight_bytes(model.checkpoint.directory)
-            sentences.append(larger_file(model.role, written, before, quantization))
+            gguf = model.checkpoint.gguf
+            before = weight_bytes(model.checkpoint.directory) if gguf is None else gguf.weight_bytes
+            stored = options.quantization_of(model.role).stored
+            sentences.append(None if stored else larger_file(model.role, written, before, quantization))
+            if gguf is not None:
+                sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
         if model.not_compiled:
             sentences.append(
                 f"the {model.role}'s tokenizer is not compiled, so a runtime needs the package tokenizers: "
                 f"{model.not_compiled}"
             )
     return tuple(sentence for sentence in sentences if sentence)
+
+
+def _refuse_step_of_codes(drafter: ModelExport, options: Options) -> None:
+    """Refuse a training step of a drafter that keeps the codes of a GGUF file.
+
+    Raises:
+        ExportError: the remedy names the form to choose.
+    """
+    if options.train_rank is None or not options.quantization_of("drafter").stored:
+        return
+    checkpoint = drafter.checkpoint
+    if isinstance(checkpoint, Checkpoint) and checkpoint.gguf is not None and checkpoint.gguf.quantized:
+        raise ExportError(
+            f"{checkpoint.name} keeps the codes of its file, which --train-step cannot read",
+            "add --drafter-quant int8, or leave --train-step out",
+        )
 
 
 def _stage_of(progress: Progress, step: int) -> Callable[[str], None]:

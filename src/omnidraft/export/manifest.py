@@ -16,6 +16,7 @@ from omnidraft.export.quantize.embedding import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
+from omnidraft.pair_verdict import CountedText
 from omnidraft.runtime.bundle.chat_template import JinjaTemplate
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
@@ -61,6 +62,8 @@ def write_manifest(
             **_checks(report),
             "tokenizers": {m.role: m.not_compiled for m in models},
             "tables": _tables(work, models),
+            "int8_sites": sorted(options.quantization.int8_sites),
+            "tried": [asdict(trial) for trial in report.trials],
         },
         "files": _files(work),
     }
@@ -95,9 +98,19 @@ def _checks(report: Report) -> dict[str, Any]:
             "before": asdict(report.before),
             "after": asdict(report.after),
         },
+        "texts": [_text(text) for text in report.texts],
+        "quality": None if report.quality is None else report.quality.as_json(),
         "limits": list(report.limits),
         "no_system": report.no_system,
     }
+
+
+def _text(counted: CountedText) -> dict[str, Any]:
+    named = {
+        name: {str(length): n for length, n in sorted(counts.items())}
+        for name, counts in (("lengths", counted.lengths), ("copied_lengths", counted.copied_lengths))
+    }
+    return {**asdict(counted), **named}
 
 
 def _tables(work: Path, models: Sequence[ModelExport]) -> dict[str, Any]:
@@ -112,7 +125,7 @@ def _files(work: Path) -> dict[str, Any]:
     return {
         file.relative_to(work).as_posix(): {"sha256": file_sha256(file), "bytes": file.stat().st_size}
         for file in sorted(work.rglob("*"))
-        if file.is_file()
+        if file.is_file() and file != work / MANIFEST
     }
 
 

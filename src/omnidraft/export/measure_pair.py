@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from omnidraft.errors import PromptError
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
+from omnidraft.mixed_prompts import unseen_prompts
+from omnidraft.pair_verdict import CountedText, counted_text
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.loaded_bundle import threads_for
 from omnidraft.runtime.session.measure import measure_costs
@@ -18,6 +22,7 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_prompts import PROMPTS
 
+_TRIED = 64  # tokens of a text in the default mode
 Models = tuple[ModelExport, ModelExport]  # target, drafter
 PromptIds = tuple[list[int], list[int]]  # one prompt as target ids and as draft ids
 
@@ -79,3 +84,20 @@ def measure_shipped(
     )
     refuse_collapse(before, after, quantization)
     return after, replace(measure_costs(decoder_models, *prompts[0]), acceptance=after.of_evaluated)
+
+
+def default_mode(work: Path) -> tuple[CountedText, ...]:
+    """What the default mode does in built-in prompts of several kinds, by the costs of the manifest.
+
+    Args:
+        work: a bundle; a prompt that does not fit its context is left out.
+    """
+    session = load(work, measure="never")
+    texts = []
+    for _, prompt in unseen_prompts():
+        try:
+            counts = session.generate(prompt, max_new_tokens=_TRIED, seed=0).finish().statistics
+        except PromptError:
+            continue
+        texts.append(counted_text(counts))
+    return tuple(text for text in texts if text.emitted)

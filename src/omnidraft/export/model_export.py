@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.graph.contract import GraphContract
+from omnidraft.export.graph.markers import MarkedSite
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites
@@ -43,6 +45,8 @@ class ModelExport:
         head: shape of the adaptive head.
         train: the manifest's entry for the training step.
         train_parity: parity of the training graphs with torch, by file name.
+        sites: the weights of the graph and their shapes; empty for an adopted graph.
+        tied: whether the LM head is the embedding.
         reference: path in the bundle of the float32 graph for comparison. It is not shipped; for an adopted
             graph it is the graph itself.
         reference_layers: number of layers of the float32 graph; all of them where memory allows.
@@ -61,6 +65,8 @@ class ModelExport:
     head: HeadShape | None = None
     train: StepEntry | None = None
     train_parity: dict[str, StepParity] = field(default_factory=dict)
+    sites: Sequence[MarkedSite] = ()
+    tied: bool = False
     reference: str = ""
     reference_layers: int = 0
 

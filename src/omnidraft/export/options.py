@@ -31,10 +31,12 @@ class Options:
         train_rank: LoRA rank of the drafter's training step; None for no training step.
         npu: static graphs for accelerators; None for none.
         calibration: texts for the method gptq and for quantised static graphs; None for the built-in prompts.
+            Every fourth one is kept back, and the target is measured on it.
+        search: take `quantization` as the first of several forms of the target, and choose the smallest one
+            whose text is nearly as good as the source's; the drafter's form must be given then.
 
     Raises:
-        SettingError: calibration texts for methods that read none, a rank for models that take no adapters,
-            or a number of head blocks out of range.
+        SettingError: a rank for models that take no adapters, or a number of head blocks out of range.
     """
 
     quantization: Quantization = FP32
@@ -50,15 +52,13 @@ class Options:
     train_rank: int | None = None
     npu: NpuOptions | None = None
     calibration: tuple[str, ...] | None = None
+    search: bool = False
 
     def __post_init__(self) -> None:
-        methods = {self.quantization_of(role).method for role in ("target", "drafter")}
-        read = "gptq" in methods or (self.npu is not None and self.npu.quantized)
-        if self.calibration is not None and not read:
+        if self.search and (self.quantization.bits != 4 or self.drafter_quantization is None):
             raise SettingError(
-                "calibration texts are for the method gptq and for accelerators "
-                f"that take quantised graphs (qnn), not for {', '.join(sorted(methods))}",
-                "leave them out, or choose one of those",
+                f"a search that begins with {self.quantization.name} is not supported",
+                "begin with int4, and give the drafter's form",
             )
         if self.head_blocks is not None and not 1 <= self.head_blocks <= MAX_BLOCKS:
             raise SettingError(

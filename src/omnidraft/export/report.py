@@ -1,12 +1,19 @@
 """What an export measured."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnidraft.export.adopt.adopt import Adoption
-from omnidraft.export.quantize.parity import DRAFTED, Acceptance, Parity, StepParity
-from omnidraft.pair_verdict import CountedDrafts, PairVerdict, expected_verdict
+from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
+from omnidraft.pair_verdict import EXPECTED, CountedText, PairVerdict, estimated_speed, speed_verdict
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.text_quality import Quality
+
+if TYPE_CHECKING:
+    from omnidraft.export.choose.search import Trial
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,9 @@ class Report:
         train: parity with torch of each training graph, by file name.
         warnings: what is sound and yet not as a user will want it, a sentence each.
         quantization: name of the target's.
+        quality: what the target's form costs in quality of text; None for an adopted graph.
+        trials: the forms of the target that were tried in torch; empty where the form was given.
+        texts: what the default mode did in built-in prompts of several kinds.
         no_system: why the chat template has no place for a system prompt; None where it has one.
         context: the length of the context, and why; a sentence.
         seconds: duration of the export.
@@ -43,13 +53,17 @@ class Report:
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     quantization: str = ""
+    quality: Quality | None = None
     no_system: str | None = None
     context: str = ""
+    trials: tuple[Trial, ...] = ()
+    texts: tuple[CountedText, ...] = ()
     seconds: float = 0.0
     peak_bytes: int | None = None
 
     @property
     def verdict(self) -> PairVerdict:
-        """Whether drafting pays on this machine."""
-        counted = CountedDrafts(self.after.of_drafted, self.after.tokens_per_target_pass, DRAFTED)
-        return expected_verdict(self.costs, counted, self.quantization)
+        """Whether the default mode is faster than plain decoding on this machine."""
+        if not self.texts:
+            return PairVerdict(True, "the context is too short to try the default mode")
+        return speed_verdict(estimated_speed(self.texts, self.costs), EXPECTED)

@@ -6,7 +6,7 @@ The modules that need torch are imported inside functions: adopting a graph work
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.weights import fill
 from omnidraft.export.graph.write import write_graph
+from omnidraft.export.measure_quality import split_texts
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import StepParity
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import ThinModel
     from omnidraft.export.graph.skeleton import Skeleton
 
+_MOST_KINDS = 6  # types of a GGUF file in the name of its form
 NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection interleaves q, k and v head by head
 
 
@@ -49,6 +51,7 @@ class WriteJob:
         options: the export's options.
         room: bytes of weights that the float32 graph may have; None for no limit.
         stage: called with the name of a step when the step begins.
+        own_rows: ids that the target wrote itself, on which gptq calibrates, too.
     """
 
     work: Path
@@ -56,6 +59,7 @@ class WriteJob:
     options: Options
     room: int | None = None
     stage: Callable[[str], None] = lambda _: None
+    own_rows: Sequence[Sequence[int]] = ()
 
 
 def write_model(model: ModelExport, job: WriteJob) -> int:
@@ -88,17 +92,27 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     from omnidraft.export.graph.skeleton import check_length, skeleton
 
     check_length(checkpoint, job.max_length)
+    job.stage(f"trace the {model.role}")
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length)
     model.parameters = _count_parameters(bare.proto, checkpoint)
-    model.contract = replace(bare.contract, quantization=job.options.quantization_of(model.role).name)
+    model.contract = replace(bare.contract, quantization=_form_name(model, checkpoint, job.options))
     model.fingerprint = fingerprint(checkpoint)
+    model.sites, model.tied = bare.weights.sites, thin.tied
     reference_bytes = _write_reference(model, checkpoint, bare, job)
     _add_inputs(model, checkpoint, bare, job.options)
     _write_shipped(model, bare, job)
     if _learns(model, job.options):
         model.train, model.train_parity = _write_step(model, thin, bare, job)
     return reference_bytes
+
+
+def _form_name(model: ModelExport, checkpoint: Checkpoint, options: Options) -> str:
+    """How the weights are stored, for people: `int4`, or `gguf-q4_k-q6_k` of a file whose codes are kept."""
+    quantization = options.quantization_of(model.role)
+    if not quantization.stored or checkpoint.gguf is None:
+        return FP32.name if quantization.stored else quantization.name
+    return "-".join(["gguf", *(kind.lower() for kind in checkpoint.gguf.kinds[:_MOST_KINDS])])
 
 
 def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, options: Options) -> None:
@@ -121,12 +135,18 @@ def _write_shipped(model: ModelExport, bare: Skeleton, job: WriteJob) -> None:
     # The training step shares the weights that are in a file of their own.
     above = 0 if _learns(model, job.options) else job.options.external_above
     if quantization.method == "gptq":  # calibration runs the whole graph
-        calibration = Calibration(job.work / model.reference, _calibration_rows(model, job))
+        calibration = Calibration(job.work / model.reference, calibration_rows(model, job))
         write_graph(
             quantize(fill(bare.proto, bare.weights), quantization, calibration), graph, external_above=above
         )
     else:
-        write_skeleton(bare, quantization, graph, external_above=above)
+        written = _counted(job, f"write the {model.role} as {quantization.name}")
+        write_skeleton(bare, quantization, graph, external_above=above, progress=written)
+
+
+def _counted(job: WriteJob, what: str) -> Callable[[int, int], None]:
+    """A function that tells how many weights of a graph are written."""
+    return lambda done, total: job.stage(f"{what}, {done} of {total} weights")
 
 
 def _learns(model: ModelExport, options: Options) -> bool:
@@ -155,15 +175,16 @@ def _no_adapters(model: ModelExport, option: str) -> ExportError:
     return ExportError(f"{name} is {architecture}, whose graphs do not take adapters", f"leave {option} out")
 
 
-def _calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
+def calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
     """The calibration texts in the model's ids.
 
     Raises:
         ExportError: the texts hold no token of the model.
     """
-    texts = PROMPTS if job.options.calibration is None else job.options.calibration
+    given = job.options.calibration
+    texts = split_texts(given)[0] if given is not None else () if job.own_rows else PROMPTS
     rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
-    rows = [row for row in rows if row]
+    rows = [row for row in (*rows, *(list(row)[: job.max_length] for row in job.own_rows)) if row]
     if not rows:
         raise ExportError(
             f"the {len(texts)} calibration texts hold no token of the {model.role}", "give other texts"
@@ -195,7 +216,13 @@ def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton,
     if fitting < layers:
         bare = skeleton(checkpoint, thin_model(checkpoint, fitting), bare.contract.max_length)
     model.reference, model.reference_layers = f"fp32/{model.role}.onnx", fitting
-    write_skeleton(bare, FP32, job.work / model.reference, external_above=job.options.external_above)
+    write_skeleton(
+        bare,
+        FP32,
+        job.work / model.reference,
+        external_above=job.options.external_above,
+        progress=_counted(job, f"write the {model.role} as fp32, for comparison"),
+    )
     return outside + fitting * layer_bytes
 
 

@@ -16,6 +16,7 @@ def need_export_packages(*models: str) -> None:
     Raises:
         SettingError: a package is missing.
     """
+    from omnidraft.checkpoints.gguf.find import find_gguf
     from omnidraft.export.adopt.find_graph import find_graph
 
     checkpoint = next((name for name in models if find_graph(name) is None), None)
@@ -26,10 +27,28 @@ def need_export_packages(*models: str) -> None:
                 install("adopt"),
             )
         return
-    names = ("torch", "transformers", "optimum", "onnx", "onnxscript")
+    names = ["torch", "transformers", "optimum", "onnx", "onnxscript"]
+    names += ["gguf"] if any(find_gguf(name) for name in models) else []
     if missing := [name for name in names if not find_spec(name)]:
         raise SettingError(
             f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, "
             f"which this Python ({platform.python_version()}) does not have",
+            f"{install('all')} with Python 3.11, 3.12 or 3.13",
+        )
+
+
+def need_gguf_packages(name: str) -> None:
+    """Refuse to read a GGUF file where a package is missing, with the command that installs it.
+
+    Args:
+        name: what the user gave.
+
+    Raises:
+        SettingError: a package is missing.
+    """
+    if missing := [each for each in ("torch", "transformers", "gguf") if not find_spec(each)]:
+        raise SettingError(
+            f"reading {name} needs {', '.join(missing)}, which this Python ({platform.python_version()}) "
+            "does not have",
             f"{install('all')} with Python 3.11, 3.12 or 3.13",
         )

@@ -15,6 +15,9 @@ from onnx import ModelProto, TensorProto
 from omnidraft.export.graph.markers import EMBEDDING, MarkedSite, Part
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from omnidraft.checkpoints.gguf.weights import PackedWeight
     from omnidraft.checkpoints.thin_model import Stored
 
 Floats = NDArray[np.float32]
@@ -38,6 +41,10 @@ class GraphWeights:
 
     def __contains__(self, name: str) -> bool:
         return name in self._held
+
+    def parts(self, name: str) -> list[Tensor | PackedWeight]:
+        """The weights that are packed in a weight of the graph, each [out, in] as stored."""
+        return [each.weight for each in self._held[name]]
 
     def read(self, name: str) -> Floats:
         """A weight in the graph's layout, float32 [rows, columns]; an embedding may be mapped from a file."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper
 
 from omnidraft.errors import ExportError
 
@@ -87,9 +87,10 @@ class GraphWriter:
         if self._bytes > self._external_above:
             self._spill()
 
-    def add_values(self, name: str, values: NDArray[np.float32]) -> None:
+    def add_values(self, name: str, values: NDArray[Any]) -> None:
         """Add an initializer from an array; the array is not copied if it is written to the file at once."""
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=values.shape)
+        kind = helper.np_dtype_to_tensor_dtype(values.dtype)
+        tensor = TensorProto(name=name, data_type=kind, dims=values.shape)
         if self._file is None and self._bytes + values.nbytes <= self._external_above:
             tensor.raw_data = values.tobytes()
             return self.add(tensor)

@@ -17,6 +17,7 @@ _LONGER = (
     ", or a longer name: -b128, -e8 of the embedding, -h8 of the LM head and the method follow in this "
     "order, as in int4-b128-e8-h8-gptq"
 )
+STORED = "stored"  # the name of weights that are taken as a GGUF file has them
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class Quantization:
         head_bits: 8 if the LM head keeps 8 bits while the rest has 4; None for the same as the rest, or as
             the embedding where the head is tied to it (see `one_table`).
         method: how 4-bit weights are found, one of `METHODS`; 8-bit weights are always rounded.
+        stored: take the codes of a GGUF file as they are (see `stored.py`), and leave floats in float32.
+        int8_sites: products that keep 8 bits where the rest has 4, such as `layers.3.down`. They were chosen
+            by measurement for one model (`--quant auto`), so a name tells only their number.
 
     Raises:
         SettingError: the form is not supported.
@@ -43,8 +47,15 @@ class Quantization:
     embedding_bits: int = 32
     head_bits: int | None = None
     method: str = "round"
+    stored: bool = False
+    int8_sites: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        if self.int8_sites and self.bits != 4:
+            raise SettingError(
+                f"{len(self.int8_sites)} products of 8 bits in {self.bits}-bit weights are not supported",
+                "keep them where the rest is int4",
+            )
         for bits in (self.bits, self.embedding_bits):
             if bits not in (32, 8, 4):
                 raise SettingError(f"weights of {bits} bits are not supported", "use 32, 8 or 4")
@@ -64,16 +75,20 @@ class Quantization:
                 f"quantisation method {self.method} is for 4-bit weights, not {self.bits}-bit ones",
                 "use int4",
             )
+        assert not self.stored or self.bits == self.embedding_bits == 32, "stored weights are not rounded"
 
     @property
     def name(self) -> str:
-        """The short name, which `named` reads."""
+        """The short name, which `named` reads unless there are `int8_sites`."""
+        if self.stored:
+            return STORED
         weights = "fp32" if self.bits == 32 else f"int{self.bits}"
         parts = {
             f"-b{self.block}": self.bits < 32 and self.block != 32,
             f"-e{self.embedding_bits}": self.embedding_bits < 32,
             f"-h{self.head_bits}": self.head_bits is not None,
             f"-{self.method}": self.method != "round",
+            f"-m{len(self.int8_sites)}": bool(self.int8_sites),
         }
         return weights + "".join(part for part, shown in parts.items() if shown)
 
@@ -88,6 +103,12 @@ class Quantization:
         same = self.bits <= table < 32 and self.head_bits in (None, table)
         return same and (table == 8 or self.method == "round")
 
+    def bits_of(self, product: str) -> int:
+        """The bits of a product by its name; a tied LM head may have the embedding's (see `one_table`)."""
+        if product in self.int8_sites:
+            return 8
+        return self.head_bits or self.bits if product == "lm_head" else self.bits
+
     def block_for(self, rows: int) -> int:
         """The block size of a weight of `rows` rows."""
         return self.block if rows % self.block == 0 else 32
@@ -99,6 +120,8 @@ def named(text: str) -> Quantization:
     Raises:
         SettingError: no form has that name.
     """
+    if text == STORED:
+        return AS_STORED
     weights, _, rest = text.partition("-")
     forms = {form.name: form for form in FORMS if form.name.startswith(weights)}
     if text not in forms:
@@ -147,6 +170,12 @@ def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
         SettingError: a name is unknown, or a choice applies to none of the quantisations.
     """
     quantizations = [named(name) for name in names]
+    if all(quantization.stored for quantization in quantizations) and choices != Choices():
+        raise SettingError(
+            "--block, --embedding, --lm-head and --quant-method are for weights that are rounded, and those "
+            "of a GGUF file are taken as they are",
+            "leave them out, or choose --quant int4 or int8",
+        )
     four = any(quantization.bits == 4 for quantization in quantizations)
     for option, value, usual in (
         ("--quant-method", choices.method, "round"),
@@ -159,6 +188,8 @@ def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
 
 
 def _with(quantization: Quantization, choices: Choices) -> Quantization:
+    if quantization.stored:
+        return quantization
     q, four = quantization, quantization.bits == 4
     embedding = max(8, q.bits) if choices.embedding is None else WEIGHTS[choices.embedding]
     return replace(
@@ -185,3 +216,4 @@ FORMS = _forms()  # every form that an export can make
 
 FP32, INT8, INT4, INT4_B128 = Quantization(32), Quantization(8), Quantization(4), Quantization(4, 128)
 INT4_E8 = Quantization(4, embedding_bits=8)
+AS_STORED = Quantization(32, stored=True)

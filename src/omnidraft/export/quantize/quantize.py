@@ -21,7 +21,7 @@ from omnidraft.export.quantize.rounded import rounded
 
 __all__ = ["FP32", "INT4", "INT4_B128", "INT4_E8", "INT8", "Calibration", "Quantization", "quantize"]
 
-_INT8_ACTIVATIONS = 4  # accuracy_level; at level 0 a block of two tokens costs as much as in fp32
+INT8_ACTIVATIONS = 4  # accuracy_level; at level 0 a block of two tokens costs as much as in fp32
 
 
 def quantize(
@@ -82,9 +82,8 @@ def _quantize_products(
 
 
 def _bits_of(node: NodeProto, quantization: Quantization, shared: bool) -> int:
-    if node.name != "lm_head":
-        return quantization.bits
-    return quantization.embedding_bits if shared else quantization.head_bits or quantization.bits
+    tied = node.name == "lm_head" and shared
+    return quantization.embedding_bits if tied else quantization.bits_of(node.name)
 
 
 def _weight(graph: GraphProto, node: NodeProto) -> Floats:
@@ -117,5 +116,5 @@ def _product(
         N=shape[1],
         bits=bits,
         block_size=block,
-        accuracy_level=_INT8_ACTIVATIONS,
+        accuracy_level=INT8_ACTIVATIONS,
     )

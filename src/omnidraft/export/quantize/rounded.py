@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from omnidraft.export.quantize.gptq import compensate
-from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, packed
+from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, packed, values_of
 
 _COLUMNS = 4096
 
@@ -34,6 +34,24 @@ def rounded(
         zeros = [] if grid[1] is None else [packed(grid[1], bits)]
         parts.append([packed(codes, bits), grid[0], *zeros])
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+
+def values_as(
+    weight: Floats, bits: int, block: int, method: str = "round", factor: Floats | None = None
+) -> Floats:
+    """The values [n, k] that a product computes with, where `rounded` of the same arguments is stored."""
+    k, n = weight.shape
+    values = np.empty((n, k), np.float32)
+    for at in range(0, n, _COLUMNS):
+        columns = np.ascontiguousarray(weight[:, at : at + _COLUMNS], np.float32)
+        codes, grid = (
+            _nearest(columns, bits, block, method)
+            if factor is None
+            else compensate(columns, factor, bits, block)
+        )
+        back = values_of(codes, grid, bits)
+        values[at : at + _COLUMNS] = back.reshape(back.shape[0], -1)[:, :k]
+    return values
 
 
 def _nearest(weight: Floats, bits: int, block: int, method: str) -> tuple[Codes, Grid]:

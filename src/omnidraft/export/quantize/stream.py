@@ -6,7 +6,7 @@ and put back: models of all sizes use the same quantisation code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,16 @@ from omnidraft.export.graph.weights import GraphWeights, give
 from omnidraft.export.graph.write import EXTERNAL_ABOVE, GraphWriter, shell_of
 from omnidraft.export.quantize.embedding import shares_table
 from omnidraft.export.quantize.quantize import Quantization, quantize
+from omnidraft.export.quantize.stored import write_stored
 
 
 def write_skeleton(
-    skeleton: Skeleton, quantization: Quantization, path: Path, *, external_above: int = EXTERNAL_ABOVE
+    skeleton: Skeleton,
+    quantization: Quantization,
+    path: Path,
+    *,
+    external_above: int = EXTERNAL_ABOVE,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Path]:
     """Fill, quantise and write a graph; the skeleton is not changed.
 
@@ -31,6 +37,7 @@ def write_skeleton(
         quantization: how to store the weights; any method but gptq.
         path: the file of the graph.
         external_above: bytes above which the weights go to a file beside the graph.
+        progress: called with (weights written, all weights).
 
     Returns:
         The files written.
@@ -45,9 +52,12 @@ def write_skeleton(
     ):
         untie(model)
     shell = shell_of(model)
+    done, total = 0, sum(tensor.name in skeleton.weights for tensor in model.graph.initializer)
     with GraphWriter(path, external_above) as writer:
         for tensor in model.graph.initializer:
             if tensor.name in skeleton.weights:
+                progress(done, total)
+                done += 1
                 _write_weight(writer, shell.graph, tensor.name, skeleton.weights, quantization)
             else:
                 writer.add(tensor)
@@ -58,6 +68,10 @@ def _write_weight(
     writer: GraphWriter, graph: GraphProto, name: str, weights: GraphWeights, quantization: Quantization
 ) -> None:
     """Quantise and write one weight, and replace the nodes of `graph` that read it."""
+    if quantization.stored and (constants := write_stored(graph, name, weights)) is not None:
+        for constant, values in constants.items():
+            writer.add_values(constant, values)
+        return
     nodes = consumers(graph, name)  # two, if the LM head reads the embedding
     bits = {quantization.embedding_bits if node.op_type == "Gather" else quantization.bits for node in nodes}
     if bits == {32}:

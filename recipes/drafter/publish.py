@@ -1,0 +1,120 @@
+"""The published drafter: bf16 weights, tokenizer, log, model card, and the samples that it learned from."""
+
+import json
+import lzma
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from recipes.drafter.corpus import WEIGHTS
+from recipes.drafter.texts import LICENCES
+from recipes.drafter.train import Shape, new_model
+from recipes.starters import models
+from recipes.starters.data import REPOSITORY
+from recipes.starters.tokenizers import save_tokenizer
+
+SAMPLES = REPOSITORY / "recipes/drafter/samples.jsonl.xz"
+MOST_SAMPLES = 8_000_000  # bytes of the file
+
+_CARD = """---
+license: apache-2.0
+pipeline_tag: text-generation
+---
+
+# omnidraft drafter
+
+A small language model that drafts for larger ones, whatever their vocabulary: general English, chat, stories,
+lists, summaries, mathematics in words, and code. It is no assistant: what it says need not be true.
+
+| | |
+| --- | --- |
+| parameters | {parameters:,} (Llama, tied embeddings), bf16 |
+| vocabulary | {vocabulary:,}, byte-level BPE |
+| context | 1,024 tokens |
+| training | {tokens:,} tokens in {hours:.1f} hours on one shared CPU core, bf16 autocast |
+| last training loss | {loss} nats per token |
+
+## Data
+
+| source | characters | share of the training | licence |
+| --- | --- | --- | --- |
+{sources}
+
+The samples are conversations and texts written by SmolLM2-135M-Instruct (Hugging Face, Apache-2.0; the Q4_1
+file). Their requests are by the model itself, from word lists of this project, or from training rows of
+GSM8K, MBPP and SciTLDR. Not used: the test rows of GSM8K, HumanEval, the rows of MBPP after the 910th, and
+the other splits of SciTLDR.
+
+The weights are licensed under Apache-2.0. `python -m recipes.drafter` made them; `training_log.json` has the
+settings and losses.
+"""
+
+
+def publish(work: Path, checkpoint: Path, folder: Path) -> None:
+    """Write the model of a checkpoint to `folder`, and the samples into the recipe."""
+    state = torch.load(checkpoint, weights_only=True)
+    log: dict[str, Any] = {"name": "drafter", **state["log"]}
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(work / "tokenizer")
+    save_tokenizer(tokenizer, folder)
+    model = new_model(tokenizer, Shape(**log["shape"]))
+    model.load_state_dict(state["model"])
+    found = json.loads((work / "texts.json").read_text("utf-8"))
+    sizes = {name: sum(map(len, documents)) for name, documents in found.items()}
+    rows = pack_samples(work / "samples", SAMPLES, MOST_SAMPLES)
+    sizes["samples"] = sum(len(str(json.loads(line)["answer"])) for line in rows)
+    log["characters"] = sizes
+    card = _CARD.format(
+        parameters=log["parameters"],
+        vocabulary=len(tokenizer),
+        tokens=log["tokens"],
+        hours=log["seconds"] / 3600,
+        loss=log["losses"][-1][1],
+        sources="\n".join(_source(name, size) for name, size in sizes.items() if name in WEIGHTS),
+    )
+    models.publish(folder, model, log, card)
+
+
+_FIGURES = """
+## Acceptance
+
+The share of positions of a target's greedy text (40 prompts that no training saw, 96 tokens each) at which
+the drafter's greedy tokens write the next token; `python -m recipes.drafter evaluate`. A base model gets
+questions without a template. The starters' drafter stands beside it.
+
+"""
+
+
+def add_figures(card: Path, lines: Sequence[str]) -> None:
+    """Write the lines of an evaluation to the end of a card, in place of older ones."""
+    text = card.read_text("utf-8").split("\n## Acceptance", 1)[0]
+    card.write_text(text + _FIGURES + "".join(f"- {line}\n" for line in lines), "utf-8")
+
+
+def _source(name: str, size: int) -> str:
+    share = WEIGHTS[name] / sum(WEIGHTS.values())
+    return f"| {name} | {size:,} | {share:.1%} | {LICENCES[name]} |"
+
+
+def pack_samples(samples: Path, packed: Path, most: int) -> list[str]:
+    """Write the rows of the samples, or the newest that fit into `most` bytes, as xz; returns all rows."""
+    lines = [
+        line
+        for path in sorted(samples.glob("*.jsonl"))
+        for line in path.read_text("utf-8").split("\n")
+        if line
+    ]
+    kept = lines
+    while len(data := lzma.compress("\n".join(kept).encode("utf-8"), preset=9)) > most:
+        kept = kept[len(kept) // 10 + 1 :]
+    packed.write_bytes(data)
+    return lines
+
+
+def unpack_samples(packed: Path, samples: Path) -> None:
+    """Write the rows of an xz file into a folder of samples, as its first file."""
+    samples.mkdir(parents=True, exist_ok=True)
+    text = lzma.decompress(packed.read_bytes()).decode("utf-8")
+    (samples / "00000-packed.jsonl").write_text(text + "\n", "utf-8")

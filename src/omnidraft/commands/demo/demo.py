@@ -1,0 +1,147 @@
+"""`omnidraft demo`: a real model with the drafter in the box, before and after it learned."""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnidraft.commands.adapt.adapt_learner import Learning
+from omnidraft.commands.adapt.adapt_loop import BundleSchedule, Loop
+from omnidraft.commands.bench import BENCH_CONFIG, BenchLine, BenchResult, predict, timed
+from omnidraft.commands.demo.real_models import REAL_MODELS, fetch
+from omnidraft.commands.demo.show_demo import Answer, Demo, demo_json, draw, show_demo, what_next
+from omnidraft.commands.starters import export_whole, find_starters, guide_files
+from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.export_packages import need_export_packages
+from omnidraft.commands.terminal.open_session import tell
+from omnidraft.errors import SettingError
+from omnidraft.learning.online.adaptation import Adaptation
+from omnidraft.learning.online.adapted_target import answer_settings
+from omnidraft.learning.online.profiles import Profile, profile_of
+from omnidraft.mixed_prompts import learned_prompts, unseen_prompts
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.session.api import Session, load
+
+QUESTIONS = (
+    "Give me three tips for a good night's sleep.",
+    "Write a Python function that checks whether a word is a palindrome.",
+    "Why do we have seasons on Earth?",
+)
+STARTER = "starter"  # the target that needs no network
+TARGETS = (*REAL_MODELS, STARTER)
+_ANSWER = 96  # tokens of an answer
+_MOST_LEARNED = 4000  # prompts to learn from; the time ends before
+
+
+def demo(
+    place: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for the bundle, what is learned, and the picture.")
+    ] = Path("omnidraft-demo"),
+    target: Annotated[
+        str,
+        typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network."),
+    ] = "smollm2",
+    minutes: Annotated[float, typer.Option(min=0.0, help="Time to learn while it answers.")] = 1.5,
+    starters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory of the starter models (default: examples/starters of the checkout that the "
+            "working directory or the package is in).",
+            readable=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fetch and export a real model, answer questions, and compare plain and speculative speed.
+
+    The drafter then learns while it answers other prompts of the same kinds, and the same prompts are timed
+    again. It leaves `my-bundle`, with everything that the guides use: adapters, n-grams and a training step.
+    """
+    if target not in TARGETS:
+        raise SettingError(f'--target "{target}" is unknown', f"use {options.one_of(TARGETS)}")
+    models = find_starters(starters)
+    need_export_packages()
+    title, source = _source(target, models)
+    with output.progress_bar(f"export {title}", quiet=as_json) as bar:
+        bundle = export_whole(place, bar.stage, models, source)
+    session = load(bundle)
+    answers = [_answer(session, question) for question in QUESTIONS]
+    session.measure(QUESTIONS[0])
+    before = _time(session, "time the drafter as it is", quiet=as_json)
+    learned = _learn(place / "learned", bundle, minutes, quiet=as_json)
+    profile = learned.profile
+    guide_files(place, profile)
+    adapter = profile.adapter if profile.adapter.is_file() else None
+    session = load(bundle, cache=profile.cache, adapter=adapter)
+    session.measure(QUESTIONS[0])
+    after = _time(session, "time the drafter that learned", quiet=as_json)
+    kinds = [kind for kind, _ in unseen_prompts()]
+    result = Demo(title, answers, kinds, before, after, learned.answers, learned.seconds, place)
+    draw(result, place / "speed.png")
+    if as_json:
+        return options.print_json(demo_json(result))
+    show_demo(result)
+    for line in what_next(place):
+        output.say(line)
+
+
+def _source(target: str, models: Path) -> tuple[str, Path | None]:
+    """The title of the target and its file; None for the starter, which is what a machine without a network
+    gets.
+    """
+    if target != STARTER:
+        try:
+            model = REAL_MODELS[target]
+            return model.title, fetch(model, lambda line: tell([line]))
+        except SettingError as error:
+            tell(
+                [f"{error}", "going on with the starter model, which is far too small to give right answers"]
+            )
+    return "starter-a", None
+
+
+def _answer(session: Session, question: str) -> Answer:
+    config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
+    plain = session.generate(question, config, mode="plain").finish()
+    fast = session.generate(question, config).finish()
+    return Answer(question, fast.text, fast.token_ids == plain.token_ids)
+
+
+def _time(session: Session, what: str, *, quiet: bool) -> BenchResult:
+    """Plain and speculative decoding of the unseen prompts."""
+    config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
+    prompts = [prompt for _, prompt in unseen_prompts()]
+    lines: list[BenchLine] = []
+    with output.progress_bar(what, quiet=quiet) as bar:
+        lines.extend(timed(session, prompts, config, bar.step))
+    return BenchResult(lines, predict(session, lines))
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """What was learned: where it is, from how many answers in all, and in how many seconds now."""
+
+    profile: Profile
+    answers: int
+    seconds: float
+
+
+def _learn(out: Path, bundle: Path, minutes: float, *, quiet: bool) -> _Learned:
+    """Answer other prompts of the same kinds and learn from the answers, as `omnidraft adapt` does."""
+    config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
+    learning = Learning(answering=answer_settings(config, raw=False))
+    prompts: Sequence[str] = learned_prompts(_MOST_LEARNED)
+    started = time.monotonic()
+    with (
+        output.progress_bar("learn", quiet=quiet) as bar,
+        closing(Adaptation(out, learning.make, prompts="demo")) as adaptation,
+    ):
+        loop = Loop(adaptation, learning, BundleSchedule([(0, bundle)]), config)
+        loop.run(prompts, minutes, lambda _: bar.stage("answers", adaptation.position, len(prompts)))
+        answers = adaptation.answered
+    return _Learned(profile_of(out, open_bundle(bundle)), answers, time.monotonic() - started)

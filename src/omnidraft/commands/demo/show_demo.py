@@ -1,0 +1,171 @@
+"""What the demo shows: answers, a table and a picture of the speeds by kind of prompt."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnidraft.commands.bench import BenchLine, BenchResult, bench_json
+from omnidraft.commands.starters import WHOLE
+from omnidraft.commands.terminal import output
+from omnidraft.commands.terminal.output import Table
+from omnidraft.errors import counted
+from omnidraft.pair_verdict import Speed, speed_of
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, the answer with drafts, and whether plain decoding gave the same tokens."""
+
+    question: str
+    text: str
+    same: bool
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo measured.
+
+    Attributes:
+        title: of the target.
+        answers: to the questions.
+        kinds: of the timed prompts, in their order.
+        before: times with the drafter as it is.
+        after: times with what was learned.
+        learned: number of answers that were learned from, in this run and earlier ones.
+        seconds: of answering and learning in this run.
+        place: of the files.
+    """
+
+    title: str
+    answers: Sequence[Answer]
+    kinds: Sequence[str]
+    before: BenchResult
+    after: BenchResult
+    learned: int
+    seconds: float
+    place: Path
+
+
+def by_kind(demo: Demo) -> Iterator[tuple[str, Speed, Speed]]:
+    """Each kind with its speeds before and after learning; all prompts last."""
+    for kind in dict.fromkeys(demo.kinds):
+        at = [place for place, each in enumerate(demo.kinds) if each == kind]
+        before, after = ([result.lines[place] for place in at] for result in (demo.before, demo.after))
+        yield kind, _speed(before), _speed(after)
+    yield ALL, demo.before.speed, demo.after.speed
+
+
+def _speed(lines: Sequence[BenchLine]) -> Speed:
+    return speed_of([line.counted for line in lines], [line.ratio for line in lines])
+
+
+def demo_json(demo: Demo) -> dict[str, Any]:
+    """The demo as a JSON object."""
+    return {
+        "target": demo.title,
+        "answers": [
+            {"question": each.question, "text": each.text, "same_text": each.same} for each in demo.answers
+        ],
+        "learned_answers": demo.learned,
+        "kinds": {
+            kind: {"before": vars(before), "after": vars(after)} for kind, before, after in by_kind(demo)
+        },
+        "before": bench_json(demo.before),
+        "after": bench_json(demo.after),
+    }
+
+
+def show_demo(demo: Demo) -> None:
+    """Print the answers and the table."""
+    for each in demo.answers:
+        output.out.print(f"\n{each.question}", style="bold", markup=False)
+        output.out.print(each.text.strip(), markup=False)
+    same = sum(each.same for each in demo.answers)
+    output.say(
+        f"\n{same} of {len(demo.answers)} texts are plain decoding's to the last token; kernels of 4 and 8 "
+        "bits round a block of tokens otherwise than one (`--bitwise` makes them the same)"
+    )
+    output.out.print(demo_table(demo))
+    for name, result in (("before", demo.before), ("after", demo.after)):
+        low, high = result.interval
+        output.say(f"{name}: {result.speed_up:.2f}x of plain decoding (95 % {low:.2f}-{high:.2f})")
+    output.say(f"picture: {demo.place / 'speed.png'}")
+
+
+def demo_table(demo: Demo) -> Table:
+    """Speeds by kind of prompt."""
+    table = Table(
+        title=f"{demo.title}, greedy: {len(demo.kinds)} unseen prompts; learned from "
+        f"{counted(demo.learned, 'answer')} to others, {demo.seconds:.0f} s"
+    )
+    table.add_column("kind")
+    for name in ("plain tok/s", "as it is", "copies", "drafts", "learned", "copies", "drafts"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for kind, before, after in by_kind(demo):
+        plain = [line.plain for at, line in enumerate(demo.before.lines) if kind in (ALL, demo.kinds[at])]
+        cells = [f"{len(plain) / sum(1 / each for each in plain):.0f}"]
+        for speed in (before, after):
+            cells += [f"{speed.ratio:.2f}x", f"+{speed.copies:.2f}", f"+{speed.drafts:.2f}"]
+        table.add_row(kind, *cells)
+    table.caption = "copies and drafts: tokens that they add to each target pass"
+    return table
+
+
+def draw(demo: Demo, file: Path) -> None:
+    """Write a PNG: tokens of a target pass by source, and the speed, for each kind before and after."""
+    from matplotlib.figure import Figure
+
+    rows = list(by_kind(demo))
+    figure = Figure(figsize=(8.0, 1.2 + 0.72 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    parts = (("target", "#9aa5b1"), ("copies of the text", "#8fb3f2"), ("drafts", "#2f6fde"))
+    for row, (_, before, after) in enumerate(reversed(rows)):
+        for offset, name, speed in ((0.2, "as it is", before), (-0.2, "learned", after)):
+            left = 0.0
+            for (label, colour), width in zip(parts, (1.0, speed.copies, speed.drafts), strict=True):
+                shown = label if row == 0 and offset > 0 else None
+                axes.barh(row + offset, width, left=left, height=0.36, color=colour, label=shown)
+                left += width
+            axes.text(0.02, row + offset, name, va="center", fontsize=8)
+            axes.text(left, row + offset, f" {speed.ratio:.2f}x", va="center", fontsize=9)
+    axes.set_yticks(range(len(rows)), [kind for kind, *_ in reversed(rows)])
+    axes.set_xlabel(
+        f"tokens for each pass of {demo.title} (greedy); beside the bars: speed over plain decoding"
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.1)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    figure.savefig(file, dpi=130)
+
+
+def what_next(place: Path) -> tuple[str, ...]:
+    """What to try next, a line each.
+
+    Args:
+        place: of the bundle.
+    """
+    return (
+        f"To try next; {WHOLE}, learned and mine.safetensors of the guides are in {place}:",
+        *_activation(),
+        f"  cd {shlex.quote(str(place))}",
+        f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --profile learned',
+        f"  omnidraft chat {WHOLE} --profile learned",
+        f"  omnidraft doctor {WHOLE}",
+        f'  omnidraft generate {WHOLE} "How many legs do 5 cats have?" --trace my-trace',
+        f"  omnidraft learn {WHOLE} my-trace -o more.safetensors",
+    )
+
+
+def _activation() -> tuple[str, ...]:
+    """The line that puts `omnidraft` on the path, where the environment of this Python is not active."""
+    script = Path(sys.prefix) / "bin" / "activate"
+    known = shutil.which("omnidraft") is not None or not script.is_file()
+    return () if known else (f"  . {shlex.quote(str(script))}",)

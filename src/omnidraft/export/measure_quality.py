@@ -1,0 +1,105 @@
+"""Measure what the exported form costs: the target's text beside its source in torch (see `text_quality`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.export.model_export import ModelExport
+from omnidraft.export.quantize.form_size import size_of
+from omnidraft.export.quantize.quantization import Quantization
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
+from omnidraft.runtime.session.loaded_bundle import threads_for
+from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
+from omnidraft.text_quality import MOST_LOSS, Quality, measure_quality
+
+if TYPE_CHECKING:
+    from omnidraft.checkpoints.thin_model import Floats
+
+CALIBRATION = "calibration"  # the kind of the texts that were kept back from the user's
+_EVERY = 4  # of the user's texts, one is kept back
+_MOST_PIECES = 16  # of the kept texts that are scored
+
+
+def split_texts(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The user's calibration texts: those that calibrate, and every fourth one, which is only measured on."""
+    kept = [text for place, text in enumerate(texts, 1) if place % _EVERY == 0]
+    return [text for place, text in enumerate(texts, 1) if place % _EVERY], kept
+
+
+def quality_pieces(
+    model: ModelExport, prompt: PromptTemplate, texts: Sequence[str] | None, longest: int
+) -> list[TextPiece]:
+    """What a model is measured on, in its ids: the built-in texts, and the texts kept back from the user's.
+
+    Args:
+        model: whose tokenizer is used.
+        prompt: its compiled chat template.
+        texts: the user's calibration texts; None for none.
+        longest: tokens of its context.
+    """
+    longest = min(LONGEST, longest)
+    pieces = pieces_of(sample_texts(), model.tokenizer, prompt, model.start, longest)
+    kept = [SampleText(CALIBRATION, text) for text in split_texts(texts or ())[1]]
+    return [*pieces, *pieces_of(kept, model.tokenizer, prompt, model.start, longest)[:_MOST_PIECES]]
+
+
+def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Sequence[int]], Floats]:
+    """A function that gives torch's float32 logits of a text.
+
+    Args:
+        checkpoint: of the model; its weights stay mapped from their files.
+        room: bytes that the values of a GGUF file's codes may take; None for no limit.
+    """
+    from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # adopting works without
+
+    thin = unpacked(thin_model(checkpoint), room)
+    return lambda ids: logits_of(thin, list(ids))
+
+
+def exported_quality(
+    work: Path,
+    model: ModelExport,
+    pieces: Sequence[TextPiece],
+    room: int | None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Quality | None:
+    """The quality of the shipped graph beside its source; None for an adopted graph, which has no source.
+
+    Args:
+        work: the bundle.
+        model: that was written.
+        pieces: what to measure on.
+        room: bytes of float32 weights that may be in memory; None for no limit.
+        progress: called with (pieces done, all pieces).
+    """
+    if not isinstance(model.checkpoint, Checkpoint) or not pieces:
+        return None
+    graph = model.shipped_model(work, threads_for(model.parameters))
+    return measure_quality(graph, pieces, source_rows(model.checkpoint, room), name=NAME, progress=progress)
+
+
+def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantization) -> tuple[str, ...]:
+    """A sentence where the form costs too much quality, with the better form and its price."""
+    if quality is None or not quality.bad or form.bits == 32:
+        return ()
+    whole, better = quality.whole, better_form(form)
+    price = size_of(model.sites, model.tied, form).price(size_of(model.sites, model.tied, better))
+    name = "fp32" if better.bits == 32 else "int8"
+    search = "; --quant auto looks for the smallest form within 3 %" if form.bits == 4 else ""
+    if isinstance(model.checkpoint, Checkpoint) and model.checkpoint.gguf and model.checkpoint.gguf.quantized:
+        search = "; --quant auto keeps the codes of the file"
+    return (
+        f"the target as {form.name} loses {100 * whole.loss:.1f} % of perplexity, more than "
+        f"{100 * MOST_LOSS:.0f} % ({whole.perplexity:.2f}, the source {whole.source_perplexity:.2f}): "
+        f"--quant {name} is more accurate and takes {price}{search}",
+    )
+
+
+def better_form(form: Quantization) -> Quantization:
+    """The next form that is more accurate: 8 bits after 4, and float32 after 8."""
+    if form.bits == 4:
+        return Quantization(8, form.block, max(8, form.embedding_bits))
+    return Quantization(32)
