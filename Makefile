@@ -80,8 +80,7 @@ tree: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
 	$(BIN)/python -m benchmarks.cache_size
-	$(BIN)/omnidraft bench omnidraft-demo/starter-a
-	$(BIN)/omnidraft bench omnidraft-demo/starter-b
+	$(BIN)/omnidraft bench omnidraft-demo/my-bundle
 
 # Beside transformers and onnxruntime-genai, in an environment of its own: times (an idle machine), then tokens per target
 # pass and distances from the target's distribution. It takes OMNIDRAFT_DATA. What has a line in benchmarks/results is not
