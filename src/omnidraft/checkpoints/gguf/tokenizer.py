@@ -18,6 +18,7 @@ from omnidraft.runtime.vocab.library_tokenizer import MAX_TOKENS
 
 _KEY = "tokenizer.ggml"
 _MAX_SPLITS = 1 << 26  # of tokens into pairs, by which the merges of a SentencePiece vocabulary are found
+_SPACE = "\u2581"  # of SentencePiece
 _CONTROL, _USER_DEFINED = 3, 4  # llama.cpp's types of tokens
 # Rules of splitting: digits one by one and then as GPT-2, and as GPT-2.
 _DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
@@ -121,8 +122,8 @@ def _spec(values: Mapping[str, Any], name: str, bos: str | None) -> dict[str, An
     spec["added_tokens"] = [token for token in spec["added_tokens"] if token["id"] < len(tokens)]
     if values[f"{_KEY}.model"] == "gpt2":
         _set_split(spec, values, name)
-    elif not values.get(f"{_KEY}.add_space_prefix", True):
-        _drop_prefix(spec)
+    else:
+        _set_spaces(spec, prefix=bool(values.get(f"{_KEY}.add_space_prefix", True)))
     spec["post_processor"] = _with_bos(bos, tokens) if bos is not None and _adds_bos(values) else None
     spec |= {"truncation": None, "padding": None}
     return spec
@@ -179,17 +180,21 @@ def _set_split(spec: dict[str, Any], values: Mapping[str, Any], name: str) -> No
     spec["model"]["ignore_merges"] = rule in _WHOLE_WORDS
 
 
-def _drop_prefix(spec: dict[str, Any]) -> None:
-    """A text begins without a space of its own."""
-    split = spec.get("pre_tokenizer")
-    if split is not None and split["type"] == "Metaspace":
-        split["prepend_scheme"] = "never"
-    normalizer = spec.get("normalizer")
-    if normalizer is not None and normalizer["type"] == "Sequence":
-        normalizer["normalizers"] = [each for each in normalizer["normalizers"] if each["type"] != "Prepend"]
-    decoder = spec.get("decoder")
-    if decoder is not None and decoder["type"] == "Sequence":
-        decoder["decoders"] = [each for each in decoder["decoders"] if each["type"] != "Strip"]
+def _set_spaces(spec: dict[str, Any], *, prefix: bool) -> None:
+    """Write spaces as a SentencePiece vocabulary has them, behind one more space at the start or not.
+
+    What transformers sets here depends on its version, and one form leaves out the first of two spaces.
+    """
+    space = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
+    first = [{"type": "Prepend", "prepend": _SPACE}] if prefix else []
+    back = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
+    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix else []
+    spec["normalizer"] = {"type": "Sequence", "normalizers": [*first, space]}
+    spec["pre_tokenizer"] = None
+    spec["decoder"] = {
+        "type": "Sequence",
+        "decoders": [back, {"type": "ByteFallback"}, {"type": "Fuse"}, *strip],
+    }
 
 
 def _adds_bos(values: Mapping[str, Any]) -> bool:
