@@ -132,20 +132,24 @@ def estimated_speed(texts: Sequence[CountedText], costs: Costs) -> Speed:
     return speed_of(texts, [text.emitted * plain / text.seconds(costs) for text in texts])
 
 
-def speed_verdict(speed: Speed, what: str) -> PairVerdict:
+def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdict:
     """Whether the default mode is faster than plain decoding.
 
     Args:
         speed: of the default mode.
         what: `was measured`, or `EXPECTED`.
+        learns: whether there is a drafter, which can learn.
     """
     low, high = speed.interval
     figures = f"{speed.ratio:.2f}x of plain decoding {what} (95 % {low:.2f}-{high:.2f}), {speed.parts}"
     learn = "let the drafter learn this kind of text (`omnidraft adapt`)"
+    if not learns:
+        learn = "export with a drafter, which also helps where nothing can be copied"
     if speed.drafts + speed.copies == 0.0:
         sentence = "nothing was drafted or copied, so this is plain decoding"
-        return PairVerdict(False, sentence, f"-k 4 drafts nevertheless, or {learn}", speed.ratio)
-    by = "almost all by copies, which need no drafter, " if speed.drafts < _LITTLE else ""
+        more = f"-k 4 drafts nevertheless, or {learn}" if learns else learn
+        return PairVerdict(False, sentence, more, speed.ratio)
+    by = "almost all by copies, which need no drafter, " if learns and speed.drafts < _LITTLE else ""
     if low > 1.0:
         return PairVerdict(True, f"faster, {by}{figures}", "", speed.ratio)
     if high < 1.0:

@@ -97,7 +97,8 @@ def bench_command(
             lines.append(line)
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
-    result = BenchResult(lines, predict(session, lines), left=len(texts) - len(lines))
+    left = len(texts) - len(lines)
+    result = BenchResult(lines, predict(session, lines), left, has_drafter(session))
     quality = read_quality(loaded.bundle.manifest)
     if as_json:
         quality_json = None if quality is None else quality.as_json()
@@ -150,11 +151,13 @@ class BenchResult:
         lines: of the prompts that were timed.
         predicted: speed-up, from counts and costs.
         left: number of prompts that were not timed, because Ctrl-C ended the benchmark.
+        has_drafter: whether the bundle has one.
     """
 
     lines: list[BenchLine]
     predicted: float
     left: int = 0
+    has_drafter: bool = True
 
     @cached_property
     def speed(self) -> Speed:
@@ -187,7 +190,7 @@ class BenchResult:
     @property
     def verdict(self) -> PairVerdict:
         """Whether the mode was faster."""
-        return speed_verdict(self.speed, "was measured")
+        return speed_verdict(self.speed, "was measured", learns=self.has_drafter)
 
     @property
     def counts(self) -> str:
@@ -212,13 +215,18 @@ def bench(
     """Time plain and speculative decoding on each prompt.
 
     Args:
-        session: with a drafter.
+        session: whose default mode is timed.
         prompts: at least one.
         config: of the speculative runs; the plain runs differ from it in the mode alone.
         progress: called with (done, total) prompts.
     """
     lines = list(timed(session, prompts, config, progress))
-    return BenchResult(lines, predict(session, lines))
+    return BenchResult(lines, predict(session, lines), has_drafter=has_drafter(session))
+
+
+def has_drafter(session: Session) -> bool:
+    """Whether the session's bundle has a drafter."""
+    return not session.bundle.drafter.is_absent
 
 
 def timed(

@@ -21,9 +21,10 @@ from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, STORE
 from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
+    from omnidraft.export.quantize.parity import Acceptance
     from omnidraft.export.report import Report
 
-AUTO = "auto"
+AUTO, NONE = "auto", "none"
 QUANTS = (AUTO, *WEIGHTS)
 
 
@@ -37,7 +38,14 @@ def export(
             "Optimum.",
         ),
     ],
-    drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, given the same way.")],
+    drafter: Annotated[
+        str,
+        typer.Option(
+            "--drafter",
+            "-d",
+            help="The small model, given the same way; none for a bundle that only copies from its text.",
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
     max_length: Annotated[
         int | None,
@@ -206,7 +214,8 @@ def export(
     export leaves nothing behind. The last line says whether the default mode is
     faster than plain decoding on this machine.
     """
-    need_export_packages(target, drafter)
+    small = None if drafter == NONE else drafter
+    need_export_packages(*(name for name in (target, small) if name is not None))
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantization import Choices, with_choices
@@ -218,7 +227,7 @@ def export(
             f"--quant-method {quant_method} is for a form that is named, and --quant auto tries the methods",
             "add --quant int4",
         )
-    usual = (STORED if codes_of(drafter) else "int4") if quant == AUTO else quant
+    usual = (STORED if small and codes_of(small) else "int4") if quant == AUTO else quant
     names = ["int4" if search else chosen, usual if drafter_quant is None else drafter_quant]
     target_weights, drafter_weights = with_choices(names, Choices(block, embedding, lm_head, quant_method))
     texts = None if calibration is None else tuple(read_lines(calibration))
@@ -238,8 +247,8 @@ def export(
         search=search,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
-        report = export_bundle(target, drafter, out, settings, bar.stage)
-    shared = share_drafter(out) if share else None
+        report = export_bundle(target, small, out, settings, bar.stage)
+    shared = share_drafter(out) if share and small is not None else None
     if as_json:
         verdict, paths = asdict(report.verdict), {"path": str(report.path)}
         paths |= {} if shared is None else {"drafter_path": str(shared)}
@@ -262,8 +271,6 @@ def codes_of(model: str) -> bool:
 
 def _lines(report: "Report") -> Iterator[str]:
     """What was checked and measured, a line each."""
-    from omnidraft.export.quantize.parity import DRAFTED
-
     yield f"{report.path}: {output.size(report.bytes)}"
     yield f"  {report.context}"
     for role, graphs in report.parity.items():
@@ -283,11 +290,10 @@ def _lines(report: "Report") -> Iterator[str]:
             f"rows after it, by {adopted.rewind:.2g} with rows that were rewound, by {adopted.block:.2g} "
             f"outside a block ({adopted.positions} positions)"
         )
-    yield (
-        f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
-        f"({report.before.tokens_per_target_pass:.2f} tokens per target pass at k = {DRAFTED}), "
-        f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
-    )
+    if report.before is None or report.after is None:
+        yield "  no drafter: the default mode copies from its text"
+    else:
+        yield _acceptance(report.before, report.after)
     if report.trials:
         tried = ", ".join(f"{each.form} {100 * each.loss:+.1f} %" for each in report.trials)
         yield f"  perplexity of the forms that were tried: {tried}"
@@ -302,6 +308,16 @@ def _lines(report: "Report") -> Iterator[str]:
     for warning in report.warnings:
         yield f"warning: {warning}"
     yield f"{'' if report.verdict.good else 'warning: '}{report.verdict}"
+
+
+def _acceptance(before: "Acceptance", after: "Acceptance") -> str:
+    from omnidraft.export.quantize.parity import DRAFTED
+
+    return (
+        f"  acceptance of the drafter: {before.of_drafted:.1%} before quantisation "
+        f"({before.tokens_per_target_pass:.2f} tokens per target pass at k = {DRAFTED}), "
+        f"{after.of_drafted:.1%} as exported ({after.tokens_per_target_pass:.2f})"
+    )
 
 
 def _head_blocks(head: bool, blocks: int | None) -> int | None:

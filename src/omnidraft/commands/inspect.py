@@ -126,18 +126,24 @@ def bundle_table(bundle: Bundle, part: str = WITH) -> Table:
 
 def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
     """Names, and cells of the target and of the drafter."""
-    yield from zip(_NAMES, _cells(bundle, bundle.target), _cells(bundle, bundle.drafter), strict=True)
+    absent = bundle.drafter.is_absent
+    small = ("none", *[""] * (len(_NAMES) - 1)) if absent else _cells(bundle, bundle.drafter)
+    yield from zip(_NAMES, _cells(bundle, bundle.target), small, strict=True)
     device = known_costs(bundle)
     target, draft = 1e3 * device.costs.target[0], 1e3 * device.costs.draft
-    yield "time of one token", f"{target:.2f} ms", f"{draft:.2f} ms"
+    yield "time of one token", f"{target:.2f} ms", "" if absent else f"{draft:.2f} ms"
     yield "  where it comes from", device.origin, ""
-    for when in ("before", "after"):
+    for when in () if absent else ("before", "after"):
         yield f"acceptance {when} quantisation", "", _acceptance(bundle, when)
     if (texts := counted_texts(bundle.manifest)) is not None:
         speed = estimated_speed(texts, device.costs)
         low, high = speed.interval
         yield "speed over plain decoding", f"{speed.ratio:.2f}x {EXPECTED} ({low:.2f}-{high:.2f})", ""
-        yield "  tokens of a pass", f"+{speed.copies:.2f} copies", f"+{speed.drafts:.2f} drafts"
+        yield (
+            "  tokens of a pass",
+            f"+{speed.copies:.2f} copies",
+            "" if absent else f"+{speed.drafts:.2f} drafts",
+        )
     quality = read_quality(bundle.manifest)
     yield from () if quality is None else _quality_rows(quality.whole)
 
@@ -154,8 +160,9 @@ def _memory_rows(bundle: Bundle, part: str) -> Iterator[tuple[str, str, str]]:
     """The memory of a generation, with the drafter and without it."""
     need, plain = memory_need(bundle), memory_need(bundle, drafter=False)
     if part == WITH:
-        yield "memory at the peak", "", size(need.total)
-        yield "  without the drafter", size(plain.total), ""
+        absent = bundle.drafter.is_absent
+        yield "memory at the peak", size(need.total) if absent else "", "" if absent else size(need.total)
+        yield from () if absent else [("  without the drafter", size(plain.total), "")]
     else:
         yield "memory by itself", size(plain.total), ""
         yield "memory that it adds", "", size(need.total - plain.total)

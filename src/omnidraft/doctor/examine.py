@@ -131,12 +131,7 @@ def _providers_of(bundle: Bundle, name: str) -> set[str]:
     A training step and a dynamic graph run on the CPU alone. A static graph is for the providers of its form:
     a form that was quantised for one accelerator says nothing of another.
     """
-    places = [
-        place
-        for entry in (bundle.target, bundle.drafter)
-        for place in entry.places.values()
-        if name in place.files
-    ]
+    places = [place for entry in bundle.models for place in entry.places.values() if name in place.files]
     return {CPU, *(place.provider.name for place in places)}
 
 

@@ -20,7 +20,9 @@ from omnidraft.text_quality import MOST_LOSS, read_quality
 def memory_check(bundle: Bundle, free: int | None) -> Check:
     """Whether the free memory is enough for a generation."""
     need, plain = memory_need(bundle).total, memory_need(bundle, drafter=False).total
-    message = f"{need / 1e6:.0f} MB at the peak, {plain / 1e6:.0f} MB without the drafter"
+    message = f"{need / 1e6:.0f} MB at the peak"
+    if not bundle.drafter.is_absent:
+        message += f", {plain / 1e6:.0f} MB without the drafter"
     details = {"needed": need, "without_drafter": plain, "free": free}
     if free is None:
         return Check("memory", "ok", f"{message}; how much is free cannot be told", details=details)
@@ -36,7 +38,8 @@ def memory_check(bundle: Bundle, free: int | None) -> Check:
 
 def health_checks(bundle: Bundle, device: DeviceCosts) -> list[Check]:
     """The acceptance at export, and the speed of the default mode by the costs that are known here."""
-    return [_acceptance(bundle), _drafting(bundle, device)]
+    drafting = _drafting(bundle, device)
+    return [drafting] if bundle.drafter.is_absent else [_acceptance(bundle), drafting]
 
 
 def quality_check(bundle: Bundle) -> Check:
@@ -91,7 +94,7 @@ def _drafting(bundle: Bundle, device: DeviceCosts) -> Check:
     if texts is None:
         return Check(DRAFTING, "warn", _MISSING, _AGAIN)
     speed = estimated_speed(texts, device.costs)
-    verdict = speed_verdict(speed, EXPECTED)
+    verdict = speed_verdict(speed, EXPECTED, learns=not bundle.drafter.is_absent)
     details = {**asdict(speed), "costs_from": device.source}
     message = f"{verdict.sentence} (by costs {device.origin})"
     if verdict.good:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnidraft.errors import ExportError, VocabMapError
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
+from omnidraft.runtime.vocab.text_steps import byte_letters
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
 
@@ -26,6 +28,21 @@ class Roles:
         """These roles and the user's pairs; the user's pair of a token replaces the pair of these roles."""
         taken = {d for d, _ in named}, {t for _, t in named}
         return Roles((*(p for p in self.pairs if p[0] not in taken[0] and p[1] not in taken[1]), *named))
+
+
+def byte_vocabulary() -> LibraryTokenizer:
+    """The vocabulary of a bundle without a drafter: the id of a byte is its value (`NO_DRAFTER`)."""
+    letters = {letter: byte for byte, letter in enumerate(byte_letters())}
+    spelled = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    return LibraryTokenizer(
+        {
+            "model": {"type": "BPE", "vocab": letters, "merges": []},
+            "pre_tokenizer": spelled,
+            "decoder": spelled,
+            "added_tokens": [],
+        },
+        "the bytes",
+    )
 
 
 def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:

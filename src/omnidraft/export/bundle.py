@@ -18,6 +18,7 @@ from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.build_vocab_map import (
     Roles,
     build_vocab_map,
+    byte_vocabulary,
     check_width,
     guess_roles,
     read_pairs,
@@ -32,6 +33,7 @@ from omnidraft.export.measure_pair import (
     acceptance_before,
     default_mode,
     measure_shipped,
+    measure_target,
     prompt_ids,
 )
 from omnidraft.export.measure_quality import quality_pieces, quality_warnings
@@ -40,7 +42,7 @@ from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
 from omnidraft.export.options import DEFAULTS, Options
-from omnidraft.export.quantize.parity import Parity
+from omnidraft.export.quantize.parity import Acceptance, Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
@@ -56,12 +58,17 @@ STEPS = 9
 
 
 def export_bundle(
-    target: str, drafter: str, out: Path, options: Options = DEFAULTS, progress: Progress = lambda *_: None
+    target: str,
+    drafter: str | None,
+    out: Path,
+    options: Options = DEFAULTS,
+    progress: Progress = lambda *_: None,
 ) -> Report:
     """Export a target and a drafter into a bundle directory.
 
     Args:
-        target, drafter: Hugging Face directories or hub ids, or directories that Optimum exported.
+        target, drafter: Hugging Face directories or hub ids, GGUF files, or directories of Optimum.
+            Without a drafter (None) the bundle can copy from its context, and nothing else.
         out: the bundle to make; must not exist unless `options.overwrite`.
         options: how to export.
         progress: called before each step.
@@ -73,14 +80,18 @@ def export_bundle(
     started = time.perf_counter()
     refuse_existing(out, options.overwrite)
     progress("read checkpoints", 0, STEPS)
-    models = read_model("target", target), read_model("drafter", drafter)
+    models: Models = (read_model("target", target),)
+    if drafter is not None:
+        models = (*models, read_model("drafter", drafter))
+    small = models[-1] if drafter is not None else None
     if options.npu is not None:
         for model in models:
             refuse_static(_checkpoint(model))
-    _refuse_step_of_codes(models[1], options)
+    _refuse_for_drafter(small, options)
     # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
-    read_pairs(models[1].tokenizer, models[0].tokenizer, options.pairs)
-    lengths = context_lengths(*models, options.max_length)
+    if small is not None:
+        read_pairs(small.tokenizer, models[0].tokenizer, options.pairs)
+    lengths = context_lengths(models[0], small, options.max_length)
     for model in models:
         check_width(model.checkpoint.shape.vocab_size, model.tokenizer, model.role)
     with workplace(out) as work:
@@ -113,7 +124,7 @@ def _fill(
     work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
 ) -> Report:
     """Write every file of the bundle into `work` and measure it."""
-    target, drafter = models
+    target, drafter = models[0], models[1] if len(models) > 1 else None
     template = compile_template(target.checkpoint.directory, target.tokenizer)
     pieces = quality_pieces(target, template.prompt, options.calibration, lengths.target)
     written = _write_models(work, models, lengths, options, (pieces, template.prompt), progress)
@@ -128,16 +139,23 @@ def _fill(
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
     prompts = prompt_ids(target, drafter, template.prompt, lengths.target // 2)
     parity, adopted = _compare_models(work, models, prompts, options, progress)
-    progress("measure acceptance before quantisation", 6, STEPS)
-    before = acceptance_before(work, models, vocab_map, prompts)
-    progress("measure acceptance after quantisation", 7, STEPS)
-    after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
+    before: Acceptance | None = None
+    after: Acceptance | None = None
+    if drafter is None:
+        progress("measure the passes", 7, STEPS)
+        costs = measure_target(work, target, vocab_map, prompts[0])
+    else:
+        progress("measure acceptance before quantisation", 6, STEPS)
+        before = acceptance_before(work, models, vocab_map, prompts)
+        progress("measure acceptance after quantisation", 7, STEPS)
+        after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     form = "" if target.contract is None else target.contract.quantization
     report = Report(
-        work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        form, quality, template.no_system, str(lengths), written.trials,
+        work, 0, parity, before, after, costs, adopted, limits(models),
+        drafter.train_parity if drafter else {}, warnings, form, quality, template.no_system,
+        str(lengths), written.trials,
     )  # fmt: skip
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
     write_manifest(work, models, prompt, options, report)
@@ -161,7 +179,7 @@ def _write_models(
 
     Args:
         work: the bundle.
-        models: the target and the drafter.
+        models: the target, and the drafter if there is one.
         lengths: of their contexts.
         options: how to write them; the form of the target may be left to a search.
         text: what the target is measured on, and its prompt.
@@ -228,13 +246,16 @@ def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options)
     return tuple(sentence for sentence in sentences if sentence)
 
 
-def _refuse_step_of_codes(drafter: ModelExport, options: Options) -> None:
-    """Refuse a training step of a drafter that keeps the codes of a GGUF file.
+def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
+    """Refuse what needs a drafter where there is none, and a training step of one that keeps GGUF codes.
 
     Raises:
         ExportError: the remedy names the form to choose.
     """
-    if options.train_rank is None or not options.quantization_of("drafter").stored:
+    if drafter is None and (options.train_rank is not None or options.pairs):
+        option = "--pair" if options.pairs else "--train-step"
+        raise ExportError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")
+    if drafter is None or options.train_rank is None or not options.quantization_of("drafter").stored:
         return
     checkpoint = drafter.checkpoint
     if isinstance(checkpoint, Checkpoint) and checkpoint.gguf is not None and checkpoint.gguf.quantized:
@@ -259,15 +280,21 @@ def _checkpoint(model: ModelExport) -> Checkpoint:
     return model.checkpoint
 
 
-def _write_vocab_map(work: Path, drafter: ModelExport, target: ModelExport, pairs: Sequence[str]) -> VocabMap:
-    named = read_pairs(drafter.tokenizer, target.tokenizer, pairs)
-    vocab_map = build_vocab_map(
-        drafter.tokenizer,
-        target.tokenizer,
-        draft_size=drafter.checkpoint.shape.vocab_size,
-        target_size=target.checkpoint.shape.vocab_size,
-        roles=_roles(drafter, target).overruled_by(named),
-    )
+def _write_vocab_map(
+    work: Path, drafter: ModelExport | None, target: ModelExport, pairs: Sequence[str]
+) -> VocabMap:
+    size, roles = target.checkpoint.shape.vocab_size, Roles()
+    if drafter is None:
+        vocab_map = build_vocab_map(byte_vocabulary(), target.tokenizer, target_size=size, roles=roles)
+    else:
+        named = read_pairs(drafter.tokenizer, target.tokenizer, pairs)
+        vocab_map = build_vocab_map(
+            drafter.tokenizer,
+            target.tokenizer,
+            draft_size=drafter.checkpoint.shape.vocab_size,
+            target_size=size,
+            roles=_roles(drafter, target).overruled_by(named),
+        )
     save_file(vocab_map.tensors(), work / VOCAB_MAP, metadata=vocab_map.metadata())
     (work / VOCAB_MAP).chmod(0o644)  # safetensors makes the file readable by its owner only
     return vocab_map

@@ -21,21 +21,23 @@ class ContextLengths:
 
     Attributes:
         target: positions of the target, the length of a text with its prompt.
-        drafter: positions of the drafter, which reads the end of a longer text.
+        drafter: positions of the drafter, which reads the end of a longer text; None without a drafter.
         limit: positions that the target supports.
         kv_bytes: bytes of the target's keys and values at the full length.
         asked: whether the caller chose the length.
     """
 
     target: int
-    drafter: int
+    drafter: int | None
     limit: int
     kv_bytes: int
     asked: bool = False
 
     def of(self, role: str) -> int:
         """Positions of one model of the pair."""
-        return self.target if role == "target" else self.drafter
+        length = self.target if role == "target" else self.drafter
+        assert length is not None, "a bundle without a drafter has no length of it"
+        return length
 
     def __str__(self) -> str:
         """The context, why it has this length, and what the drafter reads of it."""
@@ -45,21 +47,23 @@ class ContextLengths:
         else:
             chosen = f"{self.target:,} of the target's {self.limit:,} tokens ({full})"
             chosen += ", as asked" if self.asked else "; --max-length takes more, and more memory"
-        reads = "" if self.drafter == self.target else f"; the drafter reads its last {self.drafter:,} tokens"
+        reads = ""
+        if self.drafter not in (None, self.target):
+            reads = f"; the drafter reads its last {self.drafter:,} tokens"
         return f"context: {chosen}{reads}"
 
 
-def context_lengths(target: ModelExport, drafter: ModelExport, asked: int | None) -> ContextLengths:
+def context_lengths(target: ModelExport, drafter: ModelExport | None, asked: int | None) -> ContextLengths:
     """Choose the positions of a pair.
 
     Args:
-        target, drafter: the models as they were read.
+        target, drafter: the models as they were read; None without a drafter.
         asked: positions of the target; None for its own, as far as MAX_LENGTH and MAX_KV_BYTES allow.
 
     Raises:
         ExportError: the target has not as many positions, or a model has too few; the remedy names the range.
     """
-    for model in (target, drafter):
+    for model in (target, drafter) if drafter else (target,):
         name, positions = model.checkpoint.name, model.checkpoint.shape.max_positions
         if positions < MIN_LENGTH:
             raise ExportError(
@@ -74,7 +78,7 @@ def context_lengths(target: ModelExport, drafter: ModelExport, asked: int | None
             f"a context of {length} positions does not fit {target.checkpoint.name}",
             f"give {MIN_LENGTH} to {limit}",
         )
-    reads = min(length, drafter.checkpoint.shape.max_positions)
+    reads = None if drafter is None else min(length, drafter.checkpoint.shape.max_positions)
     return ContextLengths(length, reads, limit, length * per_position, asked is not None)
 
 

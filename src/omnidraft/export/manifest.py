@@ -41,7 +41,7 @@ def write_manifest(
 
     Args:
         work: the bundle.
-        models: the target and the drafter.
+        models: the target, and the drafter if there is one.
         prompt: the entry of the prompt template.
         options: how the bundle was exported.
         report: what was measured.
@@ -53,6 +53,7 @@ def write_manifest(
         "format": FORMAT,
         "version": VERSION,
         "omnidraft": __version__,
+        "drafter": None,
         **{model.role: _model_entry(model) for model in models},
         "vocab_map": VOCAB_MAP,
         "prompt": prompt,
@@ -93,15 +94,21 @@ def _checks(report: Report) -> dict[str, Any]:
         "parity": {role: {q: asdict(p) for q, p in forms.items()} for role, forms in report.parity.items()},
         "train": {name: asdict(parity) for name, parity in report.train.items()},
         "adopted": {role: asdict(adoption) for role, adoption in report.adopted.items()},
-        "acceptance": {
-            "num_draft_tokens": DRAFTED,
-            "before": asdict(report.before),
-            "after": asdict(report.after),
-        },
+        "acceptance": _acceptance(report),
         "texts": [_text(text) for text in report.texts],
         "quality": None if report.quality is None else report.quality.as_json(),
         "limits": list(report.limits),
         "no_system": report.no_system,
+    }
+
+
+def _acceptance(report: Report) -> dict[str, Any] | None:
+    if report.before is None or report.after is None:
+        return None
+    return {
+        "num_draft_tokens": DRAFTED,
+        "before": asdict(report.before),
+        "after": asdict(report.after),
     }
 
 

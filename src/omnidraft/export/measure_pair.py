@@ -12,7 +12,7 @@ from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, ref
 from omnidraft.mixed_prompts import unseen_prompts
 from omnidraft.pair_verdict import CountedText, counted_text
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.drafter import Drafter, no_drafter
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.decode import DecoderModels
@@ -23,20 +23,20 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_prompts import PROMPTS
 
 _TRIED = 64  # tokens of a text in the default mode
-Models = tuple[ModelExport, ModelExport]  # target, drafter
+Models = tuple[ModelExport, ...]  # the target, and the drafter if there is one
 PromptIds = tuple[list[int], list[int]]  # one prompt as target ids and as draft ids
 
 
 def prompt_ids(
-    target: ModelExport, drafter: ModelExport, template: PromptTemplate, most: int
+    target: ModelExport, drafter: ModelExport | None, template: PromptTemplate, most: int
 ) -> list[PromptIds]:
     """The built-in prompts in the ids of both models, at most `most` target ids each."""
-    prompts = []
+    prompts: list[PromptIds] = []
     prefix, suffix = template.parts(1)
     for text in PROMPTS:
         ids = target.tokenizer.encode_prompt(prefix, text, suffix)[:most]
         visible = target.tokenizer.text_of(ids).decode("utf-8", "replace")
-        prompts.append((ids, drafter.tokenizer.encode(visible)))
+        prompts.append((ids, [] if drafter is None else drafter.tokenizer.encode(visible)))
     return prompts
 
 
@@ -84,6 +84,20 @@ def measure_shipped(
     )
     refuse_collapse(before, after, quantization)
     return after, replace(measure_costs(decoder_models, *prompts[0]), acceptance=after.of_evaluated)
+
+
+def measure_target(work: Path, target: ModelExport, vocab_map: VocabMap, prompt: PromptIds) -> Costs:
+    """The seconds of the passes of a target without a drafter.
+
+    Args:
+        work: the bundle.
+        target: as it ships.
+        vocab_map: of the bundle.
+        prompt: what to measure on.
+    """
+    model = target.shipped_model(work, threads_for(target.parameters))
+    models = DecoderModels(model, no_drafter(vocab_map.draft_size), NgramCache(vocab_map))
+    return replace(measure_costs(models, *prompt, drafts=False), acceptance=0.0)
 
 
 def default_mode(work: Path) -> tuple[CountedText, ...]:

@@ -25,8 +25,8 @@ class Report:
         bytes: its size.
         parity: parity with torch of each exported model, by role and form; the form is "fp32", the name of
             the quantisation, or "npu-float" and "npu-qdq".
-        before: the drafter's acceptance with both models in float32.
-        after: the drafter's acceptance with both models as they ship.
+        before: the drafter's acceptance with both models in float32; None without a drafter.
+        after: the drafter's acceptance with both models as they ship; None without a drafter.
         costs: seconds of the passes on this machine.
         adopted: what was measured of each adopted graph, by role.
         limits: what memory did not allow to check in full, a sentence each.
@@ -45,8 +45,8 @@ class Report:
     path: Path
     bytes: int
     parity: dict[str, dict[str, Parity]]
-    before: Acceptance
-    after: Acceptance
+    before: Acceptance | None
+    after: Acceptance | None
     costs: Costs
     adopted: dict[str, Adoption] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
@@ -66,4 +66,4 @@ class Report:
         """Whether the default mode is faster than plain decoding on this machine."""
         if not self.texts:
             return PairVerdict(True, "the context is too short to try the default mode")
-        return speed_verdict(estimated_speed(self.texts, self.costs), EXPECTED)
+        return speed_verdict(estimated_speed(self.texts, self.costs), EXPECTED, learns=self.after is not None)

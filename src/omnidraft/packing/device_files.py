@@ -52,7 +52,7 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
     """
     names = {bundle.vocab_map, *_tokenizers(bundle, options.device), *_cpu_graphs(bundle, options)}
     if options.device in STATIC:
-        names |= {name for entry in _models(bundle) for name in _static(bundle, entry, options.device)}
+        names |= {name for entry in bundle.models for name in _static(bundle, entry, options.device)}
     if options.device == DESKTOP and bundle.manifest["prompt"]["template"] is not None:
         names.add(bundle.manifest["prompt"]["template"])
     if options.learning and bundle.drafter.train is not None:
@@ -88,13 +88,9 @@ def _files_or_none(bundle: Bundle, device: str) -> set[str]:
         return set()
 
 
-def _models(bundle: Bundle) -> tuple[ModelEntry, ModelEntry]:
-    return bundle.target, bundle.drafter
-
-
 def _tokenizers(bundle: Bundle, device: str) -> Iterable[str]:
     """The compiled tokenizers; a desktop gets tokenizer.json where one could not be compiled."""
-    for role, entry in zip(("target", "drafter"), _models(bundle), strict=True):
+    for role, entry in zip(("target", "drafter"), bundle.models, strict=False):
         if entry.compiled_tokenizer is None and device != DESKTOP:
             raise BundleError(
                 f"the {role}'s tokenizer is not compiled, and a phone runs no other",
@@ -106,7 +102,7 @@ def _tokenizers(bundle: Bundle, device: str) -> Iterable[str]:
 
 def _cpu_graphs(bundle: Bundle, options: PackOptions) -> Iterable[str]:
     """The CPU graphs: of both models, or of the drafter alone where the target is static."""
-    for role, entry in zip(("target", "drafter"), _models(bundle), strict=True):
+    for role, entry in zip(("target", "drafter"), bundle.models, strict=False):
         if entry.layout != "shared" and options.device != DESKTOP:
             raise BundleError(
                 f"the {role} is a graph of Optimum, which a phone does not run",

@@ -37,6 +37,8 @@ def share_drafter(bundle: Path) -> Path:
             "share the drafter of the whole bundle",
             fault="left_out",
         )
+    if opened.drafter.is_absent:
+        raise ArchiveError(f"{bundle} has no drafter", "share that of another bundle", fault="left_out")
     place = shared_place(bundle, address_of(opened))
     try:
         _move(opened, bundle / DRAFTER, place)

@@ -19,7 +19,7 @@ from omnidraft.learning.losses import Losses, losses_of
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner
-from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.bundle import Bundle, need_drafter, open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
@@ -110,6 +110,7 @@ def train_drafter(
     _check_places(job)
     stage("open")
     bundle = open_bundle(job.bundle)
+    need_drafter(bundle)
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
     checkpoint = read_checkpoint(job.drafter)
     model = load_model(checkpoint)

@@ -60,6 +60,8 @@ def _valid() -> Iterator[Case]:
         "graphs in another format are not read: an unknown field, too",
         made(lambda m: m.update(ort=ort)),
     )
+    alone: Change = lambda m: m.update(drafter=None)  # noqa: E731
+    yield good("no_drafter", "the 256 bytes are in place of a drafter", made(alone))
     unknown: Change = lambda m: (m["target"].update(x=1), m["costs"].update(x=1), m["prompt"].update(x=1))  # noqa: E731
     yield good("later_inside", "an unknown field inside another is ignored", made(unknown))
     nothing: Manifest = dict.fromkeys(("between", "after", "template", "system", "think"))

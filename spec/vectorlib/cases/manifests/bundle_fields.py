@@ -93,6 +93,7 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         value: object = [[1]] if path[-1] in maps else {"a": [True]}
         yield f"kind_{name}", "a value of another kind", made(put(path, value), FULL)
         nullable = path[-1] in NULLABLE or path in (
+            ("drafter",),
             ("prompt", "after"),
             ("prompt", "system"),
             ("prompt", "think"),

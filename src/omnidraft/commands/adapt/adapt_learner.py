@@ -11,7 +11,7 @@ from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.profiles import AdaptSettings
 from omnidraft.learning.step.learner import Learner
 from omnidraft.learning.step.step_batch import OBJECTIVES
-from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.bundle import Bundle, need_drafter
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 
@@ -54,6 +54,7 @@ class Learning:
         """
         if self.learner not in LEARNERS:
             raise SettingError(f'--learner "{self.learner}" is unknown', f"use one of {', '.join(LEARNERS)}")
+        need_drafter(bundle)
         if self.learner == "onnx" and bundle.drafter.train is None:
             raise SettingError(
                 f"{bundle.path.name} holds no training step",

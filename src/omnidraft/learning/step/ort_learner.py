@@ -22,7 +22,7 @@ from omnidraft.learning.step.state_file import Arrays
 from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
 from omnidraft.learning.step.step_run import StepRun
 from omnidraft.learning.step.step_tensors import initial_vector, sites_of, vector_of
-from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.bundle import Bundle, need_drafter
 from omnidraft.runtime.bundle.checked_files import checked_step
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.lora_sites import LoraSites
@@ -262,6 +262,7 @@ class OrtLearner:
 
 
 def _parts(bundle: Bundle) -> tuple[StepEntry, LoraSites, str]:
+    need_drafter(bundle)
     entry = bundle.drafter
     if entry.train is None or entry.lora is None or entry.fingerprint is None:
         raise SettingError(

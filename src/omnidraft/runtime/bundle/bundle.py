@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import BundleError
+from omnidraft.errors import BundleError, SettingError
 from omnidraft.runtime.bundle.hashes import MAX_PATH, Record, Verify, check_files, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
 from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
-from omnidraft.runtime.bundle.model_entry import ModelEntry, read_entry
+from omnidraft.runtime.bundle.model_entry import NO_DRAFTER, ModelEntry, read_entry
 from omnidraft.runtime.bundle.replaceable import unlisted
 from omnidraft.runtime.bundle.signature import (
     PublicKey,
@@ -37,7 +37,7 @@ class Bundle:
 
     Attributes:
         path: the directory.
-        target, drafter: the two models.
+        target, drafter: the two models; `NO_DRAFTER` where the bundle has none, which can only copy.
         prompt: the compiled chat template.
         costs: measured at export.
         measured_on: the machine that they were measured on; None where the manifest names none.
@@ -64,6 +64,11 @@ class Bundle:
     def places(self) -> FilePlaces:
         """Where the files are."""
         return self.found or FilePlaces(self.path)
+
+    @property
+    def models(self) -> tuple[ModelEntry, ...]:
+        """The target, and the drafter if there is one."""
+        return (self.target,) if self.drafter.is_absent else (self.target, self.drafter)
 
     def file(self, name: str) -> Path:
         """Path of a file of the bundle.
@@ -138,7 +143,7 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
         return Bundle(
             path=path,
             target=read_entry(mapping(manifest["target"])),
-            drafter=read_entry(mapping(manifest["drafter"])),
+            drafter=NO_DRAFTER if manifest["drafter"] is None else read_entry(mapping(manifest["drafter"])),
             prompt=_prompt(mapping(manifest["prompt"])),
             costs=read_costs(mapping(manifest["costs"])),
             vocab_map=text(manifest["vocab_map"], MAX_PATH),
@@ -157,6 +162,19 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
         ) from None
 
 
+def need_drafter(bundle: Bundle) -> None:
+    """Refuse to train the drafter of a bundle that has none.
+
+    Raises:
+        SettingError: it has none.
+    """
+    if bundle.drafter.is_absent:
+        raise SettingError(
+            f"{bundle.path.name} has no drafter, so there is nothing to train",
+            "export it with --drafter DRAFTER",
+        )
+
+
 def unlisted_files(bundle: Bundle) -> list[str]:
     """Files in the directory of the bundle that the manifest does not list; nothing reads them."""
     return unlisted(bundle.path, bundle.manifest["files"])
@@ -166,7 +184,7 @@ def _used(bundle: Bundle) -> list[str]:
     """The files that a runtime reads, each of which needs a hash."""
     template = bundle.manifest["prompt"]["template"]
     names = [bundle.vocab_map, *([] if template is None else [template])]
-    for entry in (bundle.target, bundle.drafter):
+    for entry in bundle.models:
         names += [entry.graph, entry.tokenizer]
         names += [] if entry.compiled_tokenizer is None else [entry.compiled_tokenizer]
         names += [name for place in entry.places.values() for name in place.files]

@@ -68,7 +68,8 @@ def why_plain(needed: int, plain: int, available: int | None) -> str | None:
 
 def memory_need(bundle: Bundle, *, drafter: bool = True) -> Need:
     """The memory that a generation with a bundle needs, with or without the drafter."""
-    models = [bundle.target, bundle.drafter] if drafter else [bundle.target]
+    models = bundle.models if drafter else (bundle.target,)
+    drafter = len(models) > 1
     tokenizers = sum(_tokenizer(bundle, entry) for entry in models)
     ngrams = bundle.target.vocab_size if drafter else 0  # at most
     return Need(

@@ -79,8 +79,15 @@ class ModelEntry:
     tokenizer_fingerprint: str = ""
     compiled_tokenizer: str | None = None
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether this stands for the drafter of a bundle that has none."""
+        return not self.graph
+
     def reads(self, name: str) -> bool:
         """Whether a file of the bundle is a graph or weights of this model, where it runs."""
+        if self.is_absent:
+            return False
         if self.place is not None:
             return name in self.place.files
         return name.startswith(self.graph)
@@ -89,6 +96,23 @@ class ModelEntry:
     def kv_bytes(self) -> int:
         """Bytes of the KV buffers at their full length; two sets take turns in layout `concat`."""
         return self.kv.bytes * (2 if self.layout == "concat" else 1)
+
+
+# In place of a drafter where a bundle has none: the 256 bytes as a vocabulary, without a graph.
+# The vocabulary map spells the target's tokens with them, and no session asks for a draft.
+NO_DRAFTER = ModelEntry(
+    source="none",
+    architecture="none",
+    graph="",
+    tokenizer="",
+    kv=KvShape(1, 1, 1, 1),
+    vocab_size=256,
+    quantization="none",
+    bos_id=None,
+    eos_ids=(),
+    parameters=0,
+    tokenizer_fingerprint="0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e",
+)
 
 
 def read_entry(data: dict[str, Any]) -> ModelEntry:

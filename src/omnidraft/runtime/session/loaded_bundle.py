@@ -53,7 +53,7 @@ class LoadedBundle:
         target: the target's graph, or its static graphs for an NPU.
         target_tokenizer: the target's tokenizer.
         vocab_map: how the drafter's tokens spell the target's.
-        drafter, drafter_tokenizer: as for the target; None where the drafter was not loaded.
+        drafter, drafter_tokenizer: as for the target; None where it was not loaded, or the bundle has none.
         device: costs on this device, and where they come from; None where the bundle's are used unasked.
     """
 
@@ -118,6 +118,7 @@ def load_bundle(
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key, verify)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
     opened = placed(opened, target_on=target_on, drafter_on=drafter_on)
+    drafter = drafter and not opened.drafter.is_absent
     target_tokenizer = load_tokenizer(opened, opened.target)
     drafter_tokenizer = load_tokenizer(opened, opened.drafter) if drafter else None
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))

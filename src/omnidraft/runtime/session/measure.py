@@ -51,7 +51,8 @@ class Timings:
         known = {n: median(seconds) for n, seconds in sorted(self.passes.items())}
         seconds = [_between(known, n) for n in range(1, max(known) + 1)]
         drafts = [r.seconds.draft / len(r.draft) for r in self.timed]
-        hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in self.timed]
+        rounds = self.timed or self.rounds
+        hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in rounds]
         evaluated = sum(r.evaluated for r in self.rounds)
         accepted = sum(r.accepted_drafts for r in self.rounds)
         return Costs(
@@ -64,7 +65,11 @@ class Timings:
 
 
 def measure_costs(
-    models: DecoderModels, prompt: Sequence[int], draft_prompt: Sequence[int], prior: float = PRIOR_ACCEPTANCE
+    models: DecoderModels,
+    prompt: Sequence[int],
+    draft_prompt: Sequence[int],
+    prior: float = PRIOR_ACCEPTANCE,
+    drafts: bool = True,
 ) -> Costs:
     """Time target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
 
@@ -76,8 +81,9 @@ def measure_costs(
         prompt: target ids.
         draft_prompt: the same text in draft ids.
         prior: acceptance before the measurement.
+        drafts: whether there is a drafter; without one, a draft token counts as a target pass.
     """
-    return _measure(models, prompt, draft_prompt, math.inf).costs(prior)
+    return _measure(models, prompt, draft_prompt, math.inf, _DRAFTED if drafts else 0).costs(prior)
 
 
 def measure_within(
@@ -95,12 +101,16 @@ def measure_within(
 
 
 def _measure(
-    models: DecoderModels, prompt: Sequence[int], draft_prompt: Sequence[int], seconds: float
+    models: DecoderModels,
+    prompt: Sequence[int],
+    draft_prompt: Sequence[int],
+    seconds: float,
+    drafted: int = _DRAFTED,
 ) -> Timings:
     target, text, timings, clock = models.target, DecoderState(), Timings(), models.clock
     text.restart(prompt, draft_prompt, min(_TOKENS, target.max_length - len(prompt)), cut_at_eos(()))
     trial = DecoderModels(target, models.drafter, NgramCache(models.cache.map), clock)
-    loop = decode(trial, text, GenerationConfig(), FixedLength(_DRAFTED), SplitMix64(0))
+    loop = decode(trial, text, GenerationConfig(), FixedLength(drafted), SplitMix64(0))
     started = clock()
 
     def over(turns: float, enough: bool, passes: int) -> bool:
