@@ -228,6 +228,12 @@ const COSTS = { target: 0, draft: 0, host: 0, acceptance: 0 };
 const PROMPT = { prefix: '', suffix: '', between: null, after: null, begin: '', lead: '', system: null, think: null, trim: null };
 const MODEL = ['graph', 'tokenizer', 'tokenizer_fingerprint', 'vocab_size', 'kv', 'bos_id', 'eos_ids', 'parameters'];
 
+// What is read in place of a drafter that is null.
+const BYTES = {
+  graph: '', tokenizer: '', vocab_size: 256, kv: { num_layers: 1, num_kv_heads: 1, head_dim: 1, max_length: 1 }, bos_id: null, eos_ids: [],
+  parameters: 0, tokenizer_fingerprint: '0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e',
+};
+
 function modelRead(model) {
   const fields = Object.fromEntries(MODEL.map((name) => [name, model[name]]));
   return {
@@ -247,7 +253,7 @@ function bundle(input, expect, maps, folder) {
     const read = plain(openBundle(new Listing(files)));
     return {
       read: {
-        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: only({ ...read.prompt, trim: read.prompt.trim ?? ['answer_start', 'answer_end'] }, PROMPT),
+        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter ?? BYTES), prompt: only({ ...read.prompt, trim: read.prompt.trim ?? ['answer_start', 'answer_end'] }, PROMPT),
         costs: only(read.costs, COSTS), measured_on: read.costs.machine ?? null, vocab_map: read.vocab_map,
       },
     };

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { JsonError, readJson } from './json.mjs';
-import { fieldsAreRight, pathsOf } from './manifest.mjs';
+import { fieldsAreRight, modelsOf, pathsOf } from './manifest.mjs';
 import { digest, integer } from './schema.mjs';
 
 const MOST_BYTES = 4194304;
@@ -70,8 +70,8 @@ export function openBundle(directory) {
   const files = manifest.get('files');
   checkTable(files);
   refuse('no_hash', pathsOf(manifest).some((path) => !files.has(path)));
-  for (const model of ['target', 'drafter']) {
-    const data = `${manifest.get(model).get('graph')}.data`;
+  for (const model of modelsOf(manifest)) {
+    const data = `${model.get('graph')}.data`;
     refuse('no_hash', directory.read(data) !== null && !files.has(data));
   }
   for (const [name, entry] of files) checkFile(name, entry, directory);

@@ -76,7 +76,7 @@ const costs = object({
   target: list(1, 256, number(1e-9, 1e9)), draft: number(1e-9, 1e9), host: number(0, 1e9), acceptance: number(0, 1),
   machine: optional(machine),
 });
-const manifest = object({ omnidraft: string(64), target: model, drafter: model, vocab_map: path, prompt, costs });
+const manifest = object({ omnidraft: string(64), target: model, drafter: present(nullable(model)), vocab_map: path, prompt, costs });
 
 /** The field must be there, also where it may be null. */
 function present(kind) {
@@ -130,7 +130,12 @@ export function fieldsAreRight(value) {
   if (!manifest(value)) return false;
   const prompt = value.get('prompt');
   if ((prompt.get('between') === null) !== (prompt.get('after') === null)) return false;
-  return modelFits(value.get('target')) && modelFits(value.get('drafter'));
+  return modelsOf(value).every(modelFits);
+}
+
+/** The target, and the drafter if there is one. */
+export function modelsOf(value) {
+  return [value.get('target'), value.get('drafter')].filter((model) => model !== null);
 }
 
 function pathsOfModel(model) {
@@ -147,7 +152,6 @@ function pathsOfModel(model) {
 
 /** Every path that the fields name. */
 export function pathsOf(value) {
-  const models = [value.get('target'), value.get('drafter')];
-  const paths = [value.get('vocab_map'), value.get('prompt').get('template'), ...models.flatMap(pathsOfModel)];
+  const paths = [value.get('vocab_map'), value.get('prompt').get('template'), ...modelsOf(value).flatMap(pathsOfModel)];
   return paths.filter((path) => path !== null && path !== undefined);
 }

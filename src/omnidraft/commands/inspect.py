@@ -69,7 +69,8 @@ def place_lines(places: FilePlaces, archive: Archive | None) -> Iterator[str]:
         count, total = counted(len(archive.files), "file"), size(archive.path.stat().st_size)
         parts = {WITHOUT: ", without the drafter", ONLY: ", the drafter alone"}
         what = parts.get(archive.index.drafter, "")
-        yield f"archive for {archive.index.device}{what}: {count}, {total}, drafter {archive.address}"
+        small = "no drafter" if archive.bundle.drafter.is_absent else f"drafter {archive.address}"
+        yield f"archive for {archive.index.device}{what}: {count}, {total}, {small}"
     elif places.index is not None:
         yield f"unpacked from an archive for {places.index.device}"
     if places.index is not None and places.index.left_out:

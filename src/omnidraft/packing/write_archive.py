@@ -46,7 +46,7 @@ class Packed:
         on_disk: bytes of the files when they are unpacked.
         elsewhere: files that the device needs and another archive holds: of the drafter, or all others.
         memory, without_drafter: at the peak of a generation on the device, with the drafter and without it.
-        drafter: address of the drafter.
+        drafter: address of the drafter; None where the bundle has none.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Packed:
     elsewhere: tuple[str, ...]
     memory: Need
     without_drafter: Need
-    drafter: str
+    drafter: str | None
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def pack(
         ),
         memory=memory_need(on_device(opened, options.device)),
         without_drafter=memory_need(on_device(opened, options.device), drafter=False),
-        drafter=address_of(opened),
+        drafter=None if opened.drafter.is_absent else address_of(opened),
     )
 
 

@@ -63,8 +63,9 @@ def packed_lines(packed: Packed, bundle: Path) -> list[str]:
         f"{packed.path}: {counted(packed.files, 'file')} of {bundle.name} for {packed.index.device}{what}",
         f"  download {output.size(packed.download)}, on disk {output.size(packed.on_disk)}",
         f"  memory {_memory(packed)}",
-        f"  the address of the drafter is {packed.drafter}",
     ]
+    if packed.drafter is not None:
+        lines.append(f"  the address of the drafter is {packed.drafter}")
     if packed.index.left_out:
         lines.append(f"  left out: {', '.join(packed.index.left_out)}")
     if packed.elsewhere:

@@ -42,6 +42,7 @@ class SessionOptions:
         drafter: load the drafter, if the memory suffices.
         cache, adapter, bitwise, trace: see `Session`; `adapter` may also be a directory of `sync pull`.
         profile: a directory of `omnidraft adapt`, whose adapter and n-grams the session begins with.
+        asks_drafter: whether the generations can only draft with the drafter.
         verify, measure: see `load_bundle`; a value that is not one of theirs is refused.
     """
 
@@ -56,6 +57,7 @@ class SessionOptions:
     bitwise: bool = False
     trace: Path | None = None
     profile: Path | None = None
+    asks_drafter: bool = False
     verify: str = "auto"
     measure: str = "auto"
 
@@ -74,6 +76,7 @@ def session_options(context: typer.Context, config: GenerationConfig) -> Session
     return SessionOptions(
         path=Path(given["bundle"]),
         drafter=not given["no_drafter"],
+        asks_drafter=config.asks_drafter and not config.copies,
         **values | {"measure": measure_for(config, given["measure"])},
     )
 
@@ -139,6 +142,11 @@ def _opened(options: SessionOptions) -> tuple[Session, list[str]]:
     """The session, and sentences about what is not used."""
     measure = one_of("measure", options.measure, MEASURES)
     bundle = open_bundle(options.path, options.public_key, verify=one_of("verify", options.verify, VERIFIES))
+    if options.asks_drafter and bundle.drafter.is_absent:
+        raise SettingError(
+            f"{bundle.path.name} has no drafter, which --mode and -k ask for",
+            "leave both out, and it copies from its text; or export it with --drafter DRAFTER",
+        )
     no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
     with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
         loaded = load_bundle(

@@ -1,0 +1,106 @@
+"""A bundle without a drafter: it copies from its text, and what needs a drafter is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+from omnidraft.errors import AdapterError, ArchiveError, SettingError
+from omnidraft.export.build_vocab_map import byte_vocabulary
+from omnidraft.packing.share_drafter import share_drafter
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.memory import memory_need
+from omnidraft.runtime.bundle.model_entry import NO_DRAFTER
+from omnidraft.runtime.session.api import load
+from omnidraft.runtime.session.session import Session
+from support.adapters import adapter
+from support.command_line import Run
+from support.places import STARTERS
+
+REPEATS = "How many legs do 3 cats have?"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A starter model without a drafter, in float32."""
+    from omnidraft.export.bundle import export_bundle
+
+    out = tmp_path_factory.mktemp("alone") / "bundle"
+    report = export_bundle(str(STARTERS / "a"), None, out)
+    assert report.after is None and report.costs.acceptance == 0.0
+    return out
+
+
+def test_the_bytes_are_the_vocabulary_of_the_manifest() -> None:
+    tokenizer = byte_vocabulary()
+    assert list(tokenizer.tokens) == [bytes([byte]) for byte in range(256)] and not tokenizer.controls
+    assert tokenizer.fingerprint == NO_DRAFTER.tokenizer_fingerprint
+    assert tokenizer.spell("é\n".encode()) == list("é\n".encode())
+
+
+def test_text_is_that_of_plain_decoding_and_copies_are_taken(alone: Path) -> None:
+    session = load(alone, measure="never")
+    plain = session.generate(REPEATS, max_new_tokens=96, mode="plain").finish()
+    default = session.generate(REPEATS, max_new_tokens=96).finish()
+    assert default.token_ids == plain.token_ids
+    assert default.statistics.accepted_copies > 0 and default.statistics.drafted == 0
+
+
+def test_a_saved_session_goes_on(alone: Path, tmp_path: Path) -> None:
+    first = load(alone, measure="never")
+    whole = first.chat("How many legs do 3 cats have?", max_new_tokens=32, seed=1, temperature=0.7).finish()
+    second = load(alone, measure="never")
+    generation = second.chat("How many legs do 3 cats have?", max_new_tokens=32, seed=1, temperature=0.7)
+    next(iter(generation))
+    second.save(tmp_path / "saved")
+    third = Session(second.loaded)
+    third.load(tmp_path / "saved")
+    assert third.resume().finish().token_ids == whole.token_ids
+
+
+def test_memory_counts_no_drafter(alone: Path) -> None:
+    bundle = open_bundle(alone)
+    assert memory_need(bundle) == memory_need(bundle, drafter=False)
+    assert bundle.models == (bundle.target,) and not bundle.drafter.reads(bundle.target.graph)
+
+
+def test_what_needs_a_drafter_is_refused(alone: Path, run: Run, tmp_path: Path) -> None:
+    for arguments in (("-k", "4"), ("--mode", "match")):
+        code, _, error = run("generate", alone, "Hello", "-n", "4", *arguments)
+        assert code == 1 and "has no drafter" in error and "--drafter" in error
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("Hello\n")
+    code, _, error = run("adapt", alone, "--prompts", prompts, "-o", tmp_path / "out")
+    assert code == 1 and "nothing to train" in error
+    code, _, error = run("export", STARTERS / "a", "-d", "none", "-o", tmp_path / "b", "--train-step")
+    assert code == 1 and "--train-step is for a drafter" in error and not (tmp_path / "b").exists()
+    with pytest.raises(ArchiveError, match="has no drafter"):
+        share_drafter(alone)
+
+
+def test_the_commands_show_that_there_is_none(alone: Path, run: Run, tmp_path: Path) -> None:
+    code, text, _ = run("inspect", alone)
+    assert code == 0 and "none" in text and "acceptance" not in text
+    code, text, _ = run("doctor", alone)
+    assert code == 0 and "acceptance" not in text and "copies" in text
+    archive = tmp_path / "alone.zip"
+    code, text, _ = run("pack", alone, "--for", "android-cpu", "-o", archive)
+    assert code == 0 and "address of the drafter" not in text
+    code, text, _ = run("inspect", archive)
+    assert code == 0 and "no drafter" in text
+
+
+def test_an_adapter_of_a_drafter_does_not_fit(alone: Path) -> None:
+    with pytest.raises(AdapterError):
+        load(alone, measure="never", adapter=adapter())
+
+
+def test_it_is_not_trained(alone: Path) -> None:
+    from omnidraft.runtime.bundle.bundle import need_drafter
+
+    with pytest.raises(SettingError, match="nothing to train"):
+        need_drafter(open_bundle(alone))
