@@ -71,10 +71,15 @@ def unseen_prompts(each: int = _UNSEEN) -> list[tuple[str, str]]:
     return [(kind, prompt) for kind in KINDS for prompt in lists[kind][:each]]
 
 
+def story_prompts() -> list[str]:
+    """Prompts that ask for a story."""
+    return [f"Write a short story about {subject}." for subject in _STORY]
+
+
 def _lists() -> dict[str, list[str]]:
     return {
         "code": [f"Write a Python function that {task}." for task in _CODE],
         "chat": list(CHAT),
-        "story": [f"Write a short story about {subject}." for subject in _STORY],
+        "story": story_prompts(),
         "summary": [f"Summarize in one sentence: {text}" for text in _FACTS],
     }

@@ -32,7 +32,7 @@ from vectorlib.writer import VectorWriter
 
 def write(writer: VectorWriter) -> None:
     writer.table("bundle/files.json", list(FILES))
-    for topic, cases in (("valid", [*_valid(), *_trims()]), ("listed", _files())):
+    for topic, cases in (("valid", [*_valid(), *_no_drafter(), *_trims()]), ("listed", _files())):
         writer.vectors("bundle", topic, [bundle_vector(*case) for case in cases])
 
 
@@ -43,6 +43,11 @@ def _trims() -> Iterator[Case]:
         ("null", "null is the same as absent: the ends of answers", None),
     ):
         yield f"trim_{name}", why, None, made(put(("prompt", "trim"), ends)), {}
+
+
+def _no_drafter() -> Iterator[Case]:
+    why = "the 256 bytes are in place of a drafter"
+    yield "no_drafter", why, None, made(lambda m: m.update(drafter=None)), {}
 
 
 def _valid() -> Iterator[Case]:
@@ -60,8 +65,6 @@ def _valid() -> Iterator[Case]:
         "graphs in another format are not read: an unknown field, too",
         made(lambda m: m.update(ort=ort)),
     )
-    alone: Change = lambda m: m.update(drafter=None)  # noqa: E731
-    yield good("no_drafter", "the 256 bytes are in place of a drafter", made(alone))
     unknown: Change = lambda m: (m["target"].update(x=1), m["costs"].update(x=1), m["prompt"].update(x=1))  # noqa: E731
     yield good("later_inside", "an unknown field inside another is ignored", made(unknown))
     nothing: Manifest = dict.fromkeys(("between", "after", "template", "system", "think"))
