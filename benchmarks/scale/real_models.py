@@ -3,10 +3,11 @@
     python -m benchmarks.scale.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
 
 N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row that training may read,
-HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same target
-and other names and drafters. Each prompt is answered plainly and by the default of each bundle, in an order
-that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed that the rounds would have if
-they took only the passes and draft tokens that were timed before. Needs OMNIDRAFT_DATA and an idle machine.
+HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
+target and other names and drafters. Each prompt is answered plainly and by the default of each bundle, in an
+order that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed that the rounds would
+have if they took only the passes and draft tokens that were timed before. Needs OMNIDRAFT_DATA, and an idle
+machine.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from omnidraft.runtime.session.api import GenerationConfig, Session, load
 from omnidraft.runtime.session.statistics import Statistics
 
 TOKENS = 96
+PARTS = ("tokens a pass", "copies", "drafts", "slower, worst")
 TOP_P = 0.9  # of sampled texts
 _MBPP_UNSEEN = 910  # rows before it may be trained on
 
@@ -93,8 +95,9 @@ def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str
     limit = estimated_speed([line.counted for line in lines], costs).ratio
     passes = 1.0 + speed.copies + speed.drafts
     slower = sum(line.ratio < 1.0 for line in lines)
+    figures = f"{speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | {limit:.2f}x"
     return (
-        f"| {name} | {bundle} | {plain:.0f} | {speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | {limit:.2f}x | {passes:.2f} | "
+        f"| {name} | {bundle} | {plain:.0f} | {figures} | {passes:.2f} | "
         f"+{speed.copies:.2f} | +{speed.drafts:.2f} | {slower} of {len(lines)}, "
         f"{min(line.ratio for line in lines):.2f}x |"
     )
@@ -114,10 +117,8 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for temperature in options.temperatures:
         print(f"\nT = {temperature:g}, at most {options.tokens} tokens\n")
-        print(
-            "| task | bundle | plain tok/s | speed (95 %) | limit | tokens a pass | copies | drafts | slower, worst |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|", flush=True)
+        names = ("task", "bundle", "plain tok/s", "speed (95 %)", "limit", *PARTS)
+        print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
         every: dict[str, list[BenchLine]] = {name: [] for name in sessions}
         for task, texts in tasks.items():
             lines = list(measured(sessions, texts, temperature, options.tokens))
