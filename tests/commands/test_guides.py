@@ -84,6 +84,8 @@ def _call(words: Sequence[str]) -> list[str]:
     real = {
         "path/to/target": STARTERS / "b",
         "path/to/drafter": STARTERS / "drafter",
+        "model.gguf": STARTERS / "b",
+        "examples/drafter": ROOT / "examples/drafter",
         "examples/starters/a": STARTERS / "a",
         "examples/starters/drafter": STARTERS / "drafter",
         "omnidraft-demo/my-bundle": "my-bundle",
