@@ -42,7 +42,7 @@ def main() -> None:
     ends = list(session.bundle.target.eos_ids)
     same = 0
     lines = []
-    for prompt in learned_prompts(options.prompts):
+    for prompt in list(dict.fromkeys(learned_prompts(2 * options.prompts)))[: options.prompts]:
         ids = session.encode(prompt)
         with torch.inference_mode():
             output = model.generate(

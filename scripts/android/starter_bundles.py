@@ -4,8 +4,8 @@ It traces the drafter once and each target once, which is most of the work.
 
     python scripts/android/starter_bundles.py FOLDER
 
-FOLDER gets `a` and `b` in float32, b with static graphs too, and `learning`, starter a with an int8 drafter
-that can learn; then `starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
+FOLDER gets `a` and `b` in float32, b with static graphs too, `alone`, which is a without a drafter, and
+`learning`, starter a with an int8 drafter that can learn; then `starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
 """
 
 import sys
@@ -14,10 +14,12 @@ from pathlib import Path
 from omnidraft import cli
 
 STARTERS = Path(__file__).resolve().parents[2] / "examples/starters"
+DRAFTER = STARTERS / "drafter"
 FORMS = {
-    "a": ("a", "--quant", "fp32"),
-    "learning": ("a", "--quant", "fp32", "--drafter-quant", "int8", "--train-step"),
-    "b": ("b", "--quant", "fp32", "--npu", "nnapi"),
+    "a": ("a", DRAFTER, "--quant", "fp32"),
+    "alone": ("a", "none", "--quant", "fp32"),
+    "learning": ("a", DRAFTER, "--quant", "fp32", "--drafter-quant", "int8", "--train-step"),
+    "b": ("b", DRAFTER, "--quant", "fp32", "--npu", "nnapi"),
 }
 
 
@@ -32,8 +34,8 @@ def command(*arguments: str | Path) -> None:
 
 
 def main(folder: Path) -> None:
-    for name, (target, *options) in FORMS.items():
-        command("export", STARTERS / target, "-d", STARTERS / "drafter", "-o", folder / name, *options)
+    for name, (target, drafter, *options) in FORMS.items():
+        command("export", STARTERS / target, "-d", drafter, "-o", folder / name, *options)
     command("pack", folder / "learning", "--for", "android-cpu", "-o", folder / "starter-a.zip")
     command("unpack", folder / "starter-a.zip", "-o", folder / "unpacked")
 

@@ -34,6 +34,9 @@ struct Bundle: Sendable {
     /// Where the files are.
     var places: FilePlaces { found ?? FilePlaces(path: path) }
 
+    /// The target, and the drafter if there is one.
+    var models: [ModelEntry] { drafter.isAbsent ? [target] : [target, drafter] }
+
     /// The digest that names the manifest.
     var seal: String {
         // A manifest whose seal is no text was refused.
@@ -105,10 +108,11 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
     do {
         _ = try text(manifest.at("omnidraft"), most: 64)
         let costs = try mapping(manifest.at("costs"))
+        let drafter = try manifest.at("drafter")
         return Bundle(
             path: path,
             target: try readEntry(mapping(manifest.at("target"))),
-            drafter: try readEntry(mapping(manifest.at("drafter"))),
+            drafter: drafter == .null ? noModel : try readEntry(mapping(drafter)),
             prompt: try promptOf(mapping(manifest.at("prompt"))),
             costs: try readCosts(costs),
             vocabMap: try text(manifest.at("vocab_map"), most: maxPath),
@@ -129,7 +133,7 @@ private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
     if case .object(let prompt)? = bundle.manifest["prompt"], case .string(let template)? = prompt["template"] {
         names.append(template)
     }
-    for entry in [bundle.target, bundle.drafter] {
+    for entry in bundle.models {
         names += [entry.graph, entry.tokenizer] + (entry.compiledTokenizer.map { [$0] } ?? [])
         names += entry.places.values.flatMap(\.files) + (entry.train?.files ?? [])
         // onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.

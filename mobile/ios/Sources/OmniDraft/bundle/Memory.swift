@@ -55,13 +55,14 @@ private func megabytes(_ bytes: Int) -> Int { (min(bytes, mostExact) + megabyte 
 
 /// The memory that a generation with a bundle needs, with or without the drafter.
 func memoryNeed(_ bundle: Bundle, drafter: Bool = true) -> MemoryNeed {
-    let models = drafter ? [bundle.target, bundle.drafter] : [bundle.target]
-    let ngrams = drafter ? bundle.target.vocabSize : 0  // at most
+    let models = drafter ? bundle.models : [bundle.target]
+    let drafts = models.count > 1
+    let ngrams = drafts ? bundle.target.vocabSize : 0  // at most
     let vocabulary = models.map { tokenizer(bundle, $0) } + [size(bundle, bundle.vocabMap), cacheEntry * ngrams]
     return MemoryNeed(
         base: base,
         target: weights(bundle, bundle.target),
-        drafter: drafter ? weights(bundle, bundle.drafter) : 0,
+        drafter: drafts ? weights(bundle, bundle.drafter) : 0,
         kv: models.reduce(0) { $0 + $1.kvBytes },
         vocabulary: cappedSum(vocabulary),
         work: models.reduce(0) { $0 + work($1) })

@@ -71,15 +71,27 @@ struct ModelEntry: Sendable {
     /// Path in the bundle; nil where the tokenizer could not be compiled.
     let compiledTokenizer: String?
 
+    /// Whether this stands for the drafter of a bundle that has none.
+    var isAbsent: Bool { graph.isEmpty }
+
     /// Whether a file of the bundle is a graph or weights of this model, where it runs.
     func reads(_ name: String) -> Bool {
         if let place { return place.files.contains { isSame($0, name) } }
-        return begins(name, with: graph)
+        return !isAbsent && begins(name, with: graph)
     }
 
     /// Bytes of the KV buffers at their full length; two sets take turns in layout `concat`.
     var kvBytes: Int { layout == .concat ? 2 * kv.bytes : kv.bytes }
 }
+
+/// In place of a drafter where a bundle has none: the 256 bytes as a vocabulary, without a graph. The vocabulary map
+/// spells the target's tokens with them, and no session asks for a draft.
+let noModel = ModelEntry(
+    source: "none", architecture: "none", graph: "", tokenizer: "",
+    kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none", bosId: nil,
+    eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil, head: nil, layout: .shared,
+    train: nil, tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e",
+    compiledTokenizer: nil)
 
 extension JsonObject {
     /// The value of a name; nil where it is absent or null.

@@ -96,7 +96,8 @@ struct Loading {
 func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
     if loading.threads != 0 { try checkThreads(loading.threads) }
     let targetTokenizer = try loadTokenizer(bundle, bundle.target)
-    let drafterTokenizer = loading.drafter ? try loadTokenizer(bundle, bundle.drafter) : nil
+    let drafts = loading.drafter && !bundle.drafter.isAbsent
+    let drafterTokenizer = drafts ? try loadTokenizer(bundle, bundle.drafter) : nil
     let vocabMap = try loadVocabMap(bundle.file(bundle.vocabMap))
     try vocabMap.checkFits(
         draftFingerprint: drafterTokenizer?.fingerprint ?? vocabMap.draftFingerprint,
@@ -106,7 +107,7 @@ func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
     let (engine, provider) = (loading.engine, loading.provider)
     let target = try SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }.ready()
     let drafter =
-        loading.drafter ? try SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) }.ready() : nil
+        drafts ? try SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) }.ready() : nil
     let loaded = LoadedBundle(bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
     let machine = thisMachine(
         onnxruntime: engine.version, threads: threads, targetOn: "cpu", drafterOn: "cpu")

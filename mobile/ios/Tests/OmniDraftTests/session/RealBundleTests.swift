@@ -52,6 +52,20 @@ final class RealBundleTests: XCTestCase {
         XCTAssertThrowsError(try second.resume())
     }
 
+    func testABundleWithoutADrafterCopies() throws {
+        let alone = try StarterBundles.load("alone")
+        XCTAssertNil(alone.drafter)
+        XCTAssertEqual(memoryNeed(alone.bundle).total, memoryNeed(alone.bundle, drafter: false).total)
+        let long = GenerationConfig(maxNewTokens: 96)
+        let whole = try TextSession(StarterBundles.load("a")).generate(question, long).finish().tokenIds
+        let session = try TextSession(alone)
+        let answer = try session.generate(question, long).finish()
+        XCTAssertEqual(answer.tokenIds, whole)
+        XCTAssertGreaterThan(answer.statistics.acceptedCopies, 0)
+        XCTAssertEqual(answer.statistics.drafted, 0)
+        XCTAssertThrowsError(try session.models.loadDrafter())
+    }
+
     func testDroppingTheDrafterChangesNoGreedyText() throws {
         let session = try TextSession(StarterBundles.load("a"))
         var long = greedy

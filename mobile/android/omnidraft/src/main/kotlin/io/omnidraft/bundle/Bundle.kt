@@ -32,7 +32,7 @@ private const val MAX_NAMES = 64 // values that a chat template may use
  *
  * @property path the directory.
  * @property target the model whose text is written.
- * @property drafter the model that proposes it.
+ * @property drafter the model that proposes it; [NO_DRAFTER] where the bundle has none, which can only copy.
  * @property prompt the compiled chat template.
  * @property costs measured at export.
  * @property vocabMap path in the bundle.
@@ -60,6 +60,10 @@ internal data class Bundle(
     /** Where the files are. */
     val places: FilePlaces
         get() = found ?: FilePlaces(path)
+
+    /** The target, and the drafter if there is one. */
+    val models: List<ModelEntry>
+        get() = if (drafter.isAbsent) listOf(target) else listOf(target, drafter)
 
     /** The digest that names the manifest. */
     val seal: String
@@ -140,7 +144,7 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
     Bundle(
         path = path,
         target = readEntry(mapping(manifest.at("target"))),
-        drafter = readEntry(mapping(manifest.at("drafter"))),
+        drafter = manifest.at("drafter")?.let { readEntry(mapping(it)) } ?: NO_DRAFTER,
         prompt = promptOf(mapping(manifest.at("prompt"))),
         costs = readCosts(costs),
         vocabMap = text(manifest.at("vocab_map"), MAX_PATH),
@@ -159,7 +163,7 @@ internal fun unlistedFiles(bundle: Bundle): List<String> = unlisted(bundle.path,
 private fun used(bundle: Bundle, packed: Boolean): List<String> {
     val names = arrayListOf(bundle.vocabMap)
     (bundle.manifest["prompt"] as Map<*, *>)["template"]?.let { names += it as String }
-    for (entry in listOf(bundle.target, bundle.drafter)) {
+    for (entry in bundle.models) {
         names += listOfNotNull(entry.graph, entry.tokenizer, entry.compiledTokenizer)
         names += entry.places.values.flatMap { it.files }
         names += entry.train?.files.orEmpty()

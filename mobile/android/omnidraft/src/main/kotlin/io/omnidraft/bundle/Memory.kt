@@ -63,12 +63,13 @@ private fun megabytes(bytes: Long): Long = (bytes + MEGABYTE / 2) / MEGABYTE
 
 /** The memory that a generation with a bundle needs, with or without the drafter. */
 internal fun memoryNeed(bundle: Bundle, drafter: Boolean = true): Need {
-    val models = if (drafter) listOf(bundle.target, bundle.drafter) else listOf(bundle.target)
-    val ngrams = if (drafter) bundle.target.vocabSize else 0 // at most
+    val models = if (drafter) bundle.models else listOf(bundle.target)
+    val drafts = models.size > 1
+    val ngrams = if (drafts) bundle.target.vocabSize else 0 // at most
     return Need(
         base = BASE,
         target = weights(bundle, bundle.target),
-        drafter = if (drafter) weights(bundle, bundle.drafter) else 0,
+        drafter = if (drafts) weights(bundle, bundle.drafter) else 0,
         kv = models.sumOf { it.kvBytes },
         vocabulary = models.sumOf { tokenizer(bundle, it) } + size(bundle, bundle.vocabMap) + CACHE_ENTRY * ngrams,
         work = models.sumOf { work(it) },

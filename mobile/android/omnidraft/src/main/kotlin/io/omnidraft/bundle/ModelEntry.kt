@@ -81,13 +81,36 @@ internal data class ModelEntry(
     val tokenizerFingerprint: String = "",
     val compiledTokenizer: String? = null,
 ) {
+    /** Whether this stands for the drafter of a bundle that has none. */
+    val isAbsent: Boolean
+        get() = graph.isEmpty()
+
     /** Whether a file of the bundle is a graph or weights of this model, where it runs. */
-    fun reads(name: String): Boolean = if (place != null) name in place.files else name.startsWith(graph)
+    fun reads(name: String): Boolean =
+        if (place != null) name in place.files else !isAbsent && name.startsWith(graph)
 
     /** Bytes of the KV buffers at their full length; two sets take turns in layout `concat`. */
     val kvBytes: Long
         get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
 }
+
+/**
+ * In place of a drafter where a bundle has none: the 256 bytes as a vocabulary, without a graph. The vocabulary map
+ * spells the target's tokens with them, and no session asks for a draft.
+ */
+internal val NO_DRAFTER: ModelEntry = ModelEntry(
+    source = "none",
+    architecture = "none",
+    graph = "",
+    tokenizer = "",
+    kv = KvShape(1, 1, 1, 1),
+    vocabSize = 256,
+    quantization = "none",
+    bosId = null,
+    eosIds = emptyList(),
+    parameters = 0,
+    tokenizerFingerprint = "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e",
+)
 
 /**
  * The part of a manifest for one model.

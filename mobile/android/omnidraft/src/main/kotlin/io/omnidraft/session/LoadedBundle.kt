@@ -124,7 +124,8 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
     if (loading.threads != 0) checkThreads(loading.threads)
     val opened = placed(bundle, loading.targetOn, loading.drafterOn)
     val targetTokenizer = loadTokenizer(opened, opened.target)
-    val drafterTokenizer = if (loading.drafter) loadTokenizer(opened, opened.drafter) else null
+    val drafts = loading.drafter && !opened.drafter.isAbsent
+    val drafterTokenizer = if (drafts) loadTokenizer(opened, opened.drafter) else null
     val vocabMap = loadVocabMap(opened.file(opened.vocabMap))
     vocabMap.checkFits(
         drafterTokenizer?.fingerprint ?: vocabMap.draftFingerprint,
@@ -135,7 +136,7 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
     val threads = if (loading.threads == 0) threadsFor(opened.target.parameters) else loading.threads
     val target = SharedGraph { openWeights(opened, opened.target, threads, loading.xnnpack) }.ready()
     try {
-        val drafter = if (loading.drafter) SharedGraph { openWeights(opened, opened.drafter, 1, loading.xnnpack) } else null
+        val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading.xnnpack) } else null
         drafter?.ready()
         val loaded = LoadedBundle(
             opened,

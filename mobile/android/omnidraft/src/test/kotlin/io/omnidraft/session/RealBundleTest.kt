@@ -5,6 +5,7 @@ import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.StopReason
 import io.omnidraft.bundle.NPU
+import io.omnidraft.bundle.memoryNeed
 import io.omnidraft.chat.readMessages
 import io.omnidraft.conformance.Json
 import io.omnidraft.conformance.bits
@@ -197,6 +198,21 @@ internal class RealBundleTest {
             val old = session.generate(question, greedy)
             session.generate(question, greedy)
             assertThrows(SessionException::class.java) { old.next() }
+        }
+    }
+
+    @Test
+    fun aBundleWithoutADrafterCopies() {
+        val alone = bundle("alone")
+        assertNull(alone.drafter)
+        assertEquals(memoryNeed(alone.bundle, drafter = false), memoryNeed(alone.bundle))
+        val long = GenerationConfig(maxNewTokens = 96)
+        val whole = Session(bundle("a")).use { it.generate(question, long).finish().tokenIds }
+        Session(alone).use { session ->
+            val answer = session.generate(question, long).finish()
+            assertArrayEquals(whole, answer.tokenIds)
+            assertTrue(answer.statistics.acceptedCopies > 0 && answer.statistics.drafted == 0)
+            assertThrows(SessionException::class.java) { session.models.loadDrafter() }
         }
     }
 
