@@ -99,6 +99,7 @@ def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -
             continue
         bundle = open_bundle(out)
         row = _measured(row, bundle, report.parity["drafter"][named(form).name], "drafter/cpu/")
+        assert report.after is not None, "there is a drafter"
         row = replace(row, acceptance=report.after.of_drafted)
         if can_ask():
             on_cpu = placement(bundle.file(bundle.drafter.graph), CPU)

@@ -5,7 +5,8 @@ It traces the drafter once and each target once, which is most of the work.
     python scripts/android/starter_bundles.py FOLDER
 
 FOLDER gets `a` and `b` in float32, b with static graphs too, `alone`, which is a without a drafter, and
-`learning`, starter a with an int8 drafter that can learn; then `starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
+`learning`, starter a with an int8 drafter that can learn; then `starter-a.zip`, which is `learning` for a
+phone, and `unpacked`, that archive unpacked.
 """
 
 import sys
@@ -15,7 +16,7 @@ from omnidraft import cli
 
 STARTERS = Path(__file__).resolve().parents[2] / "examples/starters"
 DRAFTER = STARTERS / "drafter"
-FORMS = {
+FORMS: dict[str, tuple[str | Path, ...]] = {
     "a": ("a", DRAFTER, "--quant", "fp32"),
     "alone": ("a", "none", "--quant", "fp32"),
     "learning": ("a", DRAFTER, "--quant", "fp32", "--drafter-quant", "int8", "--train-step"),
