@@ -88,10 +88,10 @@ struct ModelEntry: Sendable {
 /// spells the target's tokens with them, and no session asks for a draft.
 let noModel = ModelEntry(
     source: "none", architecture: "none", graph: "", tokenizer: "",
-    kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none", bosId: nil,
-    eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil, head: nil, layout: .shared,
-    train: nil, tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e",
-    compiledTokenizer: nil)
+    kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none",
+    bosId: nil, eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil, head: nil,
+    layout: .shared, train: nil,
+    tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e", compiledTokenizer: nil)
 
 extension JsonObject {
     /// The value of a name; nil where it is absent or null.
