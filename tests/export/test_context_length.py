@@ -139,11 +139,12 @@ def test_a_conversation_beyond_the_drafters_context_goes_on_after_a_restore(
     long: Path, ids: list[int], tmp_path: Path
 ) -> None:
     whole, saved = load(long / "bundle"), load(long / "bundle")
-    sampled = replace(GREEDY, temperature=1.0, seed=5)
+    # No end token ends these answers: which text is sampled differs between processors by rounding.
+    sampled = replace(GREEDY, temperature=1.0, seed=5, ignore_eos=True)
     message = whole.target_tokenizer.text_of(ids[:600]).decode("utf-8", "replace")
     expected = whole.chat(message, sampled).finish().token_ids
     answer = saved.chat(message, sampled)
-    for _ in range(4):
+    for _ in range(4):  # of up to 5 tokens each, of 40
         next(iter(answer))
     saved.save(tmp_path / "a.session")
     restored = Session(saved.loaded)

@@ -29,7 +29,13 @@ class Processes:
 
     @classmethod
     def launched(cls) -> Processes:
-        """The processes that `accelerate launch` started, on GPUs where there are any."""
+        """The processes that `accelerate launch` started, on GPUs where there are any.
+
+        `torch.distributed.nn` keeps the group of the processes as a default argument where it is imported
+        after the group exists, as the first optimizer does. `close` could then not end the group's threads,
+        and a thread that lives while Python ends aborts the process. Imported before, it keeps None.
+        """
+        import torch.distributed.nn
         from accelerate import Accelerator
         from torch.cuda import is_available
 
