@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -35,10 +36,10 @@ class Processes:
         after the group exists, as the first optimizer does. `close` could then not end the group's threads,
         and a thread that lives while Python ends aborts the process. Imported before, it keeps None.
         """
-        import torch.distributed.nn
         from accelerate import Accelerator
         from torch.cuda import is_available
 
+        import_module("torch.distributed.nn")
         return cls(Accelerator(cpu=not is_available()))
 
     def close(self) -> None:
