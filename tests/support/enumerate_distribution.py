@@ -59,11 +59,6 @@ class _Script:
         chance = min(1.0, max(0.0, probability))
         return bool(self._take([(1, chance), (0, 1.0 - chance)]))
 
-    def bernoulli_within(self, bounds: tuple[float, float], probability: Callable[[], float]) -> bool:
-        exact = probability()
-        assert min(1.0, bounds[0]) <= exact and min(1.0, exact) <= bounds[1]
-        return self.bernoulli(exact)
-
     def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         return self._take(list(enumerate((weights / weights.sum()).tolist())))
 
