@@ -9,12 +9,12 @@ from pathlib import Path
 from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.drafter import Drafter, no_drafter
 from omnidraft.runtime.decoding.model import Model, SessionModel
+from omnidraft.runtime.decoding.speculate import Clock
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.models.ort_model import never
-from omnidraft.runtime.session.decode import Clock
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 
 
