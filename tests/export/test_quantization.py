@@ -26,7 +26,8 @@ from omnidraft.export.graph.passes import drop_dead, matmuls  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.gptq import compensate, inverse_factor  # noqa: E402
-from omnidraft.export.quantize.grids import GRIDS, codes_on, packed, values_of  # noqa: E402
+from omnidraft.export.quantize.grids import GRIDS, codes_on, values_of  # noqa: E402
+from omnidraft.export.quantize.int4_packing import packed  # noqa: E402
 from omnidraft.export.quantize.quantization import (  # noqa: E402
     FORMS,
     FP32,

@@ -20,7 +20,7 @@ from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E4
 from omnidraft.export.quantize.quantize import INT4, INT4_E8, INT8  # noqa: E402
 from omnidraft.export.train_step.train_step import step_parities  # noqa: E402
 from omnidraft.learning.learn_traces import LearnOptions, _batch, learn, usual_steps  # noqa: E402
-from omnidraft.learning.losses import losses_of  # noqa: E402
+from omnidraft.learning.loss_summary import losses_of  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
 from omnidraft.learning.positions.target_rows import dense_rows  # noqa: E402

@@ -28,8 +28,8 @@ from omnidraft.pair_verdict import (
     speed_of,
     speed_verdict,
 )
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
 from omnidraft.text_quality import read_quality
 

@@ -17,7 +17,7 @@ from omnidraft.runtime.disk.atomic_write import place_of
 
 if TYPE_CHECKING:
     from omnidraft.learning.learn_traces import LearnedFromTraces, LearnOptions
-    from omnidraft.learning.losses import Losses
+    from omnidraft.learning.loss_summary import Losses
     from omnidraft.learning.step.learner import Learned
     from omnidraft.runtime.bundle.bundle import Bundle
     from omnidraft.runtime.models.adapter import Adapter
@@ -112,7 +112,7 @@ def learn(
     from omnidraft.learning.step.ort_learner import StepOptions
     from omnidraft.runtime.bundle.bundle import open_bundle
     from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
-    from omnidraft.runtime.session.loaded_bundle import check_threads
+    from omnidraft.runtime.models.threads import check_threads
 
     check_threads(threads)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest

@@ -16,10 +16,8 @@ from omnidraft.runtime.bundle.checked_files import checked_graph, checked_step
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import (
-    known_costs,
-    load_bundle,
-)
+from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.measure import known_costs
 
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
 

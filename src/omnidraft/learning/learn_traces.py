@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.losses import Losses, losses_of
+from omnidraft.learning.loss_summary import Losses, losses_of
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces

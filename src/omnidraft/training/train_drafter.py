@@ -15,7 +15,7 @@ from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import SettingError
-from omnidraft.learning.losses import Losses, losses_of
+from omnidraft.learning.loss_summary import Losses, losses_of
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner

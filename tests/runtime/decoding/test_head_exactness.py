@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.baselines import MODES, Mode, Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength, MeasuredLength, RoundCounts
 from omnidraft.runtime.decoding.drafter import Drafter, _confidence
 from omnidraft.runtime.decoding.early_stop import more_tokens, survival_of
@@ -16,6 +15,7 @@ from omnidraft.runtime.decoding.length_state import LONGEST, Costs
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.modes import MODES, Mode, Verification
 from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
 from support.toy import HeadedModel
 

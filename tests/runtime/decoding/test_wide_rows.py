@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.runtime.decoding import decision
-from omnidraft.runtime.decoding.baselines import Verification
 from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
@@ -19,6 +18,7 @@ from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.configs import config_of

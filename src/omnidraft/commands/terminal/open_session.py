@@ -18,8 +18,8 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.packing.unpack_once import KEPT, unpack_once
 from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
-from omnidraft.runtime.bundle.chat_template import template_of
 from omnidraft.runtime.bundle.hashes import VERIFIES
+from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.device.device_costs import MEASURES

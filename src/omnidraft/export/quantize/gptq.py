@@ -19,7 +19,8 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, values_of
+from omnidraft.export.quantize.grids import GRIDS, Floats, Grid, codes_on, values_of
+from omnidraft.export.quantize.int4_packing import Codes
 from omnidraft.runtime.models.onnx_session import NO_PREPACKING, session_options
 
 Doubles = NDArray[np.float64]

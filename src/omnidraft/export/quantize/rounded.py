@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from omnidraft.export.quantize.gptq import compensate
-from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, packed, values_of
+from omnidraft.export.quantize.grids import GRIDS, Floats, Grid, codes_on, values_of
+from omnidraft.export.quantize.int4_packing import Codes, packed
 
 _COLUMNS = 4096
 

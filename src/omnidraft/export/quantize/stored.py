@@ -20,7 +20,8 @@ from omnidraft.checkpoints.gguf.codes import BlockCodes
 from omnidraft.checkpoints.gguf.weights import FLOATS, PackedWeight
 from omnidraft.export.graph.passes import consumers
 from omnidraft.export.graph.weights import GraphWeights
-from omnidraft.export.quantize.grids import GRIDS, Floats, codes_on, packed
+from omnidraft.export.quantize.grids import GRIDS, Floats, codes_on
+from omnidraft.export.quantize.int4_packing import packed
 from omnidraft.export.quantize.quantize import INT8_ACTIVATIONS
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from omnidraft.runtime.chat.messages import MessageList
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
 from omnidraft.runtime.chat.thinking import given_answer
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from omnidraft.runtime.decoding.baselines import Verification, proposer_for
 from omnidraft.runtime.decoding.draft_length import DraftLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
@@ -15,6 +14,7 @@ from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.decoding.speculate import Clock, DecoderState, Round, speculate
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.modes import Verification, proposer_for
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.bundle.model_entry import ModelEntry
-from omnidraft.runtime.decoding.baselines import VERIFICATIONS, Mode, Verification, check_mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.stop import StopText
+from omnidraft.runtime.session.modes import VERIFICATIONS, Mode, Verification, check_mode
 
 MAX_COUNT = (1 << 31) - 1  # of tokens: a session file holds no larger number
 MAX_STOPS, MAX_STOP_BYTES = 64, 1024

@@ -67,10 +67,10 @@ class SessionModels:
             return
         value = adapter if isinstance(adapter, Adapter) else read_adapter(adapter)
         each, fitted = fit(value, self.loaded.bundle, self.loaded.vocab_map, role)
-        self._chosen[each] = fitted  # one assignment: the next round takes it up
+        self._chosen[each] = fitted  # one assignment: the next round applies it
 
     @contextmanager
-    def turn(self, is_cancelled: Callable[[], bool] = never) -> Iterator[bool]:
+    def exclusive(self, is_cancelled: Callable[[], bool] = never) -> Iterator[bool]:
         """One user at a time; a second user is refused, because waiting could take for ever.
 
         Args:
@@ -90,13 +90,13 @@ class SessionModels:
         try:
             for model in self.all:
                 model.cancelled = is_cancelled
-            yield self._take_up()
+            yield self._apply_adapters()
         finally:
             for model in self.all:
                 model.cancelled = never
             self._lock.release()
 
-    def _take_up(self) -> bool:
+    def _apply_adapters(self) -> bool:
         """Give the models the adapters of `use_adapter`; their contexts are of the old weights.
 
         Returns:
