@@ -161,7 +161,7 @@ def speculate(
             if plan.reads:
                 proposer.read_ahead(text.context)
             text.prefill(target)
-            draft = proposer.propose(plan, copy, text.context, draft_length, random)
+            draft = proposer.propose(plan, copy, text.context, random)
             proposal = proposer.translate(draft, room)
             logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         finally:

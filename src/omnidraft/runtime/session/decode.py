@@ -199,12 +199,10 @@ class TimedProposer:
         self._proposer.settle()
         self._watch.add("draft", started)
 
-    def propose(
-        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
+    def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         """See `Proposer.propose`."""
         started = self._watch.clock()
-        draft = self._proposer.propose(plan, copy, context, length, random)
+        draft = self._proposer.propose(plan, copy, context, random)
         self._watch.add("draft", started)
         return draft
 

@@ -211,7 +211,7 @@ def _loaded_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | St
     kind = ConcatGraph if entry.layout == "concat" else Graph
     graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
     if entry.layout == "shared":
-        graph.check_adapters(entry.lora, entry.head)
+        graph.check_adapters(entry.lora)
     return graph
 
 
@@ -262,12 +262,11 @@ def draft_length_for(
     """
     if not drafts(config, loaded):
         return FixedLength(0)
-    threshold = None if config.head_threshold == "auto" else config.head_threshold
     if config.num_draft_tokens == "auto":
         asked = config.asks_drafter and loaded.drafter is not None
-        return MeasuredLength(costs, state, drafts=asked, copies=config.copies, head_threshold=threshold)
+        return MeasuredLength(costs, state, drafts=asked, copies=config.copies)
     source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
-    return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold, source)
+    return FixedLength(config.num_draft_tokens, source)
 
 
 def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
