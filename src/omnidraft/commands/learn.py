@@ -78,14 +78,6 @@ def learn(
     rate: Annotated[float, typer.Option(help="Learning rate.", rich_help_panel=options.LEARNING)] = 1e-3,
     schedule: options.Schedule = "decay",
     max_length: options.MaxLength = None,
-    head: Annotated[
-        bool,
-        typer.Option(
-            "--head",
-            help="Also train the adaptive head, which ends drafts early (docs/head.md).",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = False,
     seed: Annotated[
         int,
         typer.Option(
@@ -117,7 +109,7 @@ def learn(
     check_threads(threads)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     settings = LearnOptions(
-        StepOptions(objective, rate, seed=seed, at_once=at_once, head=head, threads=threads),
+        StepOptions(objective, rate, seed=seed, at_once=at_once, threads=threads),
         steps,
         batch_size,
         schedule,  # type: ignore[arg-type] # any text; LearnOptions refuses an unknown one

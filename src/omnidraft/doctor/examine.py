@@ -142,7 +142,7 @@ def _checked(bundle: Bundle, name: str) -> tuple[Path | bytes, Path | None]:
         BundleError: the graph is refused.
     """
     step = bundle.drafter.train
-    if step is not None and name in step.files:
+    if step is not None and name == step.graph:
         return checked_step(bundle, name, step.folder), bundle.file(step.folder)
     return checked_graph(bundle, name), None
 

@@ -165,6 +165,5 @@ def _model_entry(model: ModelExport) -> dict[str, Any]:
         **({"npu": model.npu} if model.npu else {}),
         "fingerprint": model.fingerprint,
         **({} if model.lora is None else {"lora": asdict(model.lora)}),
-        **({} if model.head is None else {"head": asdict(model.head)}),
         **({} if model.train is None else {"train": step_object(model.train)}),
     }

@@ -156,9 +156,7 @@ def _complete(
             f"max_length {options.max_length} is outside 1 to {longest}, what the drafter's context holds",
             setting="max_length",
         )
-    blocks = 1 if bundle.drafter.head is None else bundle.drafter.head.blocks
-    length = options.max_length or longest
-    return replace(options, traces=digest(sources), max_length=length, head_blocks=blocks)
+    return replace(options, traces=digest(sources), max_length=options.max_length or longest)
 
 
 def _check_places(job: Job) -> None:
@@ -194,11 +192,6 @@ def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Ch
             f"the drafter of {job.bundle} takes no adapters",
             "export it again without --no-lora, or add --full",
         )
-    if job.options.head is not None and bundle.drafter.head is None:
-        raise SettingError(
-            f"the drafter of {job.bundle} takes no head",
-            "export it again without --no-head, or leave out --head",
-        )
     if (actual := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
         raise SettingError(
             f"{job.drafter} has the weights {actual[:12]} and the drafter of "
@@ -219,6 +212,5 @@ def _write(
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    head = None if trainer.head is None else trainer.head.head
-    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now, head)
+    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now)
     return tuple(write_adapter(job.out, adapter))

@@ -244,14 +244,6 @@ def adapter_file(path: Path) -> Path | None:
     return adapter_in_use(path) if path.is_dir() else path
 
 
-def idle_head(session: Session, config: GenerationConfig) -> list[str]:
-    """A sentence where a threshold was given and no trained head is in use."""
-    used = session.adapters.get("drafter")
-    if config.head_threshold == 1.0 or (used is not None and used.head is not None):
-        return []
-    return ["--head-threshold does nothing: no adapter with a trained head is in use (--adapter gives one)"]
-
-
 def _unused_of_profile(options: SessionOptions, adapter: Path | None) -> Iterator[str]:
     """Sentences that say which part of a profile is not used, and why."""
     place = options.profile

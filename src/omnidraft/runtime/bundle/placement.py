@@ -52,7 +52,7 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     rank, lora = place.form.lora_rank, None
     if rank is not None and entry.lora is not None:  # else the static graphs take no adapters
         lora = replace(entry.lora, rank=rank)
-    return replace(entry, place=place, kv=kv, lora=lora, head=None)
+    return replace(entry, place=place, kv=kv, lora=lora)
 
 
 def _with(place: Place, settings: str) -> Provider:

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import DraftLength, Plan, RoundCounts
-from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.decoding.prefill import common_length, prefill
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
 from omnidraft.runtime.decoding.stop import Cut, cut_at_eos
 
 MAX_PROPOSED = 64  # target tokens in one pass, at most
-PREFILL_CHUNK = 64  # tokens of a prompt in one pass; a cancellation waits for one pass
 Observer = Callable[[Outcome, TargetProbs], None]
 Clock = Callable[[], float]  # gives seconds
 
@@ -140,16 +139,6 @@ class DecoderState:
         """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
-    def prefill(self, target: Model) -> int:
-        """Read the text up to its last token, as far as the target's KV cache lacks it; the tokens read."""
-        target.rewind(len(self.cached))
-        before = len(self.cached)
-        while (start := len(self.cached)) < len(self.tokens) - 1:
-            chunk = self.tokens[start : min(start + PREFILL_CHUNK, len(self.tokens) - 1)]
-            target.score(chunk, num_logits=1)
-            self.cached += chunk
-        return len(self.cached) - before
-
     def extend(self, tokens: list[int]) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
         emitted, ended = self.cut(tokens)
@@ -189,9 +178,9 @@ def speculate(
             if plan.reads:
                 proposer.read_ahead(text.context)
             laps.end("draft")
-            read = text.prefill(target)
+            read = prefill(target, text.tokens, text.cached)
             laps.end("read")
-            draft = proposer.propose(plan, copy, text.context, draft_length, random)
+            draft = proposer.propose(plan, copy, text.context, random)
             laps.end("draft")
             proposal = proposer.translate(draft, room)
             laps.end("translate")

@@ -36,7 +36,7 @@ def _loaded_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | St
     kind = ConcatGraph if entry.layout == "concat" else Graph
     graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
     if entry.layout == "shared":
-        graph.check_adapters(entry.lora, entry.head)
+        graph.check_adapters(entry.lora)
     return graph
 
 

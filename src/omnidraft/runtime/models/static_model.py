@@ -93,7 +93,7 @@ class StaticGraphs:
         """
         for n, session in self.sessions.items():
             fed, _ = static_values(self.kv, self.vocab_size, n, 0)
-            check_adapters(self.form.graphs[n], session, fed, adapter_values(lora, None))
+            check_adapters(self.form.graphs[n], session, fed, adapter_values(lora))
 
     def new_model(self) -> "StaticModel":
         """A model with a context of its own on these weights."""

@@ -222,11 +222,10 @@ def draft_length_for(
     asked = config.asks_drafter and loaded.drafter is not None
     if not asked and not config.copies:
         return FixedLength(0)
-    threshold = None if config.head_threshold == "auto" else config.head_threshold
     if config.num_draft_tokens == "auto":
-        return MeasuredLength(costs, state, drafts=asked, copies=config.copies, head_threshold=threshold)
+        return MeasuredLength(costs, state, drafts=asked, copies=config.copies)
     source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
-    return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold, source)
+    return FixedLength(config.num_draft_tokens, source)
 
 
 def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
