@@ -105,8 +105,6 @@ class OrtLearner:
     ) -> None:
         """
         Args:
-            bundle: exported with --train-step.
-            vocab_map: of the bundle.
             options: the defaults when None.
             adapter: to begin with, packed by a learner; new tensors from the seed when None.
             now: gives the creation time of adapters.

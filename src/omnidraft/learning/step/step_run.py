@@ -25,11 +25,6 @@ class StepRun:
     """
 
     def __init__(self, session: ort.InferenceSession, begin: Floats) -> None:
-        """
-        Args:
-            session: of a training graph.
-            begin: initial parameters.
-        """
         self._session = session
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._carried = {
@@ -50,7 +45,6 @@ class StepRun:
 
         Args:
             parts: inputs of each call, at least one.
-            settings: inputs of every call.
 
         Returns:
             the outputs of the last call; `sums`, which the graph does not accumulate, over all calls.

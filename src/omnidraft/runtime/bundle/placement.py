@@ -15,7 +15,6 @@ def placed(bundle: Bundle, *, target_on: str = CPU_GRAPH, drafter_on: str = CPU_
     """The bundle with a chosen place for each model.
 
     Args:
-        bundle: from `open_bundle`.
         target_on, drafter_on: "cpu" for the dynamic graph; "npu" for the static graphs on the CPU; or a
             provider that the bundle was exported for ("qnn", "qnn-fp16", "coreml", "nnapi"), with more
             options for it behind a colon: "qnn:soc_model=57".

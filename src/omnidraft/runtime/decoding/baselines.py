@@ -65,9 +65,7 @@ def paper_proposal(trie: ActiveTrie, draft: Sequence[Distribution], proposed: in
     """The paper's q' over the target vocabulary for one proposed token, shape [target vocab].
 
     Args:
-        trie: gives the spellings.
         draft: the drafter's distributions at the token's draft tokens.
-        proposed: the target token.
     """
     spelling = trie.map.spellings.row(proposed).astype(np.int32)
     direct = trie.map.direct

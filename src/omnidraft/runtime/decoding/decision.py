@@ -59,7 +59,6 @@ def decision_probs(
     """P and Q of a decision.
 
     Args:
-        decision: from `translate`.
         q: the drafter's distribution at the decision's draft token.
         p: the target's distribution at the decision's row.
         trie: the active trie that the draft was translated with, unchanged since.

@@ -25,13 +25,7 @@ class Workspace:
         self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
 
     def array(self, use: Hashable, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """The array of a use, with any values.
-
-        Args:
-            use: equal uses get the same memory.
-            size: number of values.
-            dtype: of the values.
-        """
+        """The array of a use, with any values."""
         kept = self._arrays.get(use)
         if kept is None or len(kept) < size or kept.dtype != dtype:
             kept = self._arrays[use] = np.empty(size, dtype)
@@ -72,11 +66,6 @@ class OneHot:
     is_certain = True
 
     def __init__(self, token: int, size: int) -> None:
-        """
-        Args:
-            token: the id that has all the mass.
-            size: number of ids.
-        """
         self.token = token
         self.size = size
 

@@ -86,7 +86,6 @@ class FixedLength:
         """
         Args:
             num_draft_tokens: of a round; with the source "copy" target tokens.
-            source: of the proposals.
         """
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise SettingError(
@@ -144,7 +143,6 @@ class MeasuredLength:
     ) -> None:
         """
         Args:
-            costs: of this device.
             state: what was learned so far, which only `record` and `next` change from now on.
             drafts, copies: the sources that can be used.
             longest: tokens of a round at most.

@@ -43,7 +43,6 @@ class Drafter:
     def __init__(self, model: Model, start: Sequence[int] = ()) -> None:
         """
         Args:
-            model: the small model.
             start: ids that every context begins with (bos).
         """
         self.model = model
@@ -86,10 +85,8 @@ class Drafter:
 
         Args:
             context: all draft ids so far, without the start.
-            count: how many tokens to draw.
             temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
-            random: the source of randomness.
         """
         draft = Draft()
         if not self.start and not context:

@@ -12,7 +12,6 @@ def prefill(target: Model, tokens: Sequence[int], cached: list[int]) -> int:
 
     Args:
         target: its KV cache is rewound to what it shares with the text.
-        tokens: target ids of the text.
         cached: those that the KV cache holds, a beginning of the text; grows by what is read.
     """
     target.rewind(len(cached))

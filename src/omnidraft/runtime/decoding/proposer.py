@@ -81,14 +81,7 @@ class Proposer(Protocol):
         """Wait until nothing is read in the background."""
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
-        """Tokens that may follow, as planned.
-
-        Args:
-            plan: the source, and how many tokens.
-            copy: what `find` gave.
-            context: the text so far in draft ids.
-            random: the source of randomness.
-        """
+        """Tokens that may follow, as planned."""
 
     def translate(self, draft: Draft, room: int) -> Proposal:
         """The draft in target tokens, at most `room` of them."""
@@ -191,9 +184,7 @@ def respell(
     draft token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
 
     Args:
-        draft, proposal: of the round.
         tokens: accepted proposed tokens, and the one after them.
-        vocab_map: gives the spellings.
     """
     if not draft.tokens:  # no drafter spelled them
         return [SpelledToken(vocab_map.spell(token)) for token in tokens]

@@ -92,7 +92,6 @@ def target_distribution(
 
     Args:
         logits: one row, any float dtype, which the weights keep; not read after this call.
-        sampling: what is done to it.
         context: target ids before the row, for the repetition penalty.
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
@@ -224,7 +223,6 @@ def draft_distribution(
     Args:
         logits: one row, any float dtype, which the weights keep; not read after this call.
         temperature: 0 takes the argmax.
-        banned: these ids.
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
 

@@ -166,9 +166,7 @@ def speculate(
         text: at least one token; grows by what each round emits.
         sampling: how the target's logits become distributions.
         draft_length: what each round proposes, and how many tokens.
-        random: the source of randomness.
         observe: called with each verified round before anything is learned from it.
-        clock: times the parts of a round.
     """
     while (room := text.room(target)) >= 0:
         laps = _Laps(clock)

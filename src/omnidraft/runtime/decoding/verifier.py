@@ -60,12 +60,9 @@ class Verifier(Protocol):
     ) -> Verdict:
         """
         Args:
-            proposal: the translated draft.
             draft: the drafter's distributions, one for each draft token, as they were sampled from.
             probs: the target's distribution at each proposed position and after the last.
             trie: the active trie that the proposal was translated with, unchanged since.
-            random: the source of randomness.
-            workspace: lends memory for the options of a round.
         """
 
 

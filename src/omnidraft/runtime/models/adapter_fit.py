@@ -32,9 +32,6 @@ def fit(
     """The model that an adapter was made for, and the tensors to feed its graph.
 
     Args:
-        adapter: the adapter.
-        bundle: with both models.
-        vocab_map: of the bundle.
         role: the model; None tries both, and takes the drafter if both fit.
 
     Raises:

@@ -56,9 +56,6 @@ def static_values(kv: KvShape, vocab_size: int, block: int, hidden: int) -> tupl
 
     Args:
         kv: shape of the past.
-        vocab_size: width of the logits.
-        block: tokens of a block.
-        hidden: width of the embeddings.
     """
     table = Value(FLOAT, (1, 1, block, kv.head_dim))
     past = Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
@@ -115,11 +112,6 @@ def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[np.float32]]:
 def check_values(path: Path, session: ort.InferenceSession, inputs: Values, outputs: Values) -> None:
     """Refuse a graph that lacks one of these inputs or outputs, or has it of another type or shape.
 
-    Args:
-        path: of the graph, for messages.
-        session: of the graph.
-        inputs, outputs: what it must have.
-
     Raises:
         BundleError: `graph`.
     """
@@ -138,8 +130,6 @@ def check_adapters(path: Path, session: ort.InferenceSession, known: Values, ada
     """Refuse a graph with an input that nothing feeds, or without the adapters of the manifest.
 
     Args:
-        path: of the graph, for messages.
-        session: of the graph.
         known: inputs that are fed in every pass.
         adapters: inputs that the manifest names.
 

@@ -48,7 +48,6 @@ class Graph:
         Args:
             path: the graph; weights in a file beside it are mapped into memory, not read.
             kv: shape of its KV buffers.
-            vocab_size: width of its logits.
             threads: of one pass; a drafter is fastest on one.
 
         Raises:

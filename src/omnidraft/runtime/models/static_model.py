@@ -60,9 +60,7 @@ class StaticGraphs:
     def __init__(self, form: StaticForm, provider: Provider | None = None, *, threads: int = 1) -> None:
         """
         Args:
-            form: the graphs and tables.
             provider: runs the graphs; the CPU when None.
-            threads: of one pass on the CPU.
 
         Raises:
             BundleError: a graph or table cannot be loaded.

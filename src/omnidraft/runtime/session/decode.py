@@ -55,12 +55,10 @@ def decode(
     """Yield the rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
 
     Args:
-        models: target, drafter and cache.
         text: from which the generation continues; see `speculate`.
         config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
             `draft_length` hold the rest.
         draft_length: how many tokens to draft in each round.
-        random: the source of randomness.
         recorder_of: makes the recorder of a trace for the proposer of this generation.
     """
     verification: Verification = "token" if config.verification == "auto" else config.verification
@@ -101,7 +99,6 @@ def decode_prompt(
     Args:
         prompt: target ids, at least one.
         draft_prompt: the same text in draft ids.
-        eos_ids: end tokens.
         models, config, draft_length, random, recorder_of: see `decode`.
     """
     text = DecoderState()

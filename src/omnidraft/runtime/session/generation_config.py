@@ -191,8 +191,6 @@ def check_prompt(ids: Sequence[int], target: ModelEntry, too_long: str = TOO_LON
     """Refuse a prompt that the target cannot read.
 
     Args:
-        ids: of the prompt.
-        target: its size and its context.
         too_long: the remedy where the prompt is longer than the context.
 
     Raises:

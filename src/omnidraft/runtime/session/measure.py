@@ -99,8 +99,6 @@ def measure_costs(
     and of the prior, which has the weight of a few draft tokens.
 
     Args:
-        models: what to time.
-        prompt: target ids.
         draft_prompt: the same text in draft ids.
         prior: acceptance before the measurement.
         drafts: whether there is a drafter; without one, a draft token counts as a target pass.

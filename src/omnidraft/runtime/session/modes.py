@@ -44,9 +44,7 @@ def proposer_for(
     """The proposer of a mode.
 
     Args:
-        mode: one of `MODES`.
         drafter, cache: what modes that draft with the small model use.
-        temperature: of the sampling.
         verification: of mode trie above temperature 0: decision by decision, or as a block.
         copies: whether the context is a second source of proposals.
     """

@@ -32,7 +32,6 @@ class SessionModels:
     def __init__(self, loaded: LoadedBundle, *, bitwise: bool) -> None:
         """
         Args:
-            loaded: shared with other sessions.
             bitwise: compute the target's rows alike in passes of all lengths.
         """
         self.loaded = loaded

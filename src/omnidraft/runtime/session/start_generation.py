@@ -55,10 +55,7 @@ def generate_from_prompt(
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
     Args:
-        models: of the session.
         text: its state; the generation before ends here.
-        ids: the whole prompt.
-        config: the settings.
         recording: where to record the generation; None for nowhere.
         too_long: the remedy where the prompt is longer than the context.
 
@@ -94,10 +91,7 @@ def generate_from_state(
     """A generation that continues from `text.decoder.tokens`.
 
     Args:
-        models: of the session.
         text: its state; what the draft length learned and the random source are set already.
-        config: the settings.
-        prompt: target ids of the prompt.
         emitted: output so far, which is the end of `text.decoder.tokens`.
         recording: where to record the generation; None for nowhere.
 
@@ -133,7 +127,6 @@ def exclusive(models: SessionModels, decoder: DecoderState) -> Iterator[None]:
     """One user of the models at a time, with the adapters that were set last.
 
     Args:
-        models: of the session.
         decoder: the state of its text; the target reads it again where its adapter changed.
 
     Raises:
@@ -214,9 +207,6 @@ def draft_length_for(
     """The draft length of a generation; without a drafter it can only copy.
 
     Args:
-        config: of the generation.
-        loaded: the bundle.
-        costs: of this device.
         state: what earlier texts taught; "auto" changes it.
     """
     asked = config.asks_drafter and loaded.drafter is not None
