@@ -151,9 +151,7 @@ def test_a_graph_that_computes_another_step_than_torch_is_refused(
     model.graph.initializer.append(numpy_helper.from_array(np.array(1.001, np.float32), "more"))
     model.graph.node.append(helper.make_node("Mul", ["before", "more"], [output]))
     file.write_bytes(model.SerializeToString())
-    with pytest.raises(
-        ExportError, match=r"training graph step\.onnx computes another step"
-    ):
+    with pytest.raises(ExportError, match=r"training graph step\.onnx computes another step"):
         step_parity(drafter, step)
 
 
