@@ -17,7 +17,6 @@ from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGH
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.session.modes import MODES, VERIFICATIONS
-from omnidraft.training.head.head_options import HEAD_TRAININGS
 from omnidraft.training.objectives import FROM_TRACES
 from omnidraft.training.trainer_options import PRECISIONS
 from support.command_line import Run
@@ -38,7 +37,6 @@ WIDE = "10000"  # columns: no name is broken
         ("learn", "--schedule", SCHEDULES),
         ("train", "--objective", FROM_TRACES),
         ("train", "--schedule", SCHEDULES),
-        ("train", "--head", HEAD_TRAININGS),
         ("train", "--precision", PRECISIONS),
         ("export", "--quant", ("auto", *WEIGHTS)),
         ("export", "--embedding", WEIGHTS),
