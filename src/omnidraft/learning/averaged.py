@@ -28,7 +28,6 @@ class RunningMean:
 
     Attributes:
         tensors: by name; empty before the first step.
-        steps: so far.
     """
 
     def __init__(self, tensors: Mapping[str, Floats] | None = None, steps: int = 0) -> None:

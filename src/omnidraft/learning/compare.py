@@ -29,8 +29,6 @@ class AdapterComparison:
     """The result of comparing an offered adapter with the current one.
 
     Attributes:
-        generations: that both adapters read.
-        positions: that both adapters read.
         current: expected acceptance of a draft token with the current adapter, 0 to 1.
         offered: expected acceptance of a draft token with the offered adapter, 0 to 1.
         low: lower end of the 95 % interval of `offered - current`; -inf for too few generations.

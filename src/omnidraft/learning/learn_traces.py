@@ -36,8 +36,6 @@ class LearnOptions:
     Attributes:
         step: of the learner; its learning rate is the highest of the schedule.
         steps: in total; one pass when None.
-        batch_size: responses in a step.
-        schedule: see `schedule.rate_at`.
         max_length: draft tokens of a response with its prompt; the drafter's context when None.
         target_adapter: digest of the target's adapter; None for no adapter.
     """
@@ -74,12 +72,7 @@ class LearnedFromTraces:
     """The result of learning.
 
     Attributes:
-        adapter: for a session.
-        responses: that were learned from.
-        steps: in total.
-        done: steps of this run.
         skipped: of all steps, those that were not finite and changed nothing.
-        losses: of the steps of this run.
     """
 
     adapter: Adapter

@@ -39,9 +39,6 @@ class Adaptation:
     state.
 
     Attributes:
-        place: the directory of all files.
-        curve: the learning curve.
-        answered: answers over all targets and runs.
         position: prompts of the current list that are done.
         running: the generation in progress; None between two.
         on_learning: called before the end of an interval is learned from, which may take long.

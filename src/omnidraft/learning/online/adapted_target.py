@@ -40,8 +40,6 @@ class AdaptOptions:
         passes: over the answers of an interval, in steps of `interval_end.BATCH`.
         replayed: earlier answers in each step, besides the new ones.
         memory: earlier answers that are kept to be replayed.
-        seed: of the choice of earlier answers.
-        guard: options of the guard.
     """
 
     interval: int = 8
@@ -81,14 +79,8 @@ class AdaptedTarget:
     """The target in use.
 
     Attributes:
-        vocabularies: of the pair, for traces.
         recorded: the trace of the session, in memory.
-        session: it answers.
         learner: it learns, at `base_rate` times the rate scale of the progress.
-        guard: judges the adapter in use.
-        profile: the directory.
-        pair: the models, by name.
-        progress: counts.
         good: the learner's state at the last adapter that was found good.
         good_adapter: that adapter; None before the first.
         aligned: training positions of the answers in memory and of the pending answers, by number.

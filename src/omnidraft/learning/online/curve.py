@@ -26,11 +26,7 @@ class CurveLine:
     Attributes:
         answer: its number, from 1.
         prompt: the index of its prompt in the list, from 0.
-        target: the name of the target's profile.
         tokens: emitted tokens.
-        passes: target passes of these tokens.
-        drafted: draft tokens.
-        accepted: draft tokens that were accepted.
         seconds: of its rounds, without the time of recording them (see `steady_seconds`).
         plain: seconds per token of plain decoding, median of the latest measurements; None before the first.
         cache: n-grams in the cache after the answer.

@@ -44,7 +44,6 @@ class AdaptationProgress:
         rate_scale: factor of the learning rate, 0 to 1.
         memory: numbers of the answers to learn from again.
         pending: numbers of the answers that were not learned from so far.
-        guard: see `Guard.state`.
         plain: seconds of a token of plain decoding, the latest measurements.
     """
 
@@ -96,8 +95,6 @@ class LearningCheckpoint:
 
     Attributes:
         pair: the models that were learned with (see `pair_of`).
-        progress: counts.
-        learner: the learner's state.
         good: the learner's state at the last adapter that was found good; empty where that is the one in use.
         cache: the bytes of the n-gram cache.
         settings: how answers are given and learned from, by name; empty in files of the first versions.

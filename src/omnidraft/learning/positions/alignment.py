@@ -60,7 +60,6 @@ class TargetTokens:
     """The n target tokens of a response; every array has shape [n].
 
     Attributes:
-        ids: target ids.
         before: the target id before each token; -1 where it is unknown.
         rows: the row of the response where the spelling of the token begins.
         lengths: draft tokens of the spelling, 0 or more.
@@ -89,14 +88,12 @@ class Aligned:
         prompt_length: draft tokens of the prompt, >= 1.
         owners: the index of the target token that each of the m draft tokens of the response writes, shape
             [m].
-        tokens: of the target.
         trie_distributions: the target's distribution in the drafter's vocabulary, at each position that has
             one.
         direct_distributions: for each target token, its row on the intersection of the vocabularies. `other`
             is the mass that the row does not list, `weights` the listed mass on the intersection plus
             `other`.
         target_rows: the target's rows, for the objectives that need the target's vocabulary.
-        vocab_map: of the pair.
         target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
     """
 

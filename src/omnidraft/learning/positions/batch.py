@@ -45,7 +45,6 @@ class Labels(Generic[Array]):
 
     Attributes:
         rows: row of logits that predicts each token.
-        ids: draft ids.
         tokens: the target token that each draft token helps to write, by its index in `Tokens`.
     """
 
@@ -59,11 +58,8 @@ class Tokens(Generic[Array]):
     """Target tokens of the responses, shapes [T], int64 where nothing else is said.
 
     Attributes:
-        ids: target ids.
         before: the target id in front of each token; -1 where it is unknown.
         sequences: the response that each token is in.
-        rows: see `alignment.TargetTokens`.
-        lengths: see `alignment.TargetTokens`.
         direct: see `alignment.TargetTokens`, bool.
         probabilities: see `alignment.TargetTokens`, float32.
         top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.
@@ -94,8 +90,6 @@ class Batch(Generic[Array]):
         positions: the position of each row in its response, [R], int64.
         trie: the target's distributions in the drafter's vocabulary.
         direct: the target's distributions on the intersection of the vocabularies.
-        labels: the draft tokens of the responses.
-        tokens: the target tokens of the responses.
         direct_drafts: which draft tokens have a direct partner, [draft vocab], bool.
     """
 

@@ -19,7 +19,6 @@ class Learned:
 
     Attributes:
         step: number of this step, from 1.
-        loss: of the batch.
         terms: mean of each term of the loss, by name.
         norm: of the gradient before clipping.
         skipped: whether the loss or the gradient was not finite, so that nothing changed.

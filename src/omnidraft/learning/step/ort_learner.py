@@ -41,14 +41,10 @@ class StepOptions:
     """Options of a learner; the defaults are the paper's values where it has one.
 
     Attributes:
-        objective: trie-kl or omnidraft.
         learning_rate: of AdamW with betas (0.9, 0.999).
-        weight_decay: of AdamW.
         clip_norm: largest norm of the gradient.
         lora_alpha: the scale of the adapter is lora_alpha / rank.
-        seed: of the initial LoRA tensors.
         at_once: responses in one call of the graph; a larger value takes more memory and slightly less time.
-        threads: of the graphs.
     """
 
     objective: str = "trie-kl"
@@ -88,9 +84,7 @@ class OrtLearner:
     """A drafter's LoRA tensors in training; see `learner.Learner`.
 
     Attributes:
-        options: of the learner.
         rate: learning rate of the drafter's next steps; not part of `state()`.
-        steps: so far.
         skipped: steps that were not finite and did not change the drafter.
     """
 

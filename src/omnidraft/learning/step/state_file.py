@@ -38,7 +38,6 @@ class StateFormat:
     Attributes:
         name, version: written into the file; a file with another name or version is refused.
         task: what goes on from the file, as the refusal says it: "learning", "training".
-        remedy: of a file that is refused.
     """
 
     name: str

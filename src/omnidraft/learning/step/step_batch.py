@@ -27,7 +27,6 @@ class StepBatch:
     """The responses of one call of the graph.
 
     Attributes:
-        inputs: of the graph, by name.
         counts: number of positions in each term's sum; the loss of a step is the sum over terms of
             factor * sum / count.
     """

@@ -18,11 +18,7 @@ _VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
 
 
 class StepRun:
-    """A training graph and its parameters.
-
-    Attributes:
-        updates: steps that changed the parameters.
-    """
+    """A training graph and its parameters."""
 
     def __init__(self, session: ort.InferenceSession, begin: Floats) -> None:
         self._session = session

@@ -31,8 +31,6 @@ class Archive:
 
     Attributes:
         bundle: what its manifest says; its path is the archive.
-        index: which files it holds.
-        entries: by name, in order.
         records: size and hash of each file that the manifest lists.
         beside: the bytes of the entries that it does not list: itself, its signature, the index.
     """

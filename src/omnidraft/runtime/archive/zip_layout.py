@@ -22,7 +22,6 @@ class ArchiveEntry:
     """One file in an archive.
 
     Attributes:
-        name: its path.
         at: the byte at which its local header begins.
         size: bytes of the file.
         crc32: of its bytes.

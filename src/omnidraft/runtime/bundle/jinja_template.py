@@ -31,7 +31,6 @@ class JinjaTemplate:
     """A Hugging Face chat template.
 
     Attributes:
-        source: the template.
         names: values that it may use, by name, such as bos_token.
     """
 

@@ -31,7 +31,6 @@ class Need:
     """Bytes at the peak, by use.
 
     Attributes:
-        base: Python, numpy and onnxruntime.
         target, drafter: weights, as onnxruntime keeps them.
         kv: the KV buffers at their full length; a short text touches less of them.
         vocabulary: tokenizers, vocabulary map and, with the drafter, an n-gram cache that holds every n-gram.

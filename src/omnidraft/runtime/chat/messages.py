@@ -17,7 +17,6 @@ class MessageList:
     Attributes:
         system: the system prompt; None without one.
         turns: earlier messages of the user, each with the answer to it.
-        message: the message that is to be answered.
     """
 
     system: str | None

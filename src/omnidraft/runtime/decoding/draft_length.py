@@ -35,7 +35,6 @@ class Plan:
     """What the next round proposes.
 
     Attributes:
-        source: of the proposal.
         count: draft tokens, or copied target tokens; 0 where the source is "none".
         reads: whether the drafter reads the text during the target's pass: it drafts in this round, or a
             probe is due in the next.
@@ -52,7 +51,6 @@ class RoundCounts:
 
     Attributes:
         drafted, evaluated, accepted: draft tokens drawn, verified and accepted.
-        emitted: target tokens.
         match: tokens of the context's match before the round; 0 for none.
         agreed: emitted tokens from the first one on that a copy would have had right, proposed or not.
     """
@@ -108,7 +106,6 @@ class Option:
     """One way to propose tokens in the next round.
 
     Attributes:
-        source, count: as in `Plan`.
         tokens, seconds: expected of the round.
     """
 

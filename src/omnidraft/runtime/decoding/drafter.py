@@ -26,7 +26,6 @@ class Draft:
     Attributes:
         tokens: draft ids; none where the context was copied from.
         distributions: one for each draft token, over the draft vocabulary.
-        copied: target ids from the context.
         unsound: whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or
             infinity. A damaged adapter or graph does.
     """

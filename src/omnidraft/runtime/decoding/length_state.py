@@ -16,7 +16,6 @@ class Costs:
 
     Attributes:
         target: one target pass over n = 1, 2, ... tokens.
-        draft: one draft token.
         host: the round's own work (translate, verify, learn, rewind).
         acceptance: not seconds: accepted draft tokens over evaluated ones, when last measured.
     """

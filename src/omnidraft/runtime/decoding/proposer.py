@@ -28,7 +28,6 @@ class Copy:
     """How the context suggests that a text continues.
 
     Attributes:
-        tokens: target ids.
         match: tokens before them that occurred in the same order before; 0 where none did.
     """
 
@@ -44,7 +43,6 @@ class Outcome:
     """A verified round before anything was learned from it.
 
     Attributes:
-        draft, proposal, verdict: of the round.
         emitted: target ids that are output, which may end before the verdict does.
     """
 

@@ -46,7 +46,6 @@ class Round:
 
     Attributes:
         draft: draft ids; none where the context was copied from.
-        proposed: target ids.
         accepted: number of proposed ids among the emitted.
         emitted: target ids that are output, cut at the end of the text.
         evaluated, accepted_drafts: draft tokens up to the one that ended the round, and accepted ones.
@@ -57,7 +56,6 @@ class Round:
             from, after penalty, temperature and truncation; at temperature 0 under the softmax of the
             penalised logits. Empty unless asked for.
         seconds: where the time went; zeros without a clock.
-        read: what the target read before.
     """
 
     draft: tuple[int, ...]

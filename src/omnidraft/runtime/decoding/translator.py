@@ -26,13 +26,11 @@ class Decision:
     """One decision of the walk, which the verifier accepts or refuses.
 
     Attributes:
-        step: what the walk does.
         row: index of the target row that verifies it: the number of target tokens proposed before it.
         draft: index of the draft token, whose distribution q proposes it.
         node: the node that the walk goes to (BEGIN, GO_ON), or that it is in (END, DEAD_END).
         parent: the node that the walk leaves; for GO_ON.
         excluded: the node of which this draft token is known not to be a child (`E`); for BEGIN.
-        target_id: the proposed token; for EXPAND.
     """
 
     step: Step
@@ -50,7 +48,6 @@ class Proposal:
 
     Attributes:
         tokens: proposed target ids, to be scored in one pass.
-        decisions: in the order of verification.
         ends: for each proposed token, the number of draft tokens that are used once it is accepted.
         tail: the node that the draft ends in, and the bonus is drawn below it; None where the bonus may be
             any token.

@@ -26,9 +26,7 @@ class DeviceCosts:
     """The costs that a device uses.
 
     Attributes:
-        costs: with the acceptance of the manifest.
         source: the manifest, a record of an earlier measurement, or a measurement now.
-        machine: this one.
         measured_on: the machine that the manifest names; None where it names none.
     """
 

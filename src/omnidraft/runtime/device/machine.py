@@ -21,11 +21,7 @@ class Machine:
     """A machine and how the models run on it. Costs are of one machine: all fields are equal.
 
     Attributes:
-        cpu: the model of the processor.
         cores: of the processor, that the process may use.
-        system: operating system and architecture.
-        onnxruntime: its version.
-        threads: of a target pass.
         target_on, drafter_on: places of the models (see `placement.placed`).
     """
 

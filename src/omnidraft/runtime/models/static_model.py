@@ -40,10 +40,8 @@ class StaticForm:
     """The static graphs of a model, all of one form.
 
     Attributes:
-        graphs: by the number of tokens of a block.
         host: the file of embeddings [vocab, hidden] and rotary tables cos, sin [max_length, head_dim].
         kv: shape of the keys and values on the host; max_length is the past that the graphs take.
-        vocab_size: width of the logits.
         mask: added to the score of a hidden position, so low that its weight rounds to zero.
     """
 

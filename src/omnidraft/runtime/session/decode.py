@@ -33,8 +33,6 @@ class DecoderModels:
     """The models and the cache that decode a text.
 
     Attributes:
-        target, drafter: the two models.
-        cache: n-grams of the pair.
         clock: gives seconds.
     """
 

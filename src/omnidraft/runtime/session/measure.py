@@ -58,7 +58,6 @@ class Timings:
 
     Attributes:
         passes: seconds of target passes by their tokens.
-        rounds: all rounds.
         timed: rounds with a draft before which the drafter had nothing to read.
         longest: seconds of the longest pass of the target.
     """

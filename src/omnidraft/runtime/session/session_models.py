@@ -22,8 +22,6 @@ class SessionModels:
     """The target, and the drafter where one is loaded.
 
     Attributes:
-        loaded: shared with other sessions.
-        all: the models, the target first.
         target: the target, wrapped in `EvenModel` if asked for.
         drafter: the drafter and its context; `no_drafter` where none is loaded.
         clock: gives seconds.

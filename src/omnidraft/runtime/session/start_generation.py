@@ -36,7 +36,6 @@ class Recording:
     """Where generations are recorded.
 
     Attributes:
-        store: holds the records.
         tracer: makes a round of a record from a round of the loop.
     """
 

@@ -18,12 +18,9 @@ class TextState:
     """The state of a session's text.
 
     Attributes:
-        cache: n-grams learned so far.
         costs: seconds on this device, which the draft length "auto" uses.
-        decoder: the text in both vocabularies.
         random: the source of randomness of the last generation.
         lengths: what the draft length "auto" learned of the texts so far.
-        turns: earlier turns of a conversation.
         message: the message that is being answered; None where every message has its turn.
         answer: the last generation; None where it was taken back.
         system: the system prompt of texts that begin in the template; None for none.
@@ -78,7 +75,6 @@ class SavedAnswer:
 
     Attributes:
         config: its settings, with the seed that was used.
-        prompt, output: target ids.
         context: the same text in draft ids; None where no drafter was loaded.
         random: state of SplitMix64.
         stop_reason: why it ended; None when it can continue.
@@ -100,10 +96,8 @@ class SavedSession:
 
     Attributes:
         omnidraft: version of the package that wrote it.
-        identity: what the session belongs to.
         costs: seconds on this device.
         lengths: what the draft length "auto" learned.
-        turns: earlier turns of a conversation.
         message: the message that is being answered; None where every message has its turn.
         answer: the last generation; None before the first, and where it was taken back.
         system: the system prompt; None for none.

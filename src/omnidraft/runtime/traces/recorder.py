@@ -41,7 +41,6 @@ class RecordingSource:
         vocab_map: spells the tokens that are emitted in pauses.
         context: gives the text before the first round in draft ids; called after the first round.
         adapters: gives the digests of the adapters that the last round ran with.
-        temperature, mode: of the generation.
         continues: whether the generation began in another record.
     """
 

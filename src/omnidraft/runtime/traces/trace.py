@@ -59,7 +59,6 @@ class Masses:
     Attributes:
         ids: ascending, `TOP` at most, shape [n].
         probabilities: float16, none below `FLOOR`, shape [n].
-        rest: the mass of all other ids.
     """
 
     ids: npt.NDArray[np.integer]
@@ -74,13 +73,11 @@ class TracedToken:
     The distribution is at temperature 1, without penalty and truncation.
 
     Attributes:
-        token_id: the target id.
         surprisal: -ln of its probability in the distribution, in nats.
         accepted: whether it was proposed.
         inside: whether it begins inside a draft token that writes more than one target token, where no draft
             position belongs to it.
         pieces: the draft ids that spell it, which are appended to the draft context; empty if none can.
-        distribution: over target ids.
         roots: over the first draft ids of all spellings, active or not: P at the root of the whole trie.
         unspelled: the mass of the target tokens without a spelling in the trie; `roots` does not hold it.
     """
@@ -149,8 +146,6 @@ class Start:
 
     Attributes:
         drafter_adapter, target_adapter: digests of the adapters in use; None for none.
-        temperature: of the sampling.
-        mode: one of `MODES` of trace_payload.
         continues: whether it continues a generation, after a pause, another adapter or a full segment.
         skipped: number of draft ids of the text before `context`.
         context: the latest draft ids of the text, `WINDOW` at most.

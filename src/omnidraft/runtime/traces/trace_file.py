@@ -53,8 +53,6 @@ class Segment:
     """A file of a trace.
 
     Attributes:
-        header: of the file.
-        frames: the whole frames.
         torn: bytes at the end that were left out, of a write that did not finish.
     """
 

@@ -15,8 +15,6 @@ class TraceMemory:
     """Records generations as a `TraceStore` does, and keeps them until they are taken.
 
     Attributes:
-        path: the name of this place in messages.
-        vocabularies: of the ids.
         problem: always None; a `TraceStore` gives here the reason why recording stopped.
     """
 

@@ -81,9 +81,7 @@ class Row:
 
     Attributes:
         logits: shape [vocab].
-        shift: the largest logit.
         weights: exp(logits - shift), shape [vocab].
-        total: the sum of the weights.
     """
 
     logits: Logits

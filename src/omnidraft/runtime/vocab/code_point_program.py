@@ -29,7 +29,6 @@ class Program:
     Attributes:
         ops, a, b: of each instruction; targets of jumps count from the program's beginning.
         number: of each SPLIT among the SPLITs; 0 for other instructions.
-        splits: number of SPLITs.
         cost: instructions that run for each position of a text, at most.
     """
 

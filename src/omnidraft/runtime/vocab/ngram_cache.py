@@ -48,7 +48,6 @@ class NgramCache:
         trie: the active trie that the translator and the verifier read.
         capacity: entries at most; inserting another evicts one.
         policy: `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
-        tick: rounds learned from.
     """
 
     def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu") -> None:

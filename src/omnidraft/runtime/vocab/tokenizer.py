@@ -41,10 +41,7 @@ class Tokenizer(ABC):
     """A tokenizer, read as bytes.
 
     Attributes:
-        name: of its file.
-        kind: what its pieces are made of.
         tokens: bytes of each id; None for control tokens and unused ids.
-        controls: control tokens by their content.
         adds_bos: content of the control token that begins a text; None for none.
     """
 
