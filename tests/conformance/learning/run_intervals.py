@@ -9,7 +9,7 @@ import numpy as np
 from conformance.vectors import Vector, close
 from omnidraft.learning.averaged import RunningMean
 from omnidraft.learning.online.guard import Guard, GuardOptions
-from omnidraft.learning.online.interval import decide, roll_back, take_up
+from omnidraft.learning.online.interval import count_version, decide, roll_back
 from omnidraft.learning.online.profiles import AdaptationProgress
 from omnidraft.learning.step.schedule import rate_at
 
@@ -63,7 +63,7 @@ def run_interval(vector: Vector) -> None:
         decision, _ = decide(progress, guard, given["memory"])
         event = EVENTS.get(decision, interval["outcome"])
         if event == "learned":
-            take_up(progress)
+            count_version(progress)
         elif event == "not finite":
             roll_back(progress, guard, given["memory"])
             event = "rolled back"

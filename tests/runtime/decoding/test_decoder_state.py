@@ -112,15 +112,15 @@ def test_a_round_extends_the_text_and_the_cache_by_what_is_output() -> None:
 def test_there_is_room_up_to_the_limit_and_to_the_end_of_the_context() -> None:
     model, text = ContextModel(0, 4, max_length=10), DecoderState()
     text.restart([1] * 4, [], 3, NO_END)
-    assert text.room(model) == 2
+    assert text.budget(model) == 2
     text.restart([1] * 4, [], 100, NO_END)
-    assert text.room(model) == 6
+    assert text.budget(model) == 6
     text.restart([1] * 10, [], 100, NO_END)
-    assert text.room(model) == 0, "the last token needs no position of its own"
+    assert text.budget(model) == 0, "the last token needs no position of its own"
     text.restart([1] * 11, [], 100, NO_END)
-    assert text.room(model) < 0
+    assert text.budget(model) < 0
     text.restart([1], [], 0, NO_END)
-    assert text.room(model) < 0
+    assert text.budget(model) < 0
 
 
 @pytest.mark.parametrize(("max_length", "start"), [(16, ()), (17, (7,)), (40, (7,)), (4, (7,))])

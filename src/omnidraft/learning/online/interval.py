@@ -54,7 +54,7 @@ def roll_back(progress: AdaptationProgress, guard: Guard, memory: int) -> None:
     guard.forget()
 
 
-def take_up(progress: AdaptationProgress) -> None:
+def count_version(progress: AdaptationProgress) -> None:
     """Count a version that was learned and is in use from now on."""
     progress.learned += 1
     progress.version = progress.learned

@@ -7,7 +7,7 @@ import numpy as np
 from omnidraft.errors import AdapterError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.learning.online.curve import Event
-from omnidraft.learning.online.interval import decide, roll_back, take_up
+from omnidraft.learning.online.interval import count_version, decide, roll_back
 
 BATCH = 8  # new answers in one step, as in the paper
 
@@ -43,7 +43,7 @@ def _learn(
         if loss is None:
             return "skipped", None
         target.learner.adapter()  # raises if a value is not finite
-        take_up(target.progress)
+        count_version(target.progress)
         target.forget_answers()
         target.swap_in()
     except AdapterError as error:

@@ -34,8 +34,8 @@ class PaperProposer(TrieProposer):
     rule: Rule = "paper"
     expands = False
 
-    def translate(self, draft: Draft, room: int) -> Proposal:
-        return translate_longest(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        return translate_longest(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
         return verify_paper(proposal, draft.distributions, probs, self.trie, random)

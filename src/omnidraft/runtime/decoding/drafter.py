@@ -54,16 +54,16 @@ class Drafter:
     def read_ahead(self, context: Sequence[int]) -> None:
         """Begin to read a context in a thread of its own, if many tokens of it were not read.
 
-        Until `settle` returns, the model is used by that thread alone. What is read depends on the context
-        alone, so equal inputs give equal drafts.
+        Until `finish_reading` returns, only that thread uses the model. What is read depends only on the
+        context, so equal inputs give equal drafts.
         """
-        self.settle()
+        self.finish_reading()
         expected = self._expected(context)
         if len(expected) - common_length(self._cached, expected) > READ_AHEAD:
             self._reader = Thread(target=self._read, args=(expected,), name="drafter", daemon=True)
             self._reader.start()
 
-    def settle(self) -> None:
+    def finish_reading(self) -> None:
         """Wait until nothing is read in the background; raise the error of the reading, if it failed."""
         reader, self._reader = self._reader, None
         if reader is not None:
@@ -90,7 +90,7 @@ class Drafter:
         draft = Draft()
         if not self.start and not context:
             return draft  # nothing to continue
-        self.settle()
+        self.finish_reading()
         count = min(count, self.model.max_length // 2)
         pending = self._sync(self._expected(context)) if count else []
         for drawn in range(count):
@@ -110,7 +110,7 @@ class Drafter:
 
     def forget(self) -> None:
         """Read the whole context again before the next draft: the KV cache is not of this context."""
-        self.settle()
+        self.finish_reading()
         self._cached = []
 
     def _read(self, expected: list[int]) -> None:
@@ -121,7 +121,7 @@ class Drafter:
                 chunk = missing[start : start + READ_CHUNK]
                 self.model.score(chunk, num_logits=1)
                 self._cached += chunk
-        except Exception as error:  # raised again by `settle`
+        except Exception as error:  # raised again by `finish_reading`
             self._error = error
 
     def _expected(self, context: Sequence[int]) -> list[int]:

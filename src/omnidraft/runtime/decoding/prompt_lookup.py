@@ -46,14 +46,14 @@ class PromptLookup:
     def read_ahead(self, context: Sequence[int]) -> None:
         """There is no drafter that could read."""
 
-    def settle(self) -> None:
+    def finish_reading(self) -> None:
         """Nothing is read in the background."""
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         return Draft(copied=list(copy.tokens[: plan.count]))
 
-    def translate(self, draft: Draft, room: int) -> Proposal:
-        tokens = draft.copied[:room]
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        tokens = draft.copied[:max_tokens]
         return Proposal(tokens, ends=[0] * len(tokens))  # copies use no draft tokens
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
@@ -102,15 +102,15 @@ class CopyingProposer:
     def read_ahead(self, context: Sequence[int]) -> None:
         self._drafting.read_ahead(context)
 
-    def settle(self) -> None:
-        self._drafting.settle()
+    def finish_reading(self) -> None:
+        self._drafting.finish_reading()
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         source = self._copying if plan.source == "copy" else self._drafting
         return source.propose(plan, copy, context, random)
 
-    def translate(self, draft: Draft, room: int) -> Proposal:
-        return (self._copying if draft.copied else self._drafting).translate(draft, room)
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        return (self._copying if draft.copied else self._drafting).translate(draft, max_tokens)
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
         source = self._copying if draft.copied else self._drafting

@@ -75,14 +75,14 @@ class Proposer(Protocol):
     def read_ahead(self, context: Sequence[int]) -> None:
         """Begin to read the text in draft ids in the background."""
 
-    def settle(self) -> None:
+    def finish_reading(self) -> None:
         """Wait until nothing is read in the background."""
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         """Tokens that may follow, as planned."""
 
-    def translate(self, draft: Draft, room: int) -> Proposal:
-        """The draft in target tokens, at most `room` of them."""
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        """The draft in target tokens, at most `max_tokens` of them."""
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
         """Verify the proposal by the target's distributions."""
@@ -124,16 +124,16 @@ class TrieProposer:
     def read_ahead(self, context: Sequence[int]) -> None:
         self.drafter.read_ahead(context)
 
-    def settle(self) -> None:
-        self.drafter.settle()
+    def finish_reading(self) -> None:
+        self.drafter.finish_reading()
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         if not plan.count:
             return Draft()
         return self.drafter.propose(context, plan.count, self._temperature, self._banned, random)
 
-    def translate(self, draft: Draft, room: int) -> Proposal:
-        return translate(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        return translate(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
         return self._verify(proposal, draft.distributions, probs, self.trie, random, self.drafter.workspace)
@@ -153,8 +153,8 @@ class MatchProposer(TrieProposer):
 
     rule: Rule = "match"
 
-    def translate(self, draft: Draft, room: int) -> Proposal:
-        return translate_longest(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        return translate_longest(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
         return verify_match(proposal, probs, random)

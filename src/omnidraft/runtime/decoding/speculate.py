@@ -130,7 +130,7 @@ class DecoderState:
         self.remaining, self.cut = remaining, cut
         del self.cached[common_length(self.cached, self.tokens[:-1]) :]
 
-    def room(self, target: Model) -> int:
+    def budget(self, target: Model) -> int:
         """Target tokens that may be proposed in the next pass; negative at the end of the text.
 
         A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
@@ -166,10 +166,10 @@ def speculate(
         draft_length: what each round proposes, and how many tokens.
         observe: called with each verified round before anything is learned from it.
     """
-    while (room := text.room(target)) >= 0:
+    while (budget := text.budget(target)) >= 0:
         laps = _Laps(clock)
-        copy = proposer.find(text.tokens) if room else NO_COPY
-        plan = draft_length.next(copy.match) if room else Plan()
+        copy = proposer.find(text.tokens) if budget else NO_COPY
+        plan = draft_length.next(copy.match) if budget else Plan()
         try:
             if plan.reads:
                 proposer.read_ahead(text.context)
@@ -178,11 +178,11 @@ def speculate(
             laps.end("read")
             draft = proposer.propose(plan, copy, text.context, random)
             laps.end("draft")
-            proposal = proposer.translate(draft, room)
+            proposal = proposer.translate(draft, budget)
             laps.end("translate")
             logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         finally:
-            proposer.settle()  # nothing runs in the background between rounds
+            proposer.finish_reading()  # nothing runs in the background between rounds
         laps.end("target")
         probs = TargetProbs(logits, sampling, [*text.tokens, *proposal.tokens], text.workspace)
         verdict = proposer.verify(draft, proposal, probs, random)

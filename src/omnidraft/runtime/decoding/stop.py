@@ -1,6 +1,6 @@
 """Where an output ends: at an end token or at a stop string, whichever byte comes first.
 
-The limits of tokens and of the context are in `DecoderState.room`; `Generation.end` names the reason.
+The limits of tokens and of the context are in `DecoderState.budget`; `Generation.end` names the reason.
 
 Pure. Stop strings are compared as UTF-8 bytes. This finds what a comparison of text would find (the first
 byte of a character never occurs inside another) and does not depend on a language's idea of equal strings.
