@@ -1,7 +1,7 @@
 """What a session works with: models, n-grams, recorder, statistics, and the state of its text."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from omnidraft.runtime.bundle.bundle import Bundle
@@ -18,7 +18,7 @@ from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
-from omnidraft.runtime.session.start_generation import Recording, exclusive
+from omnidraft.runtime.session.start_generation import Recording
 from omnidraft.runtime.session.statistics import SessionStatistics, Statistics
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import open_trace
@@ -226,7 +226,8 @@ class SessionResources:
         """The visible text of a prompt in draft ids; empty without a drafter."""
         return self.loaded.draft_prompt(prompt_ids)
 
-    def exclusive(self, *, generates: bool = False) -> AbstractContextManager[None]:
+    @contextmanager
+    def exclusive(self, *, generates: bool = False) -> Iterator[None]:
         """One user of the models at a time, with the adapters that were given last.
 
         Args:
@@ -238,7 +239,10 @@ class SessionResources:
         """
         if generates:
             refuse_rewritten(self.bundle.places, self.bundle.stamps)
-        return exclusive(self.models, self.text.decoder)
+        with self.models.exclusive() as target_changed:
+            if target_changed:
+                self.text.decoder.cached.clear()
+            yield
 
     def _recording(self) -> Recording | None:
         """Where the next generation is recorded."""

@@ -122,22 +122,6 @@ def generate_from_state(
 
 
 @contextmanager
-def exclusive(models: SessionModels, decoder: DecoderState) -> Iterator[None]:
-    """One user of the models at a time, with the adapters that were set last.
-
-    Args:
-        decoder: the state of its text; the target reads it again where its adapter changed.
-
-    Raises:
-        SessionError: another thread is using this session.
-    """
-    with models.exclusive() as target_changed:
-        if target_changed:
-            decoder.cached.clear()
-        yield
-
-
-@contextmanager
 def _step(
     models: SessionModels, decoder: DecoderState, text: "ref[TextState]", generation: Generation
 ) -> Iterator[None]:
