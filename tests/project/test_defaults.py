@@ -15,7 +15,7 @@ from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.step import schedule, step_batch
 from omnidraft.runtime.decoding import draft_length, length_state, prompt_lookup, speculate, verifier
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.session import loaded_bundle
+from omnidraft.runtime.session import start_generation
 from omnidraft.runtime.session.api import GenerationConfig, Session
 from omnidraft.runtime.traces import trace, trace_store
 from omnidraft.runtime.vocab import cache_file, cache_table
@@ -55,7 +55,7 @@ def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
         "gain": verifier.GAIN,
         "extra_seconds": verifier.EXTRA_SECONDS,
         "extra_seconds_per_token": verifier.EXTRA_SECONDS_PER_TOKEN,
-        "usual_draft": loaded_bundle.USUAL_DRAFT,
+        "usual_draft": start_generation.USUAL_DRAFT,
     }
 
 
