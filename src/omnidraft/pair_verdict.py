@@ -30,19 +30,12 @@ MAX_TEXTS = 64  # whose counts a manifest holds
 
 @dataclass(frozen=True)
 class PairVerdict:
-    """One verdict.
+    """One verdict."""
 
-    Attributes:
-        good: whether nothing needs to be done.
-        sentence: the verdict.
-        remedy: what to do; empty where the verdict is good.
-        speed_up: over plain decoding, measured or estimated.
-    """
-
-    good: bool
-    sentence: str
-    remedy: str = ""
-    speed_up: float = 1.0
+    good: bool  # whether nothing needs to be done
+    sentence: str  # the verdict
+    remedy: str = ""  # what to do; empty where the verdict is good
+    speed_up: float = 1.0  # over plain decoding, measured or estimated
 
     def __str__(self) -> str:
         return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
@@ -50,21 +43,13 @@ class PairVerdict:
 
 @dataclass(frozen=True)
 class CountedText:
-    """What the default mode did in one text.
+    """What the default mode did in one text."""
 
-    Attributes:
-        emitted: tokens of the text.
-        lengths: number of rounds without copies, by their draft tokens.
-        copied_lengths: number of rounds with copies, by their copied tokens.
-        accepted: target tokens of drafts and of copies that became text.
-        accepted_copies: those of copies.
-    """
-
-    emitted: int
-    lengths: Mapping[int, int]
-    copied_lengths: Mapping[int, int]
-    accepted: int
-    accepted_copies: int
+    emitted: int  # tokens of the text
+    lengths: Mapping[int, int]  # number of rounds without copies, by their draft tokens
+    copied_lengths: Mapping[int, int]  # number of rounds with copies, by their copied tokens
+    accepted: int  # target tokens of drafts and of copies that became text
+    accepted_copies: int  # those of copies
 
     def seconds(self, costs: Costs) -> float:
         """Seconds of the rounds by the costs of a device."""
@@ -90,16 +75,11 @@ def counted_text(counts: Statistics) -> CountedText:
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of the default mode over plain decoding.
+    """The speed of the default mode over plain decoding."""
 
-    Attributes:
-        ratio: geometric mean over texts.
-        interval: 95 % of it, by bootstrap over the texts.
-        drafts, copies: accepted tokens of the drafter, and copied ones, for each target pass.
-    """
-
-    ratio: float
-    interval: tuple[float, float]
+    ratio: float  # geometric mean over texts
+    interval: tuple[float, float]  # 95 % of it, by bootstrap over the texts
+    # drafts, copies: accepted tokens of the drafter, and copied ones, for each target pass
     drafts: float
     copies: float
 
@@ -136,7 +116,6 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
     """Whether the default mode is faster than plain decoding.
 
     Args:
-        speed: of the default mode.
         what: `was measured`, or `EXPECTED`.
         learns: whether there is a drafter, which can learn.
     """
@@ -192,12 +171,7 @@ def chance_verdict(of_drafted: float) -> PairVerdict:
 
 
 def vocabulary_verdict(target: Tokenizer, vocab_map: VocabMap) -> PairVerdict:
-    """Whether a drafter can write what a target says.
-
-    Args:
-        target: its tokenizer.
-        vocab_map: which draft tokens write which target tokens.
-    """
+    """Whether a drafter can write what a target says."""
     text = [token for token, data in enumerate(target.tokens) if data]
     pieces = vocab_map.spellings.lengths[text]
     share = float(np.mean(pieces > 0)) if text else 1.0
@@ -228,10 +202,8 @@ def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> 
     """A warning where the file of a quantised model is larger than its checkpoint; None where it is not.
 
     Args:
-        role: target or drafter.
         written: bytes of the model in the bundle.
         checkpoint: bytes of the weights that it was made from; 0 where that is unknown.
-        quantization: how it is stored, for people.
     """
     if not checkpoint or written <= _LARGER * checkpoint or quantization.startswith("fp32"):
         return None
@@ -244,10 +216,7 @@ def kept_codes(role: str, kinds: Sequence[str], coded: bool, quantization: str) 
     """What a user should know of weights that came from a GGUF file; None where nothing is to be said.
 
     Args:
-        role: target or drafter.
-        kinds: the types of the file's matrices.
         coded: whether some of them are codes.
-        quantization: how the model is stored, for people.
     """
     held = ", ".join(kinds)
     if coded and quantization.startswith("int"):

@@ -26,9 +26,6 @@ _LISTS = ("additional_special_tokens", "extra_special_tokens")  # of tokenizer_c
 def read_tokenizer(path: str | Path) -> LibraryTokenizer:
     """The tokenizer of a checkpoint, with the roles that the other files of its directory give.
 
-    Args:
-        path: the directory, or its tokenizer.json.
-
     Raises:
         TokenizerError: the tokenizer is absent, or of a kind whose bytes cannot be read.
         CheckpointError: another file of the directory is not JSON.
@@ -46,8 +43,6 @@ def write_tokenizer(source: Path, destination: Path, tokenizer: LibraryTokenizer
     """Copy a tokenizer.json for a bundle: there the flag `special` alone says what is a control token.
 
     Args:
-        source: the file of the checkpoint.
-        destination: the file of the bundle.
         tokenizer: made of `source`.
 
     Raises:

@@ -18,11 +18,7 @@ def refuse_existing(out: Path, overwrite: bool) -> None:
     """Refuse a place that exists, before any work is done; what a killed process left is put right first.
 
     Args:
-        out: the final place.
         overwrite: allow a bundle or an empty directory.
-
-    Raises:
-        ExportError: `out` exists and may not be overwritten.
     """
     try:
         recover(out)
@@ -38,11 +34,7 @@ def refuse_existing(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """A temporary directory beside `out`, removed at the end unless it was renamed.
-
-    Raises:
-        ExportError: the disk is full, or `out` cannot be written.
-    """
+    """A temporary directory beside `out`, removed at the end unless it was renamed."""
     with ExitStack() as stack:
         try:
             work = stack.enter_context(new_directory(out))

@@ -20,11 +20,6 @@ _TOKENIZER = re.compile(
 def write_checkpoint(model: "PreTrainedModel", origin: Checkpoint, out: Path) -> None:
     """Write a directory as transformers does, with the tokenizer of the original checkpoint.
 
-    Args:
-        model: the trained model.
-        origin: the checkpoint that training began with.
-        out: the directory to make.
-
     Raises:
         ExportError: the directory cannot be written; then nothing is left behind.
     """

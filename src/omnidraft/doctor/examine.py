@@ -32,7 +32,6 @@ def examine(
     Args:
         path: of a bundle; None for the machine alone.
         public_key: of the bundle's signer; None leaves the signature unchecked.
-        progress: called before each step.
     """
     progress("this machine", 0, 3)
     checks = environment_checks()

@@ -70,8 +70,6 @@ def export_bundle(
         target, drafter: Hugging Face directories or hub ids, GGUF files, or directories of Optimum.
             Without a drafter (None) the bundle can copy from its context, and nothing else.
         out: the bundle to make; must not exist unless `options.overwrite`.
-        options: how to export.
-        progress: called before each step.
 
     Raises:
         CheckpointError, TokenizerError, VocabMapError: an input cannot be exported.
@@ -178,12 +176,7 @@ def _write_models(
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
 
     Args:
-        work: the bundle.
-        models: the target, and the drafter if there is one.
-        lengths: of their contexts.
         options: how to write them; the form of the target may be left to a search.
-        text: what the target is measured on, and its prompt.
-        progress: called before each step.
     """
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     written = None
@@ -247,11 +240,7 @@ def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options)
 
 
 def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
-    """Refuse what needs a drafter where there is none, and a training step of one that keeps GGUF codes.
-
-    Raises:
-        ExportError: the remedy names the form to choose.
-    """
+    """Refuse what needs a drafter where there is none, and a training step of one that keeps GGUF codes."""
     if drafter is None and (options.train_rank is not None or options.pairs):
         option = "--pair" if options.pairs else "--train-step"
         raise ExportError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")

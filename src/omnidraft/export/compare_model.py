@@ -17,9 +17,6 @@ def compare_model(
     """Parity with torch of the float32 graph and of the shipped graph, one model in memory at a time.
 
     Args:
-        work: the bundle.
-        model: a model that was written.
-        prompts: ids to compare on.
         quantization: the name under which the shipped graph's parity is returned.
     """
     assert isinstance(model.checkpoint, Checkpoint), "an adopted graph has no checkpoint to compare with"

@@ -37,18 +37,7 @@ def write_manifest(
     options: Options,
     report: Report,
 ) -> None:
-    """Write manifest.json: whole or not at all, and after every other file of the bundle.
-
-    Args:
-        work: the bundle.
-        models: the target, and the drafter if there is one.
-        prompt: the entry of the prompt template.
-        options: how the bundle was exported.
-        report: what was measured.
-
-    Raises:
-        ExportError: the manifest is larger than a reader takes.
-    """
+    """Write manifest.json: whole or not at all, and after every other file of the bundle."""
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,

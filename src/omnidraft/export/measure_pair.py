@@ -63,12 +63,7 @@ def measure_shipped(
     """The drafter's acceptance with both models as they ship, and the seconds of their passes.
 
     Args:
-        work: the bundle.
-        models: the target and the drafter.
-        vocab_map: the pair's map.
         prompts: what to measure on; the costs are measured on the first.
-        before: the acceptance before quantisation.
-        quantization: its name for people.
 
     Raises:
         ExportError: quantisation broke the drafter.
@@ -87,14 +82,7 @@ def measure_shipped(
 
 
 def measure_target(work: Path, target: ModelExport, vocab_map: VocabMap, prompt: PromptIds) -> Costs:
-    """The seconds of the passes of a target without a drafter.
-
-    Args:
-        work: the bundle.
-        target: as it ships.
-        vocab_map: of the bundle.
-        prompt: what to measure on.
-    """
+    """The seconds of the passes of a target without a drafter."""
     model = target.shipped_model(work, threads_for(target.parameters))
     models = DecoderModels(model, no_drafter(vocab_map.draft_size), NgramCache(vocab_map))
     return replace(measure_costs(models, *prompt, drafts=False), acceptance=0.0)

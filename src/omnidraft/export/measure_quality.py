@@ -35,10 +35,7 @@ def quality_pieces(
     """What a model is measured on, in its ids: the built-in texts, and the texts kept back from the user's.
 
     Args:
-        model: whose tokenizer is used.
-        prompt: its compiled chat template.
         texts: the user's calibration texts; None for none.
-        longest: tokens of its context.
     """
     longest = min(LONGEST, longest)
     pieces = pieces_of(sample_texts(), model.tokenizer, prompt, model.start, longest)
@@ -69,9 +66,6 @@ def exported_quality(
     """The quality of the shipped graph beside its source; None for an adopted graph, which has no source.
 
     Args:
-        work: the bundle.
-        model: that was written.
-        pieces: what to measure on.
         room: bytes of float32 weights that may be in memory; None for no limit.
         progress: called with (pieces done, all pieces).
     """

@@ -27,12 +27,6 @@ def finish_static(
 ) -> dict[str, Parity]:
     """Quantise a model's static graphs if an accelerator needs that, and compare every form with torch.
 
-    Args:
-        work: the bundle.
-        model: a model whose float form is written.
-        options: what to export for accelerators.
-        rows: token ids to compare on.
-
     Raises:
         ExportError: a form does not agree with the checkpoint.
     """
@@ -58,11 +52,7 @@ def finish_static(
 
 
 def refuse_broken(role: str, name: str, parity: Parity) -> None:
-    """Stop an export whose static graphs do not agree with the checkpoint.
-
-    Raises:
-        ExportError: too few positions have the argmax of torch.
-    """
+    """Stop an export whose static graphs do not agree with the checkpoint."""
     least = _AGREEMENT[name]
     if parity.greedy_agreement < least:
         raise ExportError(

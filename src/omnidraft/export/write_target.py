@@ -26,18 +26,12 @@ Rows = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class WrittenTarget:
-    """A target that was written.
+    """A target that was written."""
 
-    Attributes:
-        options: those of the export, with the form that the target has.
-        quality: of its text; None for an adopted graph.
-        reference_bytes: bytes of weights of the float32 graph.
-        trials: the forms that were tried in torch before; empty where the form was given.
-    """
-
-    options: Options
-    quality: Quality | None
-    reference_bytes: int
+    options: Options  # those of the export, with the form that the target has
+    quality: Quality | None  # of its text; None for an adopted graph
+    reference_bytes: int  # bytes of weights of the float32 graph
+    # the forms that were tried in torch before; empty where the form was given
     trials: tuple[Trial, ...] = ()
 
 
@@ -47,12 +41,6 @@ def write_target(
     """Write the target as `job` says, and measure the graph beside its source.
 
     With `options.search`, the next form is written where the graph loses more than the search found.
-
-    Args:
-        model: the target.
-        job: how to write it.
-        pieces: what to measure on.
-        prompt: the model's compiled chat template.
 
     Raises:
         CheckpointError, ExportError: as `write_model`.

@@ -29,15 +29,10 @@ KEPT = 4  # archives that stay unpacked; those that were used longest ago are de
 
 @dataclass(frozen=True)
 class UnpackedOnce:
-    """Where an archive is unpacked.
+    """Where an archive is unpacked."""
 
-    Attributes:
-        place: the directory of the bundle.
-        is_new: whether it was unpacked now.
-    """
-
-    place: Path
-    is_new: bool
+    place: Path  # the directory of the bundle
+    is_new: bool  # whether it was unpacked now
 
 
 def cache_directory() -> Path | None:
@@ -61,11 +56,6 @@ def unpack_once(archive: Archive, progress: ByteProgress = lambda *_: None) -> U
 
     Args:
         archive: from `open_archive`.
-        progress: called after each piece that was written.
-
-    Raises:
-        ArchiveError: the archive holds a part of a bundle, a file of it is damaged, or the cache directory
-            cannot be written.
     """
     root = cache_directory()
     by_hand = f"run `omnidraft unpack {archive.path} -o DIRECTORY`"

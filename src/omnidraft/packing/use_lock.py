@@ -12,9 +12,7 @@ def lock(path: Path, *, alone: bool, waits: bool = True) -> int:
     """Lock a file, made where it is absent.
 
     Args:
-        path: the file; its directory is this user's own.
         alone: no other process holds it meanwhile; else all may that do not ask to be alone.
-        waits: until the lock is free.
 
     Returns:
         An open handle, which holds the lock until it is closed.

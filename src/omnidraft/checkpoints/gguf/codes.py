@@ -21,18 +21,12 @@ _ROWS = 1024  # unpacked at a time
 
 @dataclass(frozen=True)
 class BlockCodes:
-    """A weight as codes.
+    """A weight as codes."""
 
-    Attributes:
-        bits: 4 or 8.
-        codes: [rows, blocks, values of a block], one code in a byte.
-        scales: [rows, blocks].
-        minima: [rows, blocks], what is added to each value of a block; None where nothing is.
-    """
-
-    bits: int
-    codes: Bytes
-    scales: Floats
+    bits: int  # 4 or 8
+    codes: Bytes  # [rows, blocks, values of a block], one code in a byte
+    scales: Floats  # [rows, blocks]
+    # [rows, blocks], what is added to each value of a block; None where nothing is
     minima: Floats | None = None
 
     @property
@@ -55,7 +49,6 @@ def read_codes(data: Bytes, kind: str) -> BlockCodes | None:
 
     Args:
         data: the rows of the weight as in the file, [rows, bytes].
-        kind: name of the type.
     """
     if kind not in EXACT:
         return None

@@ -30,9 +30,6 @@ class GgufFile:
 
     def __init__(self, name: str, path: Path) -> None:
         """
-        Args:
-            name: what the user gave.
-            path: the file.
 
         Raises:
             CheckpointError: the file is not sound, or its tokenizer cannot be made.
@@ -78,12 +75,7 @@ class GgufFile:
         return GgufWeights(self._header, self.config, self.name)
 
     def load(self, dtype: Any, attention: str) -> PreTrainedModel:
-        """The whole model, dequantised.
-
-        Args:
-            dtype: of the model.
-            attention: transformers' name of the attention.
-        """
+        """The whole model, dequantised."""
         from transformers import AutoModelForCausalLM
 
         model: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]

@@ -52,11 +52,8 @@ def own_text(
     """Rows of ids that a model writes.
 
     Args:
-        thin: the model.
-        tokenizer: of the model.
         prompt: its compiled template; with one, the model answers questions, else it goes on from openings.
         special: the ids that end a text, and those that begin one.
-        key: of the weights.
         step: called with (openings done, all openings).
     """
     ends, start = special

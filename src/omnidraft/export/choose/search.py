@@ -39,26 +39,18 @@ class Trial:
 
 @dataclass
 class FormSearch:
-    """The search for one model.
+    """The search for one model."""
 
-    Attributes:
-        forms: tries forms.
-        sites, tied: of the model; see `size_of`.
-        first: the 4-bit form that the others vary: its block, embedding and head.
-        parameters: of the model.
-        calibration: gives the rows that GPTQ calibrates on; None for a model that is too large for GPTQ.
-        stage: called with what is being done.
-        trials: what was tried, in order.
-    """
-
-    forms: TorchForms
+    forms: TorchForms  # tries forms
+    # sites, tied: of the model; see `size_of`
     sites: Sequence[MarkedSite]
     tied: bool
-    first: Quantization
-    parameters: int
+    first: Quantization  # the 4-bit form that the others vary: its block, embedding and head
+    parameters: int  # of the model
+    # gives the rows that GPTQ calibrates on; None for a model that is too large for GPTQ
     calibration: Callable[[], Rows] | None
-    stage: Callable[[str], None]
-    trials: list[Trial] = field(default_factory=list)
+    stage: Callable[[str], None]  # called with what is being done
+    trials: list[Trial] = field(default_factory=list)  # what was tried, in order
 
     def candidates(self) -> Iterator[Quantization]:
         """Forms that lose at most `AIM` in torch, the cheapest first; the last one is float32."""

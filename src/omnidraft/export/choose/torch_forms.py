@@ -75,9 +75,8 @@ class TorchForms:
         room: int | None = None,
     ) -> None:
         """
+
         Args:
-            thin: the model.
-            sites: the weights of its graph.
             pieces: at least one.
             room: bytes of rounded weights that may be in memory; None for no limit of this machine.
         """
@@ -112,9 +111,7 @@ class TorchForms:
         """The perplexity in a form over the source's, less 1.
 
         Args:
-            form: of the weights.
             step: called with (products done, all products) in the first pass.
-            factors: of the method gptq.
         """
         scores = self.score(self.weights(form, step, factors), form.embedding_bits)
         return float(np.exp(min(scores.nll - self.source.nll, 50.0)) - 1.0)
@@ -163,7 +160,6 @@ class TorchForms:
         """Score the pieces.
 
         Args:
-            weight: the weights of the products.
             embedding_bits: of the embedding; 0 or 32 for the source's.
         """
         nll = kl = 0.0

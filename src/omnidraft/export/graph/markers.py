@@ -33,17 +33,11 @@ EMBEDDING, HEAD = "embedding.weight", "lm_head.weight"
 
 @dataclass(frozen=True)
 class Part:
-    """A module that is traced as a marker.
+    """A module that is traced as a marker."""
 
-    Attributes:
-        name: name of the module in the torch model.
-        shape: shape of its weight, [out, in] of a product, [vocab, hidden] of an embedding.
-        bias: whether it has a bias.
-    """
-
-    name: str
-    shape: tuple[int, int]
-    bias: bool = False
+    name: str  # name of the module in the torch model
+    shape: tuple[int, int]  # shape of its weight, [out, in] of a product, [vocab, hidden] of an embedding
+    bias: bool = False  # whether it has a bias
 
 
 @dataclass(frozen=True)
@@ -62,8 +56,6 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
     tied LM head reads the embedding until `untie` gives it its own weight.
 
     Args:
-        model: a traced graph; it is edited.
-        parts: the modules by name.
         tied: whether the LM head is the embedding.
     """
     graph = model.graph
@@ -153,9 +145,7 @@ def share_buffers(
     `total_sequence_length` rows, of these the last `window`: there is no mask and there are no position ids.
 
     Args:
-        model: the graph; it is edited and returned.
         tables: cos and sin by kind of layer, see `trace.rotary_tables`.
-        max_length: positions of the buffers.
     """
     graph = model.graph
     for kind, (cos, sin) in tables.items():

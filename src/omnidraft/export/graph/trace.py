@@ -91,9 +91,7 @@ def _attention(
     """The marker of one layer's attention.
 
     Args:
-        module: transformers' attention module of the layer.
         query, key, value: [1, heads, n, head_dim], unrotated.
-        scaling: factor of the scores.
         options: `sliding_window` and `softcap` are read, None where the layer has none.
     """
     kinds = getattr(module, "rotary_kinds", ())

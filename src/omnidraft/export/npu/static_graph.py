@@ -50,9 +50,7 @@ def static_graph(
     """The graph for blocks of `block` tokens after up to `kv_length` earlier ones.
 
     Args:
-        decoder: sizes and constants.
         weights: every weight by name; a tensor may refer to a file.
-        block: tokens in a pass.
         kv_length: positions of the past; the mask hides unused positions.
     """
     net = Net(weights)

@@ -30,9 +30,6 @@ def store_halves(form: StaticForm) -> None:
 
     A weight that float16 cannot hold, and everything that is small, stays float32. Call this last: the
     quantiser, and the search for the sites of adapters, look for float32 weights.
-
-    Args:
-        form: float graphs, and the tables of the host.
     """
     graphs = {path: onnx.load(path, load_external_data=False) for path in form.graphs.values()}
     folder = next(iter(graphs)).parent
