@@ -19,7 +19,7 @@ from omnidraft.export.bundle import export_bundle
 from omnidraft.export.context_length import context_lengths
 from omnidraft.export.npu.npu import NpuOptions
 from omnidraft.export.options import Options
-from omnidraft.export.quantize.quantize import FP32
+from omnidraft.export.quantize.quantization import FP32
 from support.made_once import MadeOnce
 from support.places import STARTERS
 

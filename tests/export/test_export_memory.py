@@ -20,7 +20,7 @@ from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
 from omnidraft.export.export_memory import layers_within, peak_bytes  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
-from omnidraft.export.quantize.quantize import INT4, INT8  # noqa: E402
+from omnidraft.export.quantize.quantization import INT4, INT8  # noqa: E402
 from omnidraft.runtime.session.api import load  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 

@@ -30,7 +30,7 @@ pytest.importorskip("onnx", reason="adopting a graph needs onnx, which this Pyth
 
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
-from omnidraft.export.quantize.quantize import FP32
+from omnidraft.export.quantize.quantization import FP32
 
 MADE = ROOT / "tests/data/optimum"
 TEXTS = ("the cat sat on the mat and the dog", "who is in there? ", "{}; [] ~")

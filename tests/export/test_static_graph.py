@@ -25,12 +25,10 @@ from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import HOST, WEIGHTS, StaticShapes, write_static  # noqa: E402
 from omnidraft.export.npu.static_halves import halved, store_halves  # noqa: E402
 from omnidraft.export.npu.static_weights import refuse_static  # noqa: E402
-from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.parity import compare_with_torch  # noqa: E402
-from omnidraft.export.quantize.quantize import FP32  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
-from support.exported_graphs import CASES, STORED, VOCAB, save, tokens  # noqa: E402
+from support.exported_graphs import CASES, STORED, VOCAB, graph_of, save, tokens  # noqa: E402
 
 REFUSED = [case for case in CASES if "window" in case or case.startswith(("gemma", "gpt-neox"))]
 STATIC = [case for case in CASES if case not in REFUSED]
@@ -75,7 +73,7 @@ def test_static_graphs_agree_with_torch(written: Write, case: str) -> None:
 def test_greedy_text_is_the_dynamic_graphs(written: Write, case: str, tmp_path: Path) -> None:
     """Greedy decoding, with rejected drafts of every length in between."""
     checkpoint, form = written(case)
-    proto, _ = export_cpu(checkpoint, SHAPES.kv_length, FP32)
+    proto, _ = graph_of(checkpoint.directory, SHAPES.kv_length)
     write_graph(proto, tmp_path / "model.onnx")
     dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
     static = StaticModel(StaticGraphs(form))

@@ -21,7 +21,7 @@ from omnidraft.checkpoints.fingerprint import fingerprint  # noqa: E402
 from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # noqa: E402
 from omnidraft.errors import CheckpointError  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
-from omnidraft.export.quantize import stored  # noqa: E402
+from omnidraft.export.quantize import coded  # noqa: E402
 from omnidraft.export.quantize.quantization import AS_STORED, INT4  # noqa: E402
 from omnidraft.export.quantize.stream import write_skeleton  # noqa: E402
 from support.exported_graphs import Session  # noqa: E402
@@ -106,7 +106,7 @@ def test_a_graph_of_codes_is_exact(
 ) -> None:
     """With activations in float32 the graph computes what torch computes with the file's values."""
     model = write_model(tmp_path / "model.gguf", CASES[case], kind_in(mix))
-    monkeypatch.setattr(stored, "INT8_ACTIVATIONS", 0)
+    monkeypatch.setattr(coded, "INT8_ACTIVATIONS", 0)
     checkpoint = read_checkpoint(str(tmp_path / "model.gguf"))
     bare = skeleton(checkpoint, thin_model(checkpoint), MAX_LENGTH)
     write_skeleton(bare, AS_STORED, tmp_path / "model.onnx", external_above=1000)

@@ -14,7 +14,7 @@ from omnidraft.checkpoints.thin_model import thin_model
 from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.skeleton import skeleton
-from omnidraft.export.quantize.quantize import FP32, Quantization
+from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.export.quantize.stream import write_skeleton
 from omnidraft.export.train_step.train_step import TrainSteps, train_steps, write_train_steps
 from omnidraft.runtime.bundle.bundle import Bundle, file_sha256

@@ -8,7 +8,7 @@ from pathlib import Path
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.parity import Parity, parity_of, torch_rows
-from omnidraft.export.quantize.quantize import FP32
+from omnidraft.export.quantize.quantization import FP32
 
 
 def compare_model(

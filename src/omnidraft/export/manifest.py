@@ -12,7 +12,7 @@ from omnidraft import __version__
 from omnidraft.errors import ExportError
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.quantize.embedding import stored_table
+from omnidraft.export.quantize.coded import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED

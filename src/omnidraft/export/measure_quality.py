@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.form_size import size_of
-from omnidraft.export.quantize.quantization import Quantization
+from omnidraft.export.quantize.quantization import FP32, INT8, Quantization
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.session.loaded_bundle import threads_for
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
@@ -81,19 +81,16 @@ def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantiza
         return ()
     whole, better = quality.whole, better_form(form)
     price = size_of(model.sites, model.tied, form).price(size_of(model.sites, model.tied, better))
-    name = "fp32" if better.bits == 32 else "int8"
     search = "; --quant auto looks for the smallest form within 3 %" if form.bits == 4 else ""
     if isinstance(model.checkpoint, Checkpoint) and model.checkpoint.gguf and model.checkpoint.gguf.quantized:
         search = "; --quant auto keeps the codes of the file"
     return (
         f"the target as {form.name} loses {100 * whole.loss:.1f} % of perplexity, more than "
         f"{100 * MOST_LOSS:.0f} % ({whole.perplexity:.2f}, the source {whole.source_perplexity:.2f}): "
-        f"--quant {name} is more accurate and takes {price}{search}",
+        f"--quant {better.name} is more accurate and takes {price}{search}",
     )
 
 
 def better_form(form: Quantization) -> Quantization:
     """The next form that is more accurate: 8 bits after 4, and float32 after 8."""
-    if form.bits == 4:
-        return Quantization(8, form.block, max(8, form.embedding_bits))
-    return Quantization(32)
+    return INT8 if form.bits == 4 else FP32

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from omnidraft.errors import SettingError
 from omnidraft.export.graph.write import EXTERNAL_ABOVE
 from omnidraft.export.npu.npu import NpuOptions
-from omnidraft.export.quantize.quantize import FP32, Quantization
+from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.runtime.bundle.head import MAX_BLOCKS
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 
@@ -32,8 +32,7 @@ class Options:
         npu: static graphs for accelerators; None for none.
         calibration: texts for the method gptq and for quantised static graphs; None for the built-in prompts.
             Every fourth one is kept back, and the target is measured on it.
-        search: take `quantization` as the first of several forms of the target, and choose the smallest one
-            whose text is nearly as good as the source's; the drafter's form must be given then.
+        search: choose the target's form, the smallest one whose text is nearly as good as the source's.
 
     Raises:
         SettingError: a rank for models that take no adapters, or a number of head blocks out of range.
@@ -55,11 +54,6 @@ class Options:
     search: bool = False
 
     def __post_init__(self) -> None:
-        if self.search and (self.quantization.bits != 4 or self.drafter_quantization is None):
-            raise SettingError(
-                f"a search that begins with {self.quantization.name} is not supported",
-                "begin with int4, and give the drafter's form",
-            )
         if self.head_blocks is not None and not 1 <= self.head_blocks <= MAX_BLOCKS:
             raise SettingError(
                 f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}",

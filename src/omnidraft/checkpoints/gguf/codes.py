@@ -26,8 +26,8 @@ class BlockCodes:
     bits: int  # 4 or 8
     codes: Bytes  # [rows, blocks, values of a block], one code in a byte
     scales: Floats  # [rows, blocks]
-    # [rows, blocks], what is added to each value of a block; None where nothing is
-    minima: Floats | None = None
+    minima: Floats | None = None  # [rows, blocks], what is added to each value of a block
+    zeros: Bytes | None = None  # [rows, blocks], the code of zero where it is not the middle one
 
     @property
     def block(self) -> int:
@@ -36,9 +36,8 @@ class BlockCodes:
 
     def values(self) -> Floats:
         """The weight, float32 [rows, columns]."""
-        values: Floats = (self.codes.astype(np.float32) - np.float32(1 << (self.bits - 1))) * self.scales[
-            ..., None
-        ]
+        middle = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None]
+        values: Floats = (self.codes.astype(np.float32) - middle) * self.scales[..., None]
         if self.minima is not None:
             values += self.minima[..., None]
         return values.reshape(len(values), -1)

@@ -6,46 +6,46 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from omnidraft.checkpoints.patched import patched
-from omnidraft.checkpoints.thin_model import ThinModel
-from omnidraft.export.quantize.grids import codes_on, rounding, values_of
+from omnidraft.checkpoints.thin_model import ThinModel, reading
+from omnidraft.export.quantize.coded import rounded
+from omnidraft.export.quantize.quantization import BLOCK
 
 Weight = Callable[[str], "Tensor | None"]  # the weight [out, in] of a module; None for the source's
 
-_EMBEDDING_BLOCK = 32
-
 
 @contextmanager
-def computing_with(thin: ThinModel, weight: Weight, embedding_bits: int) -> Iterator[None]:
-    """Within it products use `weight`, and rounded inputs where that is not the source's."""
+def computing_with(thin: ThinModel, weight: Weight, *, table: bool) -> Iterator[None]:
+    """Within it products use `weight`, and rounded inputs where that is not the source's.
 
-    def linear(module: Any, x: Tensor) -> Tensor:
-        rounded = weight(module.site)
-        if rounded is None:
-            return source_product(thin, module, x)
-        bias = thin.stored[module.site].bias
-        return nn.functional.linear(_int8(x), rounded, None if bias is None else bias.float())
+    Args:
+        thin: the model.
+        weight: of each module.
+        table: whether the embedding is rounded to 8 bits.
+    """
 
-    def embedding(module: Any, ids: Tensor) -> Tensor:
-        rows = thin.stored[module.site].weight[ids].float()
-        return rows if embedding_bits in (0, 32) else _rounded_rows(rows, embedding_bits)
+    with reading(thin):
+        product, rows_of = nn.Linear.forward, nn.Embedding.forward
 
-    with patched(nn.Linear, "forward", linear), patched(nn.Embedding, "forward", embedding):
-        yield
+        def linear(module: Any, x: Tensor) -> Tensor:
+            found = weight(module.site)
+            if found is None:
+                return product(module, x)
+            bias = thin.stored[module.site].bias
+            return nn.functional.linear(_int8(x), found, None if bias is None else bias.float())
+
+        def embedding(module: Any, ids: Tensor) -> Tensor:
+            rows = rows_of(module, ids)
+            return _rounded_rows(rows) if table else rows
+
+        with patched(nn.Linear, "forward", linear), patched(nn.Embedding, "forward", embedding):
+            yield
 
 
-def source_product(thin: ThinModel, module: Any, x: Tensor) -> Tensor:
-    """The product of a module with the source's weight."""
-    stored = thin.stored[module.site]
-    bias = None if stored.bias is None else stored.bias.float()
-    return nn.functional.linear(x, stored.weight.float(), bias)
-
-
-def _int8(x: Tensor, block: int = 32) -> Tensor:
+def _int8(x: Tensor, block: int = BLOCK) -> Tensor:
     """Inputs rounded to 8 bits in blocks, as the kernel rounds them."""
     width = x.shape[-1]
     blocks = nn.functional.pad(x, (0, -width % block)).reshape(*x.shape[:-1], -1, block)
@@ -54,11 +54,10 @@ def _int8(x: Tensor, block: int = 32) -> Tensor:
     return back
 
 
-def _rounded_rows(rows: Tensor, bits: int) -> Tensor:
+def _rounded_rows(rows: Tensor) -> Tensor:
     """Rows of an embedding as they come out of its codes."""
     width = rows.shape[-1]
-    flat = nn.functional.pad(rows.reshape(-1, width), (0, -width % _EMBEDDING_BLOCK))
-    values = flat.numpy().reshape(len(flat), -1, _EMBEDDING_BLOCK)
-    grid = rounding(values, bits)
-    back = values_of(codes_on(values, grid, bits), grid, bits).reshape(len(flat), -1)[:, :width]
-    return torch.from_numpy(np.ascontiguousarray(back)).reshape(rows.shape)
+    if width % BLOCK:
+        return rows
+    values = rounded(rows.reshape(-1, width).numpy(), 8).values()
+    return torch.from_numpy(values).reshape(rows.shape)

@@ -53,7 +53,7 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
 
     The MatMuls are named by their site, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
     biases `{name}.bias`, both still without values. The products of one site become one product. A
-    tied LM head reads the embedding until `untie` gives it its own weight.
+    tied LM head reads the embedding.
 
     Args:
         tied: whether the LM head is the embedding.
@@ -100,16 +100,6 @@ def _declare(graph: GraphProto, name: str, shape: Sequence[int]) -> None:
 def _tie(node: NodeProto) -> None:
     names = [node.input[0], EMBEDDING], list(node.output)
     node.CopyFrom(helper.make_node("FusedMatMul", *names, "lm_head", domain="com.microsoft", transB=1))
-
-
-def untie(model: ModelProto) -> ModelProto:
-    """Give a tied LM head its own weight, [hidden, vocab], still without values."""
-    graph = model.graph
-    for node in [node for node in graph.node if node.name == "lm_head" and node.op_type == "FusedMatMul"]:
-        vocab, hidden = initializer(graph, EMBEDDING).dims
-        _declare(graph, HEAD, (hidden, vocab))
-        node.CopyFrom(helper.make_node("MatMul", [node.input[0], HEAD], list(node.output), "lm_head"))
-    return model
 
 
 def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Part, ...]) -> None:

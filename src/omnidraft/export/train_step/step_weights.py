@@ -60,11 +60,8 @@ class Shipped:
 
     def codes(self, weight: str) -> tuple[str, str]:
         """The names of the codes and scales of a quantised weight."""
-        node = self.node(weight)
-        if weight != EMBEDDING:  # inputs of a product: x, codes, scales, zeros
-            return node.input[1], node.input[2]
-        # Inputs of a table: codes, ids, scales. Those of the LM head's table have another shape.
-        return node.input[0], self.node(HEAD).input[2] if self.one_table else node.input[2]
+        held = EMBEDDING if self.one_table and weight == HEAD else weight
+        return f"{held}.q", f"{held}.scales"
 
     def shared(self, name: str, dims: Sequence[int] | None = None, kind: int | None = None) -> TensorProto:
         """A reference to the same bytes, with a path from the folder above the graph's folder.
