@@ -95,7 +95,6 @@ def speed_of(texts: Sequence[CountedText], ratios: Sequence[float]) -> Speed:
 
     Args:
         texts: their counts, at least one.
-        ratios: speed over plain decoding in each, measured or estimated.
     """
     logs = np.log(ratios)
     means = np.exp(np.random.default_rng(0).choice(logs, size=(_RESAMPLES, len(logs))).mean(axis=1))
@@ -117,7 +116,6 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
 
     Args:
         what: `was measured`, or `EXPECTED`.
-        learns: whether there is a drafter, which can learn.
     """
     low, high = speed.interval
     figures = f"{speed.ratio:.2f}x of plain decoding {what} (95 % {low:.2f}-{high:.2f}), {speed.parts}"
@@ -202,7 +200,6 @@ def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> 
     """A warning where the file of a quantised model is larger than its checkpoint; None where it is not.
 
     Args:
-        written: bytes of the model in the bundle.
         checkpoint: bytes of the weights that it was made from; 0 where that is unknown.
     """
     if not checkpoint or written <= _LARGER * checkpoint or quantization.startswith("fp32"):
@@ -212,11 +209,7 @@ def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> 
 
 
 def kept_codes(role: str, kinds: Sequence[str], coded: bool, quantization: str) -> str | None:
-    """What a user should know of weights that came from a GGUF file; None where nothing is to be said.
-
-    Args:
-        coded: whether some of them are codes.
-    """
+    """What a user should know of weights that came from a GGUF file; None where nothing is to be said."""
     held = ", ".join(kinds)
     if coded and quantization.startswith("int"):
         return (

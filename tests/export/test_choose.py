@@ -186,9 +186,6 @@ def test_gptq_in_torch_compensates_where_the_inputs_are(forms: TorchForms, model
     measured = dict(input_factors(model[0], model[1], form, rows))
     kl = {
         name: forms.score(forms.weights(each, factors=factors), table=True).kl
-        for name, each, factors in (
-            ("gptq", form, measured),
-            ("rtn", Quantization(4, "rtn"), None),
-        )
+        for name, each, factors in (("gptq", form, measured), ("rtn", Quantization(4, "rtn"), None))
     }
     assert kl["gptq"] < 0.9 * kl["rtn"], kl

@@ -108,17 +108,6 @@ def test_any_block_after_any_past(exported: Export, past: int, count: int) -> No
     assert np.abs(session.at(past, ids[past : past + count]) - expected).max() < 1e-4
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_greedy_agrees_with_torch(exported: Export, case: str) -> None:
-    ids = tokens(5)
-    session = Session(exported(case).proto)
-    rows = session.run(ids, 1)
-    for _ in range(12):
-        assert int(rows[-1].argmax()) == int(exported(case).logits(ids)[-1].argmax())
-        ids.append(int(rows[-1].argmax()))
-        rows = session.run(ids[-1:])
-
-
 def test_only_the_asked_rows_come_out(exported: Export) -> None:
     ids = tokens(10)
     session = Session(exported("granite").proto)

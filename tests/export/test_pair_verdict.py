@@ -32,10 +32,6 @@ def test_the_estimate_is_that_of_the_rounds_and_of_the_costs() -> None:
     assert (speed.copies, speed.drafts) == (0.25, 0.2)
 
 
-def test_a_round_that_drafts_nothing_has_no_host_work() -> None:
-    assert estimated_speed([CountedText(7, {0: 7}, {}, 0, 0)], COSTS).ratio == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize(
     ("ratios", "words", "good"),
     [
@@ -63,10 +59,6 @@ def test_a_drafter_that_adds_nothing_is_told() -> None:
 def entry(**changes: Any) -> dict[str, Any]:
     return {"emitted": 29, "lengths": {"2": 10, "0": 5}, "copied_lengths": {"1": 5}, "accepted": 9,
             "accepted_copies": 5, **changes}  # fmt: skip
-
-
-def test_the_counts_of_a_manifest_are_read_back() -> None:
-    assert counted_texts({"checks": {"texts": [entry()]}}) == [TEXT]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -105,37 +104,6 @@ def test_the_three_shapes_are_one_graph_with_one_file_of_weights(written: Write,
     places = {(tensor.name, *(entry.value for entry in tensor.external_data)) for tensor in tensors}
     assert len(places) == len({name for name, *_ in places}) > 8  # one place in the file for each weight
     assert {location for _, location, *_ in places} == {"weights.bin"}
-
-
-def test_products_are_named_as_in_the_cpu_graph(written: Write) -> None:
-    _, form = written("qwen2")
-    graph = onnx.load(form.graphs[1], load_external_data=False).graph
-    weights = {tensor.name for tensor in graph.initializer}
-    named = [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights]
-    layers = [f"layers.{i}.{site}" for i in range(2) for site in ("qkv", "o", "gate_up", "down")]
-    assert named == [*layers, "lm_head"]
-    assert all(f"{name}.weight" in weights for name in named)
-
-
-@pytest.mark.parametrize("case", STATIC)
-def test_mobile_checkers_take_every_shape_whole(
-    written: Write, case: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """onnxruntime's own tool says YES and one partition, for NNAPI and for CoreML MLProgram."""
-    from onnxruntime.tools.mobile_helpers.usability_checker import analyze_model
-
-    _, form = written(case)
-    assert len(form.graphs) > 1
-    for path in form.graphs.values():
-        caplog.clear()
-        with caplog.at_level(logging.INFO):
-            assert analyze_model(path, logger=logging.getLogger("usability"))
-        for name in ("NNAPI", "CoreML MLProgram"):
-            assert f"Model should perform well with {name} as is: YES" in caplog.text, caplog.text
-            assert (
-                f"{name} should work well for this model as there is one partition covering 100.0%"
-                in caplog.text
-            )
 
 
 @pytest.mark.parametrize("case", ["llama3-tied", "qwen2"])

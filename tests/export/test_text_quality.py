@@ -123,11 +123,6 @@ def test_a_value_out_of_its_range_is_as_if_absent(fault: Callable[[dict[str, Any
     assert read_quality({"checks": checks}) is None
 
 
-@pytest.mark.parametrize("manifest", [{}, {"checks": None}, {"checks": {}}, {"checks": [1]}])
-def test_older_manifests_tell_nothing(manifest: dict[str, Any]) -> None:
-    assert read_quality(manifest) is None
-
-
 SITES = [
     MarkedSite(EMBEDDING, (Part("embed", (1000, 64)),)),
     MarkedSite("layers.0.qkv.weight", (Part("q", (64, 64)), Part("k", (32, 64)), Part("v", (32, 64)))),

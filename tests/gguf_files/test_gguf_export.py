@@ -160,10 +160,3 @@ def test_refusals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     refused(run(*export), "needs gguf, which this Python", "pip install")
     refused(run("check", file, DRAFTER), "needs gguf, which this Python", "pip install")
     assert not out.exists()
-
-
-def test_check_reads_the_vocabulary_of_a_file(run: Run, tmp_path: Path) -> None:
-    write_model(tmp_path / "model.gguf", CASES["llama"])
-    code, said, err = run("check", tmp_path / "model.gguf", DRAFTER, "--json")
-    assert code == 0, err
-    assert json.loads(said)["target_tokens"] == len(CASES["llama"].tokenizer()["model"]["vocab"]) + 2

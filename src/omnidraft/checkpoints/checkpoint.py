@@ -95,11 +95,7 @@ def read_checkpoint(name: str) -> Checkpoint:
 
 
 def load_model(checkpoint: Checkpoint) -> PreTrainedModel:
-    """Load the model for inference, in float32.
-
-    Raises:
-        CheckpointError: the weights do not fit the configuration.
-    """
+    """Load the model for inference, in float32."""
     import torch
 
     return _load(checkpoint, torch.float32)
@@ -168,11 +164,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
 
 
 def stored_parameters(checkpoint: Checkpoint) -> Mapping[str, Tensor | PackedWeight]:
-    """Every weight by its name, a tied LM head too, in the type of the files; mapped where possible.
-
-    Raises:
-        CheckpointError: the weights do not fit the configuration.
-    """
+    """Every weight by its name, a tied LM head too, in the type of the files; mapped where possible."""
     if checkpoint.gguf is not None:
         return checkpoint.gguf.weights
     return dict(load_stored(checkpoint).named_parameters(remove_duplicate=False))

@@ -113,8 +113,6 @@ def convert(
     """Convert peft's adapter in `directory`.
 
     Args:
-        directory: holds adapter_config.json and adapter_model.safetensors.
-        tokenizers: fingerprints of the tokenizers of the drafter and of the target.
         created: the time, ISO 8601 in UTC.
 
     Returns:

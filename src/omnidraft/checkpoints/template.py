@@ -40,9 +40,6 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
     with its renderings of one, two and three turns, with and without a system prompt. Without a chat template
     a conversation begins with the bos token, and later messages are appended. A template whose later turns
     differ from the second, or which cannot render them, is compiled for one turn.
-
-    Raises:
-        CheckpointError: the template fails, or changes the user's message.
     """
     template = template_in(directory)
     if template is None:

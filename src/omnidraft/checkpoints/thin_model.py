@@ -53,11 +53,7 @@ class ThinModel:
 
 
 def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
-    """The checkpoint for inference, or only its first `layers` layers.
-
-    Raises:
-        CheckpointError: the weights do not fit the configuration.
-    """
+    """The checkpoint for inference, or only its first `layers` layers."""
     source = stored_parameters(checkpoint)
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = False

@@ -15,11 +15,7 @@ from omnidraft.runtime.disk.whole_directory import take_name as take_name
 
 
 def refuse_existing(out: Path, overwrite: bool) -> None:
-    """Refuse a place that exists, before any work is done; what a killed process left is put right first.
-
-    Args:
-        overwrite: allow a bundle or an empty directory.
-    """
+    """Refuse a place that exists, before any work is done; what a killed process left is put right first."""
     try:
         recover(out)
     except OSError as error:

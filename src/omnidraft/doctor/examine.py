@@ -16,10 +16,7 @@ from omnidraft.runtime.bundle.checked_files import checked_graph, checked_step
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import (
-    known_costs,
-    load_bundle,
-)
+from omnidraft.runtime.session.loaded_bundle import known_costs, load_bundle
 
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
 
@@ -138,9 +135,6 @@ def _checked(bundle: Bundle, name: str) -> tuple[Path | bytes, Path | None]:
     """A graph that was looked at as before each load, and the folder of its weights where it is not its own.
 
     A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
-
-    Raises:
-        BundleError: the graph is refused.
     """
     step = bundle.drafter.train
     if step is not None and name in step.files:

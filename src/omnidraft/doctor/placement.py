@@ -51,11 +51,7 @@ def placement(
     """Load a graph for a provider, with the CPU as fallback, and read the provider of each node.
 
     Args:
-        graph: the file, or its bytes.
         weights: the folder that the graph's external weights are relative to; the graph's own when None.
-
-    Raises:
-        Exception: onnxruntime cannot load the graph; its own exceptions.
     """
     entries = {"session.record_ep_graph_assignment_info": "1"}
     if weights is not None:  # onnxruntime looks in that folder only for a graph without a path

@@ -98,9 +98,6 @@ def build_vocab_map(
         draft_size, target_size: width of the models' logits; None for the number of ids of the tokenizer.
         roles: control tokens that mean the same; None to guess them from their names.
         progress: called with (done, total) target tokens.
-
-    Raises:
-        VocabMapError: the logits are narrower than the tokenizer.
     """
     draft_size = check_width(draft_size, drafter, "drafter")
     target_size = check_width(target_size, target, "target")
@@ -147,8 +144,6 @@ def _spellings(
     """The draft tokens that write each target token; empty where the drafter cannot write it.
 
     Args:
-        pairs: draft id of each target id that has a direct pair.
-        draft_of: draft id of each byte string that is one draft token.
         progress: called with (done, total) target tokens.
     """
     spellings: list[Sequence[int]] = []

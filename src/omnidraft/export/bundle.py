@@ -23,7 +23,6 @@ from omnidraft.export.build_vocab_map import (
     guess_roles,
     read_pairs,
 )
-from omnidraft.export.compare_model import compare_model, limits
 from omnidraft.export.context_length import ContextLengths, context_lengths
 from omnidraft.export.export_memory import peak_bytes, room_for_weights
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
@@ -31,7 +30,9 @@ from omnidraft.export.measure_pair import (
     Models,
     PromptIds,
     acceptance_before,
+    compare_model,
     default_mode,
+    limits,
     measure_shipped,
     measure_target,
     prompt_ids,
@@ -173,11 +174,7 @@ def _write_models(
     text: tuple[Sequence[TextPiece], PromptTemplate],
     progress: Progress,
 ) -> WrittenTarget:
-    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
-
-    Args:
-        options: how to write them; the form of the target may be left to a search.
-    """
+    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     written = None
     for step, model in enumerate(models, 1):

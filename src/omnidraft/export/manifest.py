@@ -31,11 +31,7 @@ CHAT_TEMPLATE = "target/chat_template.jinja"
 
 
 def write_manifest(
-    work: Path,
-    models: Sequence[ModelExport],
-    prompt: dict[str, Any],
-    options: Options,
-    report: Report,
+    work: Path, models: Sequence[ModelExport], prompt: dict[str, Any], options: Options, report: Report
 ) -> None:
     """Write manifest.json: whole or not at all, and after every other file of the bundle."""
     manifest: dict[str, Any] = {
@@ -94,11 +90,7 @@ def _checks(report: Report) -> dict[str, Any]:
 def _acceptance(report: Report) -> dict[str, Any] | None:
     if report.before is None or report.after is None:
         return None
-    return {
-        "num_draft_tokens": DRAFTED,
-        "before": asdict(report.before),
-        "after": asdict(report.after),
-    }
+    return {"num_draft_tokens": DRAFTED, "before": asdict(report.before), "after": asdict(report.after)}
 
 
 def _text(counted: CountedText) -> dict[str, Any]:

@@ -47,7 +47,6 @@ def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Se
     """A function that gives torch's float32 logits of a text.
 
     Args:
-        checkpoint: of the model; its weights stay mapped from their files.
         room: bytes that the values of a GGUF file's codes may take; None for no limit.
     """
     from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # adopting works without

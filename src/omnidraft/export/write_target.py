@@ -39,9 +39,6 @@ def write_target(
     """Write the target as `job` says, and measure the graph beside its source.
 
     With `options.search`, the next form is written where the graph loses more than the search found.
-
-    Raises:
-        CheckpointError, ExportError: as `write_model`.
     """
     if not job.options.search or not isinstance(model.checkpoint, Checkpoint) or not pieces:
         return _written(model, replace(job, options=replace(job.options, search=False)), pieces)

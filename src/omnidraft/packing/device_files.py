@@ -39,9 +39,6 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
 
     Args:
         options: `drafter` is not looked at.
-
-    Raises:
-        BundleError: the bundle has no graphs for the device, or a phone cannot run it.
     """
     names = {bundle.vocab_map, *_tokenizers(bundle, options.device), *_cpu_graphs(bundle, options)}
     if options.device in STATIC:
@@ -55,11 +52,7 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
 
 
 def left_out(bundle: Bundle, options: PackOptions) -> dict[str, tuple[str, ...]]:
-    """The files that a device does not need, each with the devices that get it.
-
-    Raises:
-        BundleError: see `device_files`.
-    """
+    """The files that a device does not need, each with the devices that get it."""
     needed = set(device_files(bundle, options))
     others = {device: _files_or_none(bundle, device) for device in DEVICES}
     return {

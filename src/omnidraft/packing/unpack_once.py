@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import ArchiveError, BundleError, reason
-from omnidraft.packing.use_lock import lock
 from omnidraft.runtime.archive.archive import Archive, ByteProgress
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle
@@ -22,6 +21,9 @@ from omnidraft.runtime.bundle.replaceable import refusal_to_replace
 from omnidraft.runtime.disk.own_directory import is_own_directory
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.parts.pack_index import WITH, WITHOUT
+
+if sys.platform != "win32":  # Windows: an open file cannot be replaced or deleted there
+    import fcntl
 
 VARIABLE = "OMNIDRAFT_CACHE"  # names another directory
 KEPT = 4  # archives that stay unpacked; those that were used longest ago are deleted
@@ -170,3 +172,34 @@ def _delete_oldest(cache: _Cache, place: Path) -> None:
         others.sort(key=lambda each: (each != place, -each.lstat().st_mtime_ns))
         for each in others[KEPT:]:
             cache.delete(each.name)
+
+
+def lock(path: Path, *, alone: bool, waits: bool = True) -> int:
+    """Lock a file, made where it is absent.
+
+    Args:
+        alone: no other process holds it meanwhile; else all may that do not ask to be alone.
+
+    Returns:
+        An open handle, which holds the lock until it is closed.
+    """
+    if sys.platform == "win32":
+        return os.open(os.devnull, os.O_RDONLY)
+    kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if waits else fcntl.LOCK_NB)
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, kind)
+            if _is_still_there(handle, path):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # who held it alone has deleted it
+
+
+def _is_still_there(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False

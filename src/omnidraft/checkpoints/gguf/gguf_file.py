@@ -29,11 +29,7 @@ class GgufFile:
     """
 
     def __init__(self, name: str, path: Path) -> None:
-        """
-
-        Raises:
-            CheckpointError: the file is not sound, or its tokenizer cannot be made.
-        """
+        """"""
         self.name, self.path = name, path
         self._header = read_header(path, name)
         config = config_of(self._header, name)
@@ -67,11 +63,7 @@ class GgufFile:
 
     @cached_property
     def weights(self) -> GgufWeights:
-        """The weights by transformers' names.
-
-        Raises:
-            CheckpointError: they do not fit the configuration.
-        """
+        """The weights by transformers' names."""
         return GgufWeights(self._header, self.config, self.name)
 
     def load(self, dtype: Any, attention: str) -> PreTrainedModel:

@@ -38,14 +38,7 @@ _ENDS = (
 
 
 def write_tokenizer(values: Mapping[str, Any], name: str, directory: Path) -> None:
-    """Write tokenizer.json, tokenizer_config.json, generation_config.json and the chat template.
-
-    Args:
-        directory: where to write.
-
-    Raises:
-        CheckpointError: the file has no tokenizer, or one that cannot be made.
-    """
+    """Write tokenizer.json, tokenizer_config.json, generation_config.json and the chat template."""
     _check(values, name)
     special = {role: _token(values, key, name) for role, key in _ROLES.items()}
     spec = _spec(values, name, special["bos_token"])

@@ -94,10 +94,6 @@ class GgufWeights(Mapping[str, Any]):
 
         Args:
             config: that `config_of` describes.
-
-        Raises:
-            CheckpointError: a weight is missing, has another shape or a type that cannot be read, or the
-                file holds a weight that the architecture does not have.
         """
         self._header, self._config, self._name = header, config, name
         self._data = header.data()

@@ -36,11 +36,7 @@ class Adoption:
 
 
 def adopt(source: OptimumDirectory, folder: Path, max_length: int) -> GraphContract:
-    """Link or copy a graph and its weights into a folder of the bundle, and return the graph's contract.
-
-    Args:
-        folder: where to put it.
-    """
+    """Link or copy a graph and its weights into a folder of the bundle, and return the graph's contract."""
     limit = source.contract.max_length
     if not 1 <= max_length <= limit:
         raise ExportError(

@@ -29,10 +29,7 @@ def input_factors(
     """The name and the `inverse_factor` of each product of 4 bits, in the order of the sites.
 
     Args:
-        thin: the model.
-        sites: the weights of its graph.
         form: says which products get 4 bits; a tied LM head does not.
-        rows: token ids.
         step: called with (rows read, all rows) for each group of products.
     """
     group, held = list[MarkedSite](), 0

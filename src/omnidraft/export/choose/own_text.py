@@ -43,7 +43,6 @@ def own_text(
 
     Args:
         prompt: its compiled template; with one, the model answers questions, else it goes on from openings.
-        special: the ids that end a text, and those that begin one.
         step: called with (openings done, all openings).
     """
     ends, start = special

@@ -7,21 +7,23 @@ figures are those of the graph to a few thousandths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from omnidraft.checkpoints.thin_model import ThinModel
-from omnidraft.export.choose.rounded_pass import Weight, computing_with
+from omnidraft.checkpoints.patched import patched
+from omnidraft.checkpoints.thin_model import ThinModel, reading
 from omnidraft.export.graph.markers import EMBEDDING, MarkedSite
 from omnidraft.export.quantize.coded import rounded
-from omnidraft.export.quantize.quantization import Quantization
+from omnidraft.export.quantize.quantization import BLOCK, Quantization
 from omnidraft.sample_texts import TextPiece
 
 Step = Callable[[int, int], None]
+Weight = Callable[[str], "Tensor | None"]  # the weight [out, in] of a module; None for the source's
 
 _LOGITS = 1 << 28  # bytes of logits in one batch
 _KEPT = 1 << 31  # bytes of rounded weights that are kept for the next batch
@@ -72,6 +74,7 @@ class TorchForms:
         room: int | None = None,
     ) -> None:
         """
+
         Args:
             pieces: at least one.
             room: bytes of rounded weights that may be in memory; None for no limit of this machine.
@@ -206,3 +209,47 @@ def _divergence(source: _SourceRows, logs: Tensor) -> float:
     of_top = (source.logs.exp() * (source.logs - ours)).sum(dim=1)
     of_rest = source.rest * (source.rest.log() - _rest(ours).log())
     return float((of_top + of_rest).double().sum())
+
+
+@contextmanager
+def computing_with(thin: ThinModel, weight: Weight, *, table: bool) -> Iterator[None]:
+    """Within it products use `weight`, and rounded inputs where that is not the source's.
+
+    Args:
+        table: whether the embedding is rounded to 8 bits.
+    """
+
+    with reading(thin):
+        product, rows_of = nn.Linear.forward, nn.Embedding.forward
+
+        def linear(module: Any, x: Tensor) -> Tensor:
+            found = weight(module.site)
+            if found is None:
+                return product(module, x)
+            bias = thin.stored[module.site].bias
+            return nn.functional.linear(_int8(x), found, None if bias is None else bias.float())
+
+        def embedding(module: Any, ids: Tensor) -> Tensor:
+            rows = rows_of(module, ids)
+            return _rounded_rows(rows) if table else rows
+
+        with patched(nn.Linear, "forward", linear), patched(nn.Embedding, "forward", embedding):
+            yield
+
+
+def _int8(x: Tensor, block: int = BLOCK) -> Tensor:
+    """Inputs rounded to 8 bits in blocks, as the kernel rounds them."""
+    width = x.shape[-1]
+    blocks = nn.functional.pad(x, (0, -width % block)).reshape(*x.shape[:-1], -1, block)
+    scale = blocks.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / 127.0
+    back: Tensor = (torch.round(blocks / scale) * scale).flatten(-2)[..., :width]
+    return back
+
+
+def _rounded_rows(rows: Tensor) -> Tensor:
+    """Rows of an embedding as they come out of its codes."""
+    width = rows.shape[-1]
+    if width % BLOCK:
+        return rows
+    values = rounded(rows.reshape(-1, width).numpy(), 8).values()
+    return torch.from_numpy(values).reshape(rows.shape)

@@ -31,7 +31,6 @@ def add_lora_sites(
     """Add inputs `{site}.lora_a` and `{site}.lora_b` to the products named `layers.{i}.{target}`.
 
     Args:
-        model: a graph with named products; it is edited and returned.
         targets: some of `SITES`.
         rank: None for an open rank. Otherwise the rank of each packed part, of inputs that must be fed; the
             inputs of `qkv` have three times that rank.

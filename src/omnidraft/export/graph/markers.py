@@ -54,9 +54,6 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
     The MatMuls are named by their site, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
     biases `{name}.bias`, both still without values. The products of one site become one product. A
     tied LM head reads the embedding.
-
-    Args:
-        tied: whether the LM head is the embedding.
     """
     graph = model.graph
     sites = []

@@ -80,13 +80,7 @@ def _rows(module: Any, ids: Tensor) -> Tensor:
 
 
 def _attention(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    _mask: None,
-    scaling: float,
-    **options: Any,
+    module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: None, scaling: float, **options: Any
 ) -> tuple[Tensor, None]:
     """The marker of one layer's attention.
 

@@ -31,12 +31,7 @@ class GraphWeights:
     """
 
     def __init__(self, stored: Mapping[str, Stored], sites: Sequence[MarkedSite]) -> None:
-        """
-
-        Args:
-            stored: weight and bias of each module of the checkpoint.
-            sites: the initializers, and the modules that are packed in each.
-        """
+        """"""
         self.sites = tuple(sites)
         self._held = {site.name: [stored[part.name] for part in site.parts] for site in sites}
 

@@ -26,9 +26,6 @@ def write_graph(model: ModelProto, path: Path, *, external_above: int = EXTERNAL
 
     Returns:
         The files written.
-
-    Raises:
-        ExportError: the disk is full.
     """
     shell = shell_of(model)
     with GraphWriter(path, external_above) as writer:

@@ -32,7 +32,6 @@ def write_quantized(form: StaticForm, folder: Path, texts: Sequence[Sequence[int
     """Quantise static graphs, and write them into `folder` with one file of weights.
 
     Args:
-        folder: where to write.
         texts: token ids that the ranges are measured on; a text is cut to the context, and the model's own
             continuation is measured too.
     """

@@ -69,10 +69,6 @@ def write_weight(
     """Let the nodes that read a weight read it in the form to store.
 
     Args:
-        graph: it is edited.
-        name: of the weight.
-        weights: of the graph.
-        form: how to store it.
         factors: for the method gptq, `inverse_factor` of the inputs of each 4-bit product, in order.
 
     Returns:

@@ -25,13 +25,7 @@ class FormSize:
 
 
 def size_of(sites: Sequence[MarkedSite], tied: bool, form: Quantization) -> FormSize:
-    """The size of a model in one form.
-
-    Args:
-        sites: the weights of its graph.
-        tied: whether the LM head is the embedding.
-        form: of the weights.
-    """
+    """The size of a model in one form."""
     stored = read = 0
     for site in sites:
         table = site.name == EMBEDDING or (tied and site.name == HEAD)

@@ -23,7 +23,6 @@ def compensate(weight: Floats, factor: Floats, bits: int, block: int) -> tuple[C
         weight: float32 [k, n].
         factor: `inverse_factor` of its inputs, [k, k].
         bits: 4 or 8.
-        block: rows that share a scale.
 
     Returns:
         Codes [n, blocks, block], and their grid.

@@ -23,11 +23,7 @@ def write_skeleton(
     """Fill, quantise and write a graph; the skeleton is not changed.
 
     Args:
-        skeleton: the graph, and the weights that it names.
-        quantization: how to store the weights.
-        path: the file of the graph.
         factors: of the method gptq, see `write_weight`.
-        external_above: bytes above which the weights go to a file beside the graph.
         progress: called with (weights written, all weights).
 
     Returns:

@@ -91,20 +91,12 @@ def _members_of(each: CodePoint) -> Members:
 
 
 def add_normaliser(chain: Chain, node: dict[str, Any] | None) -> None:
-    """Append the steps of a normaliser.
-
-    Raises:
-        TokenizerError: a node that is not supported.
-    """
+    """Append the steps of a normaliser."""
     _add(chain, node, "normaliser", "normalizers", _NORMALISERS)
 
 
 def add_pre_tokenizer(chain: Chain, node: dict[str, Any] | None) -> None:
-    """Append the steps of a pre-tokenizer.
-
-    Raises:
-        TokenizerError: a node that is not supported.
-    """
+    """Append the steps of a pre-tokenizer."""
     _add(chain, node, "pre-tokenizer", "pretokenizers", _PRE_TOKENIZERS)
 
 

@@ -34,9 +34,6 @@ def write_compiled(file: Path, tokenizer: LibraryTokenizer) -> str:
 
     Returns:
         "" where the compiled tokenizer was written; else why not, as the end of a sentence.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     try:
         data = compile_tokenizer(json.loads(file.read_text(encoding="utf-8")), tokenizer)

@@ -46,11 +46,7 @@ class TokenizerContents:
 
 
 def file_bytes(contents: TokenizerContents) -> bytes:
-    """The bytes of the file.
-
-    Raises:
-        TokenizerError: more than the format holds.
-    """
+    """The bytes of the file."""
     sections = _sections(contents)
     assert list(sections) == list(SECTIONS)
     table, start, body = [], START, []
