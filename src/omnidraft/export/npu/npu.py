@@ -16,8 +16,7 @@ from safetensors.numpy import save_file
 from omnidraft.checkpoints.checkpoint import Checkpoint, load_model
 from omnidraft.errors import ExportError, SettingError
 from omnidraft.export.graph.lora_inputs import add_lora_sites
-from omnidraft.export.graph.shared_weights import SharedWeights
-from omnidraft.export.graph.write import write_graph
+from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.export.npu.npu_providers import ACCELERATORS
 from omnidraft.export.npu.static_graph import Decoder, static_graph
 from omnidraft.export.npu.static_weights import embeddings, read_decoder, refuse_static, static_weights

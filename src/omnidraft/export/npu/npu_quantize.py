@@ -18,8 +18,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from omnidraft.export.graph.shared_weights import SharedWeights
-from omnidraft.export.graph.write import write_graph
+from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.export.npu.npu import WEIGHTS
 from omnidraft.runtime.models.static_model import Floats, StaticForm, StaticGraphs, StaticModel
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
-from omnidraft.export.graph.shared_weights import SharedWeights
-from omnidraft.export.graph.write import write_graph
+from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.runtime.models.static_model import StaticForm
 
 _LARGEST = float(np.finfo(np.float16).max)
