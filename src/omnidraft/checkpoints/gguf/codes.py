@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class BlockCodes:
 
     def values(self) -> Floats:
         """The weight, float32 [rows, columns]."""
-        middle = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None]
+        middle: Any = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None]
         values: Floats = (self.codes.astype(np.float32) - middle) * self.scales[..., None]
         if self.minima is not None:
             values += self.minima[..., None]

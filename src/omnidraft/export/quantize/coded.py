@@ -27,7 +27,7 @@ from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.graph.passes import consumers
 from omnidraft.export.graph.weights import GraphWeights
 from omnidraft.export.quantize.gptq import compensate
-from omnidraft.export.quantize.grids import GRIDS, Floats, codes_on, packed
+from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, codes_on, packed
 from omnidraft.export.quantize.quantization import BLOCK, Quantization
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rounded(weight: Floats, bits: int, method: str = "round", factor: Floats | N
         method: of `GRIDS`.
         factor: `inverse_factor` of the inputs, [columns, columns]; rows are then rounded by GPTQ.
     """
-    parts = []
+    parts: list[tuple[Codes, Floats, Codes | None]] = []
     for at in range(0, len(weight), _ROWS):
         rows = np.ascontiguousarray(weight[at : at + _ROWS], np.float32)
         if factor is None:
@@ -76,13 +76,11 @@ def write_weight(
     """
     product = name.removesuffix(".weight")
     bits = form.table_bits if name == EMBEDDING else form.bits_of(product)
-    held = weights.parts(name)
+    held, parts = weights.parts(name), list[Part]()
     if form.stored:
-        coded = any(isinstance(each, PackedWeight) and each.kind not in FLOATS for each in held)
-        parts = [_stored(each) for each in held] if coded else []
-    elif bits == 32 or (name == EMBEDDING and held[0].shape[1] % BLOCK):  # rows of a table are not padded
-        parts = []
-    else:
+        if any(isinstance(each, PackedWeight) and each.kind not in FLOATS for each in held):
+            parts = [_stored(each) for each in held]
+    elif bits < 32 and not (name == EMBEDDING and held[0].shape[1] % BLOCK):  # rows of a table are not padded
         method, factor = form.method if bits == 4 else "round", None
         if method == "gptq":
             assert factors is not None, "gptq needs calibration rows"
@@ -125,8 +123,8 @@ def _stacked(group: Sequence[Part]) -> Part:
     if not coded:
         return np.concatenate([part for part in group if not isinstance(part, BlockCodes)])
     fields = [[getattr(part, field) for part in coded] for field in ("codes", "scales", "minima", "zeros")]
-    codes, scales, minima, zeros = (None if each[0] is None else np.concatenate(each) for each in fields)
-    return BlockCodes(coded[0].bits, codes, scales, minima, zeros)
+    whole: list[Any] = [None if each[0] is None else np.concatenate(each) for each in fields]
+    return BlockCodes(coded[0].bits, *whole)
 
 
 class _Nodes:
