@@ -20,6 +20,8 @@ from omnidraft.text_quality import AIM, Quality
 
 if TYPE_CHECKING:
     from omnidraft.export.choose.search import FormSearch, Trial
+    from omnidraft.export.quantize.coded import Factors
+    from omnidraft.export.quantize.quantization import Quantization
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,9 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
     job.stage("measure the source's text")
     count = sum(math.prod(part.shape) for site in sites for part in site.parts)
     fits = job.room is None or 4 * count <= job.room  # the factors of all products are held for a trial
-    calibration = (
-        (lambda form, step: product_factors(model, job, (thin, sites), form, step)) if fits else None
-    )
+
+    def calibration(form: Quantization, step: Callable[[int, int], None]) -> Factors:
+        return product_factors(model, job, (thin, sites), form, step)
+
     forms = TorchForms(thin, sites, pieces, job.room)
-    return FormSearch(forms, sites, thin.tied, count, calibration, job.stage)
+    return FormSearch(forms, sites, thin.tied, count, calibration if fits else None, job.stage)
