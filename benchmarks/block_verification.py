@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.host_overhead import TARGET_WIDTH, measure
 from benchmarks.support.task_data import require
 from omnidraft.export.build_vocab_map import build_vocab_map
-from omnidraft.runtime.decoding.baselines import VERIFICATIONS, Verification
 from omnidraft.runtime.session.api import Session, Statistics, load
+from omnidraft.runtime.session.modes import VERIFICATIONS, Verification
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_prompts import PROMPTS
 

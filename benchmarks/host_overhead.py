@@ -28,7 +28,6 @@ from safetensors.numpy import save_file
 
 from benchmarks.support.task_data import require
 from omnidraft.export.build_vocab_map import build_vocab_map
-from omnidraft.runtime.decoding.baselines import Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.model import Logits
@@ -38,6 +37,7 @@ from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.traces.tracer import Tracer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache

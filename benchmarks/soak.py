@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import LoadedBundle, Session, load_bundle
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.modes import Mode
 
 PROMPTS = ("How many legs do 3 cats have?", "Name a colour.", "What is 7 and 5?", "def double(x):", "Hello")
 MODES: tuple[Mode, ...] = ("trie", "lookup", "plain", "trie")

@@ -19,8 +19,8 @@ from typing import Literal
 from benchmarks.support.task_data import require, rows
 from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
 from omnidraft.commands.starters import StarterPair, export_starters
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import load
+from omnidraft.runtime.session.modes import Mode
 
 FIRST_UNSEEN_MBPP = 910  # the targets were trained on the rows before it
 

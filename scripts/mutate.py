@@ -27,9 +27,6 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = {
-    "bounds answer without the probability": Mutation(
-        "runtime/decoding/rng.py", "(uniform < high and uniform < probability())", "uniform < high",
-        "runtime/decoding/test_sampler_rng.py"),
     "rounding leads to a weight of zero": Mutation(
         "runtime/decoding/distribution.py", "weights[index] <= 0.0 and index > 0", "False",
         "runtime/decoding/test_sampler_rng.py"),

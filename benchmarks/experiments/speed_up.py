@@ -26,8 +26,8 @@ from omnidraft.commands.starters import starter
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantize import FP32, INT8
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.modes import Mode
 
 PROMPTS = 20
 WAYS: dict[str, int | Literal["auto"]] = {"fixed": NUM_DRAFT_TOKENS, "auto": "auto"}

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from omnidraft.mixed_prompts import learned_prompts
-from omnidraft.runtime.decoding.drafter import common_length
+from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.session.api import load
 
 

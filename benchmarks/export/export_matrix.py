@@ -37,9 +37,9 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.load_graph import static_form
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
 from omnidraft.runtime.session.api import Session, load_bundle
-from omnidraft.runtime.session.loaded_bundle import static_form
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS
 

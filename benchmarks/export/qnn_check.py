@@ -24,9 +24,9 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.bundle.places import Provider
 from omnidraft.runtime.decoding.model import Logits
+from omnidraft.runtime.models.load_graph import static_form
 from omnidraft.runtime.models.provider import compile_graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel
-from omnidraft.runtime.session.loaded_bundle import static_form
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_prompts import PROMPTS
 

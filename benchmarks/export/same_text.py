@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.support.task_data import require, rows
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
 
 WIDTHS = (2, 4, 5, 9)  # tokens of the passes that are compared with passes of one token

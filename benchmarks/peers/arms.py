@@ -14,8 +14,8 @@ from omnidraft.commands.starters import StarterPair, starter
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantization import FP32, INT8
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import Session, load, load_bundle
+from omnidraft.runtime.session.modes import Mode
 
 NUM_DRAFT_TOKENS = 4
 COPIED = 10  # tokens of a copy, in each runtime

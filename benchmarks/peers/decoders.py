@@ -10,8 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from omnidraft.checkpoints.checkpoint import quiet
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session
+from omnidraft.runtime.session.modes import Mode
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from benchmarks.support.task_data import require, rows
 from omnidraft.commands.bench import BenchLine
 from omnidraft.mixed_prompts import CHAT, story_prompts
 from omnidraft.pair_verdict import estimated_speed, speed_of
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.api import GenerationConfig, Session, load
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.statistics import Statistics
 
 TOKENS = 96

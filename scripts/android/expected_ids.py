@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -172,12 +171,6 @@ def watch_uniforms() -> None:
             NEAREST[0] = min(NEAREST[0], abs(SplitMix64(self.state).uniform() - probability))
         return bernoulli(self, probability)
 
-    def watched_within(
-        self: SplitMix64, bounds: tuple[float, float], probability: Callable[[], float]
-    ) -> bool:
-        return self.bernoulli(probability())
-
-    setattr(SplitMix64, "bernoulli_within", watched_within)  # noqa: B010
     setattr(Categorical, "draw", watched_draw)  # noqa: B010 # a type checker allows no assignment
     setattr(SplitMix64, "bernoulli", watched_bernoulli)  # noqa: B010
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from omnidraft.checkpoints.compile_template import compile_template
 from omnidraft.checkpoints.control_tokens import read_tokenizer, write_tokenizer
-from omnidraft.checkpoints.template import compile_template
 from omnidraft.errors import CheckpointError
 from omnidraft.runtime.session.conversation import conversation_ids
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer

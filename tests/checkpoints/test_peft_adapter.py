@@ -83,7 +83,7 @@ def converted(place: Path, opened: Bundle) -> Adapter:
 
 def logits_with(opened: Bundle, adapter: Adapter) -> np.ndarray:
     session = Session(load_bundle(opened, threads=1), adapter=adapter)
-    with session.turn():
+    with session.exclusive():
         rows: np.ndarray = session.models.drafter.model.score(IDS).copy()
     return rows
 

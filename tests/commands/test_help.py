@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 
 import pytest
+from omnidraft.training.head.head_options import HEAD_TRAININGS
 
 from omnidraft import cli
 from omnidraft.commands.adapt.adapt_learner import LEARNERS
@@ -16,8 +17,7 @@ from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
-from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS
-from omnidraft.training.head.head_options import HEAD_TRAININGS
+from omnidraft.runtime.session.modes import MODES, VERIFICATIONS
 from omnidraft.training.objectives import FROM_TRACES
 from omnidraft.training.trainer_options import PRECISIONS
 from support.command_line import Run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.learning.losses import COMPARED, ENOUGH, losses_of
+from omnidraft.learning.loss_summary import COMPARED, ENOUGH, losses_of
 from omnidraft.learning.step.ort_learner import OrtLearner
 from omnidraft.runtime.models.adapter_file import read_adapter
 from support.command_line import Run, refused

@@ -23,7 +23,7 @@ from omnidraft.doctor.placement import can_ask
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
-from omnidraft.runtime.session.loaded_bundle import known_costs
+from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run
 from support.places import ROOT
 

@@ -29,8 +29,8 @@ from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.quantization import FP32  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.bundle.placement import placed  # noqa: E402
+from omnidraft.runtime.models.load_graph import static_form  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel  # noqa: E402
-from omnidraft.runtime.session.loaded_bundle import static_form  # noqa: E402
 
 
 @pytest.fixture(scope="module")

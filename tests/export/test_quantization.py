@@ -29,7 +29,8 @@ from omnidraft.export.graph.passes import matmuls  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.quantize.coded import rounded  # noqa: E402
 from omnidraft.export.quantize.gptq import inverse_factor  # noqa: E402
-from omnidraft.export.quantize.grids import GRIDS, packed  # noqa: E402
+from omnidraft.export.quantize.grids import GRIDS  # noqa: E402
+from omnidraft.export.quantize.int4_packing import packed  # noqa: E402
 from omnidraft.export.quantize.quantization import (  # noqa: E402
     FORMS,
     FP32,

@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 
+from omnidraft.checkpoints.compile_template import compile_template
 from omnidraft.checkpoints.gguf.tokenizer import write_tokenizer
-from omnidraft.checkpoints.template import compile_template
 from omnidraft.errors import CheckpointError
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.gguf_models import CHAT, MERGES, tokenizer_keys

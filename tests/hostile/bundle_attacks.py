@@ -19,8 +19,8 @@ from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST
 from omnidraft.runtime.bundle.signature import SIGNATURE
-from omnidraft.runtime.decoding.baselines import MODES
 from omnidraft.runtime.session.api import load
+from omnidraft.runtime.session.modes import MODES
 
 Attempt = tuple[str, Callable[[], object]]
 GRAPHS = {"target": "target/cpu/model.onnx", "drafter": "drafter/cpu/model.onnx"}

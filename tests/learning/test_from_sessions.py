@@ -12,7 +12,7 @@ from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
-from omnidraft.runtime.decoding.baselines import MODES
+from omnidraft.runtime.session.modes import MODES
 from omnidraft.runtime.traces.trace import FLOOR, TOP
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.adapters import adapter_of

@@ -17,13 +17,13 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistr
 from omnidraft.learning.positions.draft_targets import full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces, joined, rows_of
 from omnidraft.learning.positions.target_rows import dense_rows
-from omnidraft.runtime.decoding.baselines import MODES, Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.modes import MODES, Mode
 from omnidraft.runtime.traces.trace import FLOOR, Masses, Start, Traced, TracedRound
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.configs import config_of

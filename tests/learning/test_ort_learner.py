@@ -14,13 +14,14 @@ from onnx import helper, numpy_helper
 
 torch = pytest.importorskip("torch")
 
+from omnidraft.training.head.head import head_of  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E402
 from omnidraft.export.quantize.quantization import INT4, INT8, Quantization  # noqa: E402
 from omnidraft.export.train_step.train_step import step_parities  # noqa: E402
 from omnidraft.learning.learn_traces import LearnOptions, _batch, learn, usual_steps  # noqa: E402
-from omnidraft.learning.losses import losses_of  # noqa: E402
+from omnidraft.learning.loss_summary import losses_of  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
 from omnidraft.learning.positions.target_rows import dense_rows  # noqa: E402
@@ -28,7 +29,6 @@ from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions  # noqa:
 from omnidraft.runtime.bundle.bundle import Bundle  # noqa: E402
 from omnidraft.runtime.models.adapter import Adapter  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
-from omnidraft.training.head.head import head_of  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
 from support import toy_step  # noqa: E402
 from support.toy import TARGET  # noqa: E402

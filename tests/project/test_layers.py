@@ -120,7 +120,7 @@ def test_every_room_has_modules() -> None:
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith(("runtime", "learning"))])
 def test_the_runtime_and_learning_need_little(name: str) -> None:
     """cryptography is imported inside a function, where somebody gives a public key; jinja2 for templates."""
-    templates = {"runtime.chat.render_template": {"jinja2"}, "runtime.bundle.chat_template": {"jinja2"}}
+    templates = {"runtime.chat.render_template": {"jinja2"}, "runtime.bundle.jinja_template": {"jinja2"}}
     asked = {"runtime.bundle.signature": {"cryptography"}, **templates}
     core = name.startswith("runtime.decoding") or name.removeprefix("runtime.vocab.") in CORE_VOCAB
     allowed = PURE if core else LIGHT | asked.get(name, set())

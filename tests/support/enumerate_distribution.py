@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.runtime.decoding.baselines import Mode, Verification
 from omnidraft.runtime.decoding.distribution import Distribution
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
@@ -18,6 +17,7 @@ from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.session.decode import DecoderModels, decode
+from omnidraft.runtime.session.modes import Mode, Verification
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.configs import config_of
 from support.toy import (
@@ -58,11 +58,6 @@ class _Script:
     def bernoulli(self, probability: float) -> bool:
         chance = min(1.0, max(0.0, probability))
         return bool(self._take([(1, chance), (0, 1.0 - chance)]))
-
-    def bernoulli_within(self, bounds: tuple[float, float], probability: Callable[[], float]) -> bool:
-        exact = probability()
-        assert min(1.0, bounds[0]) <= exact and min(1.0, exact) <= bounds[1]
-        return self.bernoulli(exact)
 
     def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         return self._take(list(enumerate((weights / weights.sum()).tolist())))

@@ -8,7 +8,6 @@ import numpy as np
 
 from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, Answer
 from benchmarks.experiments.running.recorded_target import RecordedTarget
-from omnidraft.runtime.decoding.baselines import Mode, Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
@@ -17,6 +16,7 @@ from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.modes import Mode, Verification
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy

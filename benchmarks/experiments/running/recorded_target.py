@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.model import Logits
+from omnidraft.runtime.decoding.prefill import common_length
 
 
 class RecordedTarget:

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from omnidraft.checkpoints.compile_template import compile_strings, template_in, think_tags
 from omnidraft.checkpoints.refusals import optional_json
-from omnidraft.checkpoints.template import compile_strings, template_in, think_tags
 from omnidraft.errors import CheckpointError, PromptError
-from omnidraft.runtime.bundle.chat_template import JinjaTemplate, jinja_is_installed
+from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, jinja_is_installed
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer, read_tokenizer_json
 from omnidraft.runtime.vocab.tokenizer import ContentFinder
 

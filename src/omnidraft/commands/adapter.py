@@ -110,8 +110,6 @@ def merge_command(
     if as_json:
         return print_json({**summary(adapter), "checkpoint": checkpoint, "out": str(out)})
     print(f"{out}: {checkpoint} with {_line(adapter)} folded in")
-    if adapter.head is not None:
-        print("  its head was left out, since a checkpoint holds no head")
     print(f"  `omnidraft export TARGET --drafter {out} -o BUNDLE` makes a bundle of it")
 
 
@@ -144,7 +142,7 @@ def summary(adapter: Adapter) -> dict[str, Any]:
     return {
         **metadata_of(adapter),
         "rank": adapter.rank,
-        "targets": [each for each in metadata_of(adapter)["targets"].split(",") if each],
+        "targets": metadata_of(adapter)["targets"].split(","),
         "digest": adapter.digest,
         "sites": len(adapter.tensors),
         "parameters": parameters(adapter),
@@ -157,10 +155,6 @@ def parameters(adapter: Adapter) -> int:
 
 
 def _line(adapter: Adapter) -> str:
-    parts = []
-    if adapter.tensors:
-        targets = metadata_of(adapter)["targets"].replace(",", ", ")
-        parts.append(f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets})")
-    if adapter.head is not None:
-        parts.append(f"a head of {adapter.head.shape.blocks} blocks")
-    return f"{', '.join(parts)}, {parameters(adapter):,} values"
+    targets = metadata_of(adapter)["targets"].replace(",", ", ")
+    place = f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets})"
+    return f"{place}, {parameters(adapter):,} values"

@@ -15,7 +15,7 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
-from omnidraft.commands.terminal.open_session import bundle_directory, idle_head, learned_files, tell
+from omnidraft.commands.terminal.open_session import bundle_directory, learned_files, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.errors import counted
@@ -28,8 +28,8 @@ from omnidraft.pair_verdict import (
     speed_of,
     speed_verdict,
 )
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
 from omnidraft.text_quality import read_quality
 
@@ -56,7 +56,6 @@ def bench_command(
     temperature: options.Temperature = 0.0,
     mode: options.Mode = "trie",
     num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
     bitwise: options.Bitwise = False,
     ignore_eos: Annotated[
         bool,
@@ -87,7 +86,6 @@ def bench_command(
     )
     learned, cache = learned_files(adapter, None, profile, loaded.bundle)
     session = Session(loaded, cache=cache, adapter=learned, bitwise=bitwise)
-    tell(idle_head(session, config))
     if measure:
         session.measure(PROMPTS[0])
     texts = PROMPTS if prompts is None else read_lines(prompts)

@@ -109,20 +109,6 @@ def export(
             "--no-lora", help="Let the drafter take no LoRA adapters.", rich_help_panel=options.LEARNING
         ),
     ] = False,
-    head: Annotated[
-        bool,
-        typer.Option(
-            "--head/--no-head",
-            help="Give the drafter an adaptive head, which can be trained to end drafts early.",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = True,
-    head_blocks: Annotated[
-        int | None,
-        typer.Option(
-            help="Residual blocks of the head, 1 to 3 (default: 1).", rich_help_panel=options.LEARNING
-        ),
-    ] = None,
     train_step: Annotated[
         bool,
         typer.Option(
@@ -205,7 +191,6 @@ def export(
         calibration=texts,
         lora_drafter=not no_lora,
         lora_target=lora_target,
-        head_blocks=_head_blocks(head, head_blocks),
         train_rank=_train_rank(train_step, train_rank),
         search=search,
     )
@@ -281,12 +266,6 @@ def _acceptance(before: "Acceptance", after: "Acceptance") -> str:
         f"({before.tokens_per_target_pass:.2f} tokens per target pass at k = {DRAFTED}), "
         f"{after.of_drafted:.1%} as exported ({after.tokens_per_target_pass:.2f})"
     )
-
-
-def _head_blocks(head: bool, blocks: int | None) -> int | None:
-    if not head and blocks is not None:
-        raise SettingError(f"--head-blocks {blocks} and --no-head contradict each other", "give one of them")
-    return 1 if head and blocks is None else blocks
 
 
 def _train_rank(train_step: bool, rank: int | None) -> int | None:

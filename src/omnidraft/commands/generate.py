@@ -42,7 +42,6 @@ def generate(
     logprobs: options.Logprobs = False,
     mode: options.Mode = "trie",
     num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
     verification: options.Verification = "auto",
     plain: options.Plain = False,
     no_drafter: options.NoDrafter = False,
@@ -64,7 +63,6 @@ def generate(
     from omnidraft.commands.terminal.generation_summary import as_json as json_of
     from omnidraft.commands.terminal.generation_summary import summary
     from omnidraft.commands.terminal.open_session import (
-        idle_head,
         open_session,
         saved_on_exit,
         session_options,
@@ -82,7 +80,7 @@ def generate(
     config = generation_config(context)
     session = open_session(session_options(context, config))
     generation = _start(session, config, prompt, messages, system, raw=raw)
-    tell([*idle, *idle_head(session, config)])
+    tell(idle)
     with saved_on_exit(session, cache):
         if as_json:
             generation.finish()

@@ -18,7 +18,7 @@ from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.parts.file_places import FilePlaces
 from omnidraft.runtime.parts.pack_index import ONLY, WITH, WITHOUT
-from omnidraft.runtime.session.loaded_bundle import known_costs
+from omnidraft.runtime.session.measure import known_costs
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
 from omnidraft.runtime.vocab.vocab_map import decode_vocab_map

@@ -17,7 +17,7 @@ from omnidraft.runtime.disk.atomic_write import place_of
 
 if TYPE_CHECKING:
     from omnidraft.learning.learn_traces import LearnedFromTraces, LearnOptions
-    from omnidraft.learning.losses import Losses
+    from omnidraft.learning.loss_summary import Losses
     from omnidraft.learning.step.learner import Learned
     from omnidraft.runtime.bundle.bundle import Bundle
     from omnidraft.runtime.models.adapter import Adapter
@@ -78,14 +78,6 @@ def learn(
     rate: Annotated[float, typer.Option(help="Learning rate.", rich_help_panel=options.LEARNING)] = 1e-3,
     schedule: options.Schedule = "decay",
     max_length: options.MaxLength = None,
-    head: Annotated[
-        bool,
-        typer.Option(
-            "--head",
-            help="Also train the adaptive head, which ends drafts early (docs/head.md).",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = False,
     seed: Annotated[
         int,
         typer.Option(
@@ -112,12 +104,12 @@ def learn(
     from omnidraft.learning.step.ort_learner import StepOptions
     from omnidraft.runtime.bundle.bundle import open_bundle
     from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
-    from omnidraft.runtime.session.loaded_bundle import check_threads
+    from omnidraft.runtime.models.threads import check_threads
 
     check_threads(threads)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     settings = LearnOptions(
-        StepOptions(objective, rate, seed=seed, at_once=at_once, head=head, threads=threads),
+        StepOptions(objective, rate, seed=seed, at_once=at_once, threads=threads),
         steps,
         batch_size,
         schedule,  # type: ignore[arg-type] # any text; LearnOptions refuses an unknown one

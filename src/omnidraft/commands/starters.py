@@ -118,8 +118,8 @@ def export_whole(
 ) -> Path:
     """Export the one bundle that the guides use, `my-bundle`.
 
-    It has the target's own codes, or starter a in float32, and the drafter in int8 with places for adapters,
-    an adaptive head and a training step. A bundle of the same models that is whole is kept.
+    It has the target's own codes, or starter a in float32, and the drafter in int8 with places for adapters
+    and a training step. A bundle of the same models that is whole is kept.
 
     Args:
         place: directory of the bundle.
@@ -180,7 +180,7 @@ def _exported(
     from omnidraft.export.quantize.quantization import FP32, INT8
 
     if not _is_whole(bundle, target, drafter):
-        bare = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None)
+        bare = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False)
         export_bundle(str(target), str(drafter), bundle, options or bare, progress)
     return bundle
 

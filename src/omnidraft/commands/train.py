@@ -14,7 +14,6 @@ from omnidraft.commands.learn import check_places, kept, losses_json
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.errors import SettingError, counted, install
-from omnidraft.training.head.head_options import HEAD_TRAININGS
 from omnidraft.training.objectives import FROM_TRACES
 from omnidraft.training.trainer_options import PRECISIONS
 
@@ -76,21 +75,6 @@ def train(
         int,
         typer.Option(help="Rank of the adapter; 8 to 64 is usual.", rich_help_panel=options.LEARNING),
     ] = 32,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Also train the adaptive head: {options.one_of(HEAD_TRAININGS)}. joint trains it on each "
-            "step's batch, interleaved on a replay (docs/head.md).",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = None,
-    head_temperature: Annotated[
-        float,
-        typer.Option(
-            help="With --head: temperature of the sessions that will use it.",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = 0.0,
     rate: Annotated[float, typer.Option(help="Learning rate.", rich_help_panel=options.LEARNING)] = 1e-4,
     schedule: options.Schedule = "decay",
     batch_size: Annotated[
@@ -138,15 +122,13 @@ def train(
         schedule=schedule,  # type: ignore[arg-type] # any text; TraceOptions refuses an unknown one
         batch_size=batch_size,
         lora_rank=None if full else lora_rank,
-        head=head,  # type: ignore[arg-type] # likewise
-        head_temperature=head_temperature,
         precision=precision,  # type: ignore[arg-type] # likewise
         seed=seed,
         max_length=max_length or 0,
         epochs=epochs,
     )
     if full:
-        _check_full(overwrite, head)
+        _check_full(overwrite)
     else:
         check_places(out, checkpoint, overwrite)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
@@ -160,14 +142,12 @@ def train(
         output.say(line)
 
 
-def _check_full(overwrite: bool, head: str | None) -> None:
+def _check_full(overwrite: bool) -> None:
     """Refuse options that --full has no use for."""
     if overwrite:
         raise SettingError(
             "--overwrite replaces adapters, and --full makes a checkpoint", "leave one of them out"
         )
-    if head is not None:
-        raise SettingError("--head goes into an adapter, which --full does not make", "leave one of them out")
 
 
 def _train(job: "Job", *, quiet: bool) -> "Trained | None":

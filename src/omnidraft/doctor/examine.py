@@ -16,7 +16,8 @@ from omnidraft.runtime.bundle.checked_files import checked_graph, checked_step
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import known_costs, load_bundle
+from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.measure import known_costs
 
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
 
@@ -137,7 +138,7 @@ def _checked(bundle: Bundle, name: str) -> tuple[Path | bytes, Path | None]:
     A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
     """
     step = bundle.drafter.train
-    if step is not None and name in step.files:
+    if step is not None and name == step.graph:
         return checked_step(bundle, name, step.folder), bundle.file(step.folder)
     return checked_graph(bundle, name), None
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.checkpoints.compile_template import compile_template
 from omnidraft.checkpoints.refusals import weight_bytes
-from omnidraft.checkpoints.template import compile_template
 from omnidraft.checkpoints.workplace import refuse_existing, take_name, workplace
 from omnidraft.errors import ExportError
 from omnidraft.export.adopt.adopt import Adoption, check_adopted

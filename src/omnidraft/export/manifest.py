@@ -17,14 +17,14 @@ from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
 from omnidraft.pair_verdict import CountedText
-from omnidraft.runtime.bundle.chat_template import JinjaTemplate
 from omnidraft.runtime.bundle.hashes import file_sha256
+from omnidraft.runtime.bundle.jinja_template import JinjaTemplate
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
 from omnidraft.runtime.bundle.placement import CPU_GRAPH
 from omnidraft.runtime.bundle.train_step_entry import step_object
 from omnidraft.runtime.device.machine import this_machine
 from omnidraft.runtime.models.onnx_session import ENGINE
-from omnidraft.runtime.session.loaded_bundle import threads_for
+from omnidraft.runtime.models.threads import threads_for
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"
@@ -146,6 +146,5 @@ def _model_entry(model: ModelExport) -> dict[str, Any]:
         **({"npu": model.npu} if model.npu else {}),
         "fingerprint": model.fingerprint,
         **({} if model.lora is None else {"lora": asdict(model.lora)}),
-        **({} if model.head is None else {"head": asdict(model.head)}),
         **({} if model.train is None else {"train": step_object(model.train)}),
     }

@@ -23,9 +23,9 @@ from omnidraft.pair_verdict import CountedText, counted_text
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.drafter import Drafter, no_drafter
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.runtime.models.threads import threads_for
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.decode import DecoderModels
-from omnidraft.runtime.session.loaded_bundle import threads_for
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap

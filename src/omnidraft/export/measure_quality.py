@@ -11,7 +11,7 @@ from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.form_size import size_of
 from omnidraft.export.quantize.quantization import FP32, INT8, Quantization
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.session.loaded_bundle import threads_for
+from omnidraft.runtime.models.threads import threads_for
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
 from omnidraft.text_quality import MOST_LOSS, Quality, measure_quality
 

@@ -14,7 +14,6 @@ from omnidraft.export.adopt.optimum_directory import OptimumDirectory, read_opti
 from omnidraft.export.graph.contract import GraphContract
 from omnidraft.export.graph.markers import MarkedSite
 from omnidraft.export.quantize.parity import StepParity
-from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.model_entry import KvShape, Layout
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
@@ -42,9 +41,8 @@ class ModelExport:
         npu: the manifest's entry for the static graphs.
         fingerprint: of the checkpoint; None for an adopted graph.
         lora: the places where adapters enter the graph.
-        head: shape of the adaptive head.
         train: the manifest's entry for the training step.
-        train_parity: parity of the training graphs with torch, by file name.
+        train_parity: parity of the training graph with torch, by file name.
         sites: the weights of the graph and their shapes; empty for an adopted graph.
         tied: whether the LM head is the embedding.
         reference: path in the bundle of the float32 graph for comparison. It is not shipped; for an adopted
@@ -62,7 +60,6 @@ class ModelExport:
     npu: dict[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None
     lora: LoraSites | None = None
-    head: HeadShape | None = None
     train: StepEntry | None = None
     train_parity: dict[str, StepParity] = field(default_factory=dict)
     sites: Sequence[MarkedSite] = ()

@@ -6,7 +6,6 @@ from omnidraft.errors import SettingError
 from omnidraft.export.graph.write import EXTERNAL_ABOVE
 from omnidraft.export.npu.npu import NpuOptions
 from omnidraft.export.quantize.quantization import FP32, Quantization
-from omnidraft.runtime.bundle.head import MAX_BLOCKS
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 
 USUAL_RANK = 16  # LoRA rank of the training step; a higher rank slows decoding (design: at most 16 on phones)
@@ -27,7 +26,6 @@ class Options:
         check_memory: bytes of float32 weights that the checks may hold; None for the free memory.
         lora_drafter: whether the drafter's graph takes adapters.
         lora_target: whether the target's graph takes adapters.
-        head_blocks: blocks of the drafter's adaptive head, 1 to 3; None for no head.
         train_rank: LoRA rank of the drafter's training step; None for no training step.
         npu: static graphs for accelerators; None for none.
         calibration: texts for the method gptq and for quantised static graphs; None for the built-in prompts.
@@ -35,7 +33,7 @@ class Options:
         search: choose the target's form, the smallest one whose text is nearly as good as the source's.
 
     Raises:
-        SettingError: a rank for models that take no adapters, or a number of head blocks out of range.
+        SettingError: a rank for models that take no adapters.
     """
 
     quantization: Quantization = FP32
@@ -47,18 +45,12 @@ class Options:
     check_memory: int | None = None
     lora_drafter: bool = True
     lora_target: bool = False
-    head_blocks: int | None = 1
     train_rank: int | None = None
     npu: NpuOptions | None = None
     calibration: tuple[str, ...] | None = None
     search: bool = False
 
     def __post_init__(self) -> None:
-        if self.head_blocks is not None and not 1 <= self.head_blocks <= MAX_BLOCKS:
-            raise SettingError(
-                f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}",
-                "give 1, or leave it out with --no-head",
-            )
         if self.train_rank is not None and not self.lora_drafter:
             raise SettingError(
                 "--train-step learns an adapter of the drafter, which --no-lora keeps out",

@@ -20,7 +20,6 @@ from omnidraft.errors import ExportError
 from omnidraft.export.adopt.adopt import adopt
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.export_memory import layers_within
-from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.measure_quality import split_texts
 from omnidraft.export.model_export import ModelExport
@@ -117,15 +116,13 @@ def _form_name(model: ModelExport, checkpoint: Checkpoint, options: Options) -> 
 
 
 def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, options: Options) -> None:
-    """Add the inputs of adapters and the output of the adaptive head, as the options ask."""
+    """Add the inputs of adapters, if the options ask for them."""
     without = checkpoint.architecture in NO_ADAPTERS
     if without and model.role == "target" and options.lora_target:
         raise _no_adapters(model, "--lora-target")
     if options.takes_adapters(model.role) and not without:
         add_lora_sites(bare.proto)
         model.lora = lora_sites(bare.proto, bare.contract.num_kv_heads * bare.contract.head_dim)
-    if options.head_blocks is not None and model.role == "drafter":
-        model.head = add_head(bare.proto, checkpoint.shape.hidden_size, options.head_blocks)
 
 
 def _write_shipped(model: ModelExport, thin: ThinModel, bare: Skeleton, job: WriteJob) -> None:
@@ -159,17 +156,18 @@ def _learns(model: ModelExport, options: Options) -> bool:
 def _write_step(
     model: ModelExport, thin: ThinModel, bare: Skeleton, job: WriteJob
 ) -> tuple[StepEntry, dict[str, StepParity]]:
-    from omnidraft.export.train_step.train_step import step_parities, train_steps, write_train_steps
+    from omnidraft.export.train_step.train_step import step_parity, train_step, write_train_step
 
     rank = job.options.train_rank
     assert rank is not None
     if model.lora is None:
         raise _no_adapters(model, "--train-step")
     graph = job.work / model.graph
-    steps = train_steps(graph, thin, bare, layout_of(model.lora, rank), model.head, job.stage)
-    entry = write_train_steps(graph, steps, rank)
+    job.stage("trace the training step, which takes minutes")
+    step = train_step(graph, thin, bare, layout_of(model.lora, rank))
+    entry = write_train_step(graph, step, rank)
     job.stage("compare the training step with torch")
-    return entry, step_parities(graph, steps)
+    return entry, step_parity(graph, step)
 
 
 def _no_adapters(model: ModelExport, option: str) -> ExportError:

@@ -44,7 +44,7 @@ class RunningMean:
 
 
 class AveragedLearner:
-    """Wraps a learner and averages its tensors after each step; the head is the latest."""
+    """Wraps a learner and averages its tensors after each step."""
 
     def __init__(self, inner: Learner) -> None:
         self.inner = inner

@@ -64,7 +64,6 @@ def compare(
         model: the drafter; afterwards it has the offered adapter and an empty context.
         responses: recorded generations (`from_traces`), none longer than the model's context.
         current: tensors by the names of the graph's inputs; empty for the drafter without an adapter.
-        offered: likewise.
     """
     columns = []
     for tensors in (current, offered):
@@ -166,7 +165,6 @@ def overlaps(
 
     Args:
         q: the drafter's probabilities at each distribution, shape [n, draft vocab].
-        distributions: P of a response.
         chosen: indices of the distributions, shape [n].
         inside: which of them are inside a spelling, shape [n].
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.losses import Losses, losses_of
+from omnidraft.learning.loss_summary import Losses, losses_of
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
@@ -127,13 +127,9 @@ def learn(
     """Learn, and continue from the checkpoint with the steps that would have followed it.
 
     Args:
-        learner: new.
         responses: at least one.
-        options: of the learner.
         checkpoint: read if it exists, written after every `every` steps and at the end; None for no
             checkpoint.
-        every: steps between two checkpoints.
-        progress: called after each step.
 
     Raises:
         SettingError: the checkpoint is of other settings or responses, or cannot be written.
@@ -168,10 +164,6 @@ def usual_steps(count: int, batch_size: int) -> int:
 
     At least one pass, and at most sixteen: steps count more than answers (docs/results.md, growth of the
     gain; `python -m benchmarks.learn_passes`).
-
-    Args:
-        count: of responses.
-        batch_size: responses in a step.
     """
     passes = min(MOST_PASSES, -(-ENOUGH_RESPONSES // count))
     return passes * -(-count // batch_size)

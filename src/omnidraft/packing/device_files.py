@@ -47,7 +47,7 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
         names.add(bundle.manifest["prompt"]["template"])
     if options.learning and bundle.drafter.train is not None:
         step = bundle.drafter.train
-        names |= {name for graph in step.files for name in _with_weights(bundle, graph, step.folder)}
+        names |= set(_with_weights(bundle, step.graph, step.folder))
     return [name for name in bundle.manifest["files"] if name in names]
 
 

@@ -13,7 +13,6 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sync.average import (
     AveragedAdapter,
     average,
-    bounded_head,
     bounded_norms,
     bounded_share,
     usual_rank,
@@ -89,8 +88,6 @@ def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> Relea
     adapters, left_out = bounded_norms(adapters)
     counts = {each.device: each.push.accepted for each in sent if each.device in adapters and each.push}
     weights = {name: min(count, cap) for name, count in bounded_share(counts).items()}
-    adapters = bounded_head(adapters, weights)
-    weights = {name: weights[name] for name in adapters}
     parts = list(adapters.values())
     rank = usual_rank(parts, list(weights.values())) if rank is None else rank
     return ReleaseMean(average(parts, list(weights.values()), utc(), rank), weights, left_out)

@@ -10,7 +10,7 @@ from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit, unfitted
-from omnidraft.runtime.session.loaded_bundle import load_drafter
+from omnidraft.runtime.models.load_graph import load_drafter
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.vocab_map import VocabMap

@@ -17,7 +17,6 @@ from omnidraft.checkpoints.peft_adapter import MODULES, PeftAdapter, pack
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.training.head.head import AcceptanceHead, head_of
 
 _PLACE = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+)")
 Place = tuple[int, str]  # layer, and name of the linear in it
@@ -90,17 +89,15 @@ def to_adapter(
     base: str,
     tokenizers: tuple[str, str],
     created: str,
-    head: AcceptanceHead | None = None,
 ) -> Adapter:
     """The trained tensors as an adapter of a bundle's model.
 
     Args:
-        model: with LoRA; without it the adapter holds the head alone.
+        model: with LoRA.
         lora: sites of the bundle's model.
         base: fingerprint of the bundle's model.
         tokenizers: fingerprints of the drafter's and the target's tokenizer.
         created: the time, ISO 8601 in UTC.
-        head: the trained head, if there is one.
 
     Raises:
         AdapterError: the tensors do not fit the bundle's model.
@@ -109,14 +106,13 @@ def to_adapter(
         place: (_floats(each.lora_a.T), _floats((each.lora_b * each.scale).T))
         for place, each in lora_modules(model).items()
     }
-    tensors = pack(PeftAdapter("", modules), lora) if modules else {}
-    adapter = Adapter(base, *tokenizers, tensors, created, None if head is None else head_of(head))
+    adapter = Adapter(base, *tokenizers, pack(PeftAdapter("", modules), lora), created)
     adapter.check_fits(lora)
     return adapter
 
 
 def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
-    """Copy an adapter into a model with LoRA, to continue its training; `load_head` copies the head.
+    """Copy an adapter into a model with LoRA, to continue its training.
 
     Args:
         model: with LoRA of the same rank.

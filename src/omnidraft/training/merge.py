@@ -23,19 +23,14 @@ def merge(name: str, adapter: Adapter, out: Path) -> None:
 
     Args:
         name: directory or hub id of the checkpoint that the adapter was learned on.
-        adapter: its tensors are added; a head in it is left out, because checkpoints have none.
+        adapter: its tensors are added.
         out: a directory that does not exist.
 
     Raises:
-        AdapterError: fault `wrong_base`: another checkpoint; fault `missing_tensor`: the adapter holds only a
-            head.
+        AdapterError: fault `wrong_base`: another checkpoint.
         OmnidraftError: the checkpoint cannot be read, or `out` cannot be written.
     """
     refuse_existing(out, overwrite=False)
-    if not adapter.tensors:
-        raise AdapterError(
-            "the adapter has a head alone", "there is nothing to merge", fault="missing_tensor"
-        )
     checkpoint = read_checkpoint(name)
     model = load_model(checkpoint)
     if (actual := fingerprint(checkpoint)) != adapter.base:

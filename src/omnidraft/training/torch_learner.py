@@ -26,7 +26,7 @@ _COUNTS = ("steps", "skipped")
 
 
 class TorchLearner:
-    """A drafter's LoRA tensors in training, with its head if the options have one.
+    """A drafter's LoRA tensors in training.
 
     Implements `Learner` (learning/step/learner.py). The frozen weights are the checkpoint's. An adapter fits
     every form of these weights, so the bundle's may be quantized.
@@ -44,15 +44,10 @@ class TorchLearner:
             AdapterError: fault `wrong_base`: the checkpoint is not the bundle's drafter; fault `no_sites`:
                 the bundle's drafter takes no adapters.
             CheckpointError: the checkpoint does not exist or cannot be read.
-            SettingError: the LoRA rank is missing or cannot be used, or the head is trained interleaved.
+            SettingError: the LoRA rank is missing or cannot be used.
         """
         if options.lora_rank is None:
             raise SettingError("a session takes LoRA adapters and the options have no rank", "32 is usual")
-        if options.head == "interleaved":
-            raise SettingError(
-                "a head that is trained interleaved has a replay of its own, as an adaptation has",
-                "train it jointly",
-            )
         entry, vocab_map = loaded.bundle.drafter, loaded.vocab_map
         if entry.lora is None or entry.fingerprint is None:
             raise AdapterError(
@@ -80,19 +75,18 @@ class TorchLearner:
         return Learned(report.step, report.loss, report.terms, report.norm, report.skipped)
 
     def adapter(self) -> Adapter:
-        """The current LoRA tensors and head as an adapter of the bundle's drafter.
+        """The current LoRA tensors as an adapter of the bundle's drafter.
 
         Raises:
             AdapterError: a value is not finite, or the tensors do not fit the bundle's drafter.
         """
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        head = None if self._trainer.head is None else self._trainer.head.head
-        return to_adapter(self._trainer.model, self._lora, self._base, self._tokenizers, now, head)
+        return to_adapter(self._trainer.model, self._lora, self._base, self._tokenizers, now)
 
     def state(self) -> Arrays:
         """Parameters, AdamW's moments and counts; copies."""
         state: Arrays = {"counts": np.array([getattr(self._trainer, c) for c in _COUNTS], dtype=np.int64)}
-        for name, parameter in self._parameters.items():
+        for name, parameter in self._trainer.parameters.items():
             state[f"parameter.{name}"] = _copied(parameter)
             moments = self._trainer.optimizer.state.get(parameter, {})
             for key in (*_MOMENTS, "step"):
@@ -106,7 +100,7 @@ class TorchLearner:
         Raises:
             SettingError: the state is of another learner; nothing is changed.
         """
-        parameters, optimizer = self._parameters, self._trainer.optimizer
+        parameters, optimizer = self._trainer.parameters, self._trainer.optimizer
         self._check(state)
         with torch.no_grad():
             for name, parameter in parameters.items():
@@ -121,14 +115,8 @@ class TorchLearner:
                 }
         self._trainer.steps, self._trainer.skipped = (int(c) for c in state["counts"])
 
-    @property
-    def _parameters(self) -> dict[str, nn.Parameter]:
-        """All trained parameters, by name."""
-        head = {} if self._trainer.head is None else self._trainer.head.parameters
-        return {**self._trainer.parameters, **head}
-
     def _check(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        expected = {f"parameter.{n}": tuple(p.shape) for n, p in self._parameters.items()}
+        expected = {f"parameter.{n}": tuple(p.shape) for n, p in self._trainer.parameters.items()}
         shapes = {n: a.shape for n, a in state.items() if n.startswith("parameter.")}
         if expected.keys() != shapes.keys() or "counts" not in state:
             raise SettingError(

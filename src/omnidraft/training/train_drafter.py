@@ -15,7 +15,7 @@ from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import SettingError
-from omnidraft.learning.losses import Losses, losses_of
+from omnidraft.learning.loss_summary import Losses, losses_of
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner
@@ -156,9 +156,7 @@ def _complete(
             f"max_length {options.max_length} is outside 1 to {longest}, what the drafter's context holds",
             setting="max_length",
         )
-    blocks = 1 if bundle.drafter.head is None else bundle.drafter.head.blocks
-    length = options.max_length or longest
-    return replace(options, traces=digest(sources), max_length=length, head_blocks=blocks)
+    return replace(options, traces=digest(sources), max_length=options.max_length or longest)
 
 
 def _check_places(job: Job) -> None:
@@ -194,11 +192,6 @@ def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Ch
             f"the drafter of {job.bundle} takes no adapters",
             "export it again without --no-lora, or add --full",
         )
-    if job.options.head is not None and bundle.drafter.head is None:
-        raise SettingError(
-            f"the drafter of {job.bundle} takes no head",
-            "export it again without --no-head, or leave out --head",
-        )
     if (actual := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
         raise SettingError(
             f"{job.drafter} has the weights {actual[:12]} and the drafter of "
@@ -219,6 +212,5 @@ def _write(
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    head = None if trainer.head is None else trainer.head.head
-    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now, head)
+    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now)
     return tuple(write_adapter(job.out, adapter))

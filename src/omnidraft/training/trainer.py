@@ -6,7 +6,7 @@ Parameters and moments are float32, also where the forward pass computes in bflo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,6 @@ from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.batch import TensorBatch, collate
 from omnidraft.training.data.processes import Processes
-from omnidraft.training.head.head_trainer import HeadTrainer
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import objective as objective_of
 from omnidraft.training.objectives.loss import Drafted, Objective, loss_of
@@ -38,7 +37,6 @@ class Trainer:
     Attributes:
         model: the drafter, with LoRA if the options have a rank.
         objective: the loss, with its own parameters if it has any.
-        head: the trainer of the adaptive head, if the options have a head.
         steps: number of steps so far.
         skipped: number of those steps that changed nothing.
     """
@@ -75,22 +73,13 @@ class Trainer:
             for name, parameter in module.named_parameters()
             if parameter.requires_grad
         }
-        head = self.options.head_options
-        self.head = None if head is None else HeadTrainer(self.model, head, self._device)
-        self.optimizer = self._new_optimizer()
-        self.steps = self.skipped = self._begun = 0
-
-    def _new_optimizer(self) -> torch.optim.AdamW:
-        groups: list[dict[str, Any]] = [{"params": list(self.parameters.values())}]
-        if self.head is not None:
-            settings = {"lr": self.options.head_learning_rate, "weight_decay": 0.0}
-            groups.append({"params": list(self.head.parameters.values()), **settings})
-        return torch.optim.AdamW(
-            groups,
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(),
             lr=self.options.learning_rate,
             betas=(0.9, 0.999),
             weight_decay=self.options.weight_decay,
         )
+        self.steps = self.skipped = self._begun = 0
 
     def step(self, responses: Sequence[Aligned]) -> StepReport:
         """Learn from one batch; if several processes train, each calls this with the same responses.
@@ -103,24 +92,15 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         mine = list(responses)[self._processes.share]
         means, loss = self._backward(mine or list(responses)[:1], idle=not mine)
-        norm, finite = self._apply(self.parameters, loss)
+        norm, finite = self._apply(loss)
         self.steps += 1
         self.skipped += not finite
-        if self.head is not None:
-            means["head"] = self._head_step(self.head, responses)
         return StepReport(self.steps, loss, means, norm, not finite)
 
-    def _head_step(self, head: HeadTrainer, responses: Sequence[Aligned]) -> float:
-        """One step of the head, after the drafter's: the drafter has no gradients then and stays as it is."""
-        examples = head.examples(responses, self.steps)
-        loss = head.backward(examples, self.steps, self._processes.share, self._processes.summed)
-        self._apply(head.parameters, loss)
-        return loss
-
-    def _apply(self, parameters: Mapping[str, nn.Parameter], loss: float) -> tuple[float, bool]:
-        """One step of the optimiser on these parameters; returns the norm, and whether all was finite."""
-        self._processes.sum_gradients(parameters.values())
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters.values(), self.options.clip_norm))
+    def _apply(self, loss: float) -> tuple[float, bool]:
+        """One step of the optimiser; returns the norm, and whether all was finite."""
+        self._processes.sum_gradients(self.parameters.values())
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip_norm))
         finite = bool(np.isfinite(loss) and np.isfinite(norm))
         if finite:
             self.optimizer.step()
@@ -177,7 +157,7 @@ class Trainer:
         return reports
 
     def set_rate(self, rate: float) -> None:
-        """Set the drafter's learning rate; `train` sets it before each step. The head's rate is constant."""
+        """Set the drafter's learning rate; `train` sets it before each step."""
         self.optimizer.param_groups[0]["lr"] = rate
 
     def save(self, path: Path, responses: int = 0) -> None:
@@ -197,8 +177,7 @@ class Trainer:
                 "begun": self._begun,
                 "responses": responses,
             }
-            more = {} if self.head is None else self.head.arrays()
-            write_state(path, self._all_parameters, self.optimizer, asdict(self.options), counts, more)
+            write_state(path, self.parameters, self.optimizer, asdict(self.options), counts)
         self._processes.wait()
 
     def resume(self, path: Path, responses: int = 0) -> None:
@@ -211,14 +190,8 @@ class Trainer:
         Raises:
             SettingError: the file is of other options, responses or another model, or cannot be read.
         """
-        counts, more = read_state(path, self._all_parameters, self.optimizer, asdict(self.options), responses)
-        if self.head is not None:
-            self.head.restore(more)
+        counts = read_state(path, self.parameters, self.optimizer, asdict(self.options), responses)
         self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
-
-    @property
-    def _all_parameters(self) -> dict[str, nn.Parameter]:
-        return self.parameters | ({} if self.head is None else self.head.parameters)
 
     def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
         """Compute the gradients of this process's part of the loss.

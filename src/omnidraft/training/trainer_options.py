@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
-from omnidraft.training.head.head_options import HEAD_TRAININGS, HeadOptions, HeadTraining
 
 Precision = Literal["fp32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -27,13 +26,6 @@ class TrainerOptions:
         clip_norm: largest norm of the gradient.
         lora_rank: rank of LoRA; None trains every weight.
         lora_alpha: the scale of LoRA is alpha / rank.
-        head: also train an adaptive head, after each step: "joint" on the responses of the step,
-            "interleaved" on `batch_size` of the latest `head_buffer` responses.
-        head_blocks: residual blocks of the head, 1 to 3.
-        head_learning_rate: of AdamW without weight decay.
-        head_temperature: of the sessions that will use the head; drafts are drawn at it.
-        head_buffer: responses that are kept for "interleaved".
-        reject_weight: weight of a refused draft token in the head's loss; an accepted one weighs 1.
         precision: of the forward pass.
         seed: of the order of responses and of LoRA's initial values.
     """
@@ -46,12 +38,6 @@ class TrainerOptions:
     clip_norm: float = 1.0
     lora_rank: int | None = None
     lora_alpha: float = 32.0
-    head: HeadTraining | None = None
-    head_blocks: int = 1
-    head_learning_rate: float = 1e-3
-    head_temperature: float = 0.0
-    head_buffer: int = 256
-    reject_weight: float = 6.0
     precision: Precision = "fp32"
     seed: int = 0
 
@@ -61,11 +47,6 @@ class TrainerOptions:
             ("weight_decay", 0.0),
             ("batch_size", 1),
             ("clip_norm", 0.0),
-            ("head_blocks", 1),
-            ("head_learning_rate", 0.0),
-            ("head_temperature", 0.0),
-            ("head_buffer", 1),
-            ("reject_weight", 1.0),
         ):
             value = getattr(self, name)
             if not minimum <= value < float("inf"):
@@ -76,29 +57,10 @@ class TrainerOptions:
                     setting=name,
                 )
         check_schedule(self.schedule)
-        if self.head not in (None, *HEAD_TRAININGS):
-            raise SettingError(
-                f'head "{self.head}" is unknown', "use joint or interleaved, or leave it out", setting="head"
-            )
         if self.precision not in PRECISIONS:
             raise SettingError(
                 f'precision "{self.precision}" is unknown', "use fp32 or bf16", setting="precision"
             )
-
-    @property
-    def head_options(self) -> HeadOptions | None:
-        """The options of the head's trainer; None without a head."""
-        if self.head is None:
-            return None
-        return HeadOptions(
-            mode=self.head,
-            blocks=self.head_blocks,
-            temperature=self.head_temperature,
-            buffer=self.head_buffer,
-            reject_weight=self.reject_weight,
-            batch_size=self.batch_size,
-            seed=self.seed,
-        )
 
     def rate_at(self, step: int, total: int) -> float:
         """The learning rate of step `step` (0, 1, ...) of a pass of `total` steps."""

@@ -22,7 +22,6 @@ def write_state(
     optimizer: torch.optim.Optimizer,
     options: Mapping[str, Any],
     counts: Mapping[str, int],
-    more: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write the state; an old file is replaced atomically.
 
@@ -32,7 +31,6 @@ def write_state(
         optimizer: AdamW; its moments are written.
         options: of the training, as JSON values.
         counts: numbers of steps and responses.
-        more: other tensors, by name.
 
     Raises:
         SettingError: the file cannot be written; an old file is unchanged.
@@ -42,7 +40,6 @@ def write_state(
         tensors[f"parameter.{name}"] = parameter.detach().cpu().contiguous()
         for key, value in optimizer.state.get(parameter, {}).items():
             tensors[f"{key}.{name}"] = value.detach().cpu().contiguous()
-    tensors |= {f"more.{name}": tensor for name, tensor in (more or {}).items()}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     FORMAT.write(path, arrays, {"options": dict(options), "counts": dict(counts)})
 
@@ -53,7 +50,7 @@ def read_state(
     optimizer: torch.optim.Optimizer,
     options: Mapping[str, Any],
     responses: int,
-) -> tuple[dict[str, int], dict[str, Tensor]]:
+) -> dict[str, int]:
     """Load a file's state into parameters and optimizer; nothing is changed if the file is refused.
 
     Args:
@@ -64,7 +61,7 @@ def read_state(
         responses: number of responses of this training; the file's must be the same.
 
     Returns:
-        the counts, and the other tensors.
+        the counts.
 
     Raises:
         SettingError: the file cannot be read, or is of other options, responses or another model.
@@ -88,8 +85,7 @@ def read_state(
             optimizer.state[parameter] = {
                 key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()
             }
-    more = {name.removeprefix("more."): t for name, t in tensors.items() if name.startswith("more.")}
-    return counts, more
+    return counts
 
 
 def _check_tensors(path: Path, parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor]) -> None:

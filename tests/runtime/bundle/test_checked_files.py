@@ -29,9 +29,9 @@ from omnidraft.runtime.bundle.external_data import (
 from omnidraft.runtime.bundle.hashes import Verify
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import read_places
+from omnidraft.runtime.models.load_graph import load_drafter
 from omnidraft.runtime.parts.pack_index import INDEX, PackIndex, write_index
 from omnidraft.runtime.session.api import load_bundle
-from omnidraft.runtime.session.loaded_bundle import load_drafter
 from support.packable import packable
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.checkpoints.template import CompiledTemplate, compile_template
+from omnidraft.checkpoints.compile_template import CompiledTemplate, compile_template
 from omnidraft.errors import PromptError
 from omnidraft.runtime.chat.prompt_template import SystemSlot, ThinkTags
 from omnidraft.runtime.session.conversation import conversation_ids, given_turn

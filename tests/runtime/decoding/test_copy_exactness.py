@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.baselines import Verification
 from omnidraft.runtime.decoding.draft_length import MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
@@ -16,6 +15,7 @@ from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.configs import config_of
 from support.enumerate_distribution import LENGTH, UNTOUCHED, Case, Joint, outcomes, total_variation

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Cancelled
+from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK, prefill
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK, DecoderState
+from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from support.toy import ContextModel
 
@@ -57,11 +58,11 @@ def test_a_text_is_read_once_and_what_it_shares_with_the_last_is_not(
 ) -> None:
     model, text = Reader(0, 4, max_length=400), DecoderState()
     text.restart(first, [], 9, NO_END)
-    text.prefill(model)
+    prefill(model, text.tokens, text.cached)
     assert model.context == text.cached == first[:-1]
     widths = counting(model)
     text.restart(second, [], 9, NO_END)
-    text.prefill(model)
+    prefill(model, text.tokens, text.cached)
     assert model.context == text.cached == second[:-1]
     shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
     shared = min(len(first), len(second)) if shared is None else shared
@@ -84,9 +85,9 @@ def test_a_prefill_that_was_cancelled_continues_where_it_stopped(tokens: list[in
 
     model.score = cancelled_at_the_second  # type: ignore[method-assign, assignment]
     with pytest.raises(Cancelled):
-        text.prefill(model)
+        prefill(model, text.tokens, text.cached)
     assert model.context == text.cached == tokens[:PREFILL_CHUNK]
-    text.prefill(model)
+    prefill(model, text.tokens, text.cached)
     assert model.context == text.cached == tokens[:-1]
 
 
@@ -94,10 +95,10 @@ def test_forgetting_the_kv_cache_reads_everything_again() -> None:
     """This happens after a change of the target's adapter, and after a measurement."""
     model, text = ContextModel(0, 4, max_length=400), DecoderState()
     text.restart([1, 2, 3, 0], [], 9, NO_END)
-    text.prefill(model)
+    prefill(model, text.tokens, text.cached)
     text.cached.clear()
     widths = counting(model)
-    text.prefill(model)
+    prefill(model, text.tokens, text.cached)
     assert widths == [3] and model.context == [1, 2, 3]
 
 

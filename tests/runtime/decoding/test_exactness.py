@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS, Mode, Verification
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.sampling import SamplingConfig
+from omnidraft.runtime.session.modes import MODES, VERIFICATIONS, Mode, Verification
 from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
 from support.toy import GRAMS, ContextModel
 

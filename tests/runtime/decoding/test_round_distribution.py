@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft import load
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.modes import Mode
 from support.configs import config_of
 from support.toy import softmax, toy_cache
 from support.toy_round import PROMPT, Toy

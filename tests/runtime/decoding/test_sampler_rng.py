@@ -70,43 +70,6 @@ def test_bernoulli_and_categorical_keep_their_odds() -> None:
     assert counts[1] / 20_000 == pytest.approx(0.25, abs=0.015)
 
 
-class GivenUniform(SplitMix64):
-    """Gives one uniform, and counts how often it was asked for one."""
-
-    def __init__(self, given: float) -> None:
-        super().__init__(0)
-        self.given, self.taken = given, 0
-
-    def uniform(self) -> float:
-        self.taken += 1
-        return self.given
-
-
-EDGES = [-0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5]
-
-
-@pytest.mark.parametrize("probability", EDGES)
-def test_bounds_answer_as_the_probability_does(probability: float) -> None:
-    """On a grid of uniforms, whatever the bounds: where they do not decide, the probability does."""
-    decided = asked = 0
-    for low in [each for each in EDGES if each <= probability]:
-        # Below 1 the upper bound is strict, see `Distribution.mass_bounds`.
-        for high in [each for each in EDGES if each >= probability and each > 0.0]:
-            for uniform in [i / 16 for i in range(16)] + [np.nextafter(0.25, 0.0), np.nextafter(1.0, 0.0)]:
-                within, plain = GivenUniform(uniform), GivenUniform(uniform)
-                calls: list[float] = []
-
-                def exact(calls: list[float] = calls) -> float:
-                    calls.append(probability)
-                    return probability
-
-                expected = plain.bernoulli(probability)
-                assert within.bernoulli_within((low, high), exact) is expected, (low, high, uniform)
-                assert within.taken == plain.taken, "both leave the generator in the same state"
-                decided, asked = decided + (not calls), asked + len(calls)
-    assert asked and (decided or probability <= 0.0)
-
-
 def test_fresh_seeds_differ() -> None:
     seeds = {fresh_seed() for _ in range(10)}
     assert len(seeds) == 10 and all(0 <= seed < 1 << 64 for seed in seeds)

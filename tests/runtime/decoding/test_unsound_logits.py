@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from omnidraft.runtime.decoding.baselines import MODES, Mode, Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import LogitsError, SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.modes import MODES, Mode, Verification
 from support.configs import config_of
 from support.enumerate_distribution import Case, distribution_of_output, total_variation
 from support.toy import (

@@ -1,4 +1,4 @@
-"""Rows of the width of a real vocabulary: rounds allocate none, and bounds decide as all weights would."""
+"""Rows of the width of a real vocabulary: rounds allocate none."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.runtime.decoding import decision
-from omnidraft.runtime.decoding.baselines import Verification
-from omnidraft.runtime.decoding.distribution import WIDE, Categorical, Softmax, Workspace, peaks_of
+from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.configs import config_of
@@ -116,115 +116,6 @@ def test_rounds_allocate_no_row(
     assert accepted > WARM + MEASURED, "rounds of one row would show little"
     assert largest < 4 * DRAFT
     assert temperature == 0.0 or full_passes > before_measured, "all options of a decision were computed"
-
-
-@pytest.mark.parametrize("verification", ["token", "block"])
-def test_bounds_change_no_verdict(verification: Verification, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same tokens and the same uniforms as where each ratio is computed, with fewer rows computed."""
-
-    def run() -> tuple[list[Round], int, int]:
-        computed.clear()
-        random = SplitMix64(9)
-        loop = rounds(random, 1.0, verification)
-        return [next(loop) for _ in range(60)], random.state, len(computed)
-
-    computed: list[Softmax] = []
-    blocks = Categorical.__dict__["_blocks"].func
-
-    def watched(row: Softmax) -> object:
-        if isinstance(row, Softmax):
-            computed.append(row)
-        return blocks(row)
-
-    monkeypatch.setattr(Categorical.__dict__["_blocks"], "func", watched)
-    bounded, state, few = run()
-    monkeypatch.setattr(Softmax, "mass_bounds", lambda *_: (0.0, np.inf))
-    plain, plain_state, all_rows = run()
-    assert [r.emitted for r in bounded] == [r.emitted for r in plain]
-    assert state == plain_state
-    assert few < all_rows - 5
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bounds_hold_and_are_near(dtype: type[np.floating], temperature: float) -> None:
-    """The mass by all weights is between them, in spite of rounding; with one peak they are close."""
-    rng = np.random.default_rng(4)
-    narrow = 0
-    for peak in np.linspace(4.0, 60.0, 60):
-        logits = (2.0 * rng.normal(size=20_011)).astype(dtype)
-        ids = rng.choice(len(logits), 3, replace=False)
-        logits[ids[0]], logits[ids[1]] = peak, peak - 2.0
-        exact = np.exp((logits.astype(np.float64) - logits.max()) / temperature)
-        for some in (ids, ids[:1], ids[1:]):
-            mass = float(exact[some].sum() / exact.sum())
-            row = Softmax(logits, peaks_of(logits), temperature, Workspace())
-            low, high = row.mass_bounds(some)
-            assert low <= mass <= high
-            assert low <= row.mass(some) and (row.mass(some) < high or high >= 1.0)
-            narrow += high - low < 0.05
-            assert row.mass(some) == pytest.approx(mass, rel=1e-5)
-            assert row.mass_bounds(some) == (row.mass(some), row.mass(some))
-    assert narrow > 60
-
-
-def test_a_token_alone_has_less_than_all_mass_where_another_has_some() -> None:
-    """Then a decision takes a uniform number, whatever the bounds say."""
-    logits = np.full(5_000, -25.0, dtype=np.float32)
-    logits[700] = 0.0
-    row = Softmax(logits, peaks_of(logits), 1.0, Workspace())
-    assert row.mass_bounds(np.array([700]))[1] < 1.0
-    assert row.probability(np.array([700]))[0] < 1.0
-    logits[:] = -100.0
-    logits[700] = 0.0
-    row = Softmax(logits, peaks_of(logits), 1.0, Workspace())
-    assert row.mass_bounds(np.array([700]))[1] >= 1.0
-    assert row.probability(np.array([700]))[0] == 1.0
-
-
-def test_few_weights_are_those_of_the_whole_row() -> None:
-    logits = np.random.default_rng(6).normal(size=5_000).astype(np.float32)
-    ids = np.array([4_999, 0, 17])
-    row = Softmax(logits, peaks_of(logits), 0.9, Workspace())
-    few = row.shares(ids).tolist()
-    assert row.draw(0.3, ids) == Softmax(logits, peaks_of(logits), 0.9, Workspace()).draw(0.3, ids)
-    whole = row.probability(np.arange(5_000))
-    assert row.shares(ids).tolist() == few
-    assert whole[ids] / whole[ids].sum() == pytest.approx(np.array(few) / sum(few))
-
-
-def test_rows_that_share_memory_give_what_each_gives_alone() -> None:
-    """A row is drawn from after another row took its memory, and after `without` changed its weights."""
-    rng = np.random.default_rng(8)
-    rows = rng.normal(scale=2.0, size=(3, 5_000)).astype(np.float32)
-    ids, uniforms = np.array([17, 4_999]), rng.random(20).tolist()
-    shared = Workspace()
-
-    def of(logits: npt.NDArray[np.float32], workspace: Workspace) -> Softmax:
-        return Softmax(logits, peaks_of(logits), 0.8, workspace)
-
-    together = [of(logits, shared) for logits in rows]
-    alone = [of(logits, Workspace()) for logits in rows]
-    for uniform in uniforms:
-        for one, other in zip(together, alone, strict=True):
-            assert one.draw(uniform) == other.draw(uniform)
-            assert one.shares(ids).tolist() == pytest.approx(other.shares(ids).tolist(), rel=1e-6)
-        without = [one.without(ids).draw(uniform) for one in together]
-        assert without == [other.without(ids).draw(uniform) for other in alone]
-        assert not set(without) & set(ids.tolist())
-        outside = [one.mass_outside(ids) for one in together]
-        assert outside == pytest.approx([1.0 - other.mass(ids) for other in alone], rel=1e-5)
-
-
-@pytest.mark.parametrize("size", [1, 600, WIDE, WIDE + 1, 3 * WIDE - 5])
-def test_the_largest_logit_of_each_block(size: int) -> None:
-    logits = np.random.default_rng(size).normal(size=size).astype(np.float32)
-    blocks = [logits[start : start + WIDE] for start in range(0, size, WIDE)]
-    assert peaks_of(logits).tolist() == [block.max() for block in blocks]
-    logits[-1] = np.nan
-    assert np.isnan(peaks_of(logits).max())
-    logits[-1] = np.inf
-    assert peaks_of(logits)[-1] == np.inf
 
 
 def test_an_array_is_kept_for_each_use() -> None:

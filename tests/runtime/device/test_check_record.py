@@ -17,8 +17,8 @@ from omnidraft.runtime.bundle import hashes
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import Record, Verify, file_sha256, verify_files
 from omnidraft.runtime.device import check_record
+from omnidraft.runtime.models.load_graph import load_drafter
 from omnidraft.runtime.parts.file_places import FilePlaces
-from omnidraft.runtime.session.loaded_bundle import load_drafter
 
 SEAL = "5e" * 32
 NAMES = ("a.onnx", "b/c.json")

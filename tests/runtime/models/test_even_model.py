@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.even_model import EvenModel
+from omnidraft.runtime.session.modes import Mode
 from support.places import STARTERS
 from support.toy import ContextModel
 

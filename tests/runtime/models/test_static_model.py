@@ -18,6 +18,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.model import Cancelled, SessionModel
+from omnidraft.runtime.decoding.prefill import prefill
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
@@ -201,7 +202,7 @@ def test_sessions_on_the_same_weights_do_not_meet(weights_of: WeightsOf) -> None
 def test_a_context_can_be_read_again(model: StaticModel) -> None:
     ids, text = some_ids(70), DecoderState()
     text.restart([*ids, 5], [], 1, cut_at_eos(()))
-    text.prefill(model)
+    prefill(model, text.tokens, text.cached)
     assert text.cached == ids
     row = model.score([5]).copy()
     model.rewind(0)

@@ -105,7 +105,7 @@ def test_after_a_swap_the_drafter_has_read_its_whole_context_again(session: Sess
     drafter.model.rewind(len(cached) - 1)
     row = drafter.model.score(cached[-1:]).copy()
     fresh = Session(session.loaded, adapter=adapter)
-    with fresh.turn():
+    with fresh.exclusive():
         fresh.models.drafter.model.score(cached[:-1], 1)
         assert np.abs(fresh.models.drafter.model.score(cached[-1:]) - row).max() < 1e-4
     bare = Session(session.loaded)
@@ -224,7 +224,7 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
     }
     with_file = graph.run(["logits"], fed, options)[0][0]
     session.use_adapter(adapter)
-    with session.turn():
+    with session.exclusive():
         assert np.array_equal(with_file, session.models.drafter.model.score(ids))
 
 

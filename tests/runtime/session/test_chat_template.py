@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from omnidraft import GenerationConfig, Session, load_bundle
-from omnidraft.checkpoints.template import compile_template
+from omnidraft.checkpoints.compile_template import compile_template
 from omnidraft.errors import BundleError, CheckpointError, PromptError
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
-from omnidraft.runtime.bundle.chat_template import JinjaTemplate, template_of
+from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, template_of
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, TrimmedEnd
 from omnidraft.runtime.session.conversation import Turn, conversation_ids
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
@@ -155,7 +155,7 @@ def test_a_bundle_carries_its_template(bundle: Path) -> None:
 
 
 def test_without_jinja_the_compiled_form_serves(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnidraft.runtime.bundle.chat_template.jinja_is_installed", lambda: False)
+    monkeypatch.setattr("omnidraft.runtime.bundle.jinja_template.jinja_is_installed", lambda: False)
     opened = single_turn(open_bundle(bundle))
     assert template_of(opened) is opened.prompt
 

@@ -11,9 +11,9 @@ import pytest
 
 from omnidraft import Generation, GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.errors import ContextError, PromptError, SettingError
-from omnidraft.runtime.decoding.baselines import Mode
-from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
+from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.session.modes import Mode
 
 STORY = "Tell me a story."
 LONG = "How many apples are there in all? " * 24  # more than one chunk of a prompt

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from omnidraft import GenerationConfig, LoadedBundle, Session, load, load_bundle
 from omnidraft.cli import app
 from omnidraft.errors import SessionFileError, SettingError
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.drafter import READ_CHUNK
 from omnidraft.runtime.decoding.length_state import LengthState
 from omnidraft.runtime.decoding.model import Logits
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.session_file import decode_session, encode_session
 from omnidraft.runtime.vocab.cache_file import decode
 

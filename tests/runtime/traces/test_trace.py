@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.baselines import MODES, Mode, Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.proposer import Rule, respell
@@ -18,6 +17,7 @@ from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.session.decode import DecoderModels, decode
+from omnidraft.runtime.session.modes import MODES, Mode, Verification
 from omnidraft.runtime.traces.trace import FLOOR, Kind, TracedRound
 from omnidraft.runtime.traces.trace_payload import MODES as FILE_MODES
 from omnidraft.runtime.traces.tracer import Tracer, largest

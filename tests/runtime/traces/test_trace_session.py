@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from omnidraft import LoadedBundle, Session, TraceStore, load, read_traces
-from omnidraft.runtime.decoding.baselines import MODES
+from omnidraft.runtime.session.modes import MODES
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.runtime.traces.trace_memory import TraceMemory
 from support.adapters import adapter_of

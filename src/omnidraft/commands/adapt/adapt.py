@@ -130,14 +130,6 @@ def adapt(
             rich_help_panel=options.LEARNING,
         ),
     ] = None,
-    head: Annotated[
-        bool,
-        typer.Option(
-            "--head",
-            help="Also train the adaptive head, which ends drafts early (docs/head.md).",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = False,
     max_new_tokens: options.MaxNewTokens = 128,
     temperature: options.Temperature = 0.0,
     seed: Annotated[
@@ -167,7 +159,7 @@ def adapt(
     config = generation_config(context)
     if config.mode == "plain":
         raise SettingError("mode plain drafts nothing, so nothing could be learned", "leave out --mode")
-    learning = Learning(learner, drafter, objective, rate, lora_rank, head, answer_settings(config, raw))
+    learning = Learning(learner, drafter, objective, rate, lora_rank, answer_settings(config, raw))
     for _, path in schedule.bundles:
         check(out, open_bundle(path, public_key), learning, settings)
     texts = _prompts(prompts, field, template, count, seed)

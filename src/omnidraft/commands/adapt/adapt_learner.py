@@ -34,7 +34,6 @@ class Learning:
         objective: see `TrainerOptions`.
         rate: learning rate.
         lora_rank: with torch, `USUAL_RANK` when None; that of a training graph is fixed at export.
-        head: also train the adaptive head.
         answering: settings of the answers that it learns from.
     """
 
@@ -43,7 +42,6 @@ class Learning:
     objective: str = "trie-kl"
     rate: float = 4e-3
     lora_rank: int | None = None
-    head: bool = False
     answering: AdaptSettings = field(default_factory=dict)
 
     def check(self, bundle: Bundle) -> None:
@@ -93,11 +91,6 @@ class Learning:
                 f"{name}, which has {' and '.join(OBJECTIVES)}",
                 "give one of these, or learn with --learner torch",
             )
-        if self.head and step.head is None:
-            raise SettingError(
-                f"the drafter of {name} has no adaptive head to train",
-                "export it again without --no-head, or leave --head out",
-            )
 
     def settings(self, bundle: Bundle) -> AdaptSettings:
         """The settings that a later run for the same target must have too."""
@@ -105,7 +98,6 @@ class Learning:
             "objective": self.objective,
             "rate": self.rate,
             **self.answering,
-            "head": self.head,
         }
         if self.learner != "torch" and bundle.drafter.train is not None:
             return {"learner": "onnx", **settings}
@@ -135,7 +127,7 @@ class Learning:
         """
         from omnidraft.learning.step.ort_learner import StepOptions
 
-        return StepOptions(self.objective, self.rate, weight_decay=0.0, head=self.head)
+        return StepOptions(self.objective, self.rate, weight_decay=0.0)
 
     def _trainer_options(self) -> TrainerOptions:
         """Options of torch.
@@ -150,5 +142,4 @@ class Learning:
             learning_rate=self.rate,
             lora_rank=self._rank,
             weight_decay=0.0,
-            head="joint" if self.head else None,
         )

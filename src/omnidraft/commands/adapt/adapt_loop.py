@@ -18,7 +18,7 @@ from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.learning.online.curve import CurveLine
 from omnidraft.learning.online.profiles import AdaptSettings, profile_of
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
-from omnidraft.runtime.bundle.chat_template import template_of
+from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import load_bundle

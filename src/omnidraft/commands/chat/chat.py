@@ -22,7 +22,6 @@ def chat(
     stop: options.Stop = None,
     mode: options.Mode = "trie",
     num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
     verification: options.Verification = "auto",
     no_drafter: options.NoDrafter = False,
     cache: options.CachePath = None,
@@ -40,7 +39,6 @@ def chat(
     from omnidraft.commands.chat.chat_loop import Chat
     from omnidraft.commands.terminal.generation_options import generation_config, notices
     from omnidraft.commands.terminal.open_session import (
-        idle_head,
         open_session,
         saved_on_exit,
         session_options,
@@ -52,7 +50,6 @@ def chat(
     tell(notices(context))
     listed = None if messages is None else with_system(read_message_file(messages), system)
     session = open_session(session_options(context, config))
-    tell(idle_head(session, config))
     if session.bundle.prompt.is_bare:
         tell(["this model has no chat template: it continues each message as text, as a base model does"])
     session.system = system

@@ -37,8 +37,6 @@ def generation_config(context: typer.Context) -> GenerationConfig:
         values["stop"] = tuple(values["stop"] or ())
     if "num_draft_tokens" in values:
         values["num_draft_tokens"] = lengths(values["num_draft_tokens"])
-    if "head_threshold" in values:
-        values["head_threshold"] = threshold(values["head_threshold"])
     if context.params.get("plain"):
         values["mode"] = "plain"
     config = GenerationConfig(**values)
@@ -74,22 +72,6 @@ def lengths(text: str) -> Any:
             setting="num_draft_tokens",
         )
     return number
-
-
-def threshold(text: str) -> Any:
-    """The probability of a refusal at which a head ends a draft, or "auto".
-
-    Raises:
-        SettingError: the text is neither.
-    """
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(
-            f'--head-threshold "{text}" is neither a number nor auto', "0.5 is usual"
-        ) from None
 
 
 def notices(context: typer.Context) -> list[str]:

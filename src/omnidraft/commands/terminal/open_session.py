@@ -18,8 +18,8 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.packing.unpack_once import KEPT, unpack_once
 from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
-from omnidraft.runtime.bundle.chat_template import template_of
 from omnidraft.runtime.bundle.hashes import VERIFIES
+from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.device.device_costs import MEASURES
@@ -242,14 +242,6 @@ def adapter_file(path: Path) -> Path | None:
             f"{path} is for onnxruntime in other languages", f"give {path.with_suffix('.safetensors')}"
         )
     return adapter_in_use(path) if path.is_dir() else path
-
-
-def idle_head(session: Session, config: GenerationConfig) -> list[str]:
-    """A sentence where a threshold was given and no trained head is in use."""
-    used = session.adapters.get("drafter")
-    if config.head_threshold == 1.0 or (used is not None and used.head is not None):
-        return []
-    return ["--head-threshold does nothing: no adapter with a trained head is in use (--adapter gives one)"]
 
 
 def _unused_of_profile(options: SessionOptions, adapter: Path | None) -> Iterator[str]:

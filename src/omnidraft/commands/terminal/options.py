@@ -132,14 +132,6 @@ Lengths = Annotated[
         rich_help_panel=DRAFTING,
     ),
 ]
-HeadThreshold = Annotated[
-    str,
-    typer.Option(
-        help="With a trained head (--adapter): end a draft when the probability that it is refused exceeds "
-        "this, 0 to 1 (1: never). auto: when going on does not pay; needs -k auto.",
-        rich_help_panel=DRAFTING,
-    ),
-]
 Verification = Annotated[
     str,
     typer.Option(

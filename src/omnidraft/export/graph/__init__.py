@@ -1,5 +1,5 @@
 """Turn a torch model into an ONNX graph of our contract, and write the graph to disk.
 
 `trace` records a graph of markers, `markers` and `passes` turn it into onnxruntime's operators, `lora_inputs`
-and `head_output` add inputs and outputs, and `write` writes it. Begin with `skeleton`.
+adds the inputs of adapters, and `write` writes it. Begin with `skeleton`.
 """

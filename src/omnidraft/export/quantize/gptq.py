@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, values_of
+from omnidraft.export.quantize.grids import GRIDS, Floats, Grid, codes_on, values_of
+from omnidraft.export.quantize.int4_packing import Codes
 
 Doubles = NDArray[np.float64]
 

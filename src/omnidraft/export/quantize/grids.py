@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from omnidraft.export.quantize.int4_packing import Codes, unpacked
+
 Floats = NDArray[np.float32]
-Codes = NDArray[np.uint8]
 Grid = tuple[Floats, Codes | None]
 
 _SHRINK, _SHRINKS = np.float32(0.93), 3  # the smaller 4-bit scales that are tried: times 0.93, 0.86, 0.80
@@ -69,7 +70,7 @@ def nearest(values: Floats, bits: int) -> Grid:
     config = shipped.DefaultWeightOnlyQuantConfig(values.shape[2], is_symmetric=False, bits=bits)
     flat = np.ascontiguousarray(values.reshape(len(values), -1).T)
     _, scales, zeros = shipped.DefaultWeightOnlyQuantizer(config).qbits_block_quant(flat)
-    return scales, _unpacked(zeros, values.shape[1], bits)
+    return scales, unpacked(zeros, values.shape[1], bits)
 
 
 def k_quant(values: Floats, bits: int) -> Grid:
@@ -95,22 +96,6 @@ GRIDS: dict[str, Callable[[Floats, int], Grid]] = {
     "k-quant": k_quant,
     "gptq": nearest,  # the grid that gptq.py rounds on
 }
-
-
-def packed(codes: Codes, bits: int) -> Codes:
-    """Codes as bytes; two 4-bit codes share a byte along the last axis, the first in the low half."""
-    if bits == 8:
-        return codes
-    if codes.shape[-1] % 2:
-        codes = np.concatenate([codes, np.zeros_like(codes[..., :1])], axis=-1)
-    halves: Codes = codes[..., ::2] | codes[..., 1::2] * np.uint8(16)
-    return halves
-
-
-def _unpacked(codes: Codes, count: int, bits: int) -> Codes:
-    if bits == 8:
-        return codes
-    return np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(codes), -1)[:, :count]
 
 
 def _shipped() -> Any:

@@ -60,10 +60,10 @@ class Forward:
     """The products of a drafter, packed as in its graph; each packed product is computed once.
 
     Attributes:
-        rows: positions b * L + l whose logits are computed; None for all positions in their own shape.
+        rows: positions b * L + l whose logits are computed.
     """
 
-    def __init__(self, frozen: Frozen, inputs: Named, learning: Named, rows: Tensor | None = None) -> None:
+    def __init__(self, frozen: Frozen, inputs: Named, learning: Named, rows: Tensor) -> None:
         """
         Args:
             frozen: the drafter.
@@ -119,7 +119,7 @@ class Forward:
         )
 
     def _head(self, module: Any, x: Tensor) -> Tensor:
-        rows = x if self.rows is None else x.flatten(0, 1).index_select(0, self.rows)
+        rows = x.flatten(0, 1).index_select(0, self.rows)
         weight = self._inputs[EMBEDDING].t() if self._frozen.tied else self._inputs[HEAD]
         logits = rows @ weight
         bias = self._frozen.thin.stored[module.site].bias
@@ -131,16 +131,16 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None,
+    mask: None,
     scaling: float,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of one layer, causal where there is no mask.
+    """Causal attention of one layer.
 
     Args:
         query: [B, heads, L, head_dim].
         key, value: [B, kv_heads, keys, head_dim].
-        mask: added to the scores, [B, 1, L, keys].
+        mask: transformers makes none for this attention.
         scaling: factor of the scores.
         options: `sliding_window` and `softcap` are read, None where the layer has none.
     """
@@ -148,7 +148,7 @@ def _attention(
     scores = query @ key.transpose(2, 3) * scaling
     if softcap := options.get("softcap"):
         scores = torch.tanh(scores / softcap) * softcap
-    scores = scores + mask if mask is not None else _causal(scores, options.get("sliding_window"))
+    scores = _causal(scores, options.get("sliding_window"))
     return (scores.softmax(dim=-1) @ value).transpose(1, 2), None
 
 

@@ -1,4 +1,4 @@
-"""Compare each shipped training graph with torch, in one step on a small made-up batch.
+"""Compare the shipped training graph with torch, in one step on a small made-up batch.
 
 The comparison covers the tracing, the exporter, onnxruntime and the binding of the drafter's weights: torch
 computes the same function eagerly, with weights that are read and dequantised here.
@@ -18,12 +18,10 @@ from onnx import helper
 from omnidraft.errors import ExportError
 from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.quantize.parity import StepParity
-from omnidraft.export.train_step.head_step_graph import head_step
 from omnidraft.export.train_step.step_forward import Frozen, Named
 from omnidraft.export.train_step.step_graph import lora_step
 from omnidraft.export.train_step.step_weights import Shipped
 from omnidraft.learning.step.step_run import StepRun
-from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.runtime.models.onnx_session import bytes_session
 
@@ -55,43 +53,14 @@ def lora_parity(graph: Path, frozen: Frozen, layout: StepLayout, shipped: Shippe
     return _refuse(graph, _compare(graph, step, parts, settings, layout.size, weights))
 
 
-def head_parity(
-    graph: Path, frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape, shipped: Shipped
-) -> StepParity:
-    """Parity of `head.onnx`: the best of three batches, because the likeliest draft token may be a near tie.
-
-    Args:
-        graph: the file.
-        frozen: the drafter.
-        layouts: the drafter's adapter, and the head.
-        shape: shape of the head.
-        shipped: the drafter's graph.
-
-    Raises:
-        ExportError: torch computes something else.
-    """
-    parities, (lora, layout), vocab = list[StepParity](), layouts, _vocab(frozen)
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        parts = [_draws(rng, vocab, length) for length in _LENGTHS]
-        vector = (0.1 * rng.standard_normal(lora.size)).astype(np.float32)
-        settings = {**_settings(1e-2), "lora": vector, "allowed": np.arange(vocab) > 0}
-        step, weights = head_step(frozen, layouts, shape), _weights(frozen, shipped)
-        parities.append(_compare(graph, step, parts, settings, layout.size, weights))
-        if parities[-1].worst <= LARGEST:
-            break
-    return _refuse(graph, min(parities, key=lambda parity: parity.worst))
-
-
 def _refuse(graph: Path, parity: StepParity) -> StepParity:
     """Refuse a graph that differs too much; else return its parity."""
     if parity.worst > LARGEST:
-        without = "--no-head leaves this graph out" if graph.name == "head.onnx" else "leave --train-step out"
         raise ExportError(
             f"the training graph {graph.name} computes another step in onnxruntime than torch does: gradient "
             f"and tensors differ by {parity.gradient:.1e} and {parity.tensors:.1e} of their size, more than "
             f"{LARGEST:.0e} (the loss by {parity.loss:.1e})",
-            f"{without}, or try other versions of torch and onnxruntime",
+            "leave --train-step out, or try other versions of torch and onnxruntime",
         )
     return parity
 
@@ -115,7 +84,7 @@ def _compare(
     state["exp_avg_sq"] = state["exp_avg_sq"] * np.float32(1e-2) + np.float32(1e-4)
     session = bytes_session(graph.read_bytes(), graph, graph.parent.parent, 1)
     run = StepRun(session, state["parameters"])
-    run.restore({**state, "updates": np.array([_UPDATES], np.int64)}, "")
+    run.restore({**state, "updates": np.array([_UPDATES], np.int64)})
     actual = run.run(list(parts), settings)
     expected = _in_torch(step, parts, {**settings, **state}, weights)
     total = expected["next_loss"]
@@ -135,14 +104,13 @@ def _relative(actual: NDArray[Any], expected: NDArray[Any]) -> float:
 def _in_torch(step: Step, parts: Sequence[Arrays], fixed: Arrays, weights: Named) -> Arrays:
     """The outputs of the last call, computed by torch."""
     inputs = weights | {name: torch.from_numpy(np.array(value)) for name, value in fixed.items()}
-    inputs |= {"updates": torch.tensor(_UPDATES), "loss": torch.tensor(0.0), "weight": torch.tensor(0.0)}
+    inputs |= {"updates": torch.tensor(_UPDATES), "loss": torch.tensor(0.0)}
     inputs["gradient"] = torch.zeros_like(inputs["parameters"])
     outputs: Named = {}
     for i, part in enumerate(parts):
         inputs |= {name: torch.from_numpy(value) for name, value in part.items()}
         outputs = step(inputs | {"last": torch.tensor(i == len(parts) - 1)})
-        carried = [name for name in ("loss", "weight", "gradient") if f"next_{name}" in outputs]
-        inputs |= {name: outputs[f"next_{name}"] for name in carried}
+        inputs |= {name: outputs[f"next_{name}"] for name in ("loss", "gradient")}
     return {name: value.detach().numpy() for name, value in outputs.items()}
 
 
@@ -171,18 +139,6 @@ def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
         }
     batch["trie.weights"] = rng.uniform(0.5, 1.0, length).astype(np.float32)
     return batch | {"ngram.rows": rows[1:3], "ngram.ids": rng.integers(0, vocab, 2)}
-
-
-def _draws(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
-    """One response with a draw at each token but the last."""
-    positions = np.arange(length - 1)[None]
-    return {
-        "input_ids": rng.integers(0, vocab, (1, length)),
-        "positions": positions,
-        "known": positions > 0,
-        "said": rng.integers(0, vocab, positions.shape),
-        "longer": rng.integers(-1, vocab, (*positions.shape, 2)),
-    }
 
 
 def _weights(frozen: Frozen, shipped: Shipped) -> Named:

@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from omnidraft.export.graph.markers import EMBEDDING, HEAD
 from omnidraft.export.graph.passes import initializer
-from omnidraft.export.quantize.grids import packed
+from omnidraft.export.quantize.int4_packing import packed
 
 _TYPES = {4: TensorProto.UINT4, 8: TensorProto.UINT8}  # of codes
 _QUANTISED = ("MatMulNBits", "GatherBlockQuantized")
@@ -48,20 +48,13 @@ class Shipped:
         reader: NodeProto = next(node for node in self.graph.node if node.name == name)
         return reader
 
-    @property
-    def one_table(self) -> bool:
-        """Whether the LM head reads the table of the embedding."""
-        table = self.node(EMBEDDING).input[0]
-        return table in self.node(HEAD).input
-
     def is_quantised(self, weight: str) -> bool:
         """Whether a weight is stored as codes."""
         return self.node(weight).op_type in _QUANTISED
 
     def codes(self, weight: str) -> tuple[str, str]:
         """The names of the codes and scales of a quantised weight."""
-        held = EMBEDDING if self.one_table and weight == HEAD else weight
-        return f"{held}.q", f"{held}.scales"
+        return f"{weight}.q", f"{weight}.scales"
 
     def shared(self, name: str, dims: Sequence[int] | None = None, kind: int | None = None) -> TensorProto:
         """A reference to the same bytes, with a path from the folder above the graph's folder.

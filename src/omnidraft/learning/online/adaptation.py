@@ -128,9 +128,7 @@ class Adaptation:
         """Answer the next prompt, learn if the interval ends, and append a line to the curve.
 
         Args:
-            prompt: text, or target ids.
             config: settings of the answer. The seed of answer n is `config.seed` + n.
-            raw: leave the prompt template out.
 
         Raises:
             PromptError: the prompt cannot be answered; nothing changed. `skip` leaves it out.

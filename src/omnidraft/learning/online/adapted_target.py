@@ -104,10 +104,7 @@ class AdaptedTarget:
     ) -> None:
         """
         Args:
-            loaded: the bundle.
-            learner: new, of the bundle's drafter.
             place: the directory of the adaptation.
-            options: of the adaptation.
             settings: recorded in the checkpoint besides those of the options; a later run needs the same.
 
         Raises:

@@ -93,7 +93,6 @@ class Curve:
         """Cut the file to a number of lines and go on after them; a killed run may have written more.
 
         Args:
-            path: the file.
             lines: that the last checkpoint counts.
 
         Raises:

@@ -57,7 +57,6 @@ class Guard:
         """Record one answer.
 
         Args:
-            tokens: emitted tokens.
             passes: target passes, >= 1.
         """
         self._current.append((tokens, passes))

@@ -23,8 +23,6 @@ def decide(progress: AdaptationProgress, guard: Guard, memory: int) -> tuple[Int
 
     Args:
         progress: with the answers of the interval pending; it is changed.
-        guard: has observed these answers.
-        memory: answers to keep.
 
     Returns:
         the decision; and whether the adapter in use was found good, so that a rollback goes back to it.

@@ -17,7 +17,6 @@ def end_interval(target: AdaptedTarget, options: AdaptOptions) -> tuple[Event, f
 
     Args:
         target: the answers of the interval are pending.
-        options: of the adaptation.
 
     Returns:
         what happened; and the loss, None where nothing was learned.

@@ -144,12 +144,10 @@ class Aligner:
 
         Args:
             draft_prompt: the prompt in draft ids, with the start token; at least one id.
-            tokens: the n emitted target ids.
             rows: the target's distribution before each of them, n rows.
             before: the last target id of the prompt; -1 if unknown.
             roots: the distribution of each row at the root of this trie, computed from the whole row; None
                 computes it from `rows`.
-            target_hidden: see `Aligned`.
 
         Raises:
             SettingError: there is no prompt, rows and tokens differ in number, a row is not a distribution,

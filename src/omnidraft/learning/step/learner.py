@@ -20,7 +20,7 @@ class Learned:
     Attributes:
         step: number of this step, from 1.
         loss: of the batch.
-        terms: mean of each term of the loss, by name; with `head` if the head is trained.
+        terms: mean of each term of the loss, by name.
         norm: of the gradient before clipping.
         skipped: whether the loss or the gradient was not finite, so that nothing changed.
     """
@@ -33,7 +33,7 @@ class Learned:
 
 
 class Learner(Protocol):
-    """A drafter's LoRA tensors and head in training.
+    """A drafter's LoRA tensors in training.
 
     Attributes:
         rate: learning rate of the next steps; may be set, and is not part of `state()`.

@@ -1,7 +1,7 @@
 """A learner without torch: onnxruntime runs the training step of the bundle.
 
-A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head
-has its own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call
+takes a few responses of a batch, so memory does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.learning.step.head_step import head_batch, head_of, head_vector
 from omnidraft.learning.step.learner import Learned
 from omnidraft.learning.step.state_file import Arrays
 from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
@@ -35,7 +34,6 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 _COUNTS = ("steps", "skipped")
 _USUAL = {"learning_rate": 1e-3}  # for a pass with a decaying rate; the paper's rate is for endless learning
-_OF_HEAD = "head."  # prefix of the head's arrays in a state
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,6 @@ class StepOptions:
         lora_alpha: the scale of the adapter is lora_alpha / rank.
         seed: of the initial LoRA tensors.
         at_once: responses in one call of the graph; a larger value takes more memory and slightly less time.
-        head: also train the adaptive head, after each step on the same responses.
-        head_rate: learning rate of the head.
         threads: of the graphs.
     """
 
@@ -62,12 +58,10 @@ class StepOptions:
     lora_alpha: float = 32.0
     seed: int = 0
     at_once: int = 1
-    head: bool = False
-    head_rate: float = 1e-3
     threads: int = 1
 
     def __post_init__(self) -> None:
-        rates = dict.fromkeys(("learning_rate", "weight_decay", "clip_norm", "head_rate"), 0.0)
+        rates = dict.fromkeys(("learning_rate", "weight_decay", "clip_norm"), 0.0)
         least = {**rates, "at_once": 1, "threads": 1}
         for name, at_least in least.items():
             value = getattr(self, name)
@@ -91,7 +85,7 @@ def utc_now() -> str:
 
 
 class OrtLearner:
-    """A drafter's LoRA tensors and head in training; see `learner.Learner`.
+    """A drafter's LoRA tensors in training; see `learner.Learner`.
 
     Attributes:
         options: of the learner.
@@ -111,14 +105,12 @@ class OrtLearner:
     ) -> None:
         """
         Args:
-            bundle: exported with --train-step.
-            vocab_map: of the bundle.
             options: the defaults when None.
             adapter: to begin with, packed by a learner; new tensors from the seed when None.
             now: gives the creation time of adapters.
 
         Raises:
-            SettingError: the bundle has no training step, or has no head to train.
+            SettingError: the bundle has no training step.
             AdapterError: the adapter is of another drafter, or has another form.
             BundleError: onnxruntime cannot load a graph, or a file is not the one that was hashed.
         """
@@ -128,8 +120,6 @@ class OrtLearner:
         self._factors = factors_of(self.options.objective)
         self._scale = self.options.lora_alpha / self._entry.rank
         self._drafter = self._run_of(self._entry.graph, self._initial(adapter))
-        self._begun_head = None if adapter is None else adapter.head
-        self._head = self._head_run() if self.options.head else None
         self.rate = self.options.learning_rate
         self.steps = self.skipped = 0
 
@@ -151,8 +141,6 @@ class OrtLearner:
         terms, outputs = self._learn_drafter(groups)
         self.steps += 1
         self.skipped += not outputs["applied"]
-        if self._head is not None:
-            terms["head"] = self._learn_head(self._head, groups)
         loss, norm = float(outputs["next_loss"]), float(outputs["norm"])
         return Learned(self.steps, loss, terms, norm, not outputs["applied"])
 
@@ -160,16 +148,12 @@ class OrtLearner:
         """The adapter learned so far, for a session."""
         tensors = sites_of(self._drafter.parameters, self._entry.layout, self._lora, self._scale)
         tokenizers = self._map.draft_fingerprint, self._map.target_fingerprint
-        head, shape = self._begun_head, self._bundle.drafter.head
-        if self._head is not None and self._entry.head is not None and shape is not None:
-            head = head_of(self._head.parameters, self._entry.head.layout, shape)
-        return Adapter(self._base, *tokenizers, tensors=tensors, created=self._now(), head=head)
+        return Adapter(self._base, *tokenizers, tensors=tensors, created=self._now())
 
     def state(self) -> Arrays:
         """The whole state as copies, by name."""
         counts = np.array([getattr(self, name) for name in _COUNTS], np.int64)
-        of_head = {} if self._head is None else self._head.state(_OF_HEAD)
-        return {**self._drafter.state(""), **of_head, "counts": counts}
+        return {**self._drafter.state(), "counts": counts}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over a `state()`; the next steps are those that would have followed it.
@@ -177,18 +161,10 @@ class OrtLearner:
         Raises:
             SettingError: the state is of another learner; nothing changed.
         """
-        runs = [(self._drafter, ""), *([] if self._head is None else [(self._head, _OF_HEAD)])]
-        for run, prefix in runs:
-            run.check(state, prefix)
-        if self._head is None and any(name.startswith(_OF_HEAD) for name in state):
-            raise SettingError(
-                "the state of a learner has an adaptive head and this learner trains none",
-                "go on with --head, as it was begun",
-            )
+        self._drafter.check(state)
         if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
             raise SettingError("the state of a learner has no counts", "give the file that a learner wrote")
-        for run, prefix in runs:
-            run.restore(state, prefix)
+        self._drafter.restore(state)
         self.steps, self.skipped = (int(count) for count in state["counts"])
 
     def _initial(self, adapter: Adapter | None) -> Any:
@@ -208,14 +184,6 @@ class OrtLearner:
         check_unchanged(self._bundle.places, self._bundle.stamps)  # the weights were read by their name
         return StepRun(session, begin)
 
-    def _head_run(self) -> StepRun:
-        if self._entry.head is None:
-            raise SettingError(
-                f"the drafter of {self._bundle.path.name} has no adaptive head to train",
-                "export it again without --no-head, or leave the head out",
-            )
-        return self._run_of(self._entry.head.graph, head_vector(self._begun_head, self._entry.head.layout))
-
     def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
         """The mean of each term, and the outputs of the graph."""
         parts = [step_batch(group, self._factors) for group in groups]
@@ -225,13 +193,6 @@ class OrtLearner:
         outputs = self._drafter.run([part.inputs for part in parts], settings)
         sums = dict(zip(terms, outputs["sums"].tolist(), strict=True))
         return {name: float(sums[name] / counts[name]) for name in counts}, outputs
-
-    def _learn_head(self, head: StepRun, groups: Sequence[Sequence[Aligned]]) -> float:
-        """The loss of the head on draws of the current drafter."""
-        settings = self._settings(self.options.head_rate, 0.0)
-        settings |= {"lora": self._drafter.parameters, "allowed": self._map.draft_allowed.astype(np.bool_)}
-        outputs = head.run([head_batch(group) for group in groups], settings)
-        return float(outputs["next_loss"] / max(float(outputs["next_weight"]), 1e-6))
 
     def _settings(self, rate: float, decay: float) -> Arrays:
         values = {

@@ -26,9 +26,7 @@ def rate_at(schedule: Schedule, rate: float, step: int, total: int) -> float:
     Args:
         schedule: "constant", as in the paper, for learning without an end; "decay" rises over the first 5 %
             of the steps and falls to 0 over the last 30 %.
-        rate: the highest rate.
         step: from 0.
-        total: steps of the pass.
     """
     if schedule == "constant":
         return rate

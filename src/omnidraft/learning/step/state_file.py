@@ -50,7 +50,6 @@ class StateFormat:
         """Replace the file. A kill at any moment leaves the old file or the new one, whole.
 
         Args:
-            path: the file.
             arrays: of data types that safetensors and numpy share.
             metadata: JSON values by name; `format` and `version` are not among the names.
 
@@ -94,7 +93,6 @@ class StateFormat:
         """Refuse a file that was made with other settings.
 
         Args:
-            path: the file.
             recorded: the settings in its metadata.
             current: those of this run; a setting that the file lacks counts as None.
 

@@ -66,11 +66,6 @@ def step_scales(
 ) -> tuple[Floats, dict[str, float]]:
     """The scale of each term in every call of a step, factor / count, and the counts of the step.
 
-    Args:
-        parts: all calls of the step.
-        factors: of the objective, by term.
-        terms: of the graph, in its order.
-
     Returns:
         the scales, shape [terms]; and the counts by term.
     """

@@ -25,11 +25,6 @@ class StepRun:
     """
 
     def __init__(self, session: ort.InferenceSession, begin: Floats) -> None:
-        """
-        Args:
-            session: of a training graph.
-            begin: initial parameters.
-        """
         self._session = session
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._carried = {
@@ -50,7 +45,6 @@ class StepRun:
 
         Args:
             parts: inputs of each call, at least one.
-            settings: inputs of every call.
 
         Returns:
             the outputs of the last call; `sums`, which the graph does not accumulate, over all calls.
@@ -80,17 +74,17 @@ class StepRun:
                 f"onnxruntime cannot run the training step ({reason(error)})", remedy_for(error), fault="run"
             ) from None
 
-    def state(self, prefix: str) -> Arrays:
-        """Copies of the vectors and the count, with a prefix before their names."""
-        vectors = {f"{prefix}{name}": vector.copy() for name, vector in self._vectors.items()}
-        return {**vectors, f"{prefix}updates": np.array([self.updates], np.int64)}
+    def state(self) -> Arrays:
+        """Copies of the vectors and the count, by name."""
+        vectors = {name: vector.copy() for name, vector in self._vectors.items()}
+        return {**vectors, "updates": np.array([self.updates], np.int64)}
 
-    def check(self, state: Mapping[str, npt.NDArray[Any]], prefix: str) -> None:
+    def check(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """
         Raises:
             SettingError: the state is of another graph.
         """
-        for name, own in self.state(prefix).items():
+        for name, own in self.state().items():
             array = state.get(name)
             if array is None or (array.dtype, array.shape) != (own.dtype, own.shape):
                 actual = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
@@ -100,7 +94,7 @@ class StepRun:
                     "go on with the bundle and settings that it was begun with",
                 )
 
-    def restore(self, state: Mapping[str, npt.NDArray[Any]], prefix: str) -> None:
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over a state that `check` accepted."""
-        self._vectors = {name: np.array(state[f"{prefix}{name}"]) for name in _VECTORS}
-        self.updates = int(state[f"{prefix}updates"][0])
+        self._vectors = {name: np.array(state[name]) for name in _VECTORS}
+        self.updates = int(state["updates"][0])

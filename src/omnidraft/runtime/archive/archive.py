@@ -105,10 +105,6 @@ def pieces(file: BinaryIO, entry: ArchiveEntry) -> Iterator[bytes]:
 def check_hashes(archive: Archive, progress: ByteProgress = lambda *_: None) -> None:
     """Read every file of an archive and compare its hash with the manifest's.
 
-    Args:
-        archive: from `open_archive`.
-        progress: called after each piece.
-
     Raises:
         ArchiveError: `checksum`.
     """
@@ -122,11 +118,6 @@ def check_hashes(archive: Archive, progress: ByteProgress = lambda *_: None) -> 
 
 def checked_pieces(archive: Archive, file: BinaryIO, name: str) -> Iterator[bytes]:
     """The bytes of a file that the manifest lists, in pieces; a wrong hash is raised behind the last piece.
-
-    Args:
-        archive: from `open_archive`.
-        file: the archive, open.
-        name: of the file.
 
     Raises:
         ArchiveError: `checksum` or `truncated`.

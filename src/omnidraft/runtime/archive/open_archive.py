@@ -41,7 +41,6 @@ def open_archive(path: str | Path, public_key: PublicKey | None = None) -> Archi
     """Open an archive: its headers, its manifest, its signature where a key is given, and its index.
 
     Args:
-        path: the file.
         public_key: of the signer; an archive without a signature by this key is refused. None checks nothing.
 
     Raises:

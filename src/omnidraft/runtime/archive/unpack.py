@@ -27,7 +27,6 @@ def unpack(
     """Unpack an archive.
 
     Args:
-        archive: from `open_archive`.
         out: the directory of the bundle; for a drafter alone, the directory that bundles are in.
         overwrite: replace a bundle that exists.
         progress: called after each piece that was written.
@@ -86,11 +85,7 @@ def _refuse_existing(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def _whole(archive: Archive, place: Path) -> Iterator[Path]:
-    """A temporary directory beside the place, where the archive has room.
-
-    Raises:
-        ArchiveError: `space` or `unwritable`.
-    """
+    """A temporary directory beside the place, where the archive has room."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(place.parent).free

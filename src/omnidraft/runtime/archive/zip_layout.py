@@ -80,7 +80,6 @@ def central_directory(entries: Sequence[ArchiveEntry], at: int) -> bytes:
     """The bytes behind the last file, to the end of the archive.
 
     Args:
-        entries: in order.
         at: the byte at which the directory begins.
     """
     records = b"".join(entry.central_header() for entry in entries)

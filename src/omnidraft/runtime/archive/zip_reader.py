@@ -129,7 +129,6 @@ def _check_name(name: str, names: set[str]) -> None:
     """Refuse a name that is taken on some system: in other case, or as a directory.
 
     Args:
-        name: of an entry.
         names: files (as they are, in lower case) and directories (with `/`) so far; this one is added.
     """
     folded = name.lower()

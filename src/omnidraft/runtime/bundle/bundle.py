@@ -188,7 +188,7 @@ def _used(bundle: Bundle) -> list[str]:
         names += [entry.graph, entry.tokenizer]
         names += [] if entry.compiled_tokenizer is None else [entry.compiled_tokenizer]
         names += [name for place in entry.places.values() for name in place.files]
-        names += [] if entry.train is None else entry.train.files
+        names += [] if entry.train is None else [entry.train.graph]
         # onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
         if entry.graph in bundle.manifest["files"] and bundle.places.place(f"{entry.graph}.data").exists():
             names.append(f"{entry.graph}.data")

@@ -16,8 +16,6 @@ def checked_bytes(bundle: Bundle, name: str, most: int) -> bytes:
     """The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
 
     Args:
-        bundle: from `open_bundle`.
-        name: path in the bundle.
         most: bytes at most.
 
     Raises:
@@ -49,10 +47,6 @@ def checked_graph(bundle: Bundle, name: str) -> Path:
     onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
     `check_unchanged` after the graph is loaded.
 
-    Args:
-        bundle: from `open_bundle`.
-        name: path of the graph in the bundle.
-
     Raises:
         BundleError: the graph cannot be read or holds what no graph may hold, or it names a file that the
             manifest does not list or that was left out.
@@ -74,8 +68,6 @@ def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
     """The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
 
     Args:
-        bundle: from `open_bundle`.
-        name: path of the graph in the bundle.
         folder: the folder in the bundle that the graph's weights are relative to.
 
     Raises:
@@ -94,15 +86,7 @@ def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
 
 
 def _check_places(bundle: Bundle, name: str, places: set[str], folder: PurePosixPath, opened: Path) -> None:
-    """Refuse weights that are not in files that the manifest lists, or that were left out.
-
-    Args:
-        bundle: from `open_bundle`.
-        name: path of the graph in the bundle.
-        places: the files that the graph names.
-        folder: of these files, in the bundle.
-        opened: the folder in which onnxruntime opens them.
-    """
+    """Refuse weights that are not in files that the manifest lists, or that were left out."""
     for place in sorted(places):
         listed = (folder / place).as_posix()
         if listed not in bundle.manifest["files"]:

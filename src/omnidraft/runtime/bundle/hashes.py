@@ -80,7 +80,6 @@ def check_files(manifest: Path, files: object) -> dict[str, Record]:
 
     Args:
         manifest: the path of the manifest, for error messages.
-        files: the field.
 
     Raises:
         BundleError: `no_hash` or `outside`.
@@ -123,8 +122,6 @@ def verify_files(
     """Hash every file that a manifest lists and that was not left out; return the stamps from before.
 
     Args:
-        places: where the files are.
-        files: from `check_files`.
         seal: of the manifest, for the record of this check.
         verify: "stamp" hashes nothing where all stamps are those of the last full check on this device.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.places import NPU, Place
-from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
+from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 
 _BASE = 72 << 20  # Python, numpy, onnxruntime with its first session, the command line
 _PACKED = 1.5  # resident bytes per byte of a graph with weights inside: most weights have a packed copy

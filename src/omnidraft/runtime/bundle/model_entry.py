@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from omnidraft.runtime.bundle.hashes import MAX_PATH
-from omnidraft.runtime.bundle.head import MAX_BLOCKS, HeadShape
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites, Site
 from omnidraft.runtime.bundle.places import Place, read_places
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, check_layout, read_step
@@ -51,7 +50,6 @@ class ModelEntry:
         place: the chosen one (see `placement`); None is the dynamic graph.
         fingerprint: of the weights of the checkpoint; None if the manifest has none.
         lora: where adapters enter the graph; None if they cannot.
-        head: the adaptive head that the graph takes; None if it takes none.
         layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
             keys and values together.
         train: the training step; None if there is none.
@@ -73,7 +71,6 @@ class ModelEntry:
     place: Place | None = None
     fingerprint: str | None = None
     lora: LoraSites | None = None
-    head: HeadShape | None = None
     layout: Layout = "shared"
     train: StepEntry | None = None
     tokenizer_fingerprint: str = ""
@@ -139,7 +136,6 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
         lora=None if data.get("lora") is None else _lora(mapping(data["lora"])),
-        head=None if data.get("head") is None else _head(mapping(data["head"])),
         layout=_layout(data.get("layout", "shared")),
         train=_train(data),
         tokenizer_fingerprint=hexadecimal(data["tokenizer_fingerprint"], 64),
@@ -161,8 +157,7 @@ def _train(data: dict[str, Any]) -> StepEntry | None:
     step = read_step(mapping(data["train"]))
     if data.get("lora") is None or data.get("fingerprint") is None:
         raise ValueError("a training step without the fields lora and fingerprint")
-    head = None if data.get("head") is None else _head(mapping(data["head"]))
-    check_layout(step, _lora(mapping(data["lora"])), head)
+    check_layout(step, _lora(mapping(data["lora"])))
     return step
 
 
@@ -171,10 +166,6 @@ def _lora(data: dict[str, Any]) -> LoraSites:
     if not sites:
         raise ValueError("LoRA without a site")
     return LoraSites(None if data["rank"] is None else integer(data["rank"], 1, MAX_RANK), sites)
-
-
-def _head(data: dict[str, Any]) -> HeadShape:
-    return HeadShape(integer(data["hidden"], 1, MAX_WIDTH), integer(data["blocks"], 1, MAX_BLOCKS))
 
 
 def _site(data: dict[str, Any]) -> Site:

@@ -15,7 +15,6 @@ def placed(bundle: Bundle, *, target_on: str = CPU_GRAPH, drafter_on: str = CPU_
     """The bundle with a chosen place for each model.
 
     Args:
-        bundle: from `open_bundle`.
         target_on, drafter_on: "cpu" for the dynamic graph; "npu" for the static graphs on the CPU; or a
             provider that the bundle was exported for ("qnn", "qnn-fp16", "coreml", "nnapi"), with more
             options for it behind a colon: "qnn:soc_model=57".
@@ -52,7 +51,7 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     rank, lora = place.form.lora_rank, None
     if rank is not None and entry.lora is not None:  # else the static graphs take no adapters
         lora = replace(entry.lora, rank=rank)
-    return replace(entry, place=place, kv=kv, lora=lora, head=None)
+    return replace(entry, place=place, kv=kv, lora=lora)
 
 
 def _with(place: Place, settings: str) -> Provider:

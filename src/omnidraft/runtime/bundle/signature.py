@@ -83,7 +83,6 @@ def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> N
     """Check a signature over the bytes of a manifest.
 
     Args:
-        manifest: the bytes of the file.
         signature: None if the bundle has none.
         public_key: 32 bytes.
 

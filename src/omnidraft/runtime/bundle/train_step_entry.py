@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnidraft.runtime.bundle.hashes import MAX_PATH
-from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
 from omnidraft.runtime.disk.json_fields import array, integer, mapping, text
 
@@ -42,14 +41,6 @@ class StepLayout:
 
 
 @dataclass(frozen=True)
-class HeadStep:
-    """The training step of an adaptive head: path in the bundle, and layout of its parameters."""
-
-    graph: str
-    layout: StepLayout
-
-
-@dataclass(frozen=True)
 class StepEntry:
     """The training step of a bundle's drafter; spec/14-train-step.md.
 
@@ -58,19 +49,12 @@ class StepEntry:
         folder: the folder that the paths of the graph's weights are relative to.
         rank: of each part of a site.
         layout: of the parameters.
-        head: the step of the adaptive head; None if the drafter has none.
     """
 
     graph: str
     folder: str
     rank: int
     layout: StepLayout
-    head: HeadStep | None = None
-
-    @property
-    def files(self) -> list[str]:
-        """Paths of the graphs."""
-        return [self.graph] if self.head is None else [self.graph, self.head.graph]
 
 
 def read_step(data: dict[str, Any]) -> StepEntry:
@@ -83,14 +67,8 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
     layout = StepLayout(_tensors(data["tensors"]), terms)
-    head_data = None if data.get("head") is None else mapping(data["head"])
-    head = (
-        None
-        if head_data is None
-        else HeadStep(text(head_data["graph"], MAX_PATH), StepLayout(_tensors(head_data["tensors"]), ()))
-    )
     paths = text(data["graph"], MAX_PATH), text(data["folder"], MAX_PATH)
-    return StepEntry(*paths, integer(data["rank"], 1, MAX_RANK), layout, head)
+    return StepEntry(*paths, integer(data["rank"], 1, MAX_RANK), layout)
 
 
 def _tensors(data: object) -> dict[str, tuple[int, int]]:
@@ -107,14 +85,12 @@ def _tensors(data: object) -> dict[str, tuple[int, int]]:
 
 def step_object(entry: StepEntry) -> dict[str, Any]:
     """The object that `read_step` reads back."""
-    head = entry.head
     return {
         "graph": entry.graph,
         "folder": entry.folder,
         "rank": entry.rank,
         "terms": list(entry.layout.terms),
         "tensors": _objects(entry.layout),
-        **({} if head is None else {"head": {"graph": head.graph, "tensors": _objects(head.layout)}}),
     }
 
 
@@ -139,12 +115,7 @@ def layout_of(lora: LoraSites, rank: int) -> StepLayout:
     return StepLayout(tensors)
 
 
-def head_layout(shape: HeadShape) -> StepLayout:
-    """The layout of a head; the bias is a row of its own."""
-    return StepLayout({name: (size[0], size[-1]) for name, size in shape.sizes().items()}, ())
-
-
-def check_layout(entry: StepEntry, lora: LoraSites, head: HeadShape | None) -> None:
+def check_layout(entry: StepEntry, lora: LoraSites) -> None:
     """Check that a step learns the tensors that the graph takes.
 
     Raises:
@@ -152,5 +123,3 @@ def check_layout(entry: StepEntry, lora: LoraSites, head: HeadShape | None) -> N
     """
     if entry.layout.tensors != layout_of(lora, entry.rank).tensors:
         raise ValueError("the tensors of the training step are not those of lora")
-    if entry.head is not None and (head is None or entry.head.layout != head_layout(head)):
-        raise ValueError("the training step is of another head than the graph takes")

@@ -60,7 +60,6 @@ def checked_text(text: str, name: str = "the prompt") -> str:
 
     Args:
         text: of a prompt, or of a system prompt.
-        name: of the text, for messages.
 
     Raises:
         PromptError: empty, white space alone, not encodable as UTF-8, or too long.

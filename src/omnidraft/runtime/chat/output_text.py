@@ -16,7 +16,6 @@ class OutputText:
     """Reads the ids of outputs as text in which think tags are written.
 
     Args:
-        tokenizer: the target's.
         tags: of the model; None for a model that writes no thoughts.
         bytes_of: the bytes of a target id; none for a control token.
     """

@@ -32,7 +32,6 @@ class Template(Protocol):
         more, at the beginning: the strings before and after the system prompt take the place of the first.
 
         Args:
-            turns: number of messages by the user.
             system: whether a system prompt stands before the first message.
 
         Raises:
@@ -45,7 +44,6 @@ class Template(Protocol):
         The messages are the system prompt, if there is one, and those of the user.
 
         Args:
-            turns: number of messages by the user.
             system: whether a system prompt stands before the first message.
 
         Raises:

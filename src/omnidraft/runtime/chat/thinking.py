@@ -14,7 +14,6 @@ def answer_start(output: bytes, tags: ThinkTags, *, inside: bool) -> int:
 
     Args:
         output: the bytes of an output, with the tags in it.
-        tags: of the model.
         inside: the output begins inside a thought.
     """
     opened = output.lstrip(_WHITE.encode()).startswith(tags.open.encode())
@@ -77,7 +76,6 @@ class ThoughtStream:
     Text that may be the beginning of a tag is held back.
 
     Args:
-        tags: of the model.
         inside: the output begins inside a thought.
     """
 

@@ -1,29 +1,17 @@
-"""Every mode by its name, and the proposers that the trie is compared with.
+"""Proposers that the trie is compared with, for research; a port mirrors nothing of this file."""
 
-The baselines serve research; a port offers trie, lookup and plain alone, and mirrors nothing of this file.
-"""
-
-from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from collections.abc import Sequence
 
 import numpy as np
 
-from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.decision import TINY, Weights
 from omnidraft.runtime.decoding.distribution import Distribution
-from omnidraft.runtime.decoding.drafter import Draft, Drafter
-from omnidraft.runtime.decoding.prompt_lookup import CopyingProposer, PlainProposer, PromptLookup
-from omnidraft.runtime.decoding.proposer import MatchProposer, Proposer, Rule, TrieProposer
+from omnidraft.runtime.decoding.drafter import Draft
+from omnidraft.runtime.decoding.proposer import MatchProposer, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate_longest
-from omnidraft.runtime.decoding.verifier import Probs, Verdict, verify_block, verify_tokens
-from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.decoding.verifier import Probs, Verdict
 from omnidraft.runtime.vocab.trie import ActiveTrie
-
-Mode = Literal["trie", "match", "direct", "paper", "lookup", "plain"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-Verification = Literal["token", "block"]
-VERIFICATIONS: tuple[Verification, ...] = get_args(Verification)
 
 
 class DirectProposer(TrieProposer):
@@ -53,71 +41,6 @@ class PaperProposer(TrieProposer):
         return verify_paper(proposal, draft.distributions, probs, self.trie, random)
 
 
-_Drafting = Callable[[Drafter, NgramCache, float], TrieProposer]
-_SAMPLED: dict[Mode, _Drafting] = {
-    "trie": TrieProposer,
-    "match": MatchProposer,
-    "direct": DirectProposer,
-    "paper": PaperProposer,
-}
-# At temperature 0 a proposal is accepted while it is the argmax, so all modes share one rule.
-_GREEDY: dict[Mode, _Drafting] = {
-    "trie": MatchProposer,
-    "match": MatchProposer,
-    "direct": DirectMatch,
-    "paper": MatchProposer,
-}
-
-
-def proposer_for(
-    mode: Mode,
-    drafter: Drafter,
-    cache: NgramCache,
-    temperature: float,
-    verification: Verification = "token",
-    *,
-    copies: bool = False,
-) -> Proposer:
-    """The proposer of a mode.
-
-    Args:
-        mode: one of `MODES`.
-        drafter, cache: what modes that draft with the small model use.
-        temperature: of the sampling.
-        verification: of mode trie above temperature 0: decision by decision, or as a block.
-        copies: whether the context is a second source of proposals.
-
-    Raises:
-        SettingError: an unknown mode or verification.
-    """
-    check_mode(mode, verification)
-    if mode in ("lookup", "plain"):
-        return PromptLookup() if mode == "lookup" else PlainProposer()
-    drafting = _drafting_proposer(mode, drafter, cache, temperature, verification)
-    return CopyingProposer(drafting) if copies else drafting
-
-
-def _drafting_proposer(
-    mode: Mode, drafter: Drafter, cache: NgramCache, temperature: float, verification: Verification
-) -> TrieProposer:
-    if temperature == 0.0:
-        return _GREEDY[mode](drafter, cache, temperature)
-    if mode == "trie":
-        verify = verify_block if verification == "block" else verify_tokens
-        return TrieProposer(drafter, cache, temperature, verify)
-    return _SAMPLED[mode](drafter, cache, temperature)
-
-
-def check_mode(mode: str, verification: str = "token") -> None:
-    """
-    Raises:
-        SettingError: an unknown mode or verification.
-    """
-    for name, value, known in (("mode", mode, MODES), ("verification", verification, VERIFICATIONS)):
-        if value not in known:
-            raise SettingError(f'{name} "{value}" is unknown', f"use one of {', '.join(known)}", setting=name)
-
-
 def verify_paper(
     proposal: Proposal, draft: Sequence[Distribution], probs: Probs, trie: ActiveTrie, random: RandomSource
 ) -> Verdict:
@@ -142,9 +65,7 @@ def paper_proposal(trie: ActiveTrie, draft: Sequence[Distribution], proposed: in
     """The paper's q' over the target vocabulary for one proposed token, shape [target vocab].
 
     Args:
-        trie: gives the spellings.
         draft: the drafter's distributions at the token's draft tokens.
-        proposed: the target token.
     """
     spelling = trie.map.spellings.row(proposed).astype(np.int32)
     direct = trie.map.direct

@@ -8,7 +8,6 @@ begins a spelling, is written as several target tokens, or leads nowhere. Q is t
 split, so a chain of decisions may run through any number of splits.
 """
 
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -29,20 +28,13 @@ class DecisionProbs(Protocol):
     """P and Q of one decision.
 
     Attributes:
-        ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed. It may need a pass over the
-            target's row.
-        bounds: lower and upper bound of the ratio, which need no such pass.
+        ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
         wide: the target's distribution, of a decision between many options, for which rejection sampling
             pays; else None.
     """
 
+    ratio: float
     wide: Distribution | None
-
-    @property
-    def ratio(self) -> float: ...
-
-    @property
-    def bounds(self) -> tuple[float, float]: ...
 
     def of_token(self, token: int) -> tuple[float, float]:
         """P and Q of the option that a target token belongs to; asked only where `wide` is set."""
@@ -67,7 +59,6 @@ def decision_probs(
     """P and Q of a decision.
 
     Args:
-        decision: from `translate`.
         q: the drafter's distribution at the decision's draft token.
         p: the target's distribution at the decision's row.
         trie: the active trie that the draft was translated with, unchanged since.
@@ -94,14 +85,7 @@ class _Expansion(_Few):
 
     def __init__(self, proposed: int, p: Distribution) -> None:
         self._proposed, self._p = np.array([proposed]), p
-
-    @cached_property
-    def ratio(self) -> float:
-        return self._p.mass(self._proposed)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self._p.mass_bounds(self._proposed)
+        self.ratio = p.mass(self._proposed)
 
     def options(self) -> tuple[Weights, Weights]:
         others = 1.0 - self.ratio
@@ -128,17 +112,8 @@ class _Beginning:
         self._p, self._q, self._trie, self._workspace = p, q, trie, workspace
         self._excluded = None if decision.excluded is None else trie.children(decision.excluded)[0]
         self._possible = max(q.mass_under(self._mask()), TINY)
-        self._targets = trie.targets(decision.node)
-        self._proposed = max(self._q_option(trie.draft_token(decision.node)), TINY)
-
-    @cached_property
-    def ratio(self) -> float:
-        return self._p.mass(self._targets) / self._proposed
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        low, high = self._p.mass_bounds(self._targets)
-        return low / self._proposed, high / self._proposed
+        proposed = max(self._q_option(trie.draft_token(decision.node)), TINY)
+        self.ratio = p.mass(trie.targets(decision.node)) / proposed
 
     def of_token(self, token: int) -> tuple[float, float]:
         leaf = int(self._trie.map.leaf_of[token])
@@ -187,10 +162,10 @@ class _Inside(_Few):
         assert node is not None
         self._p, self._ending = p, trie.terminal(node)
         tokens, self._targets, self._owner = trie.children(node)
-        p_options = np.bincount(self._owner, p.shares(self._targets), len(tokens)).astype(np.float64)
+        p_options = np.bincount(self._owner, p.probability(self._targets), len(tokens)).astype(np.float64)
         q_options = q.probability(tokens)
         if self._ending is not None:  # END is one more option, proposed whenever no child is
-            p_options = np.append(p_options, p.shares(np.array([self._ending])))
+            p_options = np.append(p_options, p.probability(np.array([self._ending])))
             q_options = np.append(q_options, max(0.0, 1.0 - float(q_options.sum())))
         self._p_options, self._q_options = p_options / p_options.sum(), q_options
         proposed = len(tokens) if decision.step is Step.END else None
@@ -200,7 +175,6 @@ class _Inside(_Few):
         self.ratio = 0.0
         if proposed is not None:
             self.ratio = float(self._p_options[proposed]) / max(float(q_options[proposed]), TINY)
-        self.bounds = self.ratio, self.ratio
 
     def options(self) -> tuple[Weights, Weights]:
         return self._p_options, self._q_options

@@ -11,7 +11,6 @@ from operator import mul
 from typing import Literal, Protocol
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.early_stop import more_tokens
 from omnidraft.runtime.decoding.length_state import (
     FIRST_SHARE,
     LAST_SHARE,
@@ -67,15 +66,7 @@ class RoundCounts:
 
 
 class DraftLength(Protocol):
-    """Chooses what each round proposes.
-
-    Attributes:
-        longest: draft tokens of a round at most.
-        stops_early: whether a trained head is asked.
-    """
-
-    longest: int
-    stops_early: bool
+    """Chooses what each round proposes."""
 
     def next(self, match: int = 0) -> Plan:
         """The plan of the next round.
@@ -84,29 +75,17 @@ class DraftLength(Protocol):
             match: tokens of the context's match; 0 where nothing can be copied.
         """
 
-    def more(self, drawn: int, survival: float) -> int:
-        """How many more draft tokens to draw in a round whose drafter has a trained head.
-
-        Args:
-            drawn: draft tokens so far, at least 1.
-            survival: probability that all of them are accepted, below 1.
-        """
-
     def record(self, counts: RoundCounts) -> None:
         """Learn from a round."""
 
 
 class FixedLength:
-    """The same number in every round, or fewer where a head ends the draft."""
+    """The same number in every round."""
 
-    def __init__(
-        self, num_draft_tokens: int, head_threshold: float = 1.0, source: Literal["draft", "copy"] = "draft"
-    ) -> None:
+    def __init__(self, num_draft_tokens: int, source: Literal["draft", "copy"] = "draft") -> None:
         """
         Args:
             num_draft_tokens: of a round; with the source "copy" target tokens.
-            head_threshold: stop where a draft token is refused with a larger probability; 1 never stops.
-            source: of the proposals.
         """
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise SettingError(
@@ -116,14 +95,9 @@ class FixedLength:
             )
         reads = num_draft_tokens > 0 and source == "draft"
         self._plan = Plan(source, num_draft_tokens, reads) if num_draft_tokens else Plan()
-        self.longest, self._threshold = num_draft_tokens, head_threshold
-        self.stops_early = head_threshold < 1.0
 
     def next(self, match: int = 0) -> Plan:
         return self._plan
-
-    def more(self, drawn: int, survival: float) -> int:
-        return 0 if 1.0 - survival > self._threshold else self.longest - drawn
 
     def record(self, counts: RoundCounts) -> None:
         """A fixed length has nothing to learn."""
@@ -166,20 +140,16 @@ class MeasuredLength:
         drafts: bool = True,
         copies: bool = False,
         longest: int = LONGEST,
-        head_threshold: float | None = None,
     ) -> None:
         """
         Args:
-            costs: of this device.
             state: what was learned so far, which only `record` and `next` change from now on.
             drafts, copies: the sources that can be used.
             longest: tokens of a round at most.
-            head_threshold: as of `FixedLength`; None stops where the next token does not pay.
         """
         self.costs, self.state = costs, LengthState() if state is None else state
         self._drafts, self._copies = drafts, copies
-        self.longest, self._threshold = longest, head_threshold
-        self.stops_early = head_threshold is None or head_threshold < 1.0
+        self.longest = longest
         self._plain = Option("none", 0, 1.0, costs.pass_seconds(1))
         self._drafting: list[Option] | None = None  # until the next draft changes the state
         self._best_draft: list[Option] = []  # the fastest of them
@@ -227,18 +197,6 @@ class MeasuredLength:
     def ratio(self) -> float:
         """Target tokens for each accepted draft token: n-grams give less than one, expansions more."""
         return min(1.5, (self.state.targets + PRIOR_ROUNDS) / (self.state.drafts + PRIOR_ROUNDS))
-
-    def more(self, drawn: int, survival: float) -> int:
-        if self._threshold is not None:
-            return 0 if 1.0 - survival > self._threshold else self.longest - drawn
-        worth = _fastest(self.options(0)).speed
-        gains = [
-            self.ratio() * chance for chance in _products(survival, self.chances()[drawn : self.longest])
-        ]
-        before = self.costs.round_seconds(drawn) + self.costs.draft
-        # The distribution of the next token is known already, so it takes no pass of the drafter.
-        seconds = [self.costs.round_seconds(n) - before for n in range(drawn + 1, self.longest + 1)]
-        return more_tokens(gains, seconds, worth)
 
     def record(self, counts: RoundCounts) -> None:
         state = self.state
@@ -291,11 +249,6 @@ def _count(successes: list[float], trials: list[float], places: Sequence[int], r
         trials[place] = trials[place] * DECAY + 1.0
 
 
-def _products(start: float, chances: Sequence[float]) -> list[float]:
-    """start x c_0, start x c_0 x c_1, ..."""
-    return list(accumulate(chances, mul, initial=start))[1:]
-
-
 def _expected(chances: Sequence[float]) -> list[float]:
-    """Expected accepted tokens of 1, 2, ... proposed ones."""
-    return list(accumulate(_products(1.0, chances)))
+    """Expected accepted tokens of 1, 2, ... proposed ones: c_0, c_0 + c_0 x c_1, ..."""
+    return list(accumulate(accumulate(chances, mul)))

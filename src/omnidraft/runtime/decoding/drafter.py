@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Thread
 
-import numpy as np
-
 from omnidraft.runtime.decoding.distribution import Distribution, Ids, Workspace
-from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, DraftLength
-from omnidraft.runtime.decoding.early_stop import survival_of
-from omnidraft.runtime.decoding.model import HasHead, Logits, Model
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS
+from omnidraft.runtime.decoding.model import Logits, Model
+from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import LogitsError, draft_distribution
 
@@ -29,8 +27,8 @@ class Draft:
         tokens: draft ids; none where the context was copied from.
         distributions: one for each draft token, over the draft vocabulary.
         copied: target ids from the context.
-        unsound: whether the draft ended because the drafter gave logits, or its head an acceptance, of which
-            nothing can be drawn: NaN or infinity. A damaged adapter or graph does.
+        unsound: whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or
+            infinity. A damaged adapter or graph does.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -45,7 +43,6 @@ class Drafter:
     def __init__(self, model: Model, start: Sequence[int] = ()) -> None:
         """
         Args:
-            model: the small model.
             start: ids that every context begins with (bos).
         """
         self.model = model
@@ -80,7 +77,6 @@ class Drafter:
         self,
         context: Sequence[int],
         count: int,
-        length: DraftLength,
         temperature: float,
         banned: Ids,
         random: RandomSource,
@@ -89,34 +85,18 @@ class Drafter:
 
         Args:
             context: all draft ids so far, without the start.
-            count: how many tokens to draw.
-            length: where the model has a trained head, it is asked how many more to draw each time the model
-                has read a drawn token. Everything drawn is in the draft, so the output's distribution is the
-                same.
             temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
-            random: the source of randomness.
         """
-        draft, survival, confidence = Draft(), 1.0, 1.0
+        draft = Draft()
         if not self.start and not context:
             return draft  # nothing to continue
         self.settle()
-        half = self.model.max_length // 2
-        count, longest = min(count, half), min(length.longest, half)
+        count = min(count, self.model.max_length // 2)
         pending = self._sync(self._expected(context)) if count else []
-        while (drawn := len(draft.tokens)) < count:
+        for drawn in range(count):
             row = self.model.score(pending, num_logits=1)[-1]
             self._cached += pending
-            if drawn and length.stops_early:
-                acceptance = self.model.acceptance if isinstance(self.model, HasHead) else 1.0
-                if not 0.0 <= acceptance <= 1.0:  # also NaN
-                    draft.unsound = True
-                    break
-                survival *= survival_of(acceptance, confidence)
-                if survival < 1.0:
-                    count = min(longest, drawn + length.more(drawn, survival))
-                    if count <= drawn:
-                        break
             try:
                 use = "draft", drawn
                 distribution = draft_distribution(row, temperature, banned, self.workspace, use)
@@ -124,8 +104,6 @@ class Drafter:
                 draft.unsound = True
                 break
             token = random.sample(distribution)
-            if length.stops_early and drawn + 1 < count:  # before the next pass overwrites the row
-                confidence = _confidence(row, token, banned, self.workspace)
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
@@ -188,21 +166,3 @@ class _NoModel:
 def no_drafter(vocab_size: int) -> Drafter:
     """A drafter without a model, for sessions in which no round drafts."""
     return Drafter(_NoModel(vocab_size))
-
-
-def _confidence(row: Logits, token: int, banned: Ids, workspace: Workspace | None = None) -> float:
-    """Probability of a token at temperature 1, among those that may be drawn."""
-    distribution = draft_distribution(row, 1.0, banned, workspace, "confidence")
-    return float(distribution.probability(np.array([token]))[0])
-
-
-def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length of the common prefix; bisects, so that the comparisons run in C."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

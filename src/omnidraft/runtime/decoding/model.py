@@ -1,7 +1,7 @@
 """The interface of a language model, as the loop and a session use it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,18 +41,6 @@ class Model(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on."""
-
-
-@runtime_checkable
-class HasHead(Protocol):
-    """A model with an adaptive head.
-
-    Attributes:
-        acceptance: probability, 0 to 1, that the last token that was read is accepted, given that those
-            before it were.
-    """
-
-    acceptance: float
 
 
 class SessionModel(Model, Protocol):

@@ -7,7 +7,7 @@ transformers). It helps where an answer quotes its prompt or repeats itself: sum
 
 from collections.abc import Sequence
 
-from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, DraftLength, Plan
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan
 from omnidraft.runtime.decoding.drafter import Draft
 from omnidraft.runtime.decoding.length_state import LONGEST_MATCH
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Rule, TrieProposer
@@ -49,9 +49,7 @@ class PromptLookup:
     def settle(self) -> None:
         """Nothing is read in the background."""
 
-    def propose(
-        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
+    def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         return Draft(copied=list(copy.tokens[: plan.count]))
 
     def translate(self, draft: Draft, room: int) -> Proposal:
@@ -107,11 +105,9 @@ class CopyingProposer:
     def settle(self) -> None:
         self._drafting.settle()
 
-    def propose(
-        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
+    def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         source = self._copying if plan.source == "copy" else self._drafting
-        return source.propose(plan, copy, context, length, random)
+        return source.propose(plan, copy, context, random)
 
     def translate(self, draft: Draft, room: int) -> Proposal:
         return (self._copying if draft.copied else self._drafting).translate(draft, room)

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from omnidraft.runtime.decoding.draft_length import DraftLength, Plan
+from omnidraft.runtime.decoding.draft_length import Plan
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate, translate_longest
@@ -80,18 +80,8 @@ class Proposer(Protocol):
     def settle(self) -> None:
         """Wait until nothing is read in the background."""
 
-    def propose(
-        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
-        """Tokens that may follow, as planned.
-
-        Args:
-            plan: the source, and how many tokens.
-            copy: what `find` gave.
-            context: the text so far in draft ids.
-            length: asked again where the drafter has a trained head.
-            random: the source of randomness.
-        """
+    def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
+        """Tokens that may follow, as planned."""
 
     def translate(self, draft: Draft, room: int) -> Proposal:
         """The draft in target tokens, at most `room` of them."""
@@ -139,12 +129,10 @@ class TrieProposer:
     def settle(self) -> None:
         self.drafter.settle()
 
-    def propose(
-        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
+    def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         if not plan.count:
             return Draft()
-        return self.drafter.propose(context, plan.count, length, self._temperature, self._banned, random)
+        return self.drafter.propose(context, plan.count, self._temperature, self._banned, random)
 
     def translate(self, draft: Draft, room: int) -> Proposal:
         return translate(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
@@ -196,9 +184,7 @@ def respell(
     draft token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
 
     Args:
-        draft, proposal: of the round.
         tokens: accepted proposed tokens, and the one after them.
-        vocab_map: gives the spellings.
     """
     if not draft.tokens:  # no drafter spelled them
         return [SpelledToken(vocab_map.spell(token)) for token in tokens]

@@ -22,9 +22,6 @@ class RandomSource(Protocol):
     def bernoulli(self, probability: float) -> bool:
         """True with the given probability (values >= 1 always, <= 0 never)."""
 
-    def bernoulli_within(self, bounds: tuple[float, float], probability: Callable[[], float]) -> bool:
-        """`bernoulli(probability())`; the probability is computed only where its bounds do not decide."""
-
     def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         """An index drawn in proportion to non-negative weights, shape [n]."""
 
@@ -63,15 +60,6 @@ class SplitMix64:
 
     def bernoulli(self, probability: float) -> bool:
         return probability >= 1.0 or (probability > 0.0 and self.uniform() < probability)
-
-    def bernoulli_within(self, bounds: tuple[float, float], probability: Callable[[], float]) -> bool:
-        low, high = bounds
-        if low >= 1.0:
-            return True
-        if low <= 0.0 or high >= 1.0:  # `bernoulli` may draw no number
-            return self.bernoulli(probability())
-        uniform = self.uniform()
-        return uniform < low or (uniform < high and uniform < probability())
 
     def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         return Categorical(weights).draw(self.uniform())

@@ -17,10 +17,8 @@ from omnidraft.runtime.decoding.distribution import (
     Ids,
     OneHot,
     Row,
-    Softmax,
     Workspace,
     exponentials,
-    peaks_of,
 )
 from omnidraft.runtime.decoding.model import Logits
 
@@ -93,9 +91,7 @@ def target_distribution(
     """The distribution of one row of logits, shape [vocab].
 
     Args:
-        logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout). They must not
-            change while the distribution is used.
-        sampling: what is done to it.
+        logits: one row, any float dtype, which the weights keep; not read after this call.
         context: target ids before the row, for the repetition penalty.
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
@@ -109,10 +105,6 @@ def target_distribution(
         penalised[:] = logits
         _penalise(penalised, sampling.repetition_penalty, np.unique(np.asarray(context)))
         logits = penalised
-    if sampling.temperature > 0.0 and not (sampling.top_k or sampling.top_p < 1.0 or sampling.min_p):
-        peaks = peaks_of(logits)
-        _check_finite(peaks.max(), "target")
-        return Softmax(logits, peaks, sampling.temperature, workspace)
     best = int(logits.argmax())  # of a NaN, where there is one
     _check_finite(logits[best], "target")
     if sampling.temperature == 0.0:
@@ -231,7 +223,6 @@ def draft_distribution(
     Args:
         logits: one row, any float dtype, which the weights keep; not read after this call.
         temperature: 0 takes the argmax.
-        banned: these ids.
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
 

@@ -1,29 +1,29 @@
 """The loop: draft, translate, score, verify, learn, repeat.
 
-One function that reads downward. A mode is a `Proposer`, not a branch of the loop. Timing, tracing and
+One function that reads downward. A mode is a `Proposer`, not a branch of the loop. Tracing and
 log-probabilities leave through one observer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import DraftLength, Plan, RoundCounts
-from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.decoding.prefill import common_length, prefill
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
 from omnidraft.runtime.decoding.stop import Cut, cut_at_eos
 
 MAX_PROPOSED = 64  # target tokens in one pass, at most
-PREFILL_CHUNK = 64  # tokens of a prompt in one pass; a cancellation waits for one pass
 Observer = Callable[[Outcome, TargetProbs], None]
+Clock = Callable[[], float]  # gives seconds
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of a round by its parts; see `Stopwatch` in session/decode.py."""
+    """Seconds of a round by its parts; rewinding counts as verifying, what an observer does is left out."""
 
     draft: float = 0.0
     translate: float = 0.0
@@ -34,7 +34,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class TextRead:
-    """What the target read before a round: the prompt, or text that its KV cache lacked; see `Stopwatch`."""
+    """What the target read before a round: the prompt, or text that its KV cache lacked."""
 
     tokens: int = 0
     seconds: float = 0.0
@@ -56,8 +56,8 @@ class Round:
         logprobs: natural log-probabilities of the emitted ids under the distribution that they were sampled
             from, after penalty, temperature and truncation; at temperature 0 under the softmax of the
             penalised logits. Empty unless asked for.
-        seconds: where the time went; zeros unless measured.
-        read: what the target read before; zeros unless measured.
+        seconds: where the time went; zeros without a clock.
+        read: what the target read before.
     """
 
     draft: tuple[int, ...]
@@ -74,14 +74,36 @@ class Round:
     read: TextRead = TextRead()
 
     @classmethod
-    def of(cls, outcome: Outcome, learned: int) -> "Round":
+    def of(cls, outcome: Outcome, learned: int, laps: "_Laps", read: int) -> "Round":
         """The plain values of a round; nothing of the size of a vocabulary is kept."""
         verdict, emitted = outcome.verdict, tuple(outcome.emitted)
-        draft, proposed = tuple(outcome.draft.tokens), tuple(outcome.proposal.tokens)
-        accepted = min(verdict.accepted, len(emitted))
-        counts = verdict.evaluated, verdict.accepted_drafts, learned
-        copied, unsound = bool(outcome.draft.copied), outcome.draft.unsound
-        return cls(draft, proposed, accepted, emitted, *counts, copied, unsound)
+        return cls(
+            draft=tuple(outcome.draft.tokens),
+            proposed=tuple(outcome.proposal.tokens),
+            accepted=min(verdict.accepted, len(emitted)),
+            emitted=emitted,
+            evaluated=verdict.evaluated,
+            accepted_drafts=verdict.accepted_drafts,
+            learned=learned,
+            copied=bool(outcome.draft.copied),
+            unsound=outcome.draft.unsound,
+            read=TextRead(read, laps.seconds["read"] if read else 0.0),
+            seconds=Seconds(**{part.name: laps.seconds.get(part.name, 0.0) for part in fields(Seconds)}),
+        )
+
+
+class _Laps:
+    """The time of a round, cut into parts."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._last = clock, clock()
+        self.seconds: dict[str, float] = {}
+
+    def end(self, part: str) -> None:
+        """Add the time since the last part ended to this one."""
+        now = self._clock()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self._last
+        self._last = now
 
 
 @dataclass
@@ -117,14 +139,6 @@ class DecoderState:
         """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
-    def prefill(self, target: Model) -> None:
-        """Read the text up to its last token, as far as the target's KV cache lacks it."""
-        target.rewind(len(self.cached))
-        while (start := len(self.cached)) < len(self.tokens) - 1:
-            chunk = self.tokens[start : min(start + PREFILL_CHUNK, len(self.tokens) - 1)]
-            target.score(chunk, num_logits=1)
-            self.cached += chunk
-
     def extend(self, tokens: list[int]) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
         emitted, ended = self.cut(tokens)
@@ -142,6 +156,7 @@ def speculate(
     draft_length: DraftLength,
     random: RandomSource,
     observe: Observer = lambda *_: None,
+    clock: Clock = lambda: 0.0,
 ) -> Iterator[Round]:
     """Yield rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 
@@ -151,30 +166,38 @@ def speculate(
         text: at least one token; grows by what each round emits.
         sampling: how the target's logits become distributions.
         draft_length: what each round proposes, and how many tokens.
-        random: the source of randomness.
         observe: called with each verified round before anything is learned from it.
     """
     while (room := text.room(target)) >= 0:
+        laps = _Laps(clock)
         copy = proposer.find(text.tokens) if room else NO_COPY
         plan = draft_length.next(copy.match) if room else Plan()
         try:
             if plan.reads:
                 proposer.read_ahead(text.context)
-            text.prefill(target)
-            draft = proposer.propose(plan, copy, text.context, draft_length, random)
+            laps.end("draft")
+            read = prefill(target, text.tokens, text.cached)
+            laps.end("read")
+            draft = proposer.propose(plan, copy, text.context, random)
+            laps.end("draft")
             proposal = proposer.translate(draft, room)
+            laps.end("translate")
             logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         finally:
             proposer.settle()  # nothing runs in the background between rounds
+        laps.end("target")
         probs = TargetProbs(logits, sampling, [*text.tokens, *proposal.tokens], text.workspace)
         verdict = proposer.verify(draft, proposal, probs, random)
         emitted, ended = text.extend(verdict.tokens(proposal))
         target.rewind(len(text.tokens) - 1)
+        laps.end("verify")
         outcome = Outcome(draft, proposal, verdict, emitted)
         observe(outcome, probs)
+        laps.end("observe")
         learned = proposer.learn(outcome, text.context)  # also extends the draft context
         draft_length.record(_counts(outcome, copy))
-        yield Round.of(outcome, learned)
+        laps.end("learn")
+        yield Round.of(outcome, learned, laps, read)
         if ended:
             return
 

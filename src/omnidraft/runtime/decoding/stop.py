@@ -51,9 +51,6 @@ class StopText:
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
         """
-        Args:
-            stops: strings that end the output.
-
         Raises:
             SettingError: a stop string that is empty or cannot be encoded.
         """
@@ -125,12 +122,7 @@ def cut_at_eos(eos_ids: Collection[int]) -> Cut:
 
 
 def whole_tokens(lengths: Sequence[int], start: int) -> tuple[int, int]:
-    """How many tokens lie entirely before byte `start`, and how many bytes of the next token do.
-
-    Args:
-        lengths: bytes of each token.
-        start: where a stop string begins.
-    """
+    """How many tokens lie entirely before byte `start`, and how many bytes of the next token do."""
     for i, length in enumerate(lengths):
         if length > start:
             return i, start

@@ -68,8 +68,6 @@ def translate(draft: Sequence[int], trie: ActiveTrie, *, max_tokens: int, expand
     """Translate draft tokens into target tokens, as far as they lead.
 
     Args:
-        draft: draft ids.
-        trie: active spellings.
         max_tokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The
             draft alone decides this, so the output's distribution is the same.
         expand: also translate draft tokens that are longer than a target token.

@@ -60,12 +60,9 @@ class Verifier(Protocol):
     ) -> Verdict:
         """
         Args:
-            proposal: the translated draft.
             draft: the drafter's distributions, one for each draft token, as they were sampled from.
             probs: the target's distribution at each proposed position and after the last.
             trie: the active trie that the proposal was translated with, unchanged since.
-            random: the source of randomness.
-            workspace: lends memory for the options of a round.
         """
 
 
@@ -84,7 +81,7 @@ def verify_tokens(
     """
     for decision in proposal.decisions:
         decided = decision_probs(decision, draft[decision.draft], probs(decision.row), trie, workspace)
-        if not random.bernoulli_within(decided.bounds, lambda: decided.ratio):  # noqa: B023 # called at once
+        if not random.bernoulli(decided.ratio):
             token = resample_or_skip(decided, 1.0, random)
             assert token is not None, "with reach 1 a refused decision is always replaced"
             return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
@@ -122,8 +119,7 @@ def verify_block(
     for decision in proposal.decisions:
         probs_of = decision_probs(decision, draft[decision.draft], probs(decision.row), trie, workspace)
         decided.append(probs_of)
-        is_sure = reach[-1] == 1.0 and probs_of.bounds[0] >= 1.0
-        reach.append(1.0 if is_sure else min(1.0, reach[-1] * probs_of.ratio))
+        reach.append(min(1.0, reach[-1] * probs_of.ratio))
         if reach[-1] == 0.0:  # no later decision can be accepted
             break
     if random.bernoulli(reach[-1]):

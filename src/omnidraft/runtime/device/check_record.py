@@ -64,13 +64,7 @@ def write_back(file: Path) -> None:
 
 
 def was_checked(path: Path, seal: str, stamps: Mapping[str, Stamp]) -> bool:
-    """Whether all files had these stamps when they were last checked in full.
-
-    Args:
-        path: the directory of the bundle.
-        seal: of its manifest.
-        stamps: of its files now, by name.
-    """
+    """Whether all files had these stamps when they were last checked in full."""
     data = read_record(KIND, _key(path, seal))
     try:
         value = {} if data is None else mapping(parse(data))
@@ -91,8 +85,6 @@ def remember_check(path: Path, seal: str, stamps: Mapping[str, Stamp], now: int)
     and keep its stamp.
 
     Args:
-        path: the directory of the bundle.
-        seal: of its manifest.
         stamps: of its files, from before they were hashed.
         now: ns since 1970, from before the stamps were taken.
 

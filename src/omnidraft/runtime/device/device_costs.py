@@ -84,9 +84,7 @@ def source_of_costs(
     """Which costs to use, or that they must be measured.
 
     Args:
-        measure: what the caller asked for.
         measured_on: the machine that the manifest's costs name; None where it names none.
-        here: this machine.
         kept: whether there is a record of this machine and bundle.
     """
     if measure == "never":
@@ -109,11 +107,7 @@ def device_costs(
     """The costs of this machine: the manifest's, those that were kept, or those that are measured now.
 
     Args:
-        seal: of the bundle's manifest.
-        costs: of the manifest.
         measured_on: the machine that they name; None where they name none.
-        here: this machine.
-        measure: what the caller asked for.
         timed: measures this machine; None where it cannot.
     """
     kept = kept_costs(seal, here) if measure == "auto" else None

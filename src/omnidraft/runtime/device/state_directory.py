@@ -51,7 +51,6 @@ def read_record(kind: str, key: str) -> bytes | None:
 
     Args:
         kind: the directory of the records of one kind.
-        key: from `record_key`.
     """
     root = state_directory()
     if root is None or not _is_private(root, kind):

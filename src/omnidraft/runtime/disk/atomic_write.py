@@ -49,8 +49,6 @@ def write_atomically(path: Path, data: bytes, *, keep: bool = False, shared: boo
     Leftovers of killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
 
     Args:
-        path: the file.
-        data: the whole content.
         keep: rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
         shared: a new file is as readable to others as the user's umask says.
 
@@ -105,7 +103,6 @@ def remove_leftovers(path: Path, older_than: float = 0.0) -> int:
     """Remove the temporary files of killed writers of a path, and return their number.
 
     Args:
-        path: the file that was written.
         older_than: seconds since the last change; a younger file may belong to a running writer.
     """
     count = 0

@@ -10,7 +10,6 @@ def is_own_directory(place: Path, *, private: bool = False) -> bool:
     """Whether a path is a directory and no link, of this user, which no other user can write.
 
     Args:
-        place: the path.
         private: whether other users must not be able to read it either.
     """
     try:

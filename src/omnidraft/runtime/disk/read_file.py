@@ -34,7 +34,6 @@ def read_file(path: str | Path, most: int = -1) -> bytes:
     """The bytes of a regular file.
 
     Args:
-        path: the file.
         most: bytes to read at most, so that a wrong file of any size fits the memory; -1 reads to the end.
 
     Raises:

@@ -40,7 +40,6 @@ def read_header(data: bytes, most: int) -> tuple[dict[str, str], dict[str, Any],
     """The metadata, the entries of the tensors, and the byte at which the tensors begin.
 
     Args:
-        data: the file.
         most: bytes of the header at most.
 
     Raises:

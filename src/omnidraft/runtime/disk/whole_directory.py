@@ -46,8 +46,6 @@ def take_name(work: Path, out: Path, *, replaces: bool = True) -> None:
     """Give the complete directory its final name; an older directory is removed last.
 
     Args:
-        work: from `new_directory`.
-        out: the final place.
         replaces: whether a directory that is there is replaced.
 
     Raises:

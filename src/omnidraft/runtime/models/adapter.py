@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites, a_name, b_name
 
 Floats = npt.NDArray[np.float32]
@@ -23,14 +22,13 @@ _SITE = re.compile(r"layers\.(0|[1-9][0-9]{0,5})\.[a-z][a-z_]{0,31}")
 
 @dataclass(frozen=True)
 class Adapter:
-    """Learned changes of a model: low-rank additions to its products, a head, or both.
+    """Learned changes of a model: low-rank additions to its products.
 
     Attributes:
         base: fingerprint of the checkpoint that was trained.
         draft_tokenizer, target_tokenizer: fingerprints of the pair's tokenizers.
         tensors: (A [in, rank], B [rank, out]) of each site, float32; sites may differ in rank.
         created: time in ISO 8601, UTC.
-        head: the adaptive head of a drafter, or None.
     """
 
     base: str
@@ -38,10 +36,9 @@ class Adapter:
     target_tokenizer: str
     tensors: Mapping[str, tuple[Floats, Floats]]
     created: str
-    head: Head | None = None
 
     def __post_init__(self) -> None:
-        if not self.tensors and self.head is None:
+        if not self.tensors:
             raise AdapterError("it has no tensors", fault="missing_tensor")
         for site, (a, b) in self.tensors.items():
             if not _SITE.fullmatch(site):
@@ -50,15 +47,14 @@ class Adapter:
 
     @property
     def rank(self) -> int:
-        """The largest rank of a site; 0 for a head alone."""
-        return max((len(b) for _, b in self.tensors.values()), default=0)
+        """The largest rank of a site."""
+        return max(len(b) for _, b in self.tensors.values())
 
     @property
     def named(self) -> dict[str, Floats]:
-        """All tensors by the names of the graph's inputs: the sites by name, A first, then the head."""
+        """All tensors by the names of the graph's inputs: the sites by name, A first."""
         pairs = sorted(self.tensors.items())
-        tensors = {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
-        return tensors | (dict(sorted(self.head.tensors.items())) if self.head else {})
+        return {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
 
     @cached_property
     def digest(self) -> str:
@@ -100,8 +96,7 @@ class Adapter:
         """
         self.check_fits(lora)
         if lora.rank is None:
-            pairs = self.tensors.items()
-            return {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
+            return self.named
         tensors = no_adapter(lora)
         for site, (a, b) in self.tensors.items():
             tensors[a_name(site)][:, : a.shape[1]] = a

@@ -16,7 +16,6 @@ import numpy as np
 import onnxruntime as ort
 
 from omnidraft.errors import AdapterError, reason
-from omnidraft.runtime.bundle.head import PREFIX, Head, check_names
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_file, read_whole
@@ -62,7 +61,6 @@ def metadata_of(adapter: Adapter) -> dict[str, str]:
         "alpha": "folded",
         "targets": ",".join(sorted({site.rpartition(".")[2] for site in adapter.tensors})),
         "created": adapter.created,
-        **({} if adapter.head is None else {"head": str(adapter.head.shape.blocks)}),
     }
 
 
@@ -89,11 +87,7 @@ def decode_adapter(data: bytes) -> Adapter:
         if tensor.dtype != "F32":
             raise AdapterError(f"{name!r:.80} is {tensor.dtype}, not F32", fault="dtype")
         arrays[name] = np.frombuffer(tensor.data, "<f4").astype(np.float32).reshape(tensor.shape)
-    head = {name: arrays.pop(name) for name in sorted(arrays) if name.startswith(PREFIX)}
-    sites = _pairs(arrays)
-    if head:
-        check_names(head)
-    return _adapter(metadata, sites, head)
+    return _adapter(metadata, _pairs(arrays))
 
 
 def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
@@ -110,17 +104,15 @@ def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
     return pairs
 
 
-def _adapter(
-    metadata: dict[str, Any], tensors: dict[str, tuple[Floats, Floats]], head: dict[str, Floats]
-) -> Adapter:
+def _adapter(metadata: dict[str, Any], tensors: dict[str, tuple[Floats, Floats]]) -> Adapter:
     fields = {name: metadata.get(name) for name in ("base", "draft_tokenizer", "target_tokenizer", "created")}
     for name, value in fields.items():
         kind = _CREATED if name == "created" else _FINGERPRINT
         if not isinstance(value, str) or not kind.fullmatch(value):
             raise AdapterError(f"its {name} is {value!r:.80}", fault="metadata")
     texts = {name: str(value) for name, value in fields.items()}
-    adapter = Adapter(**texts, tensors=tensors, head=Head(head) if head else None)
-    for name, expected in {"head": None, **metadata_of(adapter)}.items():
+    adapter = Adapter(**texts, tensors=tensors)
+    for name, expected in metadata_of(adapter).items():
         if metadata.get(name) != expected:
             raise AdapterError(
                 f"its {name} is {metadata.get(name)!r:.80} and its tensors give {expected!r}",

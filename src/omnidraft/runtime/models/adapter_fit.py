@@ -6,7 +6,6 @@ from typing import Literal
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.models.adapter import Adapter, Floats, no_adapter
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
@@ -33,9 +32,6 @@ def fit(
     """The model that an adapter was made for, and the tensors to feed its graph.
 
     Args:
-        adapter: the adapter.
-        bundle: with both models.
-        vocab_map: of the bundle.
         role: the model; None tries both, and takes the drafter if both fit.
 
     Raises:
@@ -63,27 +59,16 @@ def fit(
         )
     model = fitting[0]
     entry = models[model]
-    if adapter.tensors and entry.lora is None:
+    if entry.lora is None:
         raise AdapterError(*_no_sites(bundle, model), fault="no_sites")
-    if not adapter.tensors and entry.head is None:
-        raise AdapterError(*_no_head(bundle, model), fault="no_sites")
     try:
-        return model, Fitted(adapter, _inputs(adapter, entry))
+        return model, Fitted(adapter, adapter.inputs(entry.lora))
     except AdapterError as error:
         remedy = "use the bundle that it was made for, or convert or train it again"
         if error.fault == "rank" and entry.place is not None:
             remedy = "run that model on the cpu, or export with a higher --npu-lora-rank"
         message = f"the adapter does not fit the {model} of {name}: {error}"
         raise AdapterError(message, remedy, fault=error.fault) from None
-
-
-def _inputs(adapter: Adapter, entry: ModelEntry) -> dict[str, Floats]:
-    """The tensors to feed a graph; without a head the graph ignores the adapter's, which only costs speed."""
-    tensors = {} if entry.lora is None else adapter.inputs(entry.lora)
-    if adapter.head is None or entry.head is None:
-        return tensors
-    adapter.head.check_fits(entry.head)
-    return {**tensors, **adapter.head.tensors}
 
 
 def _no_sites(bundle: Bundle, role: Role) -> tuple[str, str]:
@@ -96,15 +81,6 @@ def _no_sites(bundle: Bundle, role: Role) -> tuple[str, str]:
     export = "" if places[1:] else ", or export it again with --npu-lora-rank, for float graphs"
     message = f"the {role} of {name} takes no adapters in the static graphs where it runs"
     return message, f"run it on {' or '.join(places)}{export}"
-
-
-def _no_head(bundle: Bundle, role: Role) -> tuple[str, str]:
-    """The message that a model takes no head, and the remedy."""
-    name, entry = bundle.path.name, getattr(bundle, role)
-    if entry.place is not None and bundle.manifest[role].get("head") is not None:
-        return f"the {role} of {name} takes no head in the static graphs where it runs", "run it on the cpu"
-    remedy = "export it again without --no-head" if role == "drafter" else "use the head of a drafter"
-    return f"the {role} of {name} takes no head, and the adapter is nothing else", remedy
 
 
 def unfitted(bundle: Bundle, role: Role) -> Fitted:

@@ -38,10 +38,7 @@ class ConcatGraph(Graph):
     def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
         """
         Args:
-            path: the graph.
             kv: shape of its keys and values; `max_length` is the longest context of a model.
-            vocab_size: width of its logits.
-            threads: of one pass.
 
         Raises:
             BundleError: onnxruntime cannot load the graph, or the graph has other inputs or outputs.

@@ -20,11 +20,6 @@ class EngineRun:
     """Runs a graph on bindings, one after another."""
 
     def __init__(self, session: ort.InferenceSession, name: str) -> None:
-        """
-        Args:
-            session: of the graph.
-            name: of the graph, for messages.
-        """
         self._session, self._name = session, name
         self._options = ort.RunOptions()
         self._options.log_severity_level = NOTHING  # failures are reported here
@@ -36,7 +31,6 @@ class EngineRun:
         """Run the graph once.
 
         Args:
-            binding: of inputs and outputs.
             cancelled: asked before the run, and again where the run was interrupted: a run that nobody
                 cancelled is repeated.
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.runtime.bundle.head import OUTPUT, HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites, a_name, b_name
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.lazy_zeros import lazy_zeros
@@ -36,7 +35,7 @@ Values = Mapping[str, Value]
 
 
 def shared_values(kv: KvShape, vocab_size: int) -> tuple[Values, Values]:
-    """Inputs and outputs of a graph of layout `shared`, without adapters and head."""
+    """Inputs and outputs of a graph of layout `shared`, without adapters."""
     one, buffer = (1,), Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
     inputs = {
         "input_ids": Value(INT64, (1, ANY)),
@@ -57,9 +56,6 @@ def static_values(kv: KvShape, vocab_size: int, block: int, hidden: int) -> tupl
 
     Args:
         kv: shape of the past.
-        vocab_size: width of the logits.
-        block: tokens of a block.
-        hidden: width of the embeddings.
     """
     table = Value(FLOAT, (1, 1, block, kv.head_dim))
     past = Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
@@ -78,15 +74,13 @@ def static_values(kv: KvShape, vocab_size: int, block: int, hidden: int) -> tupl
     return inputs, outputs
 
 
-def adapter_values(lora: LoraSites | None, head: HeadShape | None) -> Values:
-    """Inputs for the adapters and the head that a manifest names."""
+def adapter_values(lora: LoraSites | None) -> Values:
+    """Inputs for the adapters that a manifest names."""
     values: dict[str, Value] = {}
     for name, site in ({} if lora is None else lora.sites).items():
         rank = None if lora is None or lora.rank is None else lora.rank_of(name)
         values[a_name(name)] = Value(FLOAT, (site.inputs, rank))
         values[b_name(name)] = Value(FLOAT, (rank, site.outputs))
-    for name, size in ({} if head is None else head.sizes()).items():
-        values[name] = Value(FLOAT, size)
     return values
 
 
@@ -118,11 +112,6 @@ def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[np.float32]]:
 def check_values(path: Path, session: ort.InferenceSession, inputs: Values, outputs: Values) -> None:
     """Refuse a graph that lacks one of these inputs or outputs, or has it of another type or shape.
 
-    Args:
-        path: of the graph, for messages.
-        session: of the graph.
-        inputs, outputs: what it must have.
-
     Raises:
         BundleError: `graph`.
     """
@@ -138,11 +127,9 @@ def check_values(path: Path, session: ort.InferenceSession, inputs: Values, outp
 
 
 def check_adapters(path: Path, session: ort.InferenceSession, known: Values, adapters: Values) -> None:
-    """Refuse a graph with an input that nothing feeds, or without the adapters and head of the manifest.
+    """Refuse a graph with an input that nothing feeds, or without the adapters of the manifest.
 
     Args:
-        path: of the graph, for messages.
-        session: of the graph.
         known: inputs that are fed in every pass.
         adapters: inputs that the manifest names.
 
@@ -159,16 +146,6 @@ def check_adapters(path: Path, session: ort.InferenceSession, known: Values, ada
         if found is None:
             raise _refused(path, f"it has no input {name!r}, which the manifest names")
         _check(path, f"its input {name!r}", found, value)
-
-
-def check_head(path: Path, session: ort.InferenceSession, head: HeadShape | None) -> None:
-    """Refuse a graph without the output of the head that the manifest names.
-
-    Raises:
-        BundleError: `graph`.
-    """
-    if head is not None:
-        check_values(path, session, {}, {OUTPUT: Value(FLOAT, (1, ANY))})
 
 
 def _check(path: Path, what: str, found: Any, wanted: Value) -> None:

@@ -24,7 +24,6 @@ def session_options(
     """Options of a session on the CPU.
 
     Args:
-        threads: of one pass.
         entries: more of onnxruntime's configuration, by key.
         log_level: NOTHING where the caller reports each failure itself.
     """
@@ -56,10 +55,6 @@ def spinning(engine: str) -> dict[str, str]:
 def cpu_session(path: Path, threads: int) -> ort.InferenceSession:
     """A session for a graph on the CPU, with the weights beside it.
 
-    Args:
-        path: the graph.
-        threads: of one pass.
-
     Raises:
         BundleError: onnxruntime cannot load the graph.
     """
@@ -70,10 +65,7 @@ def bytes_session(graph: bytes, path: Path, weights: Path, threads: int) -> ort.
     """A session for a graph in memory on the CPU.
 
     Args:
-        graph: the bytes of the ONNX file.
-        path: of the file, for messages.
         weights: the folder that the graph's external weights are relative to.
-        threads: of one pass.
 
     Raises:
         BundleError: onnxruntime cannot load the graph.

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from omnidraft.runtime.bundle.head import OUTPUT, HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Logits, SessionModel
@@ -21,7 +20,6 @@ from omnidraft.runtime.models.engine_run import EngineRun
 from omnidraft.runtime.models.graph_contract import (
     adapter_values,
     check_adapters,
-    check_head,
     check_values,
     kv_buffers,
     shared_values,
@@ -40,7 +38,6 @@ class _Block:
     binding: ort.IOBinding
     input_ids: npt.NDArray[np.int64]  # [1, n]
     logits: Logits  # float32 [1, num_logits, vocab]
-    acceptance: npt.NDArray[np.float32]  # [1, num_logits]; ones without a head
 
 
 class Graph:
@@ -51,7 +48,6 @@ class Graph:
         Args:
             path: the graph; weights in a file beside it are mapped into memory, not read.
             kv: shape of its KV buffers.
-            vocab_size: width of its logits.
             threads: of one pass; a drafter is fastest on one.
 
         Raises:
@@ -61,7 +57,6 @@ class Graph:
         self.session = cpu_session(path, threads)
         self.kv, self.vocab_size = kv, vocab_size
         self.check()
-        self.has_head = OUTPUT in (output.name for output in self.session.get_outputs())
 
     def check(self) -> None:
         """
@@ -70,15 +65,14 @@ class Graph:
         """
         check_values(self.path, self.session, *shared_values(self.kv, self.vocab_size))
 
-    def check_adapters(self, lora: LoraSites | None, head: HeadShape | None) -> None:
-        """Check that the graph takes the adapters and the head of a manifest, and nothing else.
+    def check_adapters(self, lora: LoraSites | None) -> None:
+        """Check that the graph takes the adapters of a manifest, and nothing else.
 
         Raises:
             BundleError: `graph`.
         """
         fed, _ = shared_values(self.kv, self.vocab_size)
-        check_adapters(self.path, self.session, fed, adapter_values(lora, head))
-        check_head(self.path, self.session, head)
+        check_adapters(self.path, self.session, fed, adapter_values(lora))
 
     def new_model(self) -> SessionModel:
         """A model on these weights, with a context of its own."""
@@ -89,7 +83,6 @@ class OrtModel:
     """A decoder graph with shared-buffer KV of its own on the CPU provider.
 
     Attributes:
-        acceptance: output of the head for the last token that was read; 1 without a head.
         cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
     """
 
@@ -112,7 +105,6 @@ class OrtModel:
         self.max_length = kv.max_length
         self.length = 0
         self.cancelled: Callable[[], bool] = never
-        self.acceptance = 1.0
         buffers = kv_buffers(kv)
         self._kv = {name: ort.OrtValue.ortvalue_from_numpy(buffer) for name, buffer in buffers.items()}
         self._seqlens = np.zeros(1, dtype=np.int32)
@@ -120,7 +112,6 @@ class OrtModel:
         self._num_logits = np.zeros(1, dtype=np.int64)
         # Memory is used only for the rows that are written.
         self._logits = lazy_zeros((1, _MOST_ROWS, self.vocab_size))
-        self._has_head = graph.has_head
         self._blocks: dict[tuple[int, int], _Block] = {}
         self._adapter: dict[str, npt.NDArray[np.float32]] = {}
 
@@ -161,7 +152,6 @@ class OrtModel:
         self._num_logits.fill(num_logits)
         self._engine(block.binding, self.cancelled)
         self.length = total
-        self.acceptance = float(block.acceptance[0, -1])
         logits: Logits = block.logits[0]
         return logits
 
@@ -183,13 +173,10 @@ class OrtModel:
         for name, array in inputs.items():
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
         binding.bind_output("logits", "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
-        acceptance = np.ones((1, num_logits), dtype=np.float32)
-        if self._has_head:
-            binding.bind_output(OUTPUT, "cpu", 0, np.float32, acceptance.shape, acceptance.ctypes.data)
         for name, value in self._kv.items():
             binding.bind_ortvalue_input(f"past_key_values.{name}", value)
             binding.bind_ortvalue_output(f"present.{name}", value)
-        block = _Block(binding, input_ids, logits, acceptance)
+        block = _Block(binding, input_ids, logits)
         if n <= _MOST_ROWS:  # prompts have many lengths: do not keep their bindings
             self._blocks[key] = block
         return block

@@ -60,9 +60,7 @@ class StaticGraphs:
     def __init__(self, form: StaticForm, provider: Provider | None = None, *, threads: int = 1) -> None:
         """
         Args:
-            form: the graphs and tables.
             provider: runs the graphs; the CPU when None.
-            threads: of one pass on the CPU.
 
         Raises:
             BundleError: a graph or table cannot be loaded.
@@ -93,7 +91,7 @@ class StaticGraphs:
         """
         for n, session in self.sessions.items():
             fed, _ = static_values(self.kv, self.vocab_size, n, 0)
-            check_adapters(self.form.graphs[n], session, fed, adapter_values(lora, None))
+            check_adapters(self.form.graphs[n], session, fed, adapter_values(lora))
 
     def new_model(self) -> "StaticModel":
         """A model with a context of its own on these weights."""

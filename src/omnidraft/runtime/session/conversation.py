@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from omnidraft.runtime.chat.messages import MessageList
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
 from omnidraft.runtime.chat.thinking import given_answer
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
@@ -33,10 +33,6 @@ def conversation_ids(
     """The target ids of a conversation, up to the position at which the answer to `message` begins.
 
     Args:
-        tokenizer: the target's.
-        template: the text around messages.
-        turns: earlier turns.
-        message: the new message.
         system: the system prompt; None without one.
 
     Raises:
@@ -62,12 +58,6 @@ def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text:
 
     The answer is encoded after the white space that the model would have begun it with. Its thought is left
     out, and the white space at those of its ends where the template leaves it out.
-
-    Args:
-        tokenizer: the target's.
-        prompt: the compiled template.
-        message: of the user.
-        text: the answer.
     """
     answer = prompt.lead + given_answer(text, prompt.think, prompt.trimmed_answer)
     return Turn(message, tuple(tokenizer.encode_prompt("", answer, "", goes_on=True)))
@@ -77,8 +67,6 @@ def listed_turns(loaded: LoadedBundle, messages: MessageList, known: Sequence[Tu
     """The earlier turns of a list of messages; an answer that this session generated keeps its ids.
 
     Args:
-        loaded: the bundle.
-        messages: the list.
         known: the turns of the session's own conversation.
     """
     prompt, turns, is_own = loaded.bundle.prompt, list[Turn](), True
@@ -98,10 +86,6 @@ def answer_ids(loaded: LoadedBundle, answer: Generation) -> tuple[int, ...]:
     The end token is left out, because the template has its own. A thought is left out where the template
     leaves it out (`ThinkTags.earlier`). Where a stop string begins inside a token, the bytes of that token
     before it are spelled again; all other ids stay as they were generated.
-
-    Args:
-        loaded: the bundle.
-        answer: the generation.
     """
     ids = answer.token_ids
     if answer.stop_start is not None:
@@ -130,12 +114,7 @@ class EarlierText:
 
 
 def draft_text(target: Tokenizer, drafter: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text.
-
-    Args:
-        target, drafter: the tokenizers.
-        ids: target ids.
-    """
+    """The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text."""
     return drafter.encode(target.text_of(ids).decode("utf-8", "replace"))
 
 
@@ -145,8 +124,6 @@ def draft_context(
     """A prompt in draft ids; where it continues the text before, only the new part is encoded.
 
     Args:
-        target, drafter: the tokenizers.
-        ids: target ids of the whole prompt.
         before: the text before; None where there is none.
     """
     # After an answer without the drafter the context is empty.

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.bundle.model_entry import ModelEntry
-from omnidraft.runtime.decoding.baselines import VERIFICATIONS, Mode, Verification, check_mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.stop import StopText
+from omnidraft.runtime.session.modes import VERIFICATIONS, Mode, Verification, check_mode
 
 MAX_COUNT = (1 << 31) - 1  # of tokens: a session file holds no larger number
 MAX_STOPS, MAX_STOP_BYTES = 64, 1024
@@ -32,9 +32,6 @@ class GenerationConfig:
             the context, without the drafter), plain.
         num_draft_tokens: of each round; "auto" proposes as many tokens as pay, in mode trie also copies of
             the context instead of drafts. A number drafts that many tokens and copies only in mode lookup.
-        head_threshold: end a draft where the drafter's trained head gives a larger probability than this
-            that a token of it is refused; 1 never asks the head. "auto" ends a draft where the next token
-            does not pay, and only where num_draft_tokens is "auto" too.
         stop: strings that end the output; none of them is part of it.
         ignore_eos: continue after the end of the text (for benchmarks).
         top_k, top_p, min_p, repetition_penalty: as in `SamplingConfig`; the target's distribution is the one
@@ -58,7 +55,6 @@ class GenerationConfig:
     repetition_penalty: float = 1.0
     verification: Verification | Literal["auto"] = "auto"
     logprobs: bool = False
-    head_threshold: float | Literal["auto"] = 1.0
 
     @property
     def sampling(self) -> SamplingConfig:
@@ -111,12 +107,6 @@ class GenerationConfig:
             )
         if self.num_draft_tokens != "auto":
             FixedLength(self.num_draft_tokens)
-        if self.head_threshold != "auto" and not 0.0 <= self.head_threshold <= 1.0:
-            raise SettingError(
-                f"head_threshold {self.head_threshold} is outside 0..1",
-                "0.5 ends a draft that is more likely refused than not",
-                setting="head_threshold",
-            )
         StopText(self.stop)
         longest = max((len(each.encode()) for each in self.stop), default=0)
         if len(self.stop) > MAX_STOPS or longest > MAX_STOP_BYTES:
@@ -128,7 +118,7 @@ class GenerationConfig:
 
 
 _COUNTS = ("max_new_tokens", "seed", "num_draft_tokens", "top_k")
-_NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty", "head_threshold")
+_NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty")
 _SWITCHES = ("ignore_eos", "logprobs")
 
 
@@ -140,7 +130,7 @@ def _check_types(config: GenerationConfig) -> None:
     ):
         for name in names:
             value = getattr(config, name)
-            if (name, value) in (("seed", None), ("num_draft_tokens", "auto"), ("head_threshold", "auto")):
+            if (name, value) in (("seed", None), ("num_draft_tokens", "auto")):
                 continue
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
                 raise SettingError(
@@ -201,8 +191,6 @@ def check_prompt(ids: Sequence[int], target: ModelEntry, too_long: str = TOO_LON
     """Refuse a prompt that the target cannot read.
 
     Args:
-        ids: of the prompt.
-        target: its size and its context.
         too_long: the remedy where the prompt is longer than the context.
 
     Raises:

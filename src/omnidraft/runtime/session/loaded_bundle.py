@@ -1,42 +1,31 @@
 """A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
-from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
-from omnidraft.runtime.bundle.checked_files import checked_graph
 from omnidraft.runtime.bundle.hashes import Verify, check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.chat.output_text import OutputText
-from omnidraft.runtime.decoding.baselines import Verification
-from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.length_state import Costs, LengthState
-from omnidraft.runtime.decoding.verifier import block_pays
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.device_costs import DeviceCosts, Measure, device_costs
-from omnidraft.runtime.device.machine import Machine, this_machine
-from omnidraft.runtime.models.concat_model import ConcatGraph
-from omnidraft.runtime.models.engine_memory import bounded_by
-from omnidraft.runtime.models.onnx_session import ENGINE
+from omnidraft.runtime.device.machine import Machine
+from omnidraft.runtime.models.load_graph import load_graph
 from omnidraft.runtime.models.ort_model import Graph
-from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
+from omnidraft.runtime.models.static_model import StaticGraphs
+from omnidraft.runtime.models.threads import check_threads, threads_for
 from omnidraft.runtime.session.decode import DecoderModels
-from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.measure import measure_within
+from omnidraft.runtime.session.measure import machine_here, measure_within
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
-THREADS_PER_CORE = 4  # at most; more only take memory and time
-USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
 MEASURE_SECONDS = 1.5  # for timing a device; a pass that has begun then is finished
 MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 MEASURED_TOKENS, LEAST_CONTEXT = 16, 64  # tokens of that text, and positions that timing takes at most
@@ -131,29 +120,15 @@ def load_bundle(
     threads = threads_for(opened.target.parameters) if threads is None else threads
     loaded = LoadedBundle(
         bundle=opened,
-        target=_graph(opened, opened.target, threads),
+        target=load_graph(opened, opened.target, threads),
         target_tokenizer=target_tokenizer,
         vocab_map=vocab_map,
-        drafter=_graph(opened, opened.drafter, 1) if drafter else None,
+        drafter=load_graph(opened, opened.drafter, 1) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
     check_unchanged(opened.places, opened.stamps)
     machine = machine_here(opened, threads, target_on, drafter_on)
     return replace(loaded, device=_device_costs(loaded, machine, measure))
-
-
-def machine_here(
-    bundle: Bundle, threads: int | None = None, target_on: str = CPU_GRAPH, drafter_on: str = CPU_GRAPH
-) -> Machine:
-    """This machine, as costs name it; for the arguments see `load_bundle`."""
-    threads = threads_for(bundle.target.parameters) if threads is None else threads
-    return this_machine(ENGINE, threads, target_on, drafter_on)
-
-
-def known_costs(bundle: Bundle) -> DeviceCosts:
-    """The costs that are known of this machine without measuring it, for the dynamic graphs."""
-    here, seal = machine_here(bundle), bundle.manifest["seal"]
-    return device_costs(seal, bundle.costs, bundle.measured_on, here, "auto", lambda: None)
 
 
 def _device_costs(loaded: LoadedBundle, machine: Machine, measure: Measure) -> DeviceCosts:
@@ -184,99 +159,3 @@ def load_tokenizer(bundle: Bundle, entry: ModelEntry) -> Tokenizer:
     from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # the library takes time to load
 
     return LibraryTokenizer.from_file(bundle.file(entry.tokenizer))
-
-
-def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
-    """The drafter's graph alone, for work that needs no target.
-
-    Raises:
-        BundleError: it cannot be loaded, or a file of the bundle was changed meanwhile.
-    """
-    drafter = _graph(bundle, bundle.drafter, 1)
-    check_unchanged(bundle.places, bundle.stamps)
-    return drafter
-
-
-def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
-    with bounded_by(bundle):
-        return _loaded_graph(bundle, entry, threads)
-
-
-def _loaded_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
-    place = entry.place
-    if place is not None:
-        graphs = StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
-        graphs.check_adapters(entry.lora)
-        return graphs
-    kind = ConcatGraph if entry.layout == "concat" else Graph
-    graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
-    if entry.layout == "shared":
-        graph.check_adapters(entry.lora, entry.head)
-    return graph
-
-
-def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
-    """The static graphs of a model that was placed on them."""
-    place = entry.place
-    assert place is not None
-    graphs = {block: checked_graph(bundle, name) for block, name in place.form.graphs.items()}
-    host = bundle.file(place.host)
-    return StaticForm(graphs, host, entry.kv, entry.vocab_size, place.form.mask)
-
-
-def check_threads(threads: int) -> None:
-    """Refuse a number of threads that this machine would only suffer from.
-
-    Raises:
-        SettingError: fewer than one, or more than four for each core.
-    """
-    most = THREADS_PER_CORE * (os.cpu_count() or 1)
-    if not 1 <= threads <= most:
-        raise SettingError(
-            f"threads {threads} is outside 1..{most}, {THREADS_PER_CORE} for each core of this machine",
-            "leave it out, and the target's size decides",
-            setting="threads",
-        )
-
-
-def threads_for(parameters: int) -> int:
-    """Threads of a target pass; waking threads costs a small model more time than they save."""
-    return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
-
-
-def drafts(config: GenerationConfig, loaded: LoadedBundle) -> bool:
-    """Whether a generation can draft anything."""
-    return config.copies or (config.asks_drafter and loaded.drafter is not None)
-
-
-def draft_length_for(
-    config: GenerationConfig, loaded: LoadedBundle, costs: Costs, state: LengthState
-) -> DraftLength:
-    """The draft length of a generation; without a drafter it can only copy.
-
-    Args:
-        config: of the generation.
-        loaded: the bundle.
-        costs: of this device.
-        state: what earlier texts taught; "auto" changes it.
-    """
-    if not drafts(config, loaded):
-        return FixedLength(0)
-    threshold = None if config.head_threshold == "auto" else config.head_threshold
-    if config.num_draft_tokens == "auto":
-        asked = config.asks_drafter and loaded.drafter is not None
-        return MeasuredLength(costs, state, drafts=asked, copies=config.copies, head_threshold=threshold)
-    source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
-    return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold, source)
-
-
-def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
-    """How a generation's drafts are verified; "auto" decides by the length of a usual round.
-
-    The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the
-    same on every device.
-    """
-    if config.verification != "auto":
-        return config.verification
-    seconds = loaded.bundle.costs.round_seconds(USUAL_DRAFT)
-    return "block" if block_pays(seconds, loaded.bundle.target.vocab_size) else "token"

@@ -1,4 +1,6 @@
-"""Measure this device: seconds of a target pass, of a draft token and of the round's own work.
+"""The costs of this device, known or measured.
+
+They are seconds of a target pass, of a draft token and of the round's own work.
 
 The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then
 slows all of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's
@@ -11,12 +13,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.placement import CPU_GRAPH
 from omnidraft.runtime.decoding.draft_length import PRIOR_ROUNDS, FixedLength
 from omnidraft.runtime.decoding.length_state import PRIOR_ACCEPTANCE, Costs
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import cut_at_eos
+from omnidraft.runtime.device.device_costs import DeviceCosts, device_costs
+from omnidraft.runtime.device.machine import Machine, this_machine
+from omnidraft.runtime.models.onnx_session import ENGINE
+from omnidraft.runtime.models.threads import threads_for
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -28,6 +36,20 @@ _PASSES = (1, 5, 9, 3, 7, 2, 4, 6, 8)  # tokens of the timed passes; the others 
 _PASSES_SHARE = 0.6  # of a turn's time, for passes; the rest is for rounds
 _ROUND_PASSES = 2  # a round takes less time than this number of the longest passes
 _LEAST_PASSES = 2  # timed before a turn may end early; and one round
+
+
+def machine_here(
+    bundle: Bundle, threads: int | None = None, target_on: str = CPU_GRAPH, drafter_on: str = CPU_GRAPH
+) -> Machine:
+    """This machine, as costs name it; its arguments are those of `load_bundle`."""
+    threads = threads_for(bundle.target.parameters) if threads is None else threads
+    return this_machine(ENGINE, threads, target_on, drafter_on)
+
+
+def known_costs(bundle: Bundle) -> DeviceCosts:
+    """The costs that are known of this machine without measuring it, for the dynamic graphs."""
+    here, seal = machine_here(bundle), bundle.manifest["seal"]
+    return device_costs(seal, bundle.costs, bundle.measured_on, here, "auto", lambda: None)
 
 
 @dataclass
@@ -77,8 +99,6 @@ def measure_costs(
     and of the prior, which has the weight of a few draft tokens.
 
     Args:
-        models: what to time.
-        prompt: target ids.
         draft_prompt: the same text in draft ids.
         prior: acceptance before the measurement.
         drafts: whether there is a drafter; without one, a draft token counts as a target pass.

@@ -28,7 +28,7 @@ class Session(SessionResources):
 
     def reset(self) -> None:
         """Forget the conversation and its counts, not the system prompt and not what was learned."""
-        with self.turn():
+        with self.exclusive():
             self.text.forget_text()
 
     def generate(
@@ -55,7 +55,7 @@ class Session(SessionResources):
             BundleError: a file of the bundle was written since it was loaded.
         """
         config = overridden(config, overrides)
-        with self.turn(generates=True):
+        with self.exclusive(generates=True):
             config.check()
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
@@ -87,7 +87,7 @@ class Session(SessionResources):
             SessionError: another thread is using this session.
         """
         config = overridden(config, overrides)
-        with self.turn(generates=True):
+        with self.exclusive(generates=True):
             config.check()
             turns = self._finished_turns()
             if isinstance(message, str):
@@ -110,7 +110,7 @@ class Session(SessionResources):
             SettingError: a setting outside its range.
         """
         config = overridden(config, overrides)
-        with self.turn(generates=True):
+        with self.exclusive(generates=True):
             config.check()
             turns = self._finished_turns()
             if not turns:
@@ -128,7 +128,7 @@ class Session(SessionResources):
         Raises:
             SessionError: there is no message to take back, or another thread is using this session.
         """
-        with self.turn():
+        with self.exclusive():
             turns = self._finished_turns()
             if not turns:
                 raise SessionError("there is no message to take back", "begin with one")
@@ -144,7 +144,7 @@ class Session(SessionResources):
         Raises:
             SessionError: there is none, or it had ended.
         """
-        with self.turn(generates=True):
+        with self.exclusive(generates=True):
             before = self.answer
             if before is None or before.stop_reason is not None:
                 raise SessionError("there is no unfinished generation to resume", "start one")
@@ -165,7 +165,7 @@ class Session(SessionResources):
             SessionFileError: the place cannot be written, or holds a file that is not a session (unless
                 `overwrite`).
         """
-        with self.turn():
+        with self.exclusive():
             write_session(path, *capture(self.models, self.text), overwrite=overwrite)
 
     def load(self, path: str | Path) -> None:
@@ -177,7 +177,7 @@ class Session(SessionResources):
         Raises:
             SessionFileError: the file is refused; this session stays as it was.
         """
-        with self.turn():
+        with self.exclusive():
             self.text, self.adapter_notice = restore(self.models, self.text, path, *read_session(path))
 
     def _answer(

@@ -239,7 +239,6 @@ def _answer(value: Mapping[str, Any]) -> SavedAnswer:
 
 def _config_object(config: GenerationConfig) -> dict[str, Any]:
     assert config.seed is not None
-    threshold = config.head_threshold
     return {
         "max_new_tokens": config.max_new_tokens,
         "temperature": bits_of(config.temperature),
@@ -254,12 +253,11 @@ def _config_object(config: GenerationConfig) -> dict[str, Any]:
         "repetition_penalty": bits_of(config.repetition_penalty),
         "verification": config.verification,
         "logprobs": config.logprobs,
-        "head_threshold": threshold if threshold == "auto" else bits_of(threshold),
     }
 
 
 def _config(value: Mapping[str, Any]) -> GenerationConfig:
-    lengths, threshold = value["num_draft_tokens"], value["head_threshold"]
+    lengths = value["num_draft_tokens"]
     config = GenerationConfig(
         max_new_tokens=integer(value["max_new_tokens"], 1),
         temperature=_number(value["temperature"]),
@@ -274,7 +272,6 @@ def _config(value: Mapping[str, Any]) -> GenerationConfig:
         repetition_penalty=_number(value["repetition_penalty"]),
         verification=value["verification"],
         logprobs=boolean(value["logprobs"]),
-        head_threshold=threshold if threshold == "auto" else _number(threshold),
     )
     config.check()
     return config

@@ -9,12 +9,12 @@ from pathlib import Path
 from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.drafter import Drafter, no_drafter
 from omnidraft.runtime.decoding.model import Model, SessionModel
+from omnidraft.runtime.decoding.speculate import Clock
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.models.ort_model import never
-from omnidraft.runtime.session.decode import Clock
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 
 
@@ -32,7 +32,6 @@ class SessionModels:
     def __init__(self, loaded: LoadedBundle, *, bitwise: bool) -> None:
         """
         Args:
-            loaded: shared with other sessions.
             bitwise: compute the target's rows alike in passes of all lengths.
         """
         self.loaded = loaded
@@ -67,10 +66,10 @@ class SessionModels:
             return
         value = adapter if isinstance(adapter, Adapter) else read_adapter(adapter)
         each, fitted = fit(value, self.loaded.bundle, self.loaded.vocab_map, role)
-        self._chosen[each] = fitted  # one assignment: the next round takes it up
+        self._chosen[each] = fitted  # one assignment: the next round applies it
 
     @contextmanager
-    def turn(self, is_cancelled: Callable[[], bool] = never) -> Iterator[bool]:
+    def exclusive(self, is_cancelled: Callable[[], bool] = never) -> Iterator[bool]:
         """One user at a time; a second user is refused, because waiting could take for ever.
 
         Args:
@@ -90,13 +89,13 @@ class SessionModels:
         try:
             for model in self.all:
                 model.cancelled = is_cancelled
-            yield self._take_up()
+            yield self._apply_adapters()
         finally:
             for model in self.all:
                 model.cancelled = never
             self._lock.release()
 
-    def _take_up(self) -> bool:
+    def _apply_adapters(self) -> bool:
         """Give the models the adapters of `use_adapter`; their contexts are of the old weights.
 
         Returns:

@@ -18,7 +18,7 @@ from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
-from omnidraft.runtime.session.start_generation import Recording, turn
+from omnidraft.runtime.session.start_generation import Recording, exclusive
 from omnidraft.runtime.session.statistics import SessionStatistics, Statistics
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import open_trace
@@ -143,7 +143,7 @@ class SessionResources:
         if system is not None:
             self.template.parts(1, system=True)
             checked_text(system, "the system prompt")
-        with self.turn():
+        with self.exclusive():
             self.text.system = system
 
     @property
@@ -185,7 +185,7 @@ class SessionResources:
             CacheFileError: the file cannot be written, or another file than a cache of this pair is there.
             SessionError: another thread is using this session.
         """
-        with self.turn():
+        with self.exclusive():
             return write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
@@ -195,7 +195,7 @@ class SessionResources:
 
     def forget_context(self) -> None:
         """Let both models read the next prompt from its first token, whatever their KV caches hold."""
-        with self.turn():
+        with self.exclusive():
             self.text.decoder.cached.clear()
             self.models.drafter.forget()
 
@@ -204,7 +204,7 @@ class SessionResources:
 
         New costs can change which sampled text a seed gives.
         """
-        with self.turn(generates=True):
+        with self.exclusive(generates=True):
             ids = self.encode(prompt)
             models = DecoderModels(self.models.target, self.models.drafter, self.cache, self.models.clock)
             prior = self.bundle.costs.acceptance
@@ -226,7 +226,7 @@ class SessionResources:
         """The visible text of a prompt in draft ids; empty without a drafter."""
         return self.loaded.draft_prompt(prompt_ids)
 
-    def turn(self, *, generates: bool = False) -> AbstractContextManager[None]:
+    def exclusive(self, *, generates: bool = False) -> AbstractContextManager[None]:
         """One user of the models at a time, with the adapters that were given last.
 
         Args:
@@ -238,7 +238,7 @@ class SessionResources:
         """
         if generates:
             refuse_rewritten(self.bundle.places, self.bundle.stamps)
-        return turn(self.models, self.text.decoder)
+        return exclusive(self.models, self.text.decoder)
 
     def _recording(self) -> Recording | None:
         """Where the next generation is recorded."""

@@ -74,7 +74,6 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
     """What sessions of a bundle belong to.
 
     Args:
-        bundle: the bundle.
         adapters: digests of the adapters in use, by role.
     """
     files = bundle.manifest["files"]
@@ -122,9 +121,7 @@ def restore(
     The models read the text again: the KV caches are not part of the file.
 
     Args:
-        models: of the session.
         text: its present state, whose cache gives capacity and policy.
-        path: for messages.
         saved, cache_bytes: from `read_session`.
 
     Returns:
@@ -148,11 +145,7 @@ def restore(
 
 
 def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Generation:
-    """The last generation of the file, which `Session.resume` continues.
-
-    Raises:
-        ValueError: its output goes on after its end, or did not end for the stop reason in the file.
-    """
+    """The last generation of the file, which `Session.resume` continues."""
     loaded, tokens = models.loaded, [*saved.prompt, *saved.output]
     context = list(saved.context or ())
     if saved.context is None and saved.config.asks_drafter:  # saved by a session without a drafter
@@ -173,9 +166,6 @@ def _check_identity(models: SessionModels, path: str | Path, saved: Identity) ->
     With another adapter of the target the text would continue with another distribution. Another adapter of
     the drafter changes the drafts, and so which text a seed gives above temperature 0, but no distribution:
     this is not a reason to lose a conversation.
-
-    Raises:
-        SessionFileError: `foreign_bundle` or `foreign_adapter`.
     """
     bundle = models.loaded.bundle
     if replace(saved, adapters={}) != identity_of(bundle):
@@ -201,11 +191,7 @@ def _named(digest: str | None) -> str:
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:
-    """The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
-
-    Raises:
-        SessionFileError: `cache`, with the sentence of the fault.
-    """
+    """The cache in some bytes, with the policy of the cache that it replaces, and room for all entries."""
     try:
         table = decode(data)
         check_against(table, old.map)

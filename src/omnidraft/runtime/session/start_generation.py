@@ -4,25 +4,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 from weakref import ref
 
 from omnidraft.errors import SessionError
-from omnidraft.runtime.decoding.length_state import LengthState
+from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
+from omnidraft.runtime.decoding.verifier import block_pays
 from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
-from omnidraft.runtime.session.loaded_bundle import draft_length_for, verification_for
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import Digests, Recorder, RecordingSource
 from omnidraft.runtime.traces.trace_memory import TraceMemory
 from omnidraft.runtime.traces.trace_store import TraceStore
 from omnidraft.runtime.traces.tracer import Tracer
+
+USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,7 @@ def generate_from_prompt(
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
     Args:
-        models: of the session.
         text: its state; the generation before ends here.
-        ids: the whole prompt.
-        config: the settings.
         recording: where to record the generation; None for nowhere.
         too_long: the remedy where the prompt is longer than the context.
 
@@ -88,10 +91,7 @@ def generate_from_state(
     """A generation that continues from `text.decoder.tokens`.
 
     Args:
-        models: of the session.
         text: its state; what the draft length learned and the random source are set already.
-        config: the settings.
-        prompt: target ids of the prompt.
         emitted: output so far, which is the end of `text.decoder.tokens`.
         recording: where to record the generation; None for nowhere.
 
@@ -123,17 +123,16 @@ def generate_from_state(
 
 
 @contextmanager
-def turn(models: SessionModels, decoder: DecoderState) -> Iterator[None]:
+def exclusive(models: SessionModels, decoder: DecoderState) -> Iterator[None]:
     """One user of the models at a time, with the adapters that were set last.
 
     Args:
-        models: of the session.
         decoder: the state of its text; the target reads it again where its adapter changed.
 
     Raises:
         SessionError: another thread is using this session.
     """
-    with models.turn() as target_changed:
+    with models.exclusive() as target_changed:
         if target_changed:
             decoder.cached.clear()
         yield
@@ -148,7 +147,7 @@ def _step(
     The text is held weakly, so that a session that nobody holds gives its buffers back at once: no cycle has
     to be found first. Where it is gone, no newer generation can begin.
     """
-    with models.turn(lambda: generation.is_cancelled) as target_changed:
+    with models.exclusive(lambda: generation.is_cancelled) as target_changed:
         if target_changed:
             decoder.cached.clear()
         owner = text()
@@ -200,3 +199,32 @@ def _recorder_of(
         loaded.vocab_map, draft_text, adapters, config.temperature, config.mode, has_output
     )
     return lambda proposer: Recorder(recording.store, recording.tracer, proposer, source)
+
+
+def draft_length_for(
+    config: GenerationConfig, loaded: LoadedBundle, costs: Costs, state: LengthState
+) -> DraftLength:
+    """The draft length of a generation; without a drafter it can only copy.
+
+    Args:
+        state: what earlier texts taught; "auto" changes it.
+    """
+    asked = config.asks_drafter and loaded.drafter is not None
+    if not asked and not config.copies:
+        return FixedLength(0)
+    if config.num_draft_tokens == "auto":
+        return MeasuredLength(costs, state, drafts=asked, copies=config.copies)
+    source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
+    return FixedLength(config.num_draft_tokens, source)
+
+
+def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
+    """How a generation's drafts are verified; "auto" decides by the length of a usual round.
+
+    The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the
+    same on every device.
+    """
+    if config.verification != "auto":
+        return config.verification
+    seconds = loaded.bundle.costs.round_seconds(USUAL_DRAFT)
+    return "block" if block_pays(seconds, loaded.bundle.target.vocab_size) else "token"

@@ -25,7 +25,6 @@ def labels_of(proposer: Proposer, outcome: Outcome, probs: Probs) -> tuple[Decis
 
     Args:
         proposer: made and verified the proposal.
-        outcome: of the round.
         probs: the target's distributions of the pass.
     """
     if outcome.draft.copied:

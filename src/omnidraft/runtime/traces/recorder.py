@@ -61,10 +61,7 @@ class Recorder:
     ) -> None:
         """
         Args:
-            store: holds the record.
             tracer: makes a round of a record from a round of the loop.
-            proposer: of the generation.
-            source: describes the generation.
         """
         self._store, self._tracer, self._proposer, self._source = store, tracer, proposer, source
         self._context: list[int] | None = None  # the text so far in draft ids

@@ -168,10 +168,7 @@ def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside
     """A distribution.
 
     Args:
-        cursor: of the payload.
         column: type of the ids, their number, size of the vocabulary.
-        rest: mass of the other ids of the vocabulary.
-        beside: mass outside the distribution.
     """
     kind, count, size = column
     if not count:  # of most tokens of a hostile file, and not worth a few arrays each

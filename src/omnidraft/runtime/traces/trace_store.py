@@ -130,7 +130,6 @@ class TraceStore:
         """Record a round. A full disk stops the recording, never the generation.
 
         Args:
-            traced: the round.
             start: makes the beginning of a record; called only if the round begins one.
             at: the value returned for the round before; None begins a record.
         """

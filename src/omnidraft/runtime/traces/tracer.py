@@ -26,7 +26,6 @@ class Tracer:
     def __init__(self, vocab_map: VocabMap, recording: Callable[[], bool], top: int = TOP) -> None:
         """
         Args:
-            vocab_map: of the two models.
             recording: False during a pause.
             top: number of probabilities to keep of a row.
         """
@@ -109,8 +108,6 @@ def largest(
     Args:
         weights: in proportion to the probabilities, shape [n].
         total: the weight of probability 1.
-        whole: the sum of all probabilities.
-        top: number of probabilities to keep.
         ids: the ids of the probabilities, ascending; their positions when None.
     """
     kept = np.flatnonzero(weights >= FLOOR * total)

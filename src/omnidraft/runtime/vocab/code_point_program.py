@@ -88,7 +88,6 @@ def find_matches(program: Program, masks: Sequence[int]) -> Iterator[tuple[int, 
     """Matches (start, end) in a text, from left to right; none overlaps the one before it.
 
     Args:
-        program: to run.
         masks: of each code point of the text, the classes that it is in, a bit each.
     """
     # A state that failed once fails again, also in a later attempt: the marks last for the whole text.

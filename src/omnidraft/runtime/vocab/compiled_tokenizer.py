@@ -54,12 +54,7 @@ _SPACE_BYTES = SPACE.encode()
 
 
 class CompiledTokenizer(Tokenizer):
-    """A tokenizer on the checked tables of a file.
-
-    Args:
-        tables: of the file.
-        name: of the file.
-    """
+    """A tokenizer on the checked tables of a file."""
 
     def __init__(self, tables: TokenizerTables, name: str = "tokenizer.bin") -> None:
         self.name = name
@@ -224,7 +219,6 @@ class AddedTokens:
     """Added tokens that are read in plain text.
 
     Args:
-        tokens: their contents differ.
         is_word: whether a character belongs to a word; asked for tokens that are single words alone.
     """
 

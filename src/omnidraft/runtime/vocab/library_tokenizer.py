@@ -39,8 +39,6 @@ class LibraryTokenizer(Tokenizer):
     """A `tokenizer.json`, read as bytes; the package `tokenizers` encodes.
 
     Args:
-        spec: the parsed file.
-        name: of the file, for error messages.
         roles: contents of added tokens that are control tokens although they are not `special`, because a
             checkpoint's other files give them a role. The files of a bundle need none.
 
@@ -115,11 +113,7 @@ class LibraryTokenizer(Tokenizer):
         return ids
 
     def _run(self, call: Callable[..., T], *arguments: object, expressions: bool = True) -> T:
-        """Call the package; a panic in its regular expressions says nothing on the terminal.
-
-        Raises:
-            TokenizerError: it fails; a panic of the package is no `Exception`.
-        """
+        """Call the package; a panic in its regular expressions says nothing on the terminal."""
         try:
             with _without_panics() if expressions else nullcontext():
                 return call(*arguments)
@@ -246,11 +240,7 @@ def _scratch() -> IO[bytes]:
 
 
 def _checked_counts(data: bytes) -> str:
-    """The text of a file whose strings and values are not too many to be parsed.
-
-    Raises:
-        ValueError: there are too many, or it is not UTF-8.
-    """
+    """The text of a file whose strings and values are not too many to be parsed."""
     for mark, most, what in ((b'"', MAX_QUOTES, "ends of strings"), (b",", MAX_COMMAS, "commas")):
         if data.count(mark) > most:
             raise ValueError(f"it has {data.count(mark)} {what}, more than {most}")
@@ -265,12 +255,7 @@ def _unreadable(name: object, error: BaseException) -> TokenizerError:
 
 
 def _check_sizes(spec: dict[str, Any]) -> None:
-    """Refuse numbers and sizes that no tokenizer has, before anything is made of them.
-
-    Raises:
-        ValueError: too many tokens or merges, an id out of range, or normalisers that make long texts of
-            short ones.
-    """
+    """Refuse numbers and sizes that no tokenizer has, before anything is made of them."""
     if len(spec["model"].get("merges") or ()) > MAX_MERGES:
         raise ValueError(f"it has {len(spec['model']['merges'])} merges, more than {MAX_MERGES}")
     vocab, added = spec["model"]["vocab"], spec.get("added_tokens") or []

@@ -60,9 +60,6 @@ def words_of(steps: Sequence[TextStep], masks: ClassMasks, text: str, *, at_star
 
     Args:
         steps: all steps; those of the normaliser are left out.
-        masks: of the file.
-        text: normalised.
-        at_start: nothing is before the text.
     """
     words = [text] if text else []
     for step in steps:

@@ -86,7 +86,6 @@ class JinjaTemplate:
         """The strings around the messages as the template writes them, with the space before an answer.
 
         Args:
-            turns, system: see `parts`.
             pads: white space at the start and at the end of each message.
 
         Raises:
@@ -106,9 +105,6 @@ class JinjaTemplate:
 
     def render(self, messages: Conversation) -> str:
         """The text of a conversation, up to the place where an answer begins.
-
-        Args:
-            messages: each with role and content.
 
         Raises:
             PromptError: the template fails, or takes too much time or memory.
@@ -158,7 +154,6 @@ def probe(turns: int, *, system: bool = False, pads: tuple[str, str] = ("", ""))
     """A conversation with marks in place of its messages.
 
     Args:
-        turns: messages of the user.
         system: whether a system prompt stands before them.
         pads: what stands before and after each mark.
     """

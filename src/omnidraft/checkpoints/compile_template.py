@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from omnidraft.checkpoints.refusals import optional_json
 from omnidraft.errors import CheckpointError, PromptError, reason
-from omnidraft.runtime.bundle.chat_template import JinjaTemplate, probes
+from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, probes
 from omnidraft.runtime.chat.prompt_template import (
     TRIMMED_ANSWERS,
     Ends,

@@ -1,0 +1,27 @@
+"""How many threads a pass of the target runs on."""
+
+import os
+
+from omnidraft.errors import SettingError
+
+THREADS_PER_CORE = 4  # at most; more only take memory and time
+
+
+def check_threads(threads: int) -> None:
+    """Refuse a number of threads that this machine would only suffer from.
+
+    Raises:
+        SettingError: fewer than one, or more than four for each core.
+    """
+    most = THREADS_PER_CORE * (os.cpu_count() or 1)
+    if not 1 <= threads <= most:
+        raise SettingError(
+            f"threads {threads} is outside 1..{most}, {THREADS_PER_CORE} for each core of this machine",
+            "leave it out, and the target's size decides",
+            setting="threads",
+        )
+
+
+def threads_for(parameters: int) -> int:
+    """Threads of a target pass; waking threads costs a small model more time than they save."""
+    return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
