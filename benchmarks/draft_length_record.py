@@ -73,7 +73,7 @@ def costs(place: Path) -> Iterator[dict[str, Any]]:
     for pair in export_starters(place, lambda *_: None):
         bundle = place / f"{pair.name}-int4"
         if not bundle.exists():
-            options = Options(INT4, drafter_quantization=INT8, lora_drafter=False, head_blocks=None)
+            options = Options(INT4, drafter_quantization=INT8, lora_drafter=False)
             export_bundle(str(starter(pair.name[-1])), str(starter("drafter")), bundle, options)
         for kind, path in (("fp32", pair.untrained), ("int4", bundle)):
             measured: Costs = replace(open_bundle(path).costs, target=fastest(path))

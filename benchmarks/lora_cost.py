@@ -1,4 +1,4 @@
-"""The cost of an adapter in a step of the starter drafter: no LoRA sites, empty ones, ranks, heads.
+"""The cost of an adapter in a step of the starter drafter: no LoRA sites, empty ones, ranks.
 
     python -m benchmarks.lora_cost [--json]
 
@@ -23,7 +23,6 @@ from onnx import ModelProto
 
 from omnidraft.checkpoints.checkpoint import read_checkpoint
 from omnidraft.export.graph.contract import GraphContract
-from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.write import write_graph
 from omnidraft.export.quantize.cpu import export_cpu
@@ -33,7 +32,6 @@ from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.ort_model import OrtModel
 
 DRAFTER = Path(__file__).resolve().parents[1] / "examples/starters/drafter"
-HIDDEN = 160  # of the starter drafter
 RANKS = (8, 16)
 PAST, STEPS, TURNS = 64, 30, 150
 
@@ -55,19 +53,13 @@ def arms(
     """A model for each arm, each on its own graph."""
     models = {}
     kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
-    heads = (("head of 1 block", 1), ("head of 3 blocks", 3))
-    for name, rank, blocks in (
-        ("no sites", None, 0), ("rank 0", 0, 0), *((f"rank {r}", r, 0) for r in RANKS),
-        *((head, None, blocks) for head, blocks in heads),
-    ):  # fmt: skip
+    for name, rank in (("no sites", None), ("rank 0", 0), *((f"rank {r}", r) for r in RANKS)):
         model = ModelProto()
         model.CopyFrom(proto)
         tensors: dict[str, np.ndarray] = {}
         if rank is not None:
             add_lora_sites(model)
             tensors = lora(lora_sites(model, contract.num_kv_heads * contract.head_dim), rank)
-        if blocks:
-            tensors = add_head(model, HIDDEN, blocks).untrained()
         quantize(model, quantization)
         write_graph(model, place / f"{name}.onnx")
         models[name] = OrtModel(place / f"{name}.onnx", kv, contract.vocab_size)

@@ -6,6 +6,6 @@ Begin with learning_gain.py; `python -m benchmarks.experiments NAME` runs one.
 
 # In the order in which they are best run.
 EXPERIMENTS = (
-    "target_texts", "learning_rate", "learning_gain", "temperature", "head_lengths", "drift", "cache_budget",
+    "target_texts", "learning_rate", "learning_gain", "temperature", "drift", "cache_budget",
     "lora_rank", "cache_growth", "speed_up", "sampled_learning",
 )  # fmt: skip

@@ -54,7 +54,7 @@ def _measure(training: Training | None, target: str, task: str, work: Path) -> d
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         write_checkpoint(model, read_checkpoint(str(starter("drafter"))), place / "drafter")
-        options = Options(FP32, drafter_quantization=INT8, lora_drafter=False, head_blocks=None)
+        options = Options(FP32, drafter_quantization=INT8, lora_drafter=False)
         export_bundle(str(starter(target)), str(place / "drafter"), place / "bundle", options)
         loaded = load_bundle(place / "bundle", threads=1)
         for name, length in WAYS.items():

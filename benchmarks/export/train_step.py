@@ -32,7 +32,7 @@ from omnidraft.runtime.session.api import load
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sample_prompts import PROMPTS
 
-ARMS = ("onnxruntime, 1 at once", "onnxruntime, 8 at once", "onnxruntime, with the head", "torch")
+ARMS = ("onnxruntime, 1 at once", "onnxruntime, 8 at once", "torch")
 BATCH, WORDS = 8, 160
 Step = Callable[[list[Aligned]], Any]
 
@@ -51,7 +51,7 @@ def stepper(arm: str, path: Path, drafter: str) -> Step:
     bundle = open_bundle(path)
     if arm != "torch":
         at_once = 8 if "8 at once" in arm else 1
-        options = StepOptions(at_once=at_once, head="head" in arm)
+        options = StepOptions(at_once=at_once)
         return OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map)), options).learn
     import torch
 

@@ -121,7 +121,7 @@ def _with_same_vocabulary(pair: StarterPair, target: Path) -> Path:
     bundle, graph = place / f"same-vocabulary-{name}-bundle", place / f"same-vocabulary-{name}-genai"
     checkpoint = make(load(pair.untrained, threads=1), starter(name), place / f"same-vocabulary-{name}")
     if not bundle.exists():
-        bare = Options(FP32, drafter_quantization=INT8, lora_drafter=False, head_blocks=None)
+        bare = Options(FP32, drafter_quantization=INT8, lora_drafter=False)
         export_bundle(str(checkpoint), str(starter("drafter")), bundle, bare)
     if not graph.exists():
         of_bundle(bundle, graph, threads=1)

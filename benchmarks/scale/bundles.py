@@ -45,7 +45,7 @@ def make_bundle(work: Path, target: str, scale: str, form: str) -> Bundle:
         if not (checkpoint / "config.json").exists():
             widen(models / target, SCALES[scale], checkpoint)
         weights, int8 = with_choices([form, "int8"], Choices())  # as `omnidraft export` takes them
-        options = Options(weights, int8, max_length=CONTEXT, overwrite=True, head_blocks=None)
+        options = Options(weights, int8, max_length=CONTEXT, overwrite=True)
         with progress_bar(f"export {directory.name}") as bar:
             export_bundle(str(checkpoint), str(models / "drafter"), directory, options, bar.stage)
     return open_bundle(directory)
@@ -65,4 +65,4 @@ def hostile(learned: Adapter) -> Adapter:
         return rng.normal(0.0, math.sqrt(NOISE / rows), (rows, columns)).astype(np.float32)
 
     tensors = {site: (noise(*a.shape), noise(*b.shape)) for site, (a, b) in learned.tensors.items()}
-    return replace(learned, tensors=tensors, head=None)
+    return replace(learned, tensors=tensors)

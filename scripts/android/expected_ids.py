@@ -15,7 +15,6 @@ import numpy as np
 
 from omnidraft import Session, load_bundle
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
-from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.decoding.distribution import Categorical, Ids
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.models.adapter import Adapter
@@ -49,8 +48,6 @@ RUNS: tuple[tuple[str, dict[str, Any], bool, bool], ...] = (
     ("block", {**FIXED, "verification": "block"}, True, False),
     ("auto", SAMPLED, False, False),
     ("auto, cache, adapter", SAMPLED, True, True),
-    ("head", {**SAMPLED, "num_draft_tokens": 6, "head_threshold": 0.3}, False, True),
-    ("head auto", {**SAMPLED, "head_threshold": "auto"}, False, True),
     (
         "settings",
         {
@@ -181,18 +178,16 @@ def seed_of(number: int) -> int:
 
 
 def adapter_of(bundle: Bundle) -> Adapter:
-    """An adapter of random numbers for the drafter, with a head that ends some drafts."""
+    """An adapter of random numbers for the drafter."""
     entry, rng = bundle.drafter, np.random.default_rng(7)
-    assert entry.lora is not None and entry.head is not None and entry.fingerprint is not None
+    assert entry.lora is not None and entry.fingerprint is not None
 
     def draw(*shape: int, size: float = 0.02) -> np.ndarray:
         return (rng.normal(size=shape) * size).astype(np.float32)
 
     tensors = {name: (draw(site.inputs, 4), draw(4, site.outputs)) for name, site in entry.lora.sites.items()}
-    head = {name: draw(*shape) for name, shape in entry.head.sizes().items()}
-    head["head.bias"] += np.float32(1.5)
     fingerprints = entry.tokenizer_fingerprint, bundle.target.tokenizer_fingerprint
-    return Adapter(entry.fingerprint, *fingerprints, tensors, CREATED, Head(head))
+    return Adapter(entry.fingerprint, *fingerprints, tensors, CREATED)
 
 
 def write_cache(loaded: LoadedBundle, file: Path, prompts: list[str]) -> None:

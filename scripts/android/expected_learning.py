@@ -32,7 +32,7 @@ STEPS = 3  # between the two states
 RELEASED = 48  # steps of the published adapter
 CREATED = "2026-01-02T03:04:05Z"
 LEARNERS = {
-    "trie": StepOptions(learning_rate=4e-3, head=True),
+    "trie": StepOptions(learning_rate=4e-3),
     "omnidraft": StepOptions("omnidraft", 1e-3, at_once=3),
 }
 

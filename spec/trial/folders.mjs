@@ -22,7 +22,7 @@ import { readTokenizerFile } from './text/tokenizer_file.mjs';
 import { fingerprint } from './vocab/fingerprint.mjs';
 import { checkModels, readMapFile } from './vocab/map_file.mjs';
 import { readCache } from './vocab/cache_file.mjs';
-import { DraftLength, FixedLength, newState, more, verification } from './decoding/draft_length.mjs';
+import { DraftLength, FixedLength, newState, verification } from './decoding/draft_length.mjs';
 import { find } from './decoding/lookup.mjs';
 
 const fromHex = (text) => [...Buffer.from(text.replaceAll(' ', ''), 'hex')];
@@ -238,7 +238,6 @@ function modelRead(model) {
   const fields = Object.fromEntries(MODEL.map((name) => [name, model[name]]));
   return {
     ...fields, fingerprint: model.fingerprint ?? null, lora: model.lora ?? null,
-    head: model.head ? { hidden: model.head.hidden, blocks: model.head.blocks } : null,
     layout: model.layout ?? 'shared', train: model.train?.rank ?? null,
     places: model.npu ? ['npu', ...Object.keys(model.npu.providers)] : [],
   };
@@ -313,20 +312,8 @@ function packed(rows) {
   return runs;
 }
 
-function headed(input) {
-  const length = new DraftLength(input.costs);
-  const rounds = input.rounds.map((round) => {
-    const { count } = length.plan(0);
-    const answers = round.asks.map(([drawn, survival]) => more(length, drawn, survival, input.threshold));
-    length.record(record(round.record));
-    return { count, more: answers };
-  });
-  return { rounds };
-}
-
 function draftLength(input) {
   if ('vocab_size' in input) return { verification: verification(input.costs, input.vocab_size) };
-  if ('rounds' in input) return headed(input);
   const length = new DraftLength(input.costs, { drafts: input.drafts });
   const texts = input.texts.map(({ records }) => {
     length.beginText();

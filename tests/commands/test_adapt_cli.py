@@ -190,7 +190,6 @@ def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, r
         ),
         (("--objective", "uld"), "--objective trie-kl and not with --objective uld;"),
         (("-k", 5), "--num-draft-tokens auto and not with --num-draft-tokens 5;"),
-        (("--head",), "no --head and not with --head;"),
         (("--seed", 1), "--seed 0 and not with --seed 1;"),
     ):
         status, _, err = run(*adapt, *option)

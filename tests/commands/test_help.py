@@ -9,12 +9,11 @@ import sys
 from collections.abc import Iterable
 
 import pytest
-from omnidraft.training.head.head_options import HEAD_TRAININGS
 
 from omnidraft import cli
 from omnidraft.commands.adapt.adapt_learner import LEARNERS
 from omnidraft.export.npu.npu_providers import NAMED
-from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
+from omnidraft.export.quantize.quantization import FORMS
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.session.modes import MODES, VERIFICATIONS
@@ -38,13 +37,8 @@ WIDE = "10000"  # columns: no name is broken
         ("learn", "--schedule", SCHEDULES),
         ("train", "--objective", FROM_TRACES),
         ("train", "--schedule", SCHEDULES),
-        ("train", "--head", HEAD_TRAININGS),
         ("train", "--precision", PRECISIONS),
-        ("export", "--quant", ("auto", *WEIGHTS)),
-        ("export", "--embedding", WEIGHTS),
-        ("export", "--lm-head", HEADS),
-        ("export", "--quant-method", METHODS),
-        ("export", "--block", map(str, BLOCKS)),
+        ("export", "--quant", ("auto", *(form.name for form in FORMS))),
         ("export", "--npu", (*NAMED, "all")),
     ],
 )

@@ -38,13 +38,13 @@ def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable:
     entry = bundle.drafter.train
     assert entry is not None and (entry.graph, entry.folder, entry.rank) == (STEP, "drafter", 8)
     assert STEP in bundle.manifest["files"]
-    names = {"step.onnx", "head.onnx"}
+    names = {"step.onnx"}
     assert {file.name for file in (learnable / "drafter/train").iterdir()} == names
     checked = bundle.manifest["checks"]["train"]
     assert checked.keys() == names and all(0.0 <= v < 1e-4 for c in checked.values() for v in c.values())
     graph = onnx.load(learnable / STEP, load_external_data=False)
     places = {e.value for t in graph.graph.initializer for e in t.external_data if e.key == "location"}
-    assert places == {"cpu/model.onnx.data"} and entry.head is not None
+    assert places == {"cpu/model.onnx.data"}
     own = sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
     assert own < 0.05 * (learnable / "drafter/cpu/model.onnx.data").stat().st_size  # zero points, norms
     assert b"/site-packages/" not in (learnable / STEP).read_bytes()
@@ -58,7 +58,6 @@ def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[st
         "write the drafter",
         "trace the drafter",
         "trace the training step, which takes minutes",
-        "trace the training step of the head, which takes minutes",
         "compare the training step with torch",
         "compare vocabularies",
     ]
@@ -73,14 +72,14 @@ def test_the_drafter_learns_what_the_target_says_and_a_session_takes_it(
 ) -> None:
     out = tmp_path / "mine.safetensors"
     code, printed, err = run(
-        "learn", learnable, learned_traces, "-o", out, "--steps", 40, "--rate", 3e-3, "--head", "--json"
+        "learn", learnable, learned_traces, "-o", out, "--steps", 40, "--rate", 3e-3, "--json"
     )
     assert code == 0, err
     result = json.loads(printed)
     assert result["steps"] == result["done"] == 40 and result["responses"] == len(QUESTIONS)
     assert result["last_loss"] < 0.8 * result["first_loss"] and result["skipped"] == 0
     assert result["loss_steps"] == 10 and result["last_loss"] < result["mean_loss"] < result["first_loss"]
-    assert read_adapter(out).digest == result["digest"] and read_adapter(out).head is not None
+    assert read_adapter(out).digest == result["digest"]
     plain, fast = load(learnable), load(learnable)
     fast.use_adapter(out)
     counts = []
@@ -148,12 +147,12 @@ def test_it_goes_on_from_its_checkpoint_after_a_kill(
     assert code == 1 and "delete it or name another file" in err
 
 
-def test_adapt_learns_the_head_by_the_step_without_torch(learnable: Path, tmp_path: Path) -> None:
+def test_adapt_learns_by_the_step_without_torch(learnable: Path, tmp_path: Path) -> None:
     """`adapt` runs in its own process; a session then uses its adapter, and the text is the same."""
     place = tmp_path / "place"
     call = [
         "omnidraft", "adapt", str(learnable), "-o", str(place), "--count", "8", "-n", "12",
-        "--interval", "2", "--passes", "1", "--replay", "1", "--learner", "onnx", "--head",
+        "--interval", "2", "--passes", "1", "--replay", "1", "--learner", "onnx",
     ]  # fmt: skip
     code = (
         f"import sys; from omnidraft import cli; sys.argv = {call}\n"
@@ -167,19 +166,19 @@ def test_adapt_learns_the_head_by_the_step_without_torch(learnable: Path, tmp_pa
     )
     assert process.returncode == 0, process.stderr
     profile = profile_of(place, open_bundle(learnable))
-    head = read_adapter(profile.adapter).head
-    assert head is not None and np.abs(head.tensors["head.weight"]).max() > 0.0
+    learned = read_adapter(profile.adapter).tensors
+    assert max(np.abs(b).max() for _, b in learned.values()) > 0.0
     session = load(learnable)
     plain = session.generate(QUESTIONS[0], max_new_tokens=12, mode="plain").finish().token_ids
     session.use_adapter(profile.adapter)
-    assert session.generate(QUESTIONS[0], max_new_tokens=12, head_threshold=0.3).finish().token_ids == plain
+    assert session.generate(QUESTIONS[0], max_new_tokens=12).finish().token_ids == plain
 
 
 def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Path) -> None:
     """Interrupted between two answers and within an interval, it gives the same as one run."""
     from support.adapting import answers, assert_same, begin
 
-    weights, make = load_bundle(learnable), Learning("onnx", head=True).make
+    weights, make = load_bundle(learnable), Learning("onnx").make
     for place, counts in (("whole", [9]), ("broken", [1, 6, 5])):
         for count in counts:
             adaptation = begin(tmp_path / place, weights, make=make)
@@ -215,22 +214,9 @@ def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, ru
         assert code == 1 and sentence in err and err.count("\n") == 1, err
         assert not place.exists()
     bundle = open_bundle(learnable)
-    step = bundle.drafter.train
-    assert step is not None
-    without = replace(bundle, drafter=replace(bundle.drafter, train=replace(step, head=None)))
-    with pytest.raises(
-        SettingError, match=r"of learnable has no adaptive head to train; .* without --no-head"
-    ):
-        Learning("onnx", head=True).check(without)
     none = replace(bundle, drafter=replace(bundle.drafter, train=None))
     with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
-        Learning("onnx", head=True).check(none)
-    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
-    headed = OrtLearner(bundle, vocab_map, StepOptions(head=True)).state()
-    with pytest.raises(
-        SettingError, match="has an adaptive head and this learner trains none; go on with --head"
-    ):
-        OrtLearner(bundle, vocab_map, StepOptions()).restore(headed)
+        Learning("onnx").check(none)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from conformance.files.run_bundle import run_bundle, run_graph
 from conformance.files.run_session import run_invalid_session, run_valid_session
 from conformance.files.run_signing import run_signing
 from conformance.learning import run_alignment, run_intervals, run_tensors
-from conformance.learning.run_early_stop import run_early_stop
 from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
@@ -52,7 +51,6 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "learner/interval": run_intervals.run_interval,
     "learner/mean": run_intervals.run_mean,
     "learner/rate": run_intervals.run_rate,
-    "learner/stop": run_early_stop,
     "learner/trace": run_alignment.run_trace,
     "learner/vector": run_tensors.run_vector,
     "logprobs": run_generate,

@@ -19,7 +19,6 @@ from safetensors.numpy import save_file
 
 from hostile.bundle_attacks import SETTINGS, Attempt
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.bundle.manifest_file import MANIFEST
 from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, encode, key_id
 from omnidraft.runtime.models.adapter import Adapter
@@ -38,15 +37,12 @@ PROMPT = "How many legs do 3 cats have?"
 def adapters(bundle: Path, work: Path) -> Iterator[Attempt]:
     """Adapters whose numbers are absurd, and files whose headers promise too much."""
     opened = open_bundle(bundle)
-    right, shape = adapter_of(opened, "drafter"), opened.drafter.head
+    right = adapter_of(opened, "drafter")
     for value in (3e38, -3e38, 1e19, 1e4):
         full = {
             name: (np.full_like(a, value), np.full_like(b, value)) for name, (a, b) in right.tensors.items()
         }
         yield f"an adapter full of {value:g}", partial(_adapted, bundle, replace(right, tensors=full))
-    if shape is not None:
-        tensors = {name: np.full(size, 3e38, np.float32) for name, size in shape.sizes().items()}
-        yield "a head full of 3e38", partial(_adapted, bundle, replace(right, head=Head(tensors)))
     for name, text in {
         "99 MB of empty lists": b'{"__metadata__":[' + b"[]," * 33_000_000 + b"[]]}",
         "20 MB of empty lists": b'{"a":[' + b"[]," * 6_600_000 + b"[]]}",
@@ -72,7 +68,7 @@ def _adapted(bundle: Path, adapter: Adapter) -> str:
     for mode in ("trie", "direct", "paper", "match"):
         for setting in SETTINGS:
             config: dict[str, Any] = {"max_new_tokens": 10, "num_draft_tokens": 3, "seed": 1, **setting}
-            each = session.generate(PROMPT, mode=mode, head_threshold=0.5, **config).finish()
+            each = session.generate(PROMPT, mode=mode, **config).finish()
             assert setting or each.text == plain, "greedy text is the target's"
             said.add("unsound" if each.statistics.unsound else "sound")
     return ", ".join(sorted(said))

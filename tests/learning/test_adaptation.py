@@ -10,35 +10,26 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from omnidraft.commands.adapt.adapt_learner import Learning
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
 from omnidraft.learning.online.curve import mean, read_curve
 from omnidraft.learning.online.guard import GuardOptions
-from omnidraft.learning.step.learner import Learner
-from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace_reader import read_traces
 from support.adapting import (
-    DRAFTER,
     PROMPTS,
     REQUEST,
     SMALL,
-    Spoiled,
     answers,
-    assert_same,
     begin,
-    changed,
     learner,
 )
 
@@ -84,92 +75,6 @@ def test_what_is_said_is_the_targets_own(weights: LoadedBundle, place: Path) -> 
     assert versions == {0, 1, 2}
 
 
-def test_the_head_is_learned_where_it_is_asked_for(weights: LoadedBundle, place: Path) -> None:
-    def make(these: LoadedBundle) -> Learner:
-        return Learning(drafter=DRAFTER, lora_rank=4, head=True).make(these)
-
-    adaptation = begin(place, weights, make=make)
-    answers(adaptation, 5)
-    adaptation.write()
-    adapter = adaptation.session.adapters["drafter"]
-    assert adapter.head is not None and adapter.tensors
-    adaptation.close()
-    again = begin(place, weights, make=make)
-    assert again.session.adapters["drafter"].digest == adapter.digest
-    again.close()
-
-
-def test_a_break_changes_nothing(weights: LoadedBundle, place: Path, tmp_path: Path) -> None:
-    """Stopped without a checkpoint after any number of answers and continued: the same to the last bit."""
-    whole = begin(tmp_path / "whole", weights)
-    lines = answers(whole, 22)
-    whole.write()
-    whole.close()
-    broken: list[int] = []
-    for count in (3, 6, 1, 4, 22):
-        adaptation = begin(place, weights)
-        broken.append(adaptation.position)
-        answers(adaptation, min(count, 22 - adaptation.position))
-        if adaptation.position == 22:
-            adaptation.write()
-        adaptation.close()
-    assert broken == [0, 0, 4, 4, 8]
-    assert_same(tmp_path / "whole", place, weights)
-    assert [line.version for line in read_curve(place / CURVE)] == [line.version for line in lines]
-
-
-def nan(adapter: Adapter) -> Adapter:
-    return changed(adapter, lambda b: np.full_like(b, np.nan))
-
-
-def reversed_sign(adapter: Adapter) -> Adapter:
-    return changed(adapter, lambda b: -40.0 * b)
-
-
-def random(adapter: Adapter) -> Adapter:
-    return changed(adapter, lambda b: np.random.default_rng(0).normal(size=b.shape).astype(np.float32))
-
-
-@pytest.mark.parametrize("spoil", [nan, reversed_sign, random])
-def test_a_poisoned_adapter_is_rolled_back(weights: LoadedBundle, place: Path, spoil: object) -> None:
-    made: list[Spoiled] = []
-
-    def make(these: LoadedBundle) -> Learner:
-        made.append(Spoiled(learner(these), spoil, first=3))  # type: ignore[arg-type]
-        return made[-1]
-
-    adaptation = begin(place, weights, replace(SMALL, guard=SURE), make)
-    lines = answers(adaptation, 40)
-    events = [line.event for line in lines if line.event is not None]
-    assert events.count("rolled back") == 1 and "rested" in events
-    back = events.index("rolled back")
-    assert back in ((2,) if spoil is nan else (3, 4, 5, 6)), events  # at once, or after some answers
-    # After a rollback the earlier adapter drafts, then one that was learned from it.
-    at = next(i for i, line in enumerate(lines) if line.event == "rolled back")
-    assert lines[at + 1].version in (1, 2) and events[back + 2] == "learned"
-    assert adaptation.progress.rate_scale < 1.0 or adaptation.progress.good > 3
-    assert made[0].rate == pytest.approx(3e-3 * adaptation.progress.rate_scale)
-    assert events[back + 2 :].count("learned") >= 4
-    adaptation.close()
-    kept = read_adapter(adaptation.profile.adapter)
-    assert all(np.isfinite(b).all() for _, b in kept.tensors.values())
-
-
-def test_a_learner_that_goes_on_being_wrong_is_asked_ever_more_seldom(
-    weights: LoadedBundle, place: Path
-) -> None:
-    def make(these: LoadedBundle) -> Learner:
-        return Spoiled(learner(these), nan, first=1, curable=False)
-
-    adaptation = begin(place, weights, make=make)
-    lines = answers(adaptation, 60)
-    adaptation.close()
-    assert {line.version for line in lines} == {0}  # none of it was ever used
-    events = [line.event for line in lines if line.event is not None]
-    assert [i for i, event in enumerate(events) if event == "rolled back"] == [0, 2, 5, 10]
-    assert not adaptation.profile.adapter.exists()
-
-
 def test_every_field_of_the_config_reaches_the_session(
     weights: LoadedBundle, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +82,7 @@ def test_every_field_of_the_config_reaches_the_session(
     config = GenerationConfig(
         max_new_tokens=5, temperature=0.5, seed=7, mode="lookup", num_draft_tokens=3, stop=("x",),
         ignore_eos=True, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.1, verification="token",
-        logprobs=True, head_threshold=0.5,
+        logprobs=True,
     )  # fmt: skip
     names = [field.name for field in fields(GenerationConfig)]
     assert all(getattr(config, name) != getattr(GenerationConfig(), name) for name in names)

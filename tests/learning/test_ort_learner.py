@@ -14,12 +14,11 @@ from onnx import helper, numpy_helper
 
 torch = pytest.importorskip("torch")
 
-from omnidraft.training.head.head import head_of  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E402
 from omnidraft.export.quantize.quantization import INT4, INT8, Quantization  # noqa: E402
-from omnidraft.export.train_step.train_step import step_parities  # noqa: E402
+from omnidraft.export.train_step.train_step import step_parity  # noqa: E402
 from omnidraft.learning.learn_traces import LearnOptions, _batch, learn, usual_steps  # noqa: E402
 from omnidraft.learning.loss_summary import losses_of  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E402
@@ -101,37 +100,13 @@ def test_50_steps_are_those_of_the_torch_trainer(
     assert largest_difference(ours.adapter(), first) > 0.01
 
 
-def test_the_head_learns_what_the_torch_trainers_learns(
-    bundle: Bundle, checkpoint: Path, responses: list[Aligned]
-) -> None:
-    """Joint with the drafter, 50 steps, each on draws of the current drafter."""
-    options = TrainerOptions(learning_rate=1e-3, lora_rank=RANK, head="joint", head_learning_rate=1e-2)
-    theirs = trainer(checkpoint, options)
-    chosen = StepOptions(learning_rate=1e-3, at_once=3, head=True, head_rate=1e-2)
-    ours = learner(bundle, chosen, adapter_of(theirs, bundle))
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        batch = [responses[i] for i in rng.integers(0, len(responses), 8)]
-        expected, actual = theirs.step(batch), ours.learn(batch)
-        assert actual.terms == pytest.approx(expected.terms, abs=1e-4)
-    assert theirs.head is not None
-    trained, made = head_of(theirs.head.head), ours.adapter().head
-    assert made is not None and np.abs(trained.tensors["head.weight"]).max() > 0.01
-    for name, tensor in trained.tensors.items():
-        assert np.abs(tensor - made.tensors[name]).max() < 1e-4, name
-    again = learner(bundle, chosen)
-    again.restore(ours.state())
-    assert again.learn(responses[:8]) == ours.learn(responses[:8])
-    assert again.adapter().digest == ours.adapter().digest
-
-
 @pytest.mark.parametrize("quantization", [INT8, INT4, Quantization(4, "rtn")])
 def test_a_quantised_drafter_learns_against_the_weights_that_run(
     quantization: Any, checkpoint: Path, responses: list[Aligned], tmp_path: Path
 ) -> None:
     """The loss of the untrained drafter is that of its own graph's logits, and it decreases."""
     bundle = toy_bundle(tmp_path, checkpoint, quantization)
-    parities = step_parities(tmp_path / "drafter/cpu/model.onnx", toy_step.STEPS[checkpoint])
+    parities = step_parity(tmp_path / "drafter/cpu/model.onnx", toy_step.STEPS[checkpoint])
     assert max(each.worst for each in parities.values()) < 2e-5
     ours = learner(bundle)
     losses = [ours.learn(responses[:8]).loss for _ in range(20)]
@@ -153,35 +128,31 @@ def test_a_tied_drafter_learns_with_one_quantised_table(tmp_path: Path) -> None:
     tied = toy_step.toy_checkpoint(tmp_path / "tied", tie_word_embeddings=True)
     toy_bundle(tmp_path / "bundle", tied, INT4)
     drafter = tmp_path / "bundle/drafter"
-    parities = step_parities(drafter / "cpu/model.onnx", toy_step.STEPS[tied])
+    parities = step_parity(drafter / "cpu/model.onnx", toy_step.STEPS[tied])
     assert max(each.worst for each in parities.values()) < 2e-5
-    for name in ("step.onnx", "head.onnx"):
-        step = onnx.load(drafter / "train" / name, load_external_data=False).graph
-        tables = [t.name for t in step.initializer if t.name.endswith(".q") and "layers" not in t.name]
-        assert tables == ["embedding.weight.q"]
+    step = onnx.load(drafter / "train/step.onnx", load_external_data=False).graph
+    tables = [t.name for t in step.initializer if t.name.endswith(".q") and "layers" not in t.name]
+    assert tables == ["embedding.weight.q"]
 
 
-@pytest.mark.parametrize(
-    ("graph", "output"),
-    [("step.onnx", "next_parameters"), ("step.onnx", "next_gradient"), ("head.onnx", "next_gradient")],
-)
+@pytest.mark.parametrize("output", ["next_parameters", "next_gradient"])
 def test_a_graph_that_computes_another_step_than_torch_is_refused(
-    graph: str, output: str, bundle: Bundle, checkpoint: Path, tmp_path: Path
+    output: str, bundle: Bundle, checkpoint: Path, tmp_path: Path
 ) -> None:
     """One output a thousandth larger is enough."""
     shutil.copytree(bundle.path, tmp_path / "bundle")
-    drafter, steps = tmp_path / "bundle/drafter/cpu/model.onnx", toy_step.STEPS[checkpoint]
-    parities = step_parities(drafter, steps)
-    assert parities.keys() == {"step.onnx", "head.onnx"} and max(p.worst for p in parities.values()) < 2e-5
-    file = tmp_path / "bundle/drafter/train" / graph
+    drafter, step = tmp_path / "bundle/drafter/cpu/model.onnx", toy_step.STEPS[checkpoint]
+    parities = step_parity(drafter, step)
+    assert parities.keys() == {"step.onnx"} and parities["step.onnx"].worst < 2e-5
+    file = tmp_path / "bundle/drafter/train/step.onnx"
     model = onnx.load(file, load_external_data=False)
     (maker,) = (node for node in model.graph.node if output in node.output)
     maker.output[list(maker.output).index(output)] = "before"
     model.graph.initializer.append(numpy_helper.from_array(np.array(1.001, np.float32), "more"))
     model.graph.node.append(helper.make_node("Mul", ["before", "more"], [output]))
     file.write_bytes(model.SerializeToString())
-    with pytest.raises(ExportError, match=f"the training graph {graph} computes another step in onnxruntime"):
-        step_parities(drafter, steps)
+    with pytest.raises(ExportError, match=r"training graph step\.onnx computes another step"):
+        step_parity(drafter, step)
 
 
 def trie_kl(response: Aligned, logits: Any) -> Any:
@@ -283,8 +254,6 @@ def test_states_adapters_and_settings_of_something_else_are_refused(bundle: Bund
     for name, value in (("parameters", state["parameters"][:-1]), ("updates", np.zeros(2, np.int64))):
         with pytest.raises(SettingError, match=f"as {name} and this learner needs .* go on with the bundle"):
             ours.restore({**state, name: value})
-    with pytest.raises(SettingError, match="has nothing as head"):
-        learner(bundle, replace(FAST, head=True)).restore(state)
     with pytest.raises(AdapterError, match="rank 6 and the training step takes 12"):
         learner(bundle, adapter=adapter_of(trainer(checkpoint, TrainerOptions(lora_rank=2)), bundle))
     with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
@@ -307,7 +276,7 @@ def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle)
     silent = aligner.align([1], [], dense_rows(np.zeros((0, MAP.target_size))))
     assert not len(ended.trie_distributions) and not len(silent.trie_distributions)
     for objective in ("trie-kl", "omnidraft"):
-        ours = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0, head=True))
+        ours = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0))
         before = ours.adapter().digest
         for batch in ([ended], [silent], [ended, silent]):
             assert (ours.learn(batch).loss, ours.adapter().digest) == (0.0, before)

@@ -30,7 +30,7 @@ DEFAULTS = json.loads((ROOT / "spec/defaults.json").read_text())
 def test_generation_defaults_agree_with_the_spec() -> None:
     config = inspect.signature(Session.generate).parameters["config"].default
     assert config == GenerationConfig() == inspect.signature(Session.chat).parameters["config"].default
-    names = ["max_new_tokens", "mode", "num_draft_tokens", "head_threshold", "verification"]
+    names = ["max_new_tokens", "mode", "num_draft_tokens", "verification"]
     for name in [*names, *(field.name for field in fields(SamplingConfig))]:
         assert getattr(config, name) == DEFAULTS[name], name
 

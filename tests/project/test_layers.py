@@ -40,7 +40,6 @@ LAYERS = [
     ["pair_verdict", "text_quality"],
     ["training.data"],
     ["training.objectives"],
-    ["training.head"],
     ["training"],
     ["export.graph"],
     ["export.adopt"],

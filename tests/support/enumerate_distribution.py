@@ -10,9 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.runtime.decoding.distribution import Distribution
-from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
@@ -24,7 +23,6 @@ from support.toy import (
     BAD_ROWS,
     GRAMS,
     ContextModel,
-    HeadedModel,
     UnsoundModel,
     processed,
     toy_cache,
@@ -109,23 +107,12 @@ class Case:
     drafter_length: int = 64  # positions of the drafter; its window slides where the text has more
     resumes: bool = False  # between rounds both models forget all, as after a restore of a session
     bad_rows: str = ""  # the drafter gives such rows (see `BAD_ROWS`) after some texts
-    head_threshold: float | None = None  # the drafter has a head; "auto" draft length where it is negative
-
-    def length(self) -> DraftLength:
-        """A new draft length, for one path."""
-        if self.head_threshold is None:
-            return FixedLength(self.count)
-        if self.head_threshold >= 0.0:
-            return FixedLength(self.count, self.head_threshold)
-        costs = Costs((1.0, 1.01, 1.02), 0.35, 0.0, acceptance=0.9)
-        return MeasuredLength(costs, longest=self.count)
 
 
 def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
     """The distribution of the first tokens, by the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
-    kind = ContextModel if case.head_threshold is None else HeadedModel
-    drafter_model = (UnsoundModel if case.bad_rows else kind)(
+    drafter_model = (UnsoundModel if case.bad_rows else ContextModel)(
         2 * case.seed + 1, vocab_map.draft_size, max_length=case.drafter_length
     )
     if isinstance(drafter_model, UnsoundModel):
@@ -138,7 +125,7 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
         swapped.rewind(0)
         models = DecoderModels(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
         config = config_of(case.mode, case.sampling, case.most, verification=case.verification)
-        emitted, text, length = list[int](), DecoderState(), case.length()
+        emitted, text, length = list[int](), DecoderState(), FixedLength(case.count)
         text.restart(case.prompt, [0, 3], case.most, cut_at_eos(()))
         loop = decode(models, text, config, length, script)
         for _ in range(case.rounds):

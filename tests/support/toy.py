@@ -93,17 +93,6 @@ class ContextModel:
         del self.context[length:]
 
 
-class HeadedModel(ContextModel):
-    """A model with an adaptive head whose output is random for each text."""
-
-    acceptance = 1.0
-
-    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
-        logits = super().score(tokens, num_logits)
-        self.acceptance = float(1.0 / (1.0 + np.exp(-self.row([*self.context, -1])[0])))
-        return logits
-
-
 Spoil = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.floating]]
 BAD_ROWS: Mapping[str, Spoil] = {
     "one NaN": lambda row: np.where(np.arange(len(row)) == 2, np.nan, row),
@@ -121,8 +110,8 @@ ABSURD_ROWS: Mapping[str, Spoil] = {
 }
 
 
-class UnsoundModel(HeadedModel):
-    """A model whose logits, or whose head, are spoiled after some texts; after all of them with share 1."""
+class UnsoundModel(ContextModel):
+    """A model whose logits are spoiled after some texts; after all of them with share 1."""
 
     spoil: Spoil
     share = 0.4
@@ -133,8 +122,6 @@ class UnsoundModel(HeadedModel):
         texts = [self.context[: before + n + 1] for n in range(len(tokens))]
         drawn = [float(abs(self.row([*text, -2])[0]) % 1.0) for text in texts]
         rows = np.array([self.spoil(r) if d < self.share else r for r, d in zip(rows, drawn, strict=True)])
-        if self.share <= drawn[-1] < self.share * 1.5:
-            self.acceptance = float("nan")
         return rows[-(num_logits or len(rows)) :]
 
 

@@ -11,12 +11,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from omnidraft.checkpoints.checkpoint import read_checkpoint
 from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.thin_model import thin_model
-from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.skeleton import skeleton
 from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.export.quantize.stream import write_skeleton
-from omnidraft.export.train_step.train_step import TrainSteps, train_steps, write_train_steps
+from omnidraft.export.train_step.train_step import TrainStep, train_step, write_train_step
 from omnidraft.runtime.bundle.bundle import Bundle, file_sha256
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.bundle.train_step_entry import layout_of
@@ -25,7 +24,7 @@ from omnidraft.runtime.decoding.length_state import Costs
 from support.toy import DRAFT
 
 RANK = 4
-STEPS: dict[Path, TrainSteps] = {}
+STEPS: dict[Path, TrainStep] = {}
 
 
 def toy_checkpoint(path: Path, **changes: Any) -> Path:
@@ -51,20 +50,19 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
     graph = skeleton(source, thin, 256)
     add_lora_sites(graph.proto)
     lora = lora_sites(graph.proto, graph.contract.num_kv_heads * graph.contract.head_dim)
-    head = add_head(graph.proto, source.shape.hidden_size, 1)
     file = path / "drafter/cpu/model.onnx"
     file.parent.mkdir(parents=True)
     write_skeleton(graph, quantization, file, external_above=0)
     layout = layout_of(lora, RANK)
     if checkpoint not in STEPS:  # tracing is slow, and the same for every quantisation
-        STEPS[checkpoint] = train_steps(file, thin, graph, layout, head)
-    steps = deepcopy(STEPS[checkpoint])
+        STEPS[checkpoint] = train_step(thin, graph, layout)
+    step = deepcopy(STEPS[checkpoint])
     c = graph.contract
     entry = ModelEntry(
         source="toy", architecture="LlamaForCausalLM", graph="drafter/cpu/model.onnx", tokenizer="",
         kv=KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length), vocab_size=c.vocab_size,
         quantization=quantization.name, bos_id=None, eos_ids=(), parameters=0, lora=lora,
-        fingerprint=fingerprint(source), train=write_train_steps(file, steps, RANK), head=head,
+        fingerprint=fingerprint(source), train=write_train_step(file, step, RANK),
     )  # fmt: skip
     costs = Costs((1.0,), 1.0, 0.0, 0.5)
     listed = {

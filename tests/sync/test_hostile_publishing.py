@@ -16,7 +16,6 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from omnidraft.errors import SyncError
-from omnidraft.runtime.bundle.head import Head, HeadShape
 from omnidraft.runtime.models.adapter_file import decode_adapter, write_adapter
 from omnidraft.sync.average import ABSURD_NORM, MOST_NORM, MOST_SHARE, bounded_norms, bounded_share, size
 from omnidraft.sync.channel import (
@@ -153,14 +152,13 @@ def pushed(
     scale: float = 1.0,
     accepted: int = 100,
     rank: int = 2,
-    head: Head | None = None,
 ) -> None:
     """Push an adapter of a device, multiplied by a factor."""
     place.mkdir(exist_ok=True)
     plain = adapter(rank, 3)
     tensors = {site: (a, (b * scale).astype(np.float32)) for site, (a, b) in plain.tensors.items()}
     file = place / f"{name}.safetensors"
-    write_adapter(file, replace(plain, tensors=tensors, head=head))
+    write_adapter(file, replace(plain, tensors=tensors))
     items = [adapter_item(file, PAIR.bundle, TOY)]
     push(store, push_of(items, name, CHANNEL, accepted, utc()), items)
 
@@ -207,18 +205,14 @@ def test_one_devices_weight_and_size_are_bounded(folder: Store, tmp_path: Path) 
     assert bounded_norms(adapters) == (adapters, {}) and ABSURD_NORM > MOST_NORM
 
 
-def test_one_devices_rank_and_head_are_bounded(folder: Store, tmp_path: Path) -> None:
+def test_one_devices_rank_is_bounded(folder: Store, tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         pushed(folder, tmp_path / "own", name, accepted=100)
-    head = Head({n: np.ones(s, np.float32) for n, s in HeadShape(3, 1).sizes().items()})
-    pushed(folder, tmp_path / "own", "evil", accepted=1, rank=3, head=head)
+    pushed(folder, tmp_path / "own", "evil", accepted=1, rank=3)
     sent = sent_by_devices(folder, PAIR)
-    assert [each.adapter is not None and each.adapter.head is not None for each in sent] == [False] * 3 + [
-        True
-    ]
     mean, asked = mean_of(sent, None), mean_of(sent, 3)
-    assert mean is not None and (mean.averaged.adapter.rank, mean.averaged.adapter.head) == (2, None)
-    assert asked is not None and (asked.averaged.adapter.rank, asked.averaged.adapter.head) == (3, None)
+    assert mean is not None and mean.averaged.adapter.rank == 2
+    assert asked is not None and asked.averaged.adapter.rank == 3
 
 
 def test_a_release_has_no_counts_of_single_devices() -> None:

@@ -24,7 +24,7 @@ from omnidraft.runtime.bundle.lora_sites import LoraSites, Site  # noqa: E402
 from omnidraft.runtime.models.adapter import Adapter  # noqa: E402
 from omnidraft.runtime.models.adapter_file import write_adapter  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
-from omnidraft.training.merge import add, merge  # noqa: E402
+from omnidraft.training.merge import add  # noqa: E402
 from support.command_line import Run  # noqa: E402
 from support.toy_step import toy_checkpoint  # noqa: E402
 
@@ -109,9 +109,6 @@ def test_refusals_leave_nothing_behind(run: Run, tmp_path: Path) -> None:
     out.mkdir()
     code, _, error = run("adapter", "merge", str(starter("drafter")), file, "-o", str(out))
     assert code == 1 and "exists already" in error and not list(out.iterdir())
-    with pytest.raises(AdapterError, match="a head alone"):
-        merge(str(starter("drafter")), headed(), tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
 def test_a_checkpoint_takes_its_tokenizer_along_and_nothing_else(tmp_path: Path) -> None:
@@ -128,10 +125,3 @@ def test_a_checkpoint_takes_its_tokenizer_along_and_nothing_else(tmp_path: Path)
     assert {file.name for file in new.iterdir()} == {*kept, *written}
     assert all((new / name).read_text() == name for name in kept)
     assert json.loads((new / "generation_config.json").read_text())["eos_token_id"] == 7
-
-
-def headed() -> Adapter:
-    """An adapter that holds only a head."""
-    from omnidraft.training.head.head import AcceptanceHead, head_of
-
-    return Adapter("f" * 64, *TOKENIZERS, {}, CREATED, head_of(AcceptanceHead(8, 1)))

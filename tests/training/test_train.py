@@ -23,7 +23,6 @@ from safetensors.numpy import load_file  # noqa: E402
 from test_trace_stream import segment  # noqa: E402
 
 from omnidraft import load  # noqa: E402
-from omnidraft.runtime.models.adapter_file import read_adapter  # noqa: E402
 from support.command_line import Run  # noqa: E402
 from support.places import ROOT, STARTERS  # noqa: E402
 
@@ -64,9 +63,9 @@ def tensors(file: Path) -> dict[str, Any]:
 
 
 def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
-    """With its head: the loss falls, the adapter fits the bundle, and a session uses it."""
+    """The loss falls, the adapter fits the bundle, and a session uses it."""
     out, log = tmp_path / "a.safetensors", tmp_path / "log.jsonl"
-    more = ("--epochs", 6, "--lora-rank", 8, "--head", "joint", "--log", log, "--json")
+    more = ("--epochs", 6, "--lora-rank", 8, "--log", log, "--json")
     code, text, error = run(*arguments(bundle, traces, out, *more))
     assert code == 0, error
     summary = json.loads(text)
@@ -76,9 +75,7 @@ def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: 
     losses = [line["loss"] for line in lines]  # four steps are an epoch, of the same responses
     assert np.mean(losses[-4:]) < 0.97 * np.mean(losses[:4])
     assert summary["mean_loss"] == pytest.approx(np.mean(losses), rel=1e-5) and summary["last_loss"] is None
-    assert [line["step"] for line in lines] == list(range(1, 25)) and "head" in lines[0]["terms"]
-    adapter = read_adapter(out)
-    assert adapter.head is not None
+    assert [line["step"] for line in lines] == list(range(1, 25))
     session = load(bundle)
     plain = session.generate(QUESTIONS[0], max_new_tokens=16).finish().token_ids
     session.use_adapter(out)
@@ -113,7 +110,7 @@ def test_every_weight_is_learned_into_a_checkpoint(
 
 def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
     """kill -9 in the second of three epochs: tensors and log equal those of an unbroken run bit by bit."""
-    more = ("--epochs", 3, "--lora-rank", 4, "--head", "interleaved", "--checkpoint-every", 2)
+    more = ("--epochs", 3, "--lora-rank", 4, "--checkpoint-every", 2)
 
     def command(name: str) -> list[str]:
         place = tmp_path / name
@@ -219,7 +216,6 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
         (("--full", "--overwrite"), "--overwrite replaces adapters"),
         (("--schedule", "later"), 'schedule "later" is unknown'),
         (("--epochs", 0), "epochs 0 is less than 1"),
-        (("--full", "--head", "joint"), "--head goes into an adapter"),
         (("--drafter", STARTERS / "a"), "has another tokenizer than the drafter of"),
         (("--max-length", 100000), "--max-length 100000 is outside 1 to"),
         (("--traces", "/nowhere"), "/nowhere holds no trace"),

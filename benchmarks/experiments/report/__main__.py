@@ -48,7 +48,6 @@ def tables(results: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
         "sampled_growth": sampled_tables.growth_table(results["sampled_learning"]),
         "sampled_picture": sampled_tables.growth_picture(results["sampled_learning"]),
         "sampled_live": sampled_tables.live_table(results["sampled_learning"]),
-        "heads": other_tables.head_table(results["head_lengths"]),
         "eviction": other_tables.budget_table(results["cache_budget"]),
         "growth": other_tables.growth_table(results["cache_growth"]),
         "texts": other_tables.text_table(results["target_texts"]),

@@ -30,10 +30,6 @@ BUDGETS = {
     "lfu 1.0": "all",
     "prefilled": "pre-filled",
 }
-LENGTHS = {
-    **{f"k={k}": f"k={k}" for k in (2, 4, 8)},
-    **{f"head {threshold}": f"k = 8, {threshold}" for threshold in (0.3, 0.5, 0.7)},
-}
 
 
 def temperature_table(results: Sequence[Result]) -> str:
@@ -131,20 +127,6 @@ def text_table(results: Sequence[Result]) -> str:
                 rows.append([task.title, TARGETS[target], *cells])
     head = ["task", "target", "tokens an answer", "different answers", "also a training answer"]
     return markdown([*head, "different runs of 4 tokens", "n-grams among tokens"], rows)
-
-
-def head_table(results: Sequence[Result]) -> str:
-    """Tokens per pass / draft tokens a round / the speed-up predicted from costs, by draft length."""
-    rows = []
-    for result in sorted(results, key=lambda r: (*reversed(place_of(r)), r["arm"])):
-        measured = result["result"]
-        cells = [
-            f"{tokens_per_pass([measured[length]]).value:.2f} / {_drafted(measured[length]):.1f} / "
-            f"{_predicted(measured[length], measured['costs']):.2f}x"
-            for length in LENGTHS
-        ]
-        rows.append([_where(result), result["arm"], *cells])
-    return markdown(["task, target", "head trained", *LENGTHS.values()], rows)
 
 
 def paper_table() -> str:

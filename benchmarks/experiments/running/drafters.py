@@ -23,7 +23,6 @@ from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
-from omnidraft.training.head.head import AcceptanceHead, head_of
 from omnidraft.training.lora import add_lora, load_adapter, lora_modules, to_adapter
 from omnidraft.training.merge import add
 
@@ -31,8 +30,8 @@ LEARNED = Path(__file__).resolve().parents[3] / "examples/starters/learned"
 _CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; no arm reads it
 
 
-def in_onnxruntime(pair: LoadedBundle, model: PreTrainedModel, head: AcceptanceHead | None = None) -> Drafter:
-    """A torch drafter, whole or with LoRA, in the runtime; with the head that was trained with it, if any."""
+def in_onnxruntime(pair: LoadedBundle, model: PreTrainedModel) -> Drafter:
+    """A torch drafter, whole or with LoRA, in the runtime."""
     entry = pair.bundle.drafter
     assert isinstance(pair.drafter, Graph)
     if lora_modules(model):
@@ -44,7 +43,7 @@ def in_onnxruntime(pair: LoadedBundle, model: PreTrainedModel, head: AcceptanceH
         tensors = dict(fitted.tensors or {})
     else:
         drafter, tensors = OrtModel.on(graph(pair, model)), {}
-    drafter.use_adapter(tensors | (dict(head_of(head).tensors) if head is not None else {}))
+    drafter.use_adapter(tensors)
     return Drafter(drafter, [] if entry.bos_id is None else [entry.bos_id])
 
 

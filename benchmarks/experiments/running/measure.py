@@ -35,7 +35,6 @@ class Way:
         num_draft_tokens: of a round.
         temperature: of drafter and target.
         max_new_tokens: of an answer.
-        head_threshold: the head ends a draft where the chance of a rejection is higher; 1 is never.
         verification: of mode trie above temperature 0.
     """
 
@@ -43,7 +42,6 @@ class Way:
     num_draft_tokens: int = NUM_DRAFT_TOKENS
     temperature: float = 0.0
     max_new_tokens: int = MAX_NEW_TOKENS
-    head_threshold: float = 1.0
     verification: Verification = "token"
 
 
@@ -98,7 +96,7 @@ def rounds(
         answer.prompt,
         answer.draft_prompt,
         GenerationConfig(way.max_new_tokens, way.temperature, mode=way.mode, verification=way.verification),
-        FixedLength(way.num_draft_tokens, way.head_threshold),
+        FixedLength(way.num_draft_tokens),
         SplitMix64(seed),
         set(pair.bundle.target.eos_ids),
     )

@@ -23,10 +23,8 @@ def bundle(work: Path, target: str) -> Path:
     """The bundle of a pair; exported if it does not exist."""
     path = work / "bundles" / target
     try:
-        usable = open_bundle(path).drafter.head is not None
-    except BundleError:
-        usable = False
-    if not usable:  # absent, or exported before drafters had heads
+        open_bundle(path)
+    except BundleError:  # absent
         path.parent.mkdir(parents=True, exist_ok=True)
         options = Options(FP32, drafter_quantization=FP32, overwrite=True)
         export_bundle(str(starter(target)), str(starter("drafter")), path, options)

@@ -48,7 +48,7 @@ class Recipe:
         return asdict(self)
 
 
-# For whole passes, and for temperature, head_lengths, cache_budget and lora_rank.
+# For whole passes, and for temperature, cache_budget and lora_rank.
 LOSSES = {
     "dm": Recipe("omnidraft", {"factor": 0.0}, PAPER),
     "dm-ngram": Recipe("omnidraft", {"factor": 0.2}, PAPER),

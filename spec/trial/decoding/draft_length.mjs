@@ -168,21 +168,3 @@ export class FixedLength {
 
   record() {}
 }
-
-/** How many more tokens a draft with a head gets. threshold: a number, or null for "auto". */
-export function more(length, drawn, survival, threshold) {
-  if (threshold !== null) return 1 - survival > threshold ? 0 : LENGTHS.longest - drawn;
-  const { costs } = length;
-  const a = length.depthShares();
-  const worth = Math.max(...length.options(0).map((option) => option.speed));
-  let best = { n: 0, value: 0 };
-  let product = 1;
-  let gain = 0;
-  for (let n = 1; n <= LENGTHS.longest - drawn; n++) {
-    product *= a[drawn + n - 1];
-    gain += length.ratio() * survival * product;
-    const value = gain - worth * (costs.round(drawn + n) - costs.round(drawn) - costs.draft);
-    if (value > best.value) best = { n, value };
-  }
-  return best.n;
-}

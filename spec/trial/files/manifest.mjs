@@ -13,12 +13,11 @@ const kv = object({
 });
 const site = object({ inputs: width, parts: list(1, 8, tuple(string(64), width)) });
 const lora = object({ rank: present(nullable(ranks)), sites: names(1, 8192, string(64), site) });
-const head = object({ hidden: width, blocks: integer(1, 3) });
 const tensor = object({ name: string(128), shape: tuple(integer(1, 2 ** 31 - 1), integer(1, 2 ** 31 - 1)) });
 const tensors = list(1, 131072, tensor);
 const terms = tuple(oneOf('trie'), oneOf('direct'), oneOf('ngram'));
 const train = object({
-  graph: path, folder: string(512), rank: ranks, terms, tensors, head: optional(object({ graph: path, tensors })),
+  graph: path, folder: string(512), rank: ranks, terms, tensors,
 });
 
 const form = object({
@@ -54,7 +53,7 @@ const model = object({
   source: string(1024), architecture: string(1024), parameters: integer(0, SAFE), quantization: string(64), graph: path,
   tokenizer: path, compiled_tokenizer: optional(path), tokenizer_fingerprint: digest, vocab_size: integer(1, 2 ** 24), kv,
   bos_id: present(nullable(integer(0, 2 ** 24 - 1))), eos_ids: list(0, 256, integer(0, 2 ** 24 - 1)),
-  layout: absentOr(oneOf('shared', 'concat')), fingerprint: optional(digest), lora: optional(lora), head: optional(head),
+  layout: absentOr(oneOf('shared', 'concat')), fingerprint: optional(digest), lora: optional(lora),
   train: optional(train), npu: optional(npu),
 });
 const fourth = string(65536);
@@ -88,12 +87,6 @@ export const loraTensors = (model, rank) => [...model.get('lora').get('sites')].
     [`${site}.${part}.lora_a`, fields.get('inputs'), rank], [`${site}.${part}.lora_b`, rank, width],
   ]));
 
-function headTensors(head) {
-  const hidden = head.get('hidden');
-  const blocks = Array.from({ length: Number(head.get('blocks')) }, (_, i) => [`head.blocks.${i}`, hidden, hidden]);
-  return [...blocks, ['head.weight', hidden, 1n], ['head.bias', 1n, 1n]];
-}
-
 const shapes = (tensors) => tensors.map((tensor) => `${tensor.get('name')} ${tensor.get('shape')}`);
 const wanted = (tensors) => tensors.map(([name, ...shape]) => `${name} ${shape}`);
 const equal = (a, b) => a.length === b.length && a.every((x, i) => x === b[i]);
@@ -102,9 +95,7 @@ function trainFits(model) {
   const train = model.get('train') ?? null;
   if (train === null) return true;
   if (!model.get('lora') || !model.get('fingerprint')) return false;
-  if (!equal(shapes(train.get('tensors')).sort(), wanted(loraTensors(model, train.get('rank'))).sort())) return false;
-  if (!train.get('head')) return true;
-  return Boolean(model.get('head')) && equal(shapes(train.get('head').get('tensors')), wanted(headTensors(model.get('head'))));
+  return equal(shapes(train.get('tensors')).sort(), wanted(loraTensors(model, train.get('rank'))).sort());
 }
 
 function npuFits(model) {
@@ -141,7 +132,7 @@ export function modelsOf(value) {
 function pathsOfModel(model) {
   const paths = ['graph', 'tokenizer', 'compiled_tokenizer'].map((name) => model.get(name));
   const train = model.get('train');
-  if (train) paths.push(train.get('graph'), train.get('head')?.get('graph'));
+  if (train) paths.push(train.get('graph'));
   const npu = model.get('npu');
   if (npu) {
     paths.push(npu.get('host'));

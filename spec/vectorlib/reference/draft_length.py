@@ -106,21 +106,6 @@ class DraftLength:
         self.idle += 1
         return source, count, self._due(seconds / tokens)
 
-    def more(self, drawn: int, survival: float, threshold: float | None) -> int:
-        """How many more tokens to draw; `survival`: probability that all tokens so far are accepted."""
-        if threshold is not None:
-            return 0 if 1.0 - survival > threshold else self.longest - drawn
-        worth = max(tokens / seconds for _, _, tokens, seconds in self._options(0))
-        values = [0.0]
-        for n in range(1, self.longest - drawn + 1):
-            chances = self.chances()[drawn : drawn + n]
-            gain = self.ratio() * survival * sum(prod(chances[: i + 1]) for i in range(n))
-            seconds = self.costs.of_round(drawn + n) - self.costs.of_round(drawn) - self.costs.draft
-            values.append(gain - worth * seconds)
-        if len(values) > 1 and sorted(values)[-1] - sorted(values)[-2] < 1e-9:
-            raise TooClose(f"values {values}")
-        return values.index(max(values))
-
     def record(self, r: Record) -> None:
         """Learn from a round."""
         decay = self.d["decay"]

@@ -164,7 +164,7 @@ def _write_step(
         raise _no_adapters(model, "--train-step")
     graph = job.work / model.graph
     job.stage("trace the training step, which takes minutes")
-    step = train_step(graph, thin, bare, layout_of(model.lora, rank))
+    step = train_step(thin, bare, layout_of(model.lora, rank))
     entry = write_train_step(graph, step, rank)
     job.stage("compare the training step with torch")
     return entry, step_parity(graph, step)

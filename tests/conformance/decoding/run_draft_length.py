@@ -1,4 +1,4 @@
-"""Runner of `draft_length`: plans by costs and outcomes, over texts, with a head; the choice of `auto`."""
+"""Runner of `draft_length`: plans by costs and outcomes, over texts; the choice of `auto`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ def run_draft_length(vector: Vector) -> None:
         pays = block_pays(measured.round_seconds(DEFAULTS["block"]["usual_draft"]), given["vocab_size"])
         assert ("block" if pays else "token") == vector["expect"]["verification"]
         return
-    if "rounds" in given:
-        return _run_headed(vector, measured)
     state = LengthState()
     for text, expect in zip(given["texts"], vector["expect"]["texts"], strict=True):
         state.begin_text()
@@ -43,11 +41,3 @@ def _counts(
     match: int, drafted: int, evaluated: int, accepted: int, emitted: int, agreed: int
 ) -> RoundCounts:
     return RoundCounts(drafted, evaluated, accepted, emitted, match, agreed)
-
-
-def _run_headed(vector: Vector, measured: Costs) -> None:
-    length = MeasuredLength(measured, head_threshold=vector["input"]["threshold"])
-    for given, expect in zip(vector["input"]["rounds"], vector["expect"]["rounds"], strict=True):
-        assert length.next().count == expect["count"]
-        assert [length.more(drawn, survival) for drawn, survival in given["asks"]] == expect["more"]
-        length.record(_counts(*given["record"]))

@@ -11,7 +11,7 @@ from conformance.given_uniforms import GivenUniforms
 from conformance.vectors import Vector, cache_of, close
 from omnidraft.runtime.decoding.baselines import PaperProposer, paper_proposal
 from omnidraft.runtime.decoding.distribution import Categorical, Distribution
-from omnidraft.runtime.decoding.draft_length import FixedLength, Plan
+from omnidraft.runtime.decoding.draft_length import Plan
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.proposer import NO_COPY, MatchProposer, Outcome, TrieProposer
 from omnidraft.runtime.decoding.verifier import verify_block, verify_tokens
@@ -59,7 +59,7 @@ def _context_after(proposer: TrieProposer, recorder: ContextRecorder, outcome: O
     """The context that the drafter continues in the next round."""
     context: list[int] = []
     proposer.learn(outcome, context)
-    proposer.propose(Plan("draft", 1), NO_COPY, context, FixedLength(1), GivenUniforms([]))
+    proposer.propose(Plan("draft", 1), NO_COPY, context, GivenUniforms([]))
     return recorder.context
 
 

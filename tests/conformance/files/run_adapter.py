@@ -10,7 +10,6 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.models.adapter_file import encode_adapter, metadata_of, read_adapter
@@ -55,12 +54,11 @@ def run_fit(vector: Vector) -> None:
 
 def entry_of(role: str, model: dict[str, Any]) -> ModelEntry:
     """A model of a bundle with the fields that concern adapters."""
-    lora, head = model["lora"], model["head"]
+    lora = model["lora"]
     sites = {} if lora is None else lora["sites"]
     named = {n: Site(s["inputs"], tuple((p, width) for p, width in s["parts"])) for n, s in sites.items()}
     return ModelEntry(
         role, "Table", f"{role}.onnx", role, KvShape(1, 1, 1, 64), 16, "fp32", None, (), 1,
         fingerprint=model["fingerprint"],
         lora=None if lora is None else LoraSites(lora["rank"], named),
-        head=None if head is None else HeadShape(**head),
     )  # fmt: skip

@@ -84,7 +84,6 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
         "kv": asdict(entry.kv),
         "eos_ids": list(entry.eos_ids),
         "lora": lora,
-        "head": None if entry.head is None else asdict(entry.head),
         "train": None if entry.train is None else entry.train.rank,
         "places": list(entry.places),
     }

@@ -11,7 +11,6 @@ from conformance.vectors import ROOT, Vector, close, map_of
 from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows
-from omnidraft.learning.step.head_step import head_batch
 from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
 from omnidraft.runtime.bundle.train_step_entry import TERMS
 from omnidraft.runtime.traces.trace import Vocabularies
@@ -47,7 +46,6 @@ def run_calls(vector: Vector) -> None:
     assert np.allclose([counts[name] for name in counts], [expect["counts"][name] for name in counts])
     for part, expected in zip(parts, expect["calls"], strict=True):
         check_inputs(part.inputs, expected)
-    check_inputs(head_batch(responses), expect["head"])
 
 
 def trie_of(given: dict[str, Any]) -> ActiveTrie:
@@ -123,11 +121,8 @@ def check_inputs(inputs: dict[str, Any], expected: dict[str, Any]) -> None:
     assert inputs.keys() == expected.keys()
     for name, values in expected.items():
         array, values_array = inputs[name], np.array(values)
-        if name == "known":
-            assert array.dtype == np.bool_
-        else:
-            floats = name.split(".")[-1] in ("probabilities", "other", "weights")
-            assert array.dtype == (np.float32 if floats else np.int64), name
+        floats = name.split(".")[-1] in ("probabilities", "other", "weights")
+        assert array.dtype == (np.float32 if floats else np.int64), name
         if not values_array.size:  # no place: the width of its tables is open, at least 1
             assert len(array) == 0 and all(array.shape[1:]), f"{name} has shape {array.shape}"
             continue

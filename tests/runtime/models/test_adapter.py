@@ -15,7 +15,6 @@ import pytest
 from safetensors.numpy import load, save
 
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.bundle.head import Head, HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.models.adapter import Adapter, no_adapter
 from omnidraft.runtime.models.adapter_file import (
@@ -258,36 +257,6 @@ def test_the_example_of_the_specification() -> None:
     assert decode_adapter(data).digest == "3e10e936cdbfe853ab85dad072e680b1a0df6863f4bf449d29bdddb1987b758a"
 
 
-def headed(blocks: int = 2, hidden: int = 3, **changes: Any) -> Adapter:
-    rng = np.random.default_rng(blocks)
-    sizes = HeadShape(hidden, blocks).sizes()
-    tensors = {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
-    return replace(adapter(), head=Head(tensors), **changes)
-
-
-def test_a_head_travels_in_the_same_file(tmp_path: Path) -> None:
-    """Beside the places and alone; its tensors are in the digest, and in onnxruntime's file too."""
-    for each in (headed(), headed(tensors={}), headed(3)):
-        path, beside = write_adapter(tmp_path / "a.safetensors", each)
-        again = read_adapter(path)
-        assert each.head is not None and again.head is not None
-        assert again.head.shape == each.head.shape and again.digest == each.digest
-        assert metadata_of(again)["head"] == str(each.head.shape.blocks)
-        assert again.rank == (2 if each.tensors else 0)
-        assert again.named.keys() == load(path.read_bytes()).keys()
-        assert all(np.array_equal(again.named[n], t) for n, t in load(path.read_bytes()).items())
-        assert ort.AdapterFormat.read_adapter(str(beside)).get_parameters().keys() == again.named.keys()
-    assert len({a.digest for a in (adapter(), headed(), headed(3), headed(tensors={}))}) == 4
-    assert "head" not in metadata_of(adapter())
+def test_an_adapter_without_tensors_is_refused() -> None:
     with pytest.raises(AdapterError, match="it has no tensors"):
         replace(adapter(), tensors={})
-
-
-def test_a_graph_that_takes_another_head() -> None:
-    head = headed().head
-    assert head is not None
-    head.check_fits(HeadShape(3, 2))
-    with pytest.raises(
-        AdapterError, match="has 2 blocks of width 3 and the model's graph takes 1 of width 3"
-    ):
-        head.check_fits(HeadShape(3, 1))

@@ -190,10 +190,10 @@ def test_an_input_that_nothing_feeds_is_refused(file: Path, tmp_path: Path) -> N
     more = onnx.helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [1])
     graph = Graph(changed(file, tmp_path, lambda g: g.input.append(more)), KV, 8)  # type: ignore[attr-defined]
     with pytest.raises(BundleError, match="has an input 'more', which the manifest does not name"):
-        graph.check_adapters(None, None)
-    Graph(file, KV, 8).check_adapters(None, None)
+        graph.check_adapters(None)
+    Graph(file, KV, 8).check_adapters(None)
     with pytest.raises(BundleError, match=r"has no input 'layers.0.o.lora_a', which the manifest names"):
-        Graph(file, KV, 8).check_adapters(LoraSites(None, {"layers.0.o": Site(4, (("o", 4),))}), None)
+        Graph(file, KV, 8).check_adapters(LoraSites(None, {"layers.0.o": Site(4, (("o", 4),))}))
 
 
 def test_buffers_that_no_machine_has_are_refused_in_a_sentence() -> None:

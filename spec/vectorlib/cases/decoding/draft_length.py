@@ -92,21 +92,6 @@ CHOICES: list[tuple[str, str, Costs, int]] = [
      4096),
 ]  # fmt: skip
 
-# Rounds with a head: its probabilities after each token, cycled; the threshold, None for auto.
-SURE, DOUBT, MIXED, DROP = (0.99,) * 11, (0.3,) * 11, (0.95, 0.9, 0.4, 0.9, 0.2), (0.98, 0.97, 0.02)
-HEADED: list[tuple[Any, ...]] = [
-    ("sure", "drafts grow to the longest", EVEN, 12, [ALL], [SURE], None),
-    ("doubting", "drafts end at once, and then drafting does not pay", EVEN, 90, [NONE], [DOUBT], None),
-    ("mixed", "each round has another head output", EVEN, 24, [ALL, HALF], [MIXED, DROP, SURE], None),
-    ("nearly_free", "a token whose distribution is known takes no pass", CHEAP, 12, [HALF], [DROP], None),
-    ("expensive_headed", "a drafter that costs more than the target", EXPENSIVE, 900, [NONE], [MIXED], None),
-    ("merged_headed", "two draft tokens make one target token", EVEN, 24, [MERGED], [SURE, MIXED], None),
-    ("threshold_low", "0.3: the draft ends after the first low probability",
-     EVEN, 12, [HALF], [MIXED, DROP], 0.3),
-    ("threshold_high", "0.7: the draft ends later", EVEN, 12, [HALF], [MIXED, DROP], 0.7),
-    ("taken_away", "rounds with a head, then without", EVEN, 30, [HALF], [SURE] * 12 + [()] * 18, None),
-]  # fmt: skip
-
 ALONE = "without a drafter: copies alone, and no probes"
 
 
@@ -120,8 +105,6 @@ def write(writer: VectorWriter) -> None:
         if name.startswith("copies")
     ]
     writer.vectors("draft_length", "copies_alone", alone)
-    headed = [_headed(lengths, name, why, Headed(*case)) for name, why, *case in HEADED]
-    writer.vectors("draft_length", "headed", headed)
     writer.vectors("draft_length", "verification", [_choice(defaults, *case) for case in CHOICES])
 
 
@@ -156,48 +139,6 @@ def _record(source: str, count: int, match: int, right: int, outcome: Outcome) -
         return Record(match, 0, 0, 0, emitted, min(right, emitted))
     evaluated, accepted, emitted = (int(share * count) for share in outcome)
     return Record(match, count, max(evaluated, 1), accepted, emitted + 1, min(right, emitted + 1))
-
-
-@dataclass(frozen=True)
-class Headed:
-    """Rounds with a head."""
-
-    costs: Costs
-    rounds: int
-    outcomes: Sequence[Outcome]
-    heads: Sequence[Sequence[float]]
-    threshold: float | None
-
-
-def _headed(defaults: dict[str, float], name: str, why: str, case: Headed) -> dict[str, Any]:
-    length, given, expect = DraftLength(case.costs, defaults, copies=False), [], []
-    for i in range(case.rounds):
-        _, count, _ = length.next(0)
-        drawn, answers = _headed_draft(length, count, case.heads[i % len(case.heads)], case.threshold)
-        record = _record("draft" if drawn else "none", drawn, 0, 0, case.outcomes[i % len(case.outcomes)])
-        length.record(record)
-        given.append({"asks": [answer[:2] for answer in answers], "record": list(astuple(record))})
-        expect.append({"count": count, "more": [answer[2] for answer in answers]})
-    costs = {"costs": asdict(case.costs), "threshold": case.threshold}
-    return vector(name, why, {**costs, "rounds": given}, {"rounds": expect})
-
-
-def _headed_draft(
-    length: DraftLength, count: int, head: Sequence[float], threshold: float | None
-) -> tuple[int, list[list[float]]]:
-    """How many tokens are drawn, and the questions to `more` with their answers."""
-    drawn, survival, answers = 0, 1.0, list[list[float]]()
-    outputs = iter(head)
-    while drawn < count:
-        if drawn and (probability := next(outputs, None)) is not None:
-            survival *= probability
-            more = length.more(drawn, survival, threshold)
-            answers.append([drawn, survival, more])
-            count = drawn + more
-            if drawn >= count:
-                break
-        drawn += 1
-    return drawn, answers
 
 
 def _choice(

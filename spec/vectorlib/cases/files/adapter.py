@@ -9,7 +9,7 @@ from typing import Any
 from vectorlib.writer import VectorWriter, vector
 
 BASE, DRAFT, TARGET = "a" * 64, "d" * 64, "e" * 64
-Matrix = list[list[float]]  # a vector has one row here, and one dimension in its file
+Matrix = list[list[float]]
 Header = dict[str, Any]
 
 ONE: dict[str, Matrix] = {"layers.0.o.lora_a": [[1.0], [2.0]], "layers.0.o.lora_b": [[0.5]]}
@@ -17,19 +17,12 @@ QKV: dict[str, Matrix] = {  # q and v of rank 1 in a site of widths 2, 1 and 1
     "layers.0.qkv.lora_a": [[1.0, -1.0], [0.25, 0.0], [0.0, 3.0]],
     "layers.0.qkv.lora_b": [[0.5, 0.75, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]],
 }
-HEAD: dict[str, Matrix] = {
-    "head.blocks.0": [[0.5, -0.25], [1.0, 2.0]],
-    "head.weight": [[1.5], [-1.0]],
-    "head.bias": [[0.75]],
-}
-SECOND: dict[str, Matrix] = {"head.blocks.1": [[0.0, 1.0], [-1.0, 0.0]]}
 TEN: dict[str, Matrix] = {n.replace(".0.", f".{i}."): m for i in (2, 10) for n, m in ONE.items()}
 
 
 def metadata(tensors: dict[str, Matrix]) -> dict[str, str]:
     """The metadata of these tensors."""
     kinds = {name.split(".")[2] for name in tensors if name.count(".") == 3}
-    blocks = sum(name.startswith("head.blocks.") for name in tensors)
     ranks = [len(m) for name, m in tensors.items() if name.endswith(".lora_b")]
     return {
         "format": "omnidraft.adapter",
@@ -41,14 +34,12 @@ def metadata(tensors: dict[str, Matrix]) -> dict[str, str]:
         "alpha": "folded",
         "targets": ",".join(sorted(kinds)),
         "created": "2026-01-02T03:04:05Z",
-        **({"head": str(blocks)} if "head.weight" in tensors else {}),
     }
 
 
-def sizes(name: str, rows: Matrix) -> list[int]:
+def sizes(rows: Matrix) -> list[int]:
     """The shape of a tensor."""
-    whole = [len(rows), len(rows[0]) if rows else 0]
-    return whole[1:] if name == "head.bias" else whole
+    return [len(rows), len(rows[0]) if rows else 0]
 
 
 def parts(tensors: dict[str, Matrix], order: list[str] | None = None) -> tuple[Header, bytes]:
@@ -58,7 +49,7 @@ def parts(tensors: dict[str, Matrix], order: list[str] | None = None) -> tuple[H
     for name in order or sorted(tensors):
         flat = [value for row in tensors[name] for value in row]
         start, data = len(data), data + struct.pack(f"<{len(flat)}f", *flat)
-        shape = sizes(name, tensors[name])
+        shape = sizes(tensors[name])
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
     return header, data
 
@@ -73,11 +64,9 @@ def file_of(header: Header, data: bytes) -> bytes:
 def digest(tensors: dict[str, Matrix]) -> str:
     """The digest by which session files name an adapter."""
     sha256 = hashlib.sha256(BASE.encode())
-    heads = sorted(name for name in tensors if name.startswith("head."))
-    sites = sorted(tensors.keys() - set(heads), key=lambda n: (n.rpartition(".")[0], n))
-    for name in (*sites, *heads):
+    for name in sorted(tensors, key=lambda n: (n.rpartition(".")[0], n)):
         rows = tensors[name]
-        sha256.update("\0".join(["", name, *map(str, sizes(name, rows)), ""]).encode())
+        sha256.update("\0".join(["", name, *map(str, sizes(rows)), ""]).encode())
         sha256.update(b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows))
     return sha256.hexdigest()
 
@@ -100,19 +89,14 @@ def _write_valid(writer: VectorWriter) -> None:
         ("two_sites", "sites of different ranks; the metadata has the larger", ONE | QKV,
          file_of(*parts(ONE | QKV)), True),
         ("layers", "layers.10 sorts before layers.2", TEN, file_of(*parts(TEN)), True),
-        ("head", "a head of one block of width 2 beside a site", ONE | HEAD,
-         file_of(*parts(ONE | HEAD)), True),
-        ("head_alone", "a head of two blocks and no site", HEAD | SECOND,
-         file_of(*parts(HEAD | SECOND)), True),
         ("other_writer", "another order, spaces in the header, no padding: still safetensors", ONE,
          struct.pack("<Q", len(loose)) + loose + turned[1], False),
     ]  # fmt: skip
     vectors = []
     for name, why, tensors, data, canonical in cases:
         writer.file(f"adapter/valid/{name}.safetensors", data)
-        shapes = {n: sizes(n, m) for n, m in sorted(tensors.items())}
-        values = {n: m[0] if n == "head.bias" else m for n, m in sorted(tensors.items())}
-        expect = {"metadata": metadata(tensors), "shapes": shapes, "tensors": values,
+        shapes = {n: sizes(m) for n, m in sorted(tensors.items())}
+        expect = {"metadata": metadata(tensors), "shapes": shapes, "tensors": dict(sorted(tensors.items())),
                   "digest": digest(tensors), "canonical": canonical}  # fmt: skip
         vectors.append(vector(name, why, {"file": f"{name}.safetensors"}, expect))
     writer.vectors("adapter/valid", "files", vectors)
@@ -155,10 +139,6 @@ def _metadata() -> Iterator[Case]:
     yield "version_2_cut", "the version is checked before the length", "version", file_of(late, data)[:-4]
 
 
-def without(tensors: dict[str, Matrix], name: str) -> dict[str, Matrix]:
-    return {each: rows for each, rows in tensors.items() if each != name}
-
-
 A, B = "layers.0.o.lora_a", "layers.0.o.lora_b"
 BAD_TENSORS: list[tuple[str, str, str, dict[str, Matrix]]] = [
     ("no_b", "A without B", "missing_tensor", {A: ONE[A]}),
@@ -174,35 +154,6 @@ BAD_TENSORS: list[tuple[str, str, str, dict[str, Matrix]]] = [
     ("rank_0", "a site of rank 0", "shape", {A: [[], []], B: ONE[B]}),
     ("nan", "a value that is NaN", "non_finite", {A: [[float("nan")], [1.0]], B: ONE[B]}),
     ("infinite", "a value that is infinite", "non_finite", {A: ONE[A], B: [[float("-inf")]]}),
-    ("head_no_bias", "a head without its bias", "missing_tensor", without(HEAD, "head.bias")),
-    ("head_no_blocks", "a head without a block", "missing_tensor", without(HEAD, "head.blocks.0")),
-    (
-        "head_block_gap",
-        "blocks 0 and 2 of a head",
-        "missing_tensor",
-        HEAD | {"head.blocks.2": SECOND["head.blocks.1"]},
-    ),
-    ("head_block_3", "a fourth block", "extra_tensor", HEAD | {"head.blocks.3": [[0.0]]}),
-    (
-        "head_other",
-        "a head tensor with an unknown name",
-        "extra_tensor",
-        HEAD | {"head.scale": [[1.0]]},
-    ),
-    (
-        "head_block_narrow",
-        "a block narrower than the head",
-        "shape",
-        HEAD | {"head.blocks.0": [[1.0, 0.0]]},
-    ),
-    (
-        "head_weight_wide",
-        "a weight with two columns",
-        "shape",
-        HEAD | {"head.weight": [[1.0, 2.0], [3.0, 4.0]]},
-    ),
-    ("head_bias_long", "two biases", "shape", HEAD | {"head.bias": [[1.0, 2.0]]}),
-    ("head_nan", "a bias that is NaN", "non_finite", HEAD | {"head.bias": [[float("nan")]]}),
     ("rank_1025", "a site of rank 1025", "rank", {A: [[1.0] * 1025], B: [[1.0]] * 1025}),
 ]
 
@@ -229,13 +180,3 @@ def _tensors() -> Iterator[Case]:
     yield "half_precision", "a tensor of F16", "dtype", file_of(halves, data)
     for name, why, fault, tensors in BAD_TENSORS:
         yield name, why, fault, file_of(*parts(tensors))
-    header, data = parts(ONE | HEAD)
-    for name, why, blocks in (("head_blocks_other", "the metadata has another number of blocks", "2"),
-                              ("head_not_in_metadata", "a head that is missing in the metadata",
-                               None)):  # fmt: skip
-        fields = {k: v for k, v in {**metadata(ONE | HEAD), "head": blocks}.items() if v is not None}
-        yield name, why, "metadata", file_of({**header, "__metadata__": fields}, data)
-    header, data = parts(ONE)
-    fields = {**metadata(ONE), "head": "1"}
-    absent = file_of({**header, "__metadata__": fields}, data)
-    yield "head_absent", "a head that only the metadata has", "metadata", absent

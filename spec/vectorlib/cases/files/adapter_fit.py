@@ -2,22 +2,19 @@
 
 from typing import Any
 
-from vectorlib.cases.files.adapter import BASE, DRAFT, HEAD, ONE, QKV, SECOND, TARGET, Matrix
+from vectorlib.cases.files.adapter import BASE, DRAFT, ONE, QKV, TARGET, Matrix
 from vectorlib.writer import VectorWriter, vector
 
 Model = dict[str, Any]
 O = {"layers.0.o": {"inputs": 2, "parts": [["o", 1]]}}  # noqa: E741 # the name of the site
 PACKED = {"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1], ["v", 1]]}}
 OTHER = "c" * 64
-BARE: Model = {"fingerprint": OTHER, "lora": None, "head": None}
-FILES: dict[str, dict[str, Matrix]] = {
-    "example": ONE, "packed": QKV, "head": ONE | HEAD, "head_alone": HEAD | SECOND,
-}  # fmt: skip
+BARE: Model = {"fingerprint": OTHER, "lora": None}
 
 
-def model(sites: dict[str, Any], rank: int | None = None, head: dict[str, int] | None = None) -> Model:
+def model(sites: dict[str, Any], rank: int | None = None) -> Model:
     """A model with the adapter's own weights."""
-    return {"fingerprint": BASE, "lora": {"rank": rank, "sites": sites}, "head": head}
+    return {"fingerprint": BASE, "lora": {"rank": rank, "sites": sites}}
 
 
 def write(writer: VectorWriter) -> None:
@@ -30,8 +27,6 @@ def _given(file: str, drafter: Model, target: Model = BARE, **others: Any) -> di
 
 
 def _fitting() -> list[dict[str, Any]]:
-    head = {"hidden": 2, "blocks": 1}
-    only_head = {**BARE, "fingerprint": BASE, "head": {"hidden": 2, "blocks": 2}}
     zeros = [[0.0] * 4 for _ in range(2)]
     wide = {  # of rank 2 for each of three parts: A has 6 columns
         "layers.0.qkv.lora_a": [[*row, 0.0, 0.0, 0.0, 0.0] for row in QKV["layers.0.qkv.lora_a"]],
@@ -53,23 +48,10 @@ def _fitting() -> list[dict[str, Any]]:
          _given("example", model(O | {"layers.1.o": O["layers.0.o"]}, 1)), "drafter", ONE | untouched),
         ("any_rank_other_site", "a site that the adapter does not change is not fed",
          _given("example", model(O | {"layers.1.o": O["layers.0.o"]})), "drafter", ONE),
-        ("with_head", "a head beside a site", _given("head", model(O, head=head)), "drafter", ONE | HEAD),
-        ("head_ignored", "the graph takes no head: the adapter's is ignored", _given("head", model(O)),
-         "drafter", ONE),
-        ("head_absent", "the graph takes a head and the adapter has none: no head is fed",
-         _given("example", model(O, head=head)), "drafter", ONE),
-        ("head_alone", "only a head, for a graph without sites", _given("head_alone", only_head),
-         "drafter", HEAD | SECOND),
     ]  # fmt: skip
     return [
-        vector(name, why, given, {"model": role, "tensors": {n: _shown(n, m) for n, m in fed.items()}})
-        for name, why, given, role, fed in cases
+        vector(name, why, given, {"model": role, "tensors": fed}) for name, why, given, role, fed in cases
     ]
-
-
-def _shown(name: str, rows: Matrix) -> Any:
-    """A tensor as JSON; the bias of a head has one dimension."""
-    return rows[0] if name == "head.bias" else rows
 
 
 def _refused() -> list[dict[str, Any]]:
@@ -88,7 +70,6 @@ def _refused() -> list[dict[str, Any]]:
         ("base_of_other_role", "asked for the drafter, and only the target has these weights", "wrong_base",
          _given("example", BARE, fits, role="drafter")),
         ("no_sites", "the graph takes no adapters", "no_sites", _given("example", no_sites)),
-        ("no_head", "only a head, and the graph takes none", "no_sites", _given("head_alone", fits)),
         ("site_absent", "a site that the graph does not have", "extra_tensor",
          _given("example", model(PACKED))),
         ("input_width", "the graph's site reads 3 values", "shape",
@@ -99,9 +80,5 @@ def _refused() -> list[dict[str, Any]]:
          _given("packed", model({"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1], ["v", 2]]}}))),
         ("rank_above", "rank 2 for a graph of one part of rank 1", "rank", _given("packed", model(
             {"layers.0.qkv": {"inputs": 3, "parts": [["q", 4]]}}, 1))),
-        ("head_width", "a head of width 2 for a graph of width 3", "shape",
-         _given("head", model(O, head={"hidden": 3, "blocks": 1}))),
-        ("head_blocks", "a head of one block for a graph of two", "shape",
-         _given("head", model(O, head={"hidden": 2, "blocks": 2}))),
     ]  # fmt: skip
     return [vector(name, why, given, {"fault": fault}) for name, why, fault, given in cases]

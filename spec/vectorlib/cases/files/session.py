@@ -55,7 +55,6 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "seed": f"{task.seed:016x}", "mode": task.mode, "num_draft_tokens": task.num_draft_tokens,
         "stop": [], "ignore_eos": False, "top_k": 0, "top_p": bits(1.0), "min_p": bits(0.0),
         "repetition_penalty": bits(1.0), "verification": "token", "logprobs": False,
-        "head_threshold": bits(1.0),
     }  # fmt: skip
     answer = {
         "config": config, "prompt": task.prompt, "output": output, "logprobs": [],
@@ -152,7 +151,7 @@ def _settings() -> State:
     state["answer"]["config"] |= {
         "temperature": bits(0.7), "stop": ["\n\n", "\r", "\u3042\u0301"], "ignore_eos": True, "top_k": 40,
         "top_p": bits(0.95), "min_p": bits(0.05), "repetition_penalty": bits(1.1), "verification": "auto",
-        "num_draft_tokens": "auto", "head_threshold": "auto", "logprobs": True, "max_new_tokens": 3,
+        "num_draft_tokens": "auto", "logprobs": True, "max_new_tokens": 3,
     }  # fmt: skip
     logprobs = [bits(-0.0), bits(-1e-300), bits(-123.456)]
     state["answer"].update(output=[3, 3, 3], logprobs=logprobs, stop_reason="length")

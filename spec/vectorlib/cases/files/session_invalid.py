@@ -183,7 +183,6 @@ def _ranges() -> Iterator[Text]:
         "min_p": [bits(x) for x in (-0.5, 1.0000000000000002, NAN)],
         "repetition_penalty": [bits(x) for x in (0.0, -1.0, INFINITE, NAN)],
         "verification": ["twice"],
-        "head_threshold": [bits(-0.5), bits(1.0000000000000002), "never"],
     }
     for name, values in configs.items():
         for i, value in enumerate(values):

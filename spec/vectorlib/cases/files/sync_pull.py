@@ -114,7 +114,7 @@ def _vector(
 ) -> dict[str, Any]:
     shown = None if files is None else {path: data.hex() for path, data in files.items()}
     given = {"store": shown, "public_key": PUBLIC.hex(), "now": NOW, "installed": None, "map": "toy",
-             "drafter": model(O), "target": {"fingerprint": CHANNEL["target"], "lora": None, "head": None},
+             "drafter": model(O), "target": {"fingerprint": CHANNEL["target"], "lora": None},
              **others}  # fmt: skip
     pointer, key = given["installed"], "none" if given["public_key"] is None else "21fe31dfa154a261"
     if files is not None and (fault is None or name.startswith(AFTER_FILES)):

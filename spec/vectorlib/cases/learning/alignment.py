@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from vectorlib.reference.learning.alignment import Aligned, TargetRow, align, responses
-from vectorlib.reference.learning.step_calls import calls, head_call
+from vectorlib.reference.learning.step_calls import calls
 from vectorlib.reference.learning.trace import RecordStart, Round, Segment, Token, largest, roots, softmax
 from vectorlib.reference.random_source import uniforms_of
 from vectorlib.reference.vocab_map import MAPS, Trie, VocabMap
@@ -137,8 +137,7 @@ def write(writer: VectorWriter) -> None:
     for name, why, objective, at_once, made in _batches():
         given = {"responses": [each for each, _ in made], "objective": objective, "at_once": at_once}
         responses = [each for _, each in made]
-        expect = {**calls(responses, objective, at_once), "head": head_call(responses)}
-        vectors.append(vector(name, why, given, expect))
+        vectors.append(vector(name, why, given, calls(responses, objective, at_once)))
     writer.vectors("learner/calls", "batches", vectors)
 
 

@@ -1,4 +1,4 @@
-"""Vectors of `learner/rate`, `mean`, `guard`, `interval` and `stop`: an adapter while it learns."""
+"""Vectors of `learner/rate`, `mean`, `guard` and `interval`: an adapter while it learns."""
 
 import json
 from collections.abc import Sequence
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vectorlib.reference.learning.intervals import Answer, Guard, Intervals, mean_of, rate
-from vectorlib.reference.random_source import RandomSource, TooClose, uniforms_of
-from vectorlib.reference.sampling import draft_distribution
+from vectorlib.reference.random_source import uniforms_of
 from vectorlib.writer import VectorWriter, vector
 
 Case = dict[str, Any]
@@ -23,7 +22,6 @@ def write(writer: VectorWriter) -> None:
     ])  # fmt: skip
     writer.vectors("learner/guard", "verdicts", [_guard(*case) for case in _watched()])
     writer.vectors("learner/interval", "intervals", [_interval(*case) for case in _interval_cases()])
-    writer.vectors("learner/stop", "drafts", [_stop(*case) for case in STOPS])
 
 
 RATES: list[tuple[str, str, str, float, int]] = [
@@ -140,74 +138,3 @@ def _interval(name: str, why: str, most: int, intervals: Sequence[Interval]) -> 
     expect = [state.end(answers, outcome) for answers, outcome in intervals]
     listed = [{"answers": [list(a) for a in answers], "outcome": o} for answers, o in intervals]
     return vector(name, why, {"options": USUAL, "memory": most, "intervals": listed}, {"intervals": expect})
-
-
-TABLE = [[0.5, 2.0, 1.0, -1.0, 0.0], [0.0, 0.5, 1.0, 3.0, 2.5], [1.5, 0.0, 0.25, 1.25, 2.0],
-         [1.0, 0.5, 2.25, 0.75, 2.0], [2.5, 2.0, 1.0, 0.0, -3.0]]  # fmt: skip
-HEAD = [0.9, 0.6, 0.35, 0.8, 0.2]  # the head's output after reading each token
-# Name, why, the head's outputs, threshold, tokens, temperature, banned, last token of the context.
-STOPS: list[tuple[str, str, list[float], float, int, float, list[int], int]] = [
-    ("never", "threshold 1: the head is not asked", HEAD, 1.0, 5, 0.0, [], 1),
-    ("at_once", "threshold 0: always one token", HEAD, 0.0, 5, 0.0, [], 1),
-    (
-        "soon",
-        "the draft ends where the product of the probabilities falls below 0.7",
-        HEAD,
-        0.3,
-        6,
-        0.0,
-        [],
-        0,
-    ),
-    ("later", "the draft ends below 0.3", HEAD, 0.7, 6, 0.0, [], 0),
-    ("untrained", "a head that gives 1 never ends a draft", [1.0] * 5, 0.3, 5, 0.0, [], 2),
-    (
-        "one_in_the_middle",
-        "1 for one token; the next has its own probability",
-        [0.9, 1.0, 0.3, 0.6, 0.4],
-        0.6,
-        6,
-        0.0,
-        [],
-        0,
-    ),
-    ("one_first", "1 for the token before the draft", [1.0, 0.5, 0.3, 0.6, 0.4], 0.6, 6, 0.0, [], 0),
-    ("zero", "0: certainly rejected", [0.5, 0.0, 0.5, 0.5, 0.5], 0.9, 5, 0.0, [], 0),
-    ("banned", "q is renormalised over the ids that may be drawn", HEAD, 0.5, 6, 0.0, [0, 3], 4),
-    ("sampled", "drawn at temperature 0.7; q is at temperature 1", HEAD, 0.6, 6, 0.7, [], 1),
-    ("sampled_banned", "banned ids, and drawn at temperature 1.5", HEAD, 0.6, 6, 1.5, [1], 1),
-    ("single", "num_draft_tokens 1: nothing is read after it", HEAD, 0.3, 1, 0.0, [], 3),
-]
-
-
-def _stop(
-    name: str, why: str, head: list[float], threshold: float, count: int, temperature: float,
-    banned: list[int], last: int,
-) -> Case:  # fmt: skip
-    random = RandomSource(uniforms_of(len(name)))
-    given = {"table": TABLE, "acceptance": head, "threshold": threshold, "count": count, "banned": banned,
-             "temperature": temperature, "last": last}  # fmt: skip
-    drawn: list[int] = []
-    asked: list[float] = []
-    reads, survival = 1, 1.0
-    while True:
-        row = TABLE[last]
-        allowed = draft_distribution(row, 1.0, banned)
-        distribution = draft_distribution(row, temperature, banned)
-        last = random.sample(distribution)
-        drawn.append(last)
-        if len(drawn) == count:
-            break
-        reads += 1  # the drafter reads what was drawn
-        a, q = head[last], allowed.probability(last)
-        survival *= 1.0 if a == 1.0 else a * q / (a * q + (1 - a) * (1 - q))
-        if threshold < 1.0 and survival < 1.0:
-            asked.append(survival)
-            if abs(1.0 - survival - threshold) < 1e-9:
-                raise TooClose(f"{survival} against {threshold}")
-            if 1.0 - survival > threshold:
-                break
-    uniforms = random.used
-    return vector(
-        name, why, given | {"uniforms": uniforms}, {"tokens": drawn, "asked": asked, "reads": reads}
-    )

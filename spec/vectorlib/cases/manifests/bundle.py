@@ -56,8 +56,6 @@ def _valid() -> Iterator[Case]:
 
     yield good("whole", "every required field is there", WHOLE)
     yield good("full", "every optional field is there, too", sealed(body_of(FULL)))
-    head = {"hidden": 8, "blocks": 3}
-    yield good("head", "a drafter with an adaptive head", made(lambda m: m["drafter"].update(head=head)))
     yield good("later", "an unknown field is ignored", made(lambda m: m.update(later=[1e16, None])))
     ort = {"target": "target/m.ort", "drafter": 5}
     yield good(

@@ -9,7 +9,6 @@ from typing import Any
 from vectorlib.cases.manifests.manifests import (
     ENDS,
     FULL,
-    HEAD_STEP,
     MACHINE,
     PROMPT,
     Change,
@@ -77,9 +76,7 @@ def _paths() -> Iterator[Path]:
     yield from (("costs", "machine", name) for name in MACHINE)
     yield from (("drafter", "lora", name) for name in ("rank", "sites"))
     yield from (("drafter", "lora", "sites", "layers.0.o", name) for name in ("inputs", "parts"))
-    yield from (("drafter", "head", name) for name in ("hidden", "blocks"))
     yield from (("drafter", "train", name) for name in ("graph", "folder", "rank", "terms", "tensors"))
-    yield from (("drafter", "train", "head", name) for name in HEAD_STEP)
     yield from (("target", "npu", name) for name in ("kv_length", "host", "forms", "providers"))
     yield from (("target", "npu", "forms", "float", name) for name in ("mask", "weights", "graphs"))
     yield from (("target", "npu", "providers", "coreml", name) for name in ("form", "provider", "options"))
@@ -103,9 +100,9 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
     optional: list[tuple[Path, Any]] = [
         (("target", "fingerprint"), "f1"), (("drafter", "compiled_tokenizer"), [1]),
         (("target", "layout"), "other"), (("target", "layout"), None),
-        (("target", "npu"), [1]), (("drafter", "lora"), [1]), (("drafter", "head"), [4, 1]),
+        (("target", "npu"), [1]), (("drafter", "lora"), [1]),
         (("drafter", "train"), "step.onnx"),
-        (("costs", "machine"), "Cortex-A78"), (("drafter", "train", "head"), [1]),
+        (("costs", "machine"), "Cortex-A78"),
     ]  # fmt: skip
     for i, (path, value) in enumerate(optional):
         yield (
@@ -133,14 +130,12 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         (("drafter", "lora", "sites", "layers.0.o", "inputs"), [0, (1 << 20) + 1]),
         (("drafter", "lora", "sites", "layers.0.o", "parts"),
          [[], [["o", 3, 1]], [["o"]], [["o", 0]], [[3, "o"]], [["a" * 65, 3]], [["o", 3]] * 9]),
-        (("drafter", "head", "hidden"), [0, (1 << 20) + 1]), (("drafter", "head", "blocks"), [0, 4]),
         (("drafter", "train", "graph"), ["a" * 513]), (("drafter", "train", "rank"), [0, 1025, 3]),
         (("drafter", "train", "terms"),
          [["trie"], ["direct", "trie", "ngram"], ["trie", "direct", "ngram", "x"]]),
         (("drafter", "train", "tensors"),
          [[], [{"name": "x", "shape": [4, 2]}], _twice(), _shape([4]), _shape([4, 0]),
           _shape([4, 2, 1])]),
-        (("drafter", "train", "head", "tensors"), [[], HEAD_STEP["tensors"][:2]]),
         (("target", "npu", "kv_length"), [0]),
         (("target", "npu", "forms"), [{}, {"qdq": FULL["target"]["npu"]["forms"]["float"]}]),
         (("target", "npu", "forms", "float", "mask"), [0, 1, -2e9]),
@@ -158,8 +153,6 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
             yield f"range_{name}_{i}", f"{value!r:.30} is not in its range", _placed(path, value)
     empty: Change = lambda m: m["target"].update(vocab_size=0, bos_id=None, eos_ids=[])  # noqa: E731
     yield "rule_vocab_size_0", "an empty vocabulary, with no ids that are outside of it", made(empty, FULL)
-    blocks: Change = lambda m: (m["drafter"].pop("train"), m["drafter"]["head"].update(blocks=4))  # noqa: E731
-    yield "rule_blocks_4", "a head of 4 blocks, without a training step that shows it", made(blocks, FULL)
     npu = FULL["target"]["npu"]
     other_form = {**npu, "forms": {"qdq": npu["forms"]["float"]}, "providers": {}}
     yield "rule_form_float", "the form float is missing, and no provider names it", _placed(
@@ -170,10 +163,6 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
     yield "rule_train_alone", "a training step without the sites that it trains", made(alone, FULL)
     base: Change = lambda m: m["drafter"].pop("fingerprint")  # noqa: E731
     yield "rule_train_base", "a training step without the fingerprint of its base", made(base, FULL)
-    headless: Change = lambda m: m["drafter"].pop("head")  # noqa: E731
-    yield "rule_train_head", "a head's step, and the graph takes no head", made(headless, FULL)
-    other: Change = lambda m: m["drafter"]["head"].update(hidden=5)  # noqa: E731
-    yield "rule_train_width", "a head's step of another width", made(other, FULL)
 
 
 def _twice() -> list[Any]:

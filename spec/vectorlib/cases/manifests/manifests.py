@@ -22,7 +22,7 @@ MOST_BYTES, MOST_DEPTH = 1 << 22, 32
 # The content of each file is its own name: a reader of manifests checks only hashes.
 FILES = (
     MAP, GRAPH, "target/tokenizer.json", "target/chat_template.jinja", "drafter/cpu/model.onnx",
-    "drafter/tokenizer.json", STEP, "drafter/train/head.onnx", "target/npu/host.safetensors",
+    "drafter/tokenizer.json", STEP, "target/npu/host.safetensors",
     "target/npu/weights.bin", "target/npu/1.onnx", "target/npu/8.onnx",
     "drafter/tokenizer.compiled",
 )  # fmt: skip
@@ -53,22 +53,17 @@ BASE: Manifest = {
     "files": {name: record(name) for name in FILES},
 }  # fmt: skip
 SITES = {"layers.0.o": {"inputs": 4, "parts": [["o", 3]]}}
-HEAD_STEP = {
-    "graph": "drafter/train/head.onnx",
-    "tensors": [{"name": name, "shape": shape} for name, shape in
-                (("head.blocks.0", [4, 4]), ("head.weight", [4, 1]), ("head.bias", [1, 1]))],
-}  # fmt: skip
 
 
 def training(**changes: object) -> Manifest:
-    """The fields of a drafter with one site, its adapters, its head and its training step."""
+    """The fields of a drafter with one site, its adapters and its training step."""
     shapes = {"layers.0.o.o.lora_a": [4, 2], "layers.0.o.o.lora_b": [2, 3]}
     train = {
         "graph": STEP, "folder": "drafter", "rank": 2, "terms": ["trie", "direct", "ngram"],
-        "tensors": [{"name": name, "shape": shape} for name, shape in shapes.items()], "head": HEAD_STEP,
+        "tensors": [{"name": name, "shape": shape} for name, shape in shapes.items()],
     }  # fmt: skip
-    lora, head = {"rank": None, "sites": SITES}, {"hidden": 4, "blocks": 1}
-    return {"fingerprint": "f0" * 32, "lora": lora, "head": head, "train": {**train, **changes}}
+    lora = {"rank": None, "sites": SITES}
+    return {"fingerprint": "f0" * 32, "lora": lora, "train": {**train, **changes}}
 
 
 def static() -> Manifest:
@@ -184,7 +179,7 @@ def _read(data: bytes) -> Manifest:
     models = {}
     for role in ("target", "drafter"):
         models[role] = {k: m[role][k] for k in names} | {"layout": m[role].get("layout", "shared")}
-        models[role] |= {k: m[role].get(k) for k in ("fingerprint", "lora", "head")}
+        models[role] |= {k: m[role].get(k) for k in ("fingerprint", "lora")}
         models[role]["train"] = m[role].get("train", {}).get("rank")
         models[role]["places"] = ["npu", *m[role]["npu"]["providers"]] if "npu" in m[role] else []
     strings = {k: m["prompt"][k] for k in PROMPT}

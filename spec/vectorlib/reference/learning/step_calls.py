@@ -1,4 +1,4 @@
-"""Responses as inputs of the training graphs: spec/13-learner.md, "A call of the step", and chapter 14."""
+"""Responses as inputs of the training step: spec/13-learner.md, "A call of the step"."""
 
 from collections.abc import Sequence
 from math import fsum
@@ -10,9 +10,6 @@ FACTORS = {"trie-kl": {"trie": 1.0}, "omnidraft": {"direct": 1.0, "ngram": 0.2}}
 TERMS = ("trie", "direct", "ngram")
 Inputs = dict[str, Any]
 Placed = tuple[int, DraftTargets]  # the row of a call, and the distribution at it
-Draw = tuple[
-    int, int, list[int]
-]  # position, the right draft token or -1, longer draft tokens that are right too
 
 
 def calls(responses: Sequence[Aligned], objective: str, at_once: int) -> dict[str, Any]:
@@ -78,48 +75,3 @@ def _tables(name: str, places: Sequence[Placed]) -> Inputs:
         ],
         f"{name}.other": [targets.other for _, targets in places],
     }
-
-
-def head_call(group: Sequence[Aligned]) -> Inputs:
-    """Inputs of head.onnx by name, for one call with all of the responses."""
-    draws = [_draws(response) for response in group]
-    most = max([1, *map(len, draws)])
-    wide = max([1, *(len(longer) for row in draws for _, _, longer in row)])
-    texts = [[*r.prompt, *r.pieces] for r in group]
-    longest = max(map(len, texts))
-    blank: Draw = (0, -1, [])
-    filled = [[*row, *[blank] * (most - len(row))] for row in draws]
-    return {
-        "input_ids": [text + [0] * (longest - len(text)) for text in texts],
-        "positions": [[at for at, _, _ in row] for row in filled],
-        "known": [[i < len(row) for i in range(most)] for row in draws],
-        "said": [[right for _, right, _ in row] for row in filled],
-        "longer": [[longer + [-1] * (wide - len(longer)) for _, _, longer in row] for row in filled],
-    }
-
-
-def _draws(response: Aligned) -> list[Draw]:
-    """The places at which the drafter draws a token for the head's step."""
-    known, pieces = {row for row, _ in response.trie}, response.pieces
-    owners = [i for i, spelling in enumerate(response.spellings) for _ in spelling]
-    draws = []
-    for row in sorted(known & set(range(len(pieces)))):
-        i = owners[row]
-        right = response.is_direct(i) if len(response.spellings[i]) == 1 else response.rows[i] + 1 in known
-        token = pieces[row] if right else -1
-        draws.append((len(response.prompt) - 1 + row, token, _longer(response, row)))
-    return draws
-
-
-def _longer(response: Aligned, row: int) -> list[int]:
-    """Draft tokens that begin no spelling and whose expansion is the next part of the response."""
-    vocab_map = response.vocab_map
-    begun = {vocab_map.spelling(t)[0] for t in vocab_map.leaves}
-    longer = []
-    for i, first in enumerate(response.rows):
-        for d in range(len(vocab_map.draft)):
-            expansion = vocab_map.expansion(d)
-            fits = expansion and response.tokens[i:][: len(expansion)] == expansion
-            if first == row and d not in begun and fits:
-                longer.append(d)
-    return longer

@@ -32,12 +32,10 @@ class Frozen:
     Attributes:
         thin: the model.
         sites: the weights of its graph, and the modules that are packed in each.
-        tied: whether the LM head reads the embedding; a quantised LM head has its own weight.
     """
 
     thin: ThinModel
     sites: Sequence[MarkedSite]
-    tied: bool
 
     def weights(self) -> Named:
         """Each weight [in, out] as in the drafter's graph, the embedding [vocab, hidden]; without values."""
@@ -46,7 +44,7 @@ class Frozen:
             rows, columns = site.parts[0].shape[1], sum(part.shape[0] for part in site.parts)
             shape = (columns, rows) if site.name == EMBEDDING else (rows, columns)
             weights[site.name] = torch.empty(shape)  # not written, so it takes no memory
-        if self.tied:
+        if self.thin.tied:
             del weights[HEAD]
         return weights
 
@@ -120,7 +118,7 @@ class Forward:
 
     def _head(self, module: Any, x: Tensor) -> Tensor:
         rows = x.flatten(0, 1).index_select(0, self.rows)
-        weight = self._inputs[EMBEDDING].t() if self._frozen.tied else self._inputs[HEAD]
+        weight = self._inputs[EMBEDDING].t() if self._frozen.thin.tied else self._inputs[HEAD]
         logits = rows @ weight
         bias = self._frozen.thin.stored[module.site].bias
         return logits if bias is None else logits + bias.float()

@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from omnidraft.export.graph.markers import EMBEDDING, HEAD
+from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.graph.passes import initializer
 from omnidraft.export.quantize.int4_packing import packed
 

@@ -35,7 +35,7 @@ class TrainStep:
 
 def train_step(thin: ThinModel, skeleton: Skeleton, layout: StepLayout) -> TrainStep:
     """Trace the step of a drafter, given with its graph without weights and the LoRA tensors."""
-    frozen = Frozen(thin, skeleton.weights.sites, thin.tied)
+    frozen = Frozen(thin, skeleton.weights.sites)
     return TrainStep(frozen, layout, trace_step(frozen, layout))
 
 

@@ -135,7 +135,7 @@ private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
     }
     for entry in bundle.models {
         names += [entry.graph, entry.tokenizer] + (entry.compiledTokenizer.map { [$0] } ?? [])
-        names += entry.places.values.flatMap(\.files) + (entry.train?.files ?? [])
+        names += entry.places.values.flatMap(\.files) + (entry.train.map { [$0.graph] } ?? [])
         // onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
         let weights = "\(entry.graph).data"
         if !packed && bundle.files.has(entry.graph) && exists(bundle.places.place(weights)) { names.append(weights) }

@@ -61,8 +61,6 @@ struct ModelEntry: Sendable {
     let fingerprint: String?
     /// Where adapters enter the graph; nil if they cannot.
     let lora: LoraSites?
-    /// The adaptive head that the graph takes; nil if it takes none.
-    let head: HeadShape?
     let layout: Layout
     /// The training step; nil if there is none.
     let train: StepEntry?
@@ -89,7 +87,7 @@ struct ModelEntry: Sendable {
 let noModel = ModelEntry(
     source: "none", architecture: "none", graph: "", tokenizer: "",
     kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none",
-    bosId: nil, eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil, head: nil,
+    bosId: nil, eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil,
     layout: .shared, train: nil,
     tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e", compiledTokenizer: nil)
 
@@ -127,7 +125,6 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         place: nil,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
         lora: try data.given("lora").map { try loraOf(mapping($0)) },
-        head: try data.given("head").map { try headOf(mapping($0)) },
         layout: try layoutOf(data["layout"]),
         train: try trainOf(data),
         tokenizerFingerprint: try hexadecimal(data.at("tokenizer_fingerprint"), 64),
@@ -148,7 +145,7 @@ private func trainOf(_ data: JsonObject) throws -> StepEntry? {
     guard let lora = data.given("lora"), data.given("fingerprint") != nil else {
         throw ValueError("a training step without the fields lora and fingerprint")
     }
-    try checkLayout(step, loraOf(mapping(lora)), data.given("head").map { try headOf(mapping($0)) })
+    try checkLayout(step, loraOf(mapping(lora)))
     return step
 }
 
@@ -159,10 +156,6 @@ private func loraOf(_ data: JsonObject) throws -> LoraSites {
     if sites.isEmpty { throw ValueError("LoRA without a site") }
     let rank = try data.at("rank")
     return LoraSites(rank: rank == .null ? nil : try integer(rank, 1, maxRank), sites: ByName(sites))
-}
-
-private func headOf(_ data: JsonObject) throws -> HeadShape {
-    HeadShape(hidden: try integer(data.at("hidden"), 1, maxWidth), blocks: try integer(data.at("blocks"), 1, maxBlocks))
 }
 
 private func siteOf(_ data: JsonObject) throws -> Site {

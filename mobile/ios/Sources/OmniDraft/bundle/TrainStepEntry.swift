@@ -43,12 +43,6 @@ struct StepLayout: Sendable, Equatable {
     }
 }
 
-/// The training step of an adaptive head: path in the bundle, and layout of its parameters.
-struct HeadStep: Sendable, Equatable {
-    let graph: String
-    let layout: StepLayout
-}
-
 /// The training step of a bundle's drafter (spec/14-train-step.md).
 struct StepEntry: Sendable, Equatable {
     /// Path in the bundle.
@@ -59,11 +53,6 @@ struct StepEntry: Sendable, Equatable {
     let rank: Int
     /// Of the parameters.
     let layout: StepLayout
-    /// The step of the adaptive head; nil if the drafter has none.
-    let head: HeadStep?
-
-    /// Paths of the graphs.
-    var files: [String] { [graph] + (head.map { [$0.graph] } ?? []) }
 }
 
 /// The object `train` of a drafter.
@@ -75,15 +64,9 @@ func readStep(_ data: JsonObject) throws -> StepEntry {
         throw ValueError("the terms are \(terms.map(quoted).joined(separator: ", "))")
     }
     let layout = StepLayout(tensors: try tensorsOf(data.at("tensors")))
-    let head = try data.given("head").map { value in
-        let head = try mapping(value)
-        return HeadStep(
-            graph: try text(head.at("graph"), most: maxPath),
-            layout: StepLayout(tensors: try tensorsOf(head.at("tensors")), terms: []))
-    }
     return StepEntry(
         graph: try text(data.at("graph"), most: maxPath), folder: try text(data.at("folder"), most: maxPath),
-        rank: try integer(data.at("rank"), 1, maxRank), layout: layout, head: head)
+        rank: try integer(data.at("rank"), 1, maxRank), layout: layout)
 }
 
 private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
@@ -111,19 +94,11 @@ func layoutOf(_ lora: LoraSites, rank: Int) -> StepLayout {
     return StepLayout(tensors: tensors)
 }
 
-/// The layout of a head; the bias is a row of its own.
-func headLayout(_ shape: HeadShape) -> StepLayout {
-    StepLayout(tensors: shape.sizes.mapValues { Matrix(rows: $0[0], columns: $0[$0.count - 1]) }, terms: [])
-}
-
 /// Check that a step learns the tensors that the graph takes.
 ///
 /// - Throws: ``ValueError``: the tensors differ.
-func checkLayout(_ entry: StepEntry, _ lora: LoraSites, _ head: HeadShape?) throws {
+func checkLayout(_ entry: StepEntry, _ lora: LoraSites) throws {
     if entry.layout.tensors != layoutOf(lora, rank: entry.rank).tensors {
         throw ValueError("the tensors of the training step are not those of lora")
-    }
-    if let step = entry.head, head.map({ headLayout($0) == step.layout }) != true {
-        throw ValueError("the training step is of another head than the graph takes")
     }
 }

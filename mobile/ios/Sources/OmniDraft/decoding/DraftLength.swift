@@ -42,48 +42,30 @@ struct RoundCounts: Sendable, Equatable {
 
 /// Chooses what each round proposes.
 protocol DraftLength: AnyObject {
-    /// Draft tokens of a round at most.
-    var longest: Int { get }
-    /// Whether a trained head is asked.
-    var stopsEarly: Bool { get }
     /// The plan of the next round.
     ///
     /// - Parameter match: tokens of the context's match; 0 where nothing can be copied.
     func next(_ match: Int) -> Plan
-    /// How many more draft tokens to draw in a round whose drafter has a trained head.
-    ///
-    /// - Parameters:
-    ///   - drawn: draft tokens so far, at least 1.
-    ///   - survival: probability that all of them are accepted, below 1.
-    func more(_ drawn: Int, _ survival: Double) -> Int
     /// Learn from a round.
     func record(_ counts: RoundCounts)
 }
 
-/// The same number in every round, or fewer where a head ends the draft.
+/// The same number in every round.
 final class FixedLength: DraftLength {
-    let longest: Int
-    let stopsEarly: Bool
-    private let headThreshold: Double
     private let plan: Plan
 
     /// - Parameters:
     ///   - numDraftTokens: of a round; with the source copy target tokens.
-    ///   - headThreshold: stop where a draft token is refused with a larger probability; 1 never stops.
     ///   - source: of the proposals.
     /// - Throws: ``OmniDraftError/setting(_:)``: the number is outside its range.
-    init(_ numDraftTokens: Int, headThreshold: Double = 1, source: Source = .draft) throws {
+    init(_ numDraftTokens: Int, source: Source = .draft) throws {
         if numDraftTokens < 0 || numDraftTokens > maxDraftTokens {
             throw settingError("numDraftTokens \(numDraftTokens) is outside 0..\(maxDraftTokens)", "4 is usual")
         }
-        longest = numDraftTokens
-        self.headThreshold = headThreshold
-        stopsEarly = headThreshold < 1
         plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens, reads: source == .draft) : Plan()
     }
 
     func next(_ match: Int) -> Plan { plan }
-    func more(_ drawn: Int, _ survival: Double) -> Int { 1 - survival > headThreshold ? 0 : longest - drawn }
     /// A fixed length has nothing to learn.
     func record(_ counts: RoundCounts) {}
 }
@@ -110,11 +92,9 @@ class MeasuredLength: DraftLength {
     let costs: Costs
     /// What was learned so far.
     var state: LengthState
-    let longest: Int
-    let stopsEarly: Bool
+    private let longest: Int
     private let drafts: Bool
     private let copies: Bool
-    private let headThreshold: Double?
 
     /// - Parameters:
     ///   - costs: of this device.
@@ -122,18 +102,15 @@ class MeasuredLength: DraftLength {
     ///   - drafts: whether the drafter can be used.
     ///   - copies: whether the context can be used.
     ///   - longest: tokens of a round at most.
-    ///   - headThreshold: as of ``FixedLength``; nil stops where the next token does not pay.
     init(
         _ costs: Costs, _ state: LengthState = LengthState(), drafts: Bool = true, copies: Bool = false,
-        longest: Int = longestDraft, headThreshold: Double? = nil
+        longest: Int = longestDraft
     ) {
         self.costs = costs
         self.state = state
         self.drafts = drafts
         self.copies = copies
         self.longest = longest
-        self.headThreshold = headThreshold
-        stopsEarly = headThreshold.map { $0 < 1 } ?? true
     }
 
     func next(_ match: Int) -> Plan {
@@ -179,18 +156,6 @@ class MeasuredLength: DraftLength {
 
     /// Target tokens for each accepted draft token: n-grams give less than one, expansions more.
     func ratio() -> Double { min(1.5, (state.targets + priorRounds) / (state.drafts + priorRounds)) }
-
-    func more(_ drawn: Int, _ survival: Double) -> Int {
-        if let headThreshold { return 1 - survival > headThreshold ? 0 : longest - drawn }
-        if drawn >= longest { return 0 }
-        let worth = fastest(options(0)).speed
-        let ratio = ratio()
-        let gains = products(survival, Array(chances()[drawn..<longest])).map { ratio * $0 }
-        let before = costs.roundSeconds(drawn) + costs.draft
-        // The distribution of the next token is known already, so it takes no pass of the drafter.
-        let seconds = (drawn + 1...longest).map { costs.roundSeconds($0) - before }
-        return moreTokens(gains, seconds, worth)
-    }
 
     func record(_ counts: RoundCounts) {
         if counts.drafted > 0 { recordDraft(counts) }
@@ -243,20 +208,12 @@ private func fastest(_ options: [ProposalOption]) -> ProposalOption {
     return best
 }
 
-/// start x c_0, start x c_0 x c_1, ...
-private func products(_ start: Double, _ chances: [Double]) -> [Double] {
-    var product = start
+/// Expected accepted tokens of 1, 2, ... proposed ones: c_0, c_0 + c_0 x c_1, ...
+private func expected(_ chances: [Double]) -> [Double] {
+    var (product, sum) = (1.0, 0.0)
     return chances.map {
         product *= $0
-        return product
-    }
-}
-
-/// Expected accepted tokens of 1, 2, ... proposed ones.
-private func expected(_ chances: [Double]) -> [Double] {
-    var sum = 0.0
-    return products(1, chances).map {
-        sum += $0
+        sum += product
         return sum
     }
 }

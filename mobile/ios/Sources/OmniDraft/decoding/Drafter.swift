@@ -16,8 +16,8 @@ struct Draft {
     var distributions: [any Distribution] = []
     /// Target ids from the context.
     var copied: [Int32] = []
-    /// Whether the draft ended because the drafter gave logits, or its head an acceptance, of which nothing can be drawn:
-    /// NaN or infinity. A damaged adapter or graph does.
+    /// Whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or infinity. A damaged
+    /// adapter or graph does.
     var unsound = false
 }
 
@@ -66,39 +66,21 @@ class Drafter: @unchecked Sendable {
     /// - Parameters:
     ///   - context: all draft ids so far, without the start.
     ///   - count: how many tokens to draw.
-    ///   - length: where the model has a trained head, it is asked how many more to draw each time the model has read a
-    ///     drawn token. Everything drawn is in the draft, so the output's distribution is the same.
     ///   - temperature: of the drafter's distribution; 0 takes the argmax.
     ///   - banned: draft ids that may not be drawn.
     ///   - random: the source of randomness.
     func propose(
-        _ context: [Int32], _ count: Int, _ length: any DraftLength, _ temperature: Double, _ banned: [Int32],
-        _ random: any RandomSource
+        _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
     ) throws -> Draft {
         guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
         try settle()
         workspace.reset()
-        let half = model.maxLength / 2
-        let most = min(count, half)
+        let most = min(count, model.maxLength / 2)
         var pending = most > 0 ? sync(expected(context, model), model) : []
-        let longest = min(length.longest, half)
         var draft = Draft()
-        var allowed = most
-        var (survival, confidence) = (1.0, 1.0)
-        while draft.tokens.count < allowed {
+        while draft.tokens.count < most {
             let row = try model.score(pending, numLogits: 1)
             cached += pending
-            let drawn = draft.tokens.count
-            if drawn > 0 && length.stopsEarly {
-                let acceptance = (model as? any HasHead)?.acceptance ?? 1
-                if !(acceptance >= 0 && acceptance <= 1) {  // also NaN
-                    draft.unsound = true
-                    break
-                }
-                survival *= survivalOf(acceptance, confidence)
-                if survival < 1 { allowed = min(longest, drawn + length.more(drawn, survival)) }
-                if allowed <= drawn { break }
-            }
             let distribution: any Distribution
             do {
                 distribution = try draftDistribution(row, row.rows - 1, temperature, banned, workspace)
@@ -108,11 +90,6 @@ class Drafter: @unchecked Sendable {
                 break
             }
             let token = random.sample(distribution)
-            if length.stopsEarly && drawn + 1 < allowed {  // before the next pass overwrites the row
-                let scored =
-                    temperature == 1 ? distribution : try draftDistribution(row, row.rows - 1, 1, banned, workspace)
-                confidence = scored.probability(token)
-            }
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]

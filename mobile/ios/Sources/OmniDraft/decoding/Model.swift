@@ -53,12 +53,6 @@ protocol LanguageModel: AnyObject {
     func rewind(_ length: Int)
 }
 
-/// A model with an adaptive head.
-protocol HasHead {
-    /// Probability, 0 to 1, that the last token that was read is accepted, given that those before it were.
-    var acceptance: Double { get }
-}
-
 /// A model as a session uses it: cancelled between its passes, and adapted.
 protocol SessionModel: LanguageModel {
     /// Asked before each run of a graph, and after each that was interrupted; where it answers true, ``Cancelled`` is

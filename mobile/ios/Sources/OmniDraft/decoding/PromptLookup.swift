@@ -32,9 +32,7 @@ class PromptLookup: Proposer {
     /// Nothing is read in the background.
     func settle() throws {}
 
-    func propose(
-        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
-    ) throws -> Draft {
+    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
         Draft(copied: Array(copy.tokens.prefix(plan.count)))
     }
 
@@ -91,11 +89,9 @@ final class CopyingProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }
     func settle() throws { try drafting.settle() }
 
-    func propose(
-        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
-    ) throws -> Draft {
+    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
         let source: any Proposer = plan.source == .copy ? copying : drafting
-        return try source.propose(plan, copy, context, length, random)
+        return try source.propose(plan, copy, context, random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal { source(of: draft).translate(draft, room: room) }

@@ -43,11 +43,8 @@ protocol Proposer: AnyObject {
     ///   - plan: the source, and how many tokens.
     ///   - copy: what ``find(_:)`` gave.
     ///   - context: the text so far in draft ids.
-    ///   - length: asked again where the drafter has a trained head.
     ///   - random: the source of randomness.
-    func propose(
-        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
-    ) throws -> Draft
+    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft
     /// The draft in target tokens, at most `room` of them.
     func translate(_ draft: Draft, room: Int) -> Proposal
     /// Verify the proposal by the target's distributions.
@@ -95,11 +92,9 @@ class TrieProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
     func settle() throws { try drafter.settle() }
 
-    func propose(
-        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
-    ) throws -> Draft {
+    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }
-        return try drafter.propose(context, plan.count, length, temperature, banned, random)
+        return try drafter.propose(context, plan.count, temperature, banned, random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {

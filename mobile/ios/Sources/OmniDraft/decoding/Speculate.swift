@@ -178,7 +178,7 @@ final class Speculation {
         do {
             if plan.reads { try proposer.readAhead(text.context) }
             try text.prefill(target)
-            let draft = try proposer.propose(plan, copy, text.context, draftLength, random)
+            let draft = try proposer.propose(plan, copy, text.context, random)
             let proposal = proposer.translate(draft, room: room)
             scored = (draft, proposal, try target.score(text.tokens.suffix(1) + proposal.tokens, numLogits: nil))
         } catch {

@@ -34,7 +34,7 @@ struct RunningMean: Sendable {
     }
 }
 
-/// Wraps a learner and averages its tensors after each step; the head is the latest.
+/// Wraps a learner and averages its tensors after each step.
 final class AveragedLearner: Learner {
     /// The wrapped learner.
     let inner: any Learner
@@ -66,7 +66,7 @@ final class AveragedLearner: Learner {
         }
         return try Adapter(
             base: latest.base, draftTokenizer: latest.draftTokenizer, targetTokenizer: latest.targetTokenizer,
-            tensors: ByName(sites), created: latest.created, head: latest.head)
+            tensors: ByName(sites), created: latest.created)
     }
 
     /// The state of the learner, the average and its steps.

@@ -135,8 +135,7 @@ private func settingsOf(_ base: String, _ responses: [Aligned], _ options: Learn
         ("objective", .string(step.objective)), ("learning_rate", .double(step.learningRate)),
         ("weight_decay", .double(step.weightDecay)), ("clip_norm", .double(step.clipNorm)),
         ("lora_alpha", .double(step.loraAlpha)), ("seed", .integer(Int64(bitPattern: step.seed))),
-        ("at_once", .int(step.atOnce)), ("head", .bool(step.head)), ("head_rate", .double(step.headRate)),
-        ("threads", .int(step.threads)),
+        ("at_once", .int(step.atOnce)), ("threads", .int(step.threads)),
     ])
     return JsonObject([
         ("step", .object(ofStep)), ("steps", .int(total)), ("batch_size", .int(options.batchSize)),

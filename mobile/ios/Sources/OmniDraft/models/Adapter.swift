@@ -8,7 +8,7 @@ struct SitePair: Sendable, Equatable {
     let b: FloatTensor
 }
 
-/// Learned changes of a model: low-rank additions to its products, a head, or both.
+/// Learned changes of a model: low-rank additions to its products.
 final class Adapter: Sendable {
     /// Fingerprint of the checkpoint that was trained.
     let base: String
@@ -20,19 +20,16 @@ final class Adapter: Sendable {
     let tensors: ByName<SitePair>
     /// Time in ISO 8601, UTC.
     let created: String
-    /// The adaptive head of a drafter, or nil.
-    let head: Head?
-    /// All tensors by the names of the graph's inputs: the sites by name, A first, then the head.
+    /// All tensors by the names of the graph's inputs: the sites by name, A first.
     let named: ByName<FloatTensor>
     /// SHA-256 over the base and every tensor: equal if two adapters compute the same.
     let digest: String
 
     /// - Throws: ``OmniDraftError/adapter(_:)`` `missing_tensor`, `extra_tensor`, `shape`, `non_finite` or `rank`.
     init(
-        base: String, draftTokenizer: String, targetTokenizer: String, tensors: ByName<SitePair>, created: String,
-        head: Head? = nil
+        base: String, draftTokenizer: String, targetTokenizer: String, tensors: ByName<SitePair>, created: String
     ) throws {
-        if tensors.count == 0 && head == nil { throw adapterError("missing_tensor", "it has no tensors") }
+        if tensors.count == 0 { throw adapterError("missing_tensor", "it has no tensors") }
         for (site, pair) in tensors.members {
             if !isSite(site) {
                 throw adapterError("extra_tensor", "\(quoted(.string(site))) is not a site of a layer")
@@ -44,13 +41,11 @@ final class Adapter: Sendable {
         self.targetTokenizer = targetTokenizer
         self.tensors = tensors
         self.created = created
-        self.head = head
-        let all = tensors.sorted.flatMap { [(aName($0.name), $0.value.a), (bName($0.name), $0.value.b)] }
-        named = ByName(all + (head?.tensors.sorted ?? []).map { ($0.name, $0.value) })
+        named = ByName(tensors.sorted.flatMap { [(aName($0.name), $0.value.a), (bName($0.name), $0.value.b)] })
         digest = digestOf(base, named)
     }
 
-    /// The largest rank of a site; 0 for a head alone.
+    /// The largest rank of a site.
     var rank: Int { tensors.values.map { $0.b.shape[0] }.max() ?? 0 }
 
     /// Checks that a graph with these sites can take the adapter.

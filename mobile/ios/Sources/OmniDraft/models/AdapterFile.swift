@@ -44,14 +44,12 @@ func encodeAdapter(_ adapter: Adapter) throws -> [UInt8] {
 /// The metadata of the file of an adapter.
 func metadataOf(_ adapter: Adapter) -> ByName<String> {
     let products = Set(adapter.tensors.names.map { String($0.split(separator: ".").last ?? "") })
-    var metadata = ByName([
+    return ByName([
         ("format", format), ("version", version), ("base", adapter.base),
         ("draft_tokenizer", adapter.draftTokenizer), ("target_tokenizer", adapter.targetTokenizer),
         ("rank", String(adapter.rank)), ("alpha", "folded"),
         ("targets", products.sorted(by: precedes).joined(separator: ",")), ("created", adapter.created),
     ])
-    if let head = adapter.head { metadata["head"] = String(head.shape.blocks) }
-    return metadata
 }
 
 /// The adapter in the bytes of a file.
@@ -68,11 +66,7 @@ func decodeAdapter(_ data: Bytes) throws -> Adapter {
     } catch let error as ValueError {
         throw adapterError(error.fault == "header" ? "not_an_adapter" : error.fault, error.message)
     }
-    let arrays = try tensors.map { (name: $0.name, value: try floats($0.name, $0.tensor)) }
-    let head = arrays.filter { begins($0.name, with: HeadNames.prefix) }
-    let sites = try pairs(arrays.filter { !begins($0.name, with: HeadNames.prefix) })
-    if !head.isEmpty { _ = try checkHeadNames(head.map(\.name)) }
-    return try adapter(metadata, sites, ByName(head.map { ($0.name, $0.value) }))
+    return try adapter(metadata, pairs(tensors.map { (name: $0.name, value: try floats($0.name, $0.tensor)) }))
 }
 
 private func checkFormat(_ metadata: ByName<String>) throws {
@@ -91,7 +85,7 @@ private func floats(_ name: String, _ tensor: Tensor) throws -> FloatTensor {
         throw adapterError("dtype", "\(quoted(.string(name))) is \(tensor.dtype), not F32")
     }
     let values = (0..<tensor.data.count / 4).map { tensor.data.f32(4 * $0) }
-    // A large size may stand beside a size 0; no site and no head has either. The product of both is not computed.
+    // A large size may stand beside a size 0; no site has either. The product of both is not computed.
     return FloatTensor(shape: tensor.shape.contains(0) ? tensor.shape.map { min($0, 1) } : tensor.shape, values: values)
 }
 
@@ -124,9 +118,7 @@ private func siteName(_ name: String) -> Substring.UTF8View {
     return name[..<dot].utf8
 }
 
-private func adapter(
-    _ metadata: ByName<String>, _ tensors: ByName<SitePair>, _ head: ByName<FloatTensor>
-) throws -> Adapter {
+private func adapter(_ metadata: ByName<String>, _ tensors: ByName<SitePair>) throws -> Adapter {
     var texts: [String] = []
     for name in ["base", "draft_tokenizer", "target_tokenizer", "created"] {
         guard let value = metadata[name], name == "created" ? isTime(value) : isFingerprint(value) else {
@@ -135,14 +127,9 @@ private func adapter(
         texts.append(value)
     }
     let adapter = try Adapter(
-        base: texts[0], draftTokenizer: texts[1], targetTokenizer: texts[2], tensors: tensors, created: texts[3],
-        head: head.count == 0 ? nil : Head(head))
-    let expected = metadataOf(adapter)
-    for name in expected.names + ["head"] {
-        let (own, due) = (metadata[name], expected[name])
-        if own.map({ Array($0.utf8) }) != due.map({ Array($0.utf8) }) {
-            throw wrong(name, own, due)
-        }
+        base: texts[0], draftTokenizer: texts[1], targetTokenizer: texts[2], tensors: tensors, created: texts[3])
+    for (name, due) in metadataOf(adapter).members {
+        guard let own = metadata[name], isSame(own, due) else { throw wrong(name, metadata[name], due) }
     }
     return adapter
 }

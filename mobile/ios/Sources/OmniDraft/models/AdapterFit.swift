@@ -44,11 +44,9 @@ func fit(_ adapter: Adapter, _ place: AdapterPlace, _ role: Role? = nil) throws 
     guard let model = roles.first(where: { place.entry($0).fingerprint == adapter.base }) else {
         throw wrongBase(adapter, place, roles)
     }
-    let entry = place.entry(model)
-    if adapter.tensors.count > 0 && entry.lora == nil { throw noSites(place, model) }
-    if adapter.tensors.count == 0 && entry.head == nil { throw noHead(place, model) }
+    guard let lora = place.entry(model).lora else { throw noSites(place, model) }
     do {
-        return (model, Fitted(adapter: adapter, tensors: try inputs(adapter, entry)))
+        return (model, Fitted(adapter: adapter, tensors: try adapter.inputs(lora)))
     } catch OmniDraftError.adapter(let refusal) {
         let message = "the adapter does not fit the \(model.rawValue) of \(place.name): \(refusal.message)"
         throw adapterError(refusal.fault, message, remedy)
@@ -70,26 +68,10 @@ private func wrongBase(_ adapter: Adapter, _ place: AdapterPlace, _ roles: [Role
     return adapterError("wrong_base", message, remedy)
 }
 
-/// The tensors to feed a graph; without a head the graph ignores the adapter's, which only costs speed.
-private func inputs(_ adapter: Adapter, _ entry: ModelEntry) throws -> ByName<FloatTensor> {
-    var tensors = try entry.lora.map { try adapter.inputs($0) } ?? ByName()
-    if let head = adapter.head, let shape = entry.head {
-        try head.checkFits(shape)
-        for (name, tensor) in head.tensors.members { tensors[name] = tensor }
-    }
-    return tensors
-}
-
 private func noSites(_ place: AdapterPlace, _ role: Role) -> OmniDraftError {
     let remedy = role == .drafter ? "without --no-lora" : "with --lora-target"
     let message = "the \(role.rawValue) of \(place.name) takes no adapters"
     return adapterError("no_sites", message, "export it again \(remedy)")
-}
-
-private func noHead(_ place: AdapterPlace, _ role: Role) -> OmniDraftError {
-    let remedy = role == .drafter ? "export it again without --no-head" : "use the head of a drafter"
-    let message = "the \(role.rawValue) of \(place.name) takes no head, and the adapter is nothing else"
-    return adapterError("no_sites", message, remedy)
 }
 
 /// The tensors to feed a model without an adapter.

@@ -7,7 +7,7 @@ private let any = -1  // a size that passes choose
 private let megabyte = 1_000_000
 private let mostShown = 120
 
-/// What a graph of layout `shared` takes and gives, without adapters and head.
+/// What a graph of layout `shared` takes and gives, without adapters.
 struct SharedValues {
     let inputs: [GraphValue]
     let outputs: [GraphValue]
@@ -33,16 +33,13 @@ extension KvShape {
     var sizes: [Int] { [1, numKvHeads, maxLength, headDim] }
 }
 
-/// Inputs for the adapters and the head that a manifest names.
-func adapterValues(_ lora: LoraSites?, _ head: HeadShape?) -> [GraphValue] {
+/// Inputs for the adapters that a manifest names.
+func adapterValues(_ lora: LoraSites?) -> [GraphValue] {
     var values: [GraphValue] = []
     for (name, site) in lora?.sites.members ?? [] {
         let rank = lora?.rankOf(name) ?? any
         values.append(GraphValue(name: aName(name), type: .float32, shape: [site.inputs, rank]))
         values.append(GraphValue(name: bName(name), type: .float32, shape: [rank, site.outputs]))
-    }
-    for (name, size) in head?.sizes.members ?? [] {
-        values.append(GraphValue(name: name, type: .float32, shape: size))
     }
     return values
 }
@@ -81,7 +78,7 @@ func checkValues(_ path: String, _ graph: any EngineGraph, _ values: SharedValue
     try checkEach(path, "output", values.outputs, graph.outputs)
 }
 
-/// Refuses a graph with an input that nothing feeds, or without the adapters and head of the manifest.
+/// Refuses a graph with an input that nothing feeds, or without the adapters of the manifest.
 ///
 /// - Parameters:
 ///   - path: of the graph, for messages.
@@ -103,15 +100,6 @@ func checkAdapters(_ path: String, _ graph: any EngineGraph, known: [GraphValue]
         }
         try check(path, "its input '\(value.name)'", found, value)
     }
-}
-
-/// Refuses a graph without the output of the head that the manifest names.
-///
-/// - Throws: ``OmniDraftError/bundle(_:)`` `graph`.
-func checkHead(_ path: String, _ graph: any EngineGraph, _ head: HeadShape?) throws {
-    if head == nil { return }
-    let output = GraphValue(name: HeadNames.output, type: .float32, shape: [1, any])
-    try checkEach(path, "output", [output], graph.outputs)
 }
 
 private func checkEach(_ path: String, _ what: String, _ wanted: [GraphValue], _ found: [GraphValue]) throws {

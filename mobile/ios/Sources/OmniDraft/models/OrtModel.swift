@@ -16,8 +16,6 @@ final class Graph: @unchecked Sendable {
     let kv: KvShape
     /// Width of its logits.
     let vocabSize: Int
-    /// Whether a pass also gives the output of an adaptive head.
-    let hasHead: Bool
     let session: any EngineGraph
 
     /// - Parameters:
@@ -36,17 +34,15 @@ final class Graph: @unchecked Sendable {
         self.kv = kv
         self.vocabSize = vocabSize
         session = try cpuSession(engine, path, threads: threads, provider: provider)
-        hasHead = session.outputs.contains { isSame($0.name, HeadNames.output) }
         try checkValues(path, session, SharedValues(kv, vocabSize: vocabSize))
     }
 
-    /// Checks that the graph takes the adapters and the head of a manifest, and nothing else.
+    /// Checks that the graph takes the adapters of a manifest, and nothing else.
     ///
     /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`.
-    func check(_ lora: LoraSites?, _ head: HeadShape?) throws {
+    func check(_ lora: LoraSites?) throws {
         let fed = SharedValues(kv, vocabSize: vocabSize).inputs
-        try checkAdapters(path, session, known: fed, adapterValues(lora, head))
-        try checkHead(path, session, head)
+        try checkAdapters(path, session, known: fed, adapterValues(lora))
     }
 }
 
@@ -55,15 +51,13 @@ private final class Block {
     let binding: any EngineBinding
     let inputIds: UnsafeMutablePointer<Int64>
     let logits: Logits
-    let acceptance: UnsafeMutablePointer<Float>
-    private let owned: [EngineMemory]
+    private let ids: EngineMemory  // owned
 
-    init(_ binding: any EngineBinding, _ ids: EngineMemory, _ logits: Logits, _ acceptance: EngineMemory) {
+    init(_ binding: any EngineBinding, _ ids: EngineMemory, _ logits: Logits) {
         self.binding = binding
         inputIds = pointer(ids)
         self.logits = logits
-        self.acceptance = pointer(acceptance)
-        owned = [ids, acceptance]
+        self.ids = ids
     }
 }
 
@@ -73,15 +67,13 @@ private struct BlockKey: Hashable {
 }
 
 /// A decoder graph with shared-buffer KV of its own. One thread uses it at a time; `interrupt` may be called from any.
-class OrtModel: SessionModel, HasHead {
+class OrtModel: SessionModel {
     /// What the model runs.
     let graph: Graph
     /// The KV buffers, in the order of ``kvNames(_:)``; for tests.
     let buffers: [EngineMemory]
     private(set) var length = 0
     var cancelled: () -> Bool = { false }
-    /// Output of the head for the last token that was read; 1 without a head.
-    private(set) var acceptance = 1.0
     private let engine: EngineRun
     private let seqlens: EngineMemory
     private let total: EngineMemory
@@ -139,7 +131,6 @@ class OrtModel: SessionModel, HasHead {
         pointer(numLogits, of: Int64.self)[0] = Int64(count)
         try engine.run(block.binding, cancelled: cancelled)
         length = total
-        acceptance = Double(block.acceptance[count - 1])
         return block.logits
     }
 
@@ -156,8 +147,6 @@ class OrtModel: SessionModel, HasHead {
 
     private func newBlock(_ n: Int, _ count: Int) throws -> Block {
         let ids = try memory(8 * n)
-        let acceptance = try memory(4 * count)
-        for row in 0..<count { pointer(acceptance, of: Float.self)[row] = 1 }
         let width = graph.vocabSize
         let sizes = graph.kv.sizes
         var inputs = [
@@ -166,7 +155,6 @@ class OrtModel: SessionModel, HasHead {
             EngineTensor("num_logits", .int64, [1], numLogits),
         ]
         var outputs = [EngineTensor("logits", .float32, [1, count, width], rows)]
-        if graph.hasHead { outputs.append(EngineTensor(HeadNames.output, .float32, [1, count], acceptance)) }
         for (name, memory) in zip(kvNames(graph.kv.numLayers), buffers) {
             inputs.append(EngineTensor(pastName(name), .float32, sizes, memory))
             outputs.append(EngineTensor(presentName(name), .float32, sizes, memory))
@@ -174,7 +162,7 @@ class OrtModel: SessionModel, HasHead {
         do {
             let binding = try graph.session.bind(inputs: inputs + fed, outputs: outputs)
             let logits = Logits(owner: rows, values: UnsafePointer(pointer(rows)), rows: count, width: width)
-            return Block(binding, ids, logits, acceptance)
+            return Block(binding, ids, logits)
         } catch {
             let message = "the engine cannot run \(graph.path) (\(reason(error)))"
             throw OmniDraftError.bundle(Refusal(fault: "run", message: message))

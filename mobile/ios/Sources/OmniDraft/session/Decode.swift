@@ -203,10 +203,8 @@ final class TimedProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try proposer.readAhead(context) }
     func settle() throws { try watch.time(\.draft) { try proposer.settle() } }
 
-    func propose(
-        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
-    ) throws -> Draft {
-        try watch.time(\.draft) { try proposer.propose(plan, copy, context, length, random) }
+    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+        try watch.time(\.draft) { try proposer.propose(plan, copy, context, random) }
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {

@@ -56,17 +56,12 @@ public struct GenerationConfig: Sendable, Equatable {
     public var verification: Verification
     /// Also give each token's natural log-probability.
     public var logprobs: Bool
-    /// Ends a draft where the drafter's trained head gives a larger probability than this that a token of it is
-    /// refused; 1 never asks the head. Nil (auto) ends a draft where the next token does not pay, and only where
-    /// ``numDraftTokens`` is auto too.
-    public var headThreshold: Double?
 
     /// Settings of a generation; what is left out is the usual.
     public init(
         maxNewTokens: Int = 128, temperature: Double = 0, seed: UInt64? = nil, mode: Mode = .trie,
         numDraftTokens: Int? = nil, stop: [String] = [], ignoreEos: Bool = false, topK: Int = 0, topP: Double = 1,
-        minP: Double = 0, repetitionPenalty: Double = 1, verification: Verification = .auto, logprobs: Bool = false,
-        headThreshold: Double? = 1
+        minP: Double = 0, repetitionPenalty: Double = 1, verification: Verification = .auto, logprobs: Bool = false
     ) {
         self.maxNewTokens = maxNewTokens
         self.temperature = temperature
@@ -81,7 +76,6 @@ public struct GenerationConfig: Sendable, Equatable {
         self.repetitionPenalty = repetitionPenalty
         self.verification = verification
         self.logprobs = logprobs
-        self.headThreshold = headThreshold
     }
 
     /// Texts are compared by their bytes.
@@ -89,7 +83,7 @@ public struct GenerationConfig: Sendable, Equatable {
         a.maxNewTokens == b.maxNewTokens && a.temperature == b.temperature && a.seed == b.seed && a.mode == b.mode
             && a.numDraftTokens == b.numDraftTokens && a.ignoreEos == b.ignoreEos && a.topK == b.topK
             && a.topP == b.topP && a.minP == b.minP && a.repetitionPenalty == b.repetitionPenalty
-            && a.verification == b.verification && a.logprobs == b.logprobs && a.headThreshold == b.headThreshold
+            && a.verification == b.verification && a.logprobs == b.logprobs
             && a.stop.map { Array($0.utf8) } == b.stop.map { Array($0.utf8) }
     }
 }
@@ -118,10 +112,6 @@ extension GenerationConfig {
             throw settingError("maxNewTokens \(maxNewTokens) is less than 1", "ask for at least one token")
         }
         if let numDraftTokens { _ = try FixedLength(numDraftTokens) }
-        if let headThreshold, !(headThreshold >= 0 && headThreshold <= 1) {
-            let remedy = "0.5 ends a draft that is more likely refused than not"
-            throw settingError("headThreshold \(headThreshold) is outside 0..1", remedy)
-        }
         _ = try StopText(stop)
         let longest = stop.map(\.utf8.count).max() ?? 0
         if stop.count > maxStops || longest > maxStopBytes {

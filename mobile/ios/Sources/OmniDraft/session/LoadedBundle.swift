@@ -160,7 +160,7 @@ private func graphOf(
     let path = try checkedGraph(bundle, entry.graph)
     let graph = try Graph(
         engine, path, entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)
-    try graph.check(entry.lora, entry.head)
+    try graph.check(entry.lora)
     try checkUnchanged(bundle.places, bundle.stamps)
     return graph
 }
@@ -199,11 +199,9 @@ func draftLengthFor(
     if !drafts(config, hasDrafter: hasDrafter) { return try FixedLength(0) }
     guard let count = config.numDraftTokens else {
         return MeasuredLength(
-            costs, state, drafts: config.asksDrafter && hasDrafter, copies: config.copies,
-            headThreshold: config.headThreshold)
+            costs, state, drafts: config.asksDrafter && hasDrafter, copies: config.copies)
     }
-    return try FixedLength(
-        count, headThreshold: config.headThreshold ?? 1, source: config.mode == .lookup ? .copy : .draft)
+    return try FixedLength(count, source: config.mode == .lookup ? .copy : .draft)
 }
 
 /// How a generation's drafts are verified; "auto" decides by the length of a usual round.

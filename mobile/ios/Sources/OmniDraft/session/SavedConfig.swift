@@ -20,7 +20,6 @@ func configObject(_ config: GenerationConfig) -> JsonValue {
             ("repetition_penalty", .string(bitsOf(config.repetitionPenalty))),
             ("verification", .string(config.verification.rawValue)),
             ("logprobs", .bool(config.logprobs)),
-            ("head_threshold", config.headThreshold.map { .string(bitsOf($0)) } ?? auto),
         ]))
 }
 
@@ -30,7 +29,6 @@ func configObject(_ config: GenerationConfig) -> JsonValue {
 ///   range.
 func configOf(_ value: JsonObject) throws -> GenerationConfig {
     let lengths = try value.at("num_draft_tokens")
-    let threshold = try value.at("head_threshold")
     let config = GenerationConfig(
         maxNewTokens: try integer(value.at("max_new_tokens"), 1),
         temperature: try positive(value.at("temperature")),
@@ -44,8 +42,7 @@ func configOf(_ value: JsonObject) throws -> GenerationConfig {
         minP: try positive(value.at("min_p")),
         repetitionPenalty: try positive(value.at("repetition_penalty")),
         verification: try named(value.at("verification")),
-        logprobs: try boolean(value.at("logprobs")),
-        headThreshold: threshold == auto ? nil : try positive(threshold))
+        logprobs: try boolean(value.at("logprobs")))
     try config.check()
     return config
 }

@@ -265,7 +265,6 @@ private func model(_ entry: ModelEntry) -> JsonValue {
         ("num_layers", .int(entry.kv.numLayers)), ("num_kv_heads", .int(entry.kv.numKvHeads)),
         ("head_dim", .int(entry.kv.headDim)), ("max_length", .int(entry.kv.maxLength)),
     ])
-    let head = entry.head.map { JsonObject([("hidden", .int($0.hidden)), ("blocks", .int($0.blocks))]) }
     return .object(
         JsonObject([
             ("graph", .string(entry.graph)), ("tokenizer", .string(entry.tokenizer)),
@@ -273,7 +272,7 @@ private func model(_ entry: ModelEntry) -> JsonValue {
             ("bos_id", entry.bosId.map { .int(Int($0)) } ?? .null), ("parameters", .int(entry.parameters)),
             ("layout", .string(entry.layout.rawValue)), ("fingerprint", orNull(entry.fingerprint)),
             ("kv", .object(kv)), ("eos_ids", .array(entry.eosIds.map { .int(Int($0)) })),
-            ("lora", entry.lora.map(lora) ?? .null), ("head", head.map(JsonValue.object) ?? .null),
+            ("lora", entry.lora.map(lora) ?? .null),
             ("train", entry.train.map { .int($0.rank) } ?? .null),
             ("places", .array(entry.places.names.map(JsonValue.string))),
         ]))

@@ -96,8 +96,6 @@ final class DecodingVectorsTests: VectorTestCase {
             if let size = given["vocab_size"]?.int {
                 let pays = blockPays(roundSeconds: costs.roundSeconds(usual), vocabSize: size)
                 try same("verification", pays ? "block" : "token", expected["verification"]!.string)
-            } else if given["rounds"] != nil {
-                try checkHeaded(vector, costs)
             } else {
                 try checkTexts(vector, costs)
             }
@@ -168,7 +166,7 @@ private func checkVerdict(_ vector: Vector, _ proposerOf: MakesProposer) throws 
     let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: verdict.tokens(proposal))
     _ = proposer.learn(outcome, &context)
     let plan = Plan(source: .draft, count: 1)
-    _ = try proposer.propose(plan, Copy(), context, FixedLength(1), GivenUniforms([]))
+    _ = try proposer.propose(plan, Copy(), context, GivenUniforms([]))
     let kept = given["draft"]!.int32s.dropLast(expected["draft_rewind"]!.int)
     try same("context", recorder.context, kept + expected["draft_append"]!.int32s)
 }
@@ -219,29 +217,12 @@ private func checkState(_ state: LengthState, _ expected: JsonObject) throws {
     }
 }
 
-private func checkHeaded(_ vector: Vector, _ costs: Costs) throws {
-    let length: any DraftLength = MeasuredLength(costs, headThreshold: vector.input["threshold"]?.optional?.num)
-    let (rounds, expected) = (vector.input["rounds"]!.array, vector.expected["rounds"]!.array)
-    try same("the number of rounds", rounds.count, expected.count)
-    for (given, due) in zip(rounds.map(\.object), expected.map(\.object)) {
-        try same("count", length.next(0).count, due["count"]!.int)
-        let more = given["asks"]!.array.map { length.more($0.array[0].int, $0.array[1].num) }
-        try same("more", more, due["more"]!.ints)
-        let record = given["record"]!.ints
-        length.record(
-            RoundCounts(
-                drafted: record[1], evaluated: record[2], accepted: record[3], emitted: record[4], match: record[0],
-                agreed: record[5]))
-    }
-}
-
 /// A drafter that only records its context.
 private final class ContextRecorder: Drafter, @unchecked Sendable {
     var context: [Int32] = []
 
     override func propose(
-        _ context: [Int32], _ count: Int, _ length: any DraftLength, _ temperature: Double, _ banned: [Int32],
-        _ random: any RandomSource
+        _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
     ) throws -> Draft {
         self.context = context
         return Draft()

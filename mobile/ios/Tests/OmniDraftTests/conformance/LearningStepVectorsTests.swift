@@ -25,7 +25,6 @@ final class LearningStepVectorsTests: VectorTestCase {
             let calls = expected["calls"]!.array
             try same("calls", parts.count, calls.count)
             for (part, call) in zip(parts, calls) { try check(part.inputs, call.object) }
-            try check(headBatch(responses), expected["head"]!.object)
         }
     }
 
@@ -128,22 +127,6 @@ final class LearningStepVectorsTests: VectorTestCase {
         return "rolled back"
     }
 
-    func testStop() throws {
-        try run("learner/stop") { vector in
-            let (given, expected) = (vector.input, vector.expected)
-            let model = TableDrafter(given["table"]!.array.map(\.floats), given["acceptance"]!.nums)
-            let length = RecordingLength(try FixedLength(given["count"]!.int, headThreshold: given["threshold"]!.num))
-            let random = GivenUniforms(given["uniforms"]!.nums)
-            let draft = try Drafter(model).propose(
-                [Int32(given["last"]!.int)], given["count"]!.int, length, given["temperature"]!.num,
-                given["banned"]!.int32s, random)
-            try random.finish()
-            try same("tokens", draft.tokens, expected["tokens"]!.int32s)
-            try same("passes", model.passes, expected["reads"]!.int)
-            try close("asked", length.asked, expected["asked"]!.nums, float32)
-        }
-    }
-
     private func optionsOf(_ given: JsonObject) -> GuardOptions {
         let options = given["options"]!.object
         return GuardOptions(
@@ -233,49 +216,5 @@ private func numbers(_ array: TypedArray) -> [Double] {
     case .longs(let values): return values.map(Double.init)
     case .bytes(let values): return values.map(Double.init)
     case .booleans(let values): return values.map { $0 ? 1 : 0 }
-    }
-}
-
-/// A drafter whose logits and head output depend on the last token only.
-private final class TableDrafter: LanguageModel, HasHead {
-    private let table: [[Float]]
-    private let head: [Double]
-    private(set) var passes = 0
-    private(set) var acceptance = 1.0
-    private(set) var length = 0
-    let maxLength = 64
-
-    init(_ table: [[Float]], _ head: [Double]) {
-        self.table = table
-        self.head = head
-    }
-
-    var vocabSize: Int { table.count }
-
-    func score(_ tokens: [Int32], numLogits: Int?) throws -> Logits {
-        passes += 1
-        length += tokens.count
-        acceptance = head[Int(try XCTUnwrap(tokens.last))]
-        return Logits(tokens.suffix(numLogits ?? tokens.count).flatMap { table[Int($0)] }, width: table.count)
-    }
-
-    func rewind(_ length: Int) { self.length = length }
-}
-
-/// A draft length that records the probabilities it is asked with.
-private final class RecordingLength: DraftLength {
-    private let inner: any DraftLength
-    private(set) var asked: [Double] = []
-
-    init(_ inner: any DraftLength) { self.inner = inner }
-
-    var longest: Int { inner.longest }
-    var stopsEarly: Bool { inner.stopsEarly }
-    func next(_ match: Int) -> Plan { inner.next(match) }
-    func record(_ counts: RoundCounts) { inner.record(counts) }
-
-    func more(_ drawn: Int, _ survival: Double) -> Int {
-        asked.append(survival)
-        return inner.more(drawn, survival)
     }
 }

@@ -21,7 +21,6 @@ private struct Case {
     var most = 16
     var rounds = 1
     var drafter: (any LanguageModel)?
-    var length: (() throws -> any DraftLength)?
 
     init(_ kind: Kind, _ sampling: SamplingConfig? = nil, seed: UInt64 = 3, grams: [String] = allGrams) throws {
         self.kind = kind
@@ -51,7 +50,6 @@ private struct Case {
     }
 
     func draftLength() throws -> any DraftLength {
-        if let length { return try length() }
         switch kind {
         case .plain: return try FixedLength(0)
         case .lookup, .copying: return try FixedLength(count, source: .copy)
@@ -170,22 +168,6 @@ final class ExactnessTests: XCTestCase {
                 let each = try Case(kind, sampling, seed: 7, grams: ["FO"])
                 try check("\(sampling)", each.with { ($0.count, $0.most, $0.rounds) = (1, 2, 2) })
             }
-        }
-    }
-
-    /// A head ends drafts early, by a threshold and by what pays.
-    func testAHeadLeavesTheTargetsDistribution() throws {
-        let costs = Costs(target: [1, 1.01, 1.02], draft: 0.35, host: 0, acceptance: 0.9)
-        let lengths: [(Kind, () throws -> any DraftLength)] = [
-            (.token, { try FixedLength(3, headThreshold: 0.4) }), (.block, { MeasuredLength(costs, longest: 3) }),
-        ]
-        for (kind, length) in lengths {
-            let headed = try Case(kind).with {
-                $0.drafter = HeadedModel(7, draftTokens.count)
-                $0.most = 4
-                $0.length = length
-            }
-            try check("with a head", headed)
         }
     }
 

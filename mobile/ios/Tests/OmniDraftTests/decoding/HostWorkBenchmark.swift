@@ -87,12 +87,10 @@ private final class Timed: Proposer {
     func readAhead(_ context: [Int32]) throws { try proposer.readAhead(context) }
     func settle() throws { try proposer.settle() }
 
-    func propose(
-        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
-    ) throws -> Draft {
+    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
         let started = now(CLOCK_MONOTONIC)
         defer { parts.draft += now(CLOCK_MONOTONIC) - started }
-        return try proposer.propose(plan, copy, context, length, random)
+        return try proposer.propose(plan, copy, context, random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {

@@ -38,7 +38,7 @@ final class RoundTests: XCTestCase {
         let drafts = try [true, false].map { ahead in
             let drafter = Drafter(ContextModel(5, draftTokens.count, maxLength: 256), start: [7])
             if ahead { try drafter.readAhead(context) }
-            return try drafter.propose(context, 6, FixedLength(6), 1, [7], SplitMix64(8)).tokens
+            return try drafter.propose(context, 6, 1, [7], SplitMix64(8)).tokens
         }
         XCTAssertEqual(drafts[0], drafts[1])
         XCTAssertEqual(drafts[0].count, 6)

@@ -83,30 +83,6 @@ class ContextModel: LanguageModel {
     }
 }
 
-/// A model with an adaptive head whose output is random for each text.
-final class HeadedModel: ContextModel, HasHead {
-    private let texts: ContextModel
-    private(set) var acceptance = 1.0
-
-    init(_ seed: UInt64, _ vocabSize: Int) {
-        texts = ContextModel(seed + 1000, 1)
-        super.init(seed, vocabSize)
-    }
-
-    override func score(_ tokens: [Int32], numLogits: Int?) throws -> Logits {
-        let logits = try super.score(tokens, numLogits: numLogits)
-        _ = try texts.score(tokens, numLogits: nil)
-        acceptance = 1 / (1 + exp(-Double(try texts.score([0], numLogits: nil).numbers(0)[0])))
-        texts.rewind(length)
-        return logits
-    }
-
-    override func rewind(_ length: Int) {
-        super.rewind(length)
-        texts.rewind(length)
-    }
-}
-
 /// A model whose rows are spoiled behind some texts.
 final class UnsoundModel: ContextModel {
     private let spoil: (inout [Float]) -> Void

@@ -9,7 +9,7 @@ private let created = "2026-01-02T03:04:05Z"
 final class LearnerTests: XCTestCase {
     func testStepsAreThoseOfPython() throws {
         let learners = [
-            ("trie", StepOptions(learningRate: 4e-3, head: true)),
+            ("trie", StepOptions(learningRate: 4e-3)),
             ("omnidraft", StepOptions(objective: "omnidraft", learningRate: 1e-3, atOnce: 3)),
         ]
         let loaded = try StarterBundles.load("learning")
@@ -53,13 +53,13 @@ final class LearnerTests: XCTestCase {
     func testAStepThatTheBudgetEndsChangesNothing() throws {
         let loaded = try StarterBundles.load("learning")
         let responses = try recorded(loaded)
-        let learner = try learner(loaded, StepOptions(head: true))
+        let learner = try learner(loaded, StepOptions())
         let before = try learner.adapter().digest
-        for calls in 0..<8 {  // four of the drafter and four of the head
+        for calls in 0..<4 {
             XCTAssertNil(try learner.learn(responses, CallBudget(calls).budget), "after \(calls) calls")
             XCTAssertEqual(try learner.adapter().digest, before, "after \(calls) calls")
         }
-        XCTAssertNotNil(try learner.learn(responses, CallBudget(8).budget))
+        XCTAssertNotNil(try learner.learn(responses, CallBudget(4).budget))
         XCTAssertNotEqual(try learner.adapter().digest, before)
     }
 
@@ -83,7 +83,7 @@ final class LearnerTests: XCTestCase {
         for responses in [try [longest(loaded)], try recorded(loaded)] {
             if !forgetPeak() { throw XCTSkip("this system does not forget the peak of a process") }
             let before = residentBytes()
-            let learner = try learner(loaded, StepOptions(learningRate: 1e-3, head: true))
+            let learner = try learner(loaded, StepOptions(learningRate: 1e-3))
             for _ in 0..<2 { _ = try learner.learn(responses, .unbounded) }
             let rise = try XCTUnwrap(peakBytes()) - before
             let length = responses.map(\.draftIds.count).max() ?? 0

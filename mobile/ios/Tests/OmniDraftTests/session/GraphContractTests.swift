@@ -28,10 +28,9 @@ final class GraphContractTests: XCTestCase {
     func testAdaptersOfTheManifestMustBeInTheGraph() throws {
         let bundle = try Self.loaded.get().bundle
         let graph = try graph(kv())
-        try graph.check(nil, nil)
+        try graph.check(nil)
         XCTAssertNotNil(bundle.drafter.lora)
-        XCTAssertEqual(try faultOf { try graph.check(bundle.drafter.lora, nil) }, "graph")
-        XCTAssertEqual(try faultOf { try graph.check(nil, HeadShape(hidden: 4, blocks: 1)) }, "graph")
+        XCTAssertEqual(try faultOf { try graph.check(bundle.drafter.lora) }, "graph")
     }
 
     func testInputsWithADefaultAreThoseOfTheManifest() throws {
@@ -40,7 +39,7 @@ final class GraphContractTests: XCTestCase {
         let graph = try Graph(OrtEngine.shared(), bundle.file(drafter.graph), drafter.kv, vocabSize: drafter.vocabSize)
         let own = Dictionary(
             uniqueKeysWithValues: (graph.session.inputs + graph.session.defaults).map { ($0.name, $0) })
-        let named = adapterValues(drafter.lora, drafter.head)
+        let named = adapterValues(drafter.lora)
         XCTAssertGreaterThan(named.count, 16)
         for value in named { XCTAssertEqual(own[value.name]?.type, value.type, value.name) }
         XCTAssertNotNil(own["input_ids"])

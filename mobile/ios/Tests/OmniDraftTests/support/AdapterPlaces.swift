@@ -5,11 +5,9 @@
 /// The model of a role.
 func adapterEntry(_ role: String, _ given: JsonObject) -> ModelEntry {
     let model = given[role]!.object
-    let head = model["head"]?.optional?.object
     return modelEntry(
         role, vocabSize: 16, fingerprint: model["fingerprint"]?.optional?.string,
-        lora: model["lora"]?.optional.map { loraSites($0.object) },
-        head: head.map { HeadShape(hidden: $0["hidden"]!.int, blocks: $0["blocks"]!.int) })
+        lora: model["lora"]?.optional.map { loraSites($0.object) })
 }
 
 private func loraSites(_ lora: JsonObject) -> LoraSites {

@@ -32,10 +32,9 @@ enum StarterBundles {
     static func config(_ settings: JsonObject, seed: UInt64?) throws -> GenerationConfig {
         let known: Set = [
             "max_new_tokens", "temperature", "mode", "num_draft_tokens", "stop", "top_k", "top_p", "min_p",
-            "repetition_penalty", "verification", "logprobs", "head_threshold",
+            "repetition_penalty", "verification", "logprobs",
         ]
         try same("settings that are unknown here", Set(settings.names).subtracting(known), [])
-        let threshold = settings["head_threshold"] ?? .integer(1)
         let verification = settings["verification"]?.string ?? "auto"
         return GenerationConfig(
             maxNewTokens: settings["max_new_tokens"]!.int,
@@ -49,7 +48,6 @@ enum StarterBundles {
             minP: settings["min_p"]?.num ?? 0,
             repetitionPenalty: settings["repetition_penalty"]?.num ?? 1,
             verification: GenerationConfig.Verification(rawValue: verification)!,
-            logprobs: settings["logprobs"]?.bool ?? false,
-            headThreshold: threshold == .string("auto") ? nil : threshold.num)
+            logprobs: settings["logprobs"]?.bool ?? false)
     }
 }

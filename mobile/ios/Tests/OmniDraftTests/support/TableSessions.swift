@@ -5,13 +5,13 @@ import OmniDraftORT
 /// A model of a bundle with the fields that a test is about.
 func modelEntry(
     _ role: String, vocabSize: Int, tokenizerFingerprint: String = "", fingerprint: String? = nil,
-    lora: LoraSites? = nil, head: HeadShape? = nil
+    lora: LoraSites? = nil
 ) -> ModelEntry {
     ModelEntry(
         source: role, architecture: "Table", graph: "\(role)/cpu/model.onnx", tokenizer: role,
         kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 64), vocabSize: vocabSize,
         quantization: "fp32", bosId: nil, eosIds: [], parameters: 1, places: ByName(), place: nil,
-        fingerprint: fingerprint, lora: lora, head: head, layout: .shared, train: nil,
+        fingerprint: fingerprint, lora: lora, layout: .shared, train: nil,
         tokenizerFingerprint: tokenizerFingerprint, compiledTokenizer: nil)
 }
 

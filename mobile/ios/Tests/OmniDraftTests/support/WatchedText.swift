@@ -20,16 +20,11 @@ final class WatchedLength: DraftLength {
 
     init(_ length: MeasuredLength) { self.length = length }
 
-    var longest: Int { length.longest }
-    var stopsEarly: Bool { length.stopsEarly }
-
     func next(_ match: Int) -> Plan {
         let next = length.next(match)
         plan = next
         return next
     }
-
-    func more(_ drawn: Int, _ survival: Double) -> Int { length.more(drawn, survival) }
 
     func record(_ counts: RoundCounts) {
         length.record(counts)

@@ -13,7 +13,7 @@ struct Learned: Sendable, Equatable {
     let step: Int
     /// Of the batch.
     let loss: Double
-    /// Mean of each term of the loss, by name; with `head` if the head is trained.
+    /// Mean of each term of the loss, by name.
     let terms: [String: Double]
     /// Of the gradient before clipping.
     let norm: Double
@@ -21,7 +21,7 @@ struct Learned: Sendable, Equatable {
     let skipped: Bool
 }
 
-/// A drafter's LoRA tensors and head in training.
+/// A drafter's LoRA tensors in training.
 protocol Learner: AnyObject {
     /// Learning rate of the next steps; may be set, and is not part of ``state()``.
     var rate: Double { get set }

@@ -1,10 +1,9 @@
 // A learner without a training package: the engine runs the training step of the bundle (spec/14-train-step.md).
 //
-// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has
-// its own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call takes
+// a few responses of a batch, so memory does not grow with the batch.
 
 private let countsName = "counts"
-private let headPrefix = "head."  // of the head's arrays in a state
 
 /// Options of a learner.
 struct StepOptions: Sendable {
@@ -22,10 +21,6 @@ struct StepOptions: Sendable {
     var seed: UInt64 = 0
     /// Responses in one call of the graph; a larger value takes more memory and slightly less time.
     var atOnce = 1
-    /// Also train the adaptive head, after each step on the same responses.
-    var head = false
-    /// Learning rate of the head.
-    var headRate = 1e-3
     /// Of the graphs.
     var threads = 1
 
@@ -33,7 +28,7 @@ struct StepOptions: Sendable {
     func check() throws {
         let atLeast: [(name: String, value: Double, least: Double)] = [
             ("learningRate", learningRate, 0), ("weightDecay", weightDecay, 0), ("clipNorm", clipNorm, 0),
-            ("headRate", headRate, 0), ("atOnce", Double(atOnce), 1), ("threads", Double(threads), 1),
+            ("atOnce", Double(atOnce), 1), ("threads", Double(threads), 1),
         ]
         for each in atLeast where !(each.value >= each.least && each.value < .infinity) {
             throw settingError("\(each.name) \(each.value) is not a number of at least \(each.least)")
@@ -45,7 +40,7 @@ struct StepOptions: Sendable {
     }
 }
 
-/// A drafter's LoRA tensors and head in training; see ``Learner``. One thread uses it at a time.
+/// A drafter's LoRA tensors in training; see ``Learner``. One thread uses it at a time.
 final class OrtLearner: Learner {
     let options: StepOptions
     var rate: Double
@@ -60,9 +55,7 @@ final class OrtLearner: Learner {
     private let base: String
     private let factors: TermFactors
     private let scale: Double
-    private let begunHead: Head?
     private let drafter: StepRun
-    private let head: StepRun?
     private let now: () -> String
 
     /// - Parameters:
@@ -72,7 +65,7 @@ final class OrtLearner: Learner {
     ///   - options: of the learner.
     ///   - adapter: to begin with, packed by a learner; new tensors from the seed when nil.
     ///   - now: gives the creation time of adapters.
-    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step, or has no head to train;
+    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step;
     ///   ``OmniDraftError/adapter(_:)``: the adapter is of another drafter, or has another form;
     ///   ``OmniDraftError/bundle(_:)``: the engine cannot load a graph, or a file is not the one that was hashed.
     init(
@@ -96,25 +89,12 @@ final class OrtLearner: Learner {
         } else {
             begin = initialVector(entry.layout, seed: options.seed)
         }
-        func run(_ graph: String, _ begin: [Float]) throws -> StepRun {
-            let content = try checkedStep(bundle, graph, folder: entry.folder)
-            let session = try bytesSession(
-                engine, content, path: bundle.file(graph), weights: joined(bundle.path, entry.folder),
-                threads: options.threads)
-            try checkUnchanged(bundle.places, bundle.stamps)  // the weights were read by their name
-            return try StepRun(session, begin, name: graph)
-        }
-        drafter = try run(entry.graph, begin)
-        if options.head {
-            guard let step = entry.head else {
-                let message = "the drafter of \(bundle.path) has no adaptive head to train"
-                throw settingError(message, "export it again without --no-head, or leave the head out")
-            }
-            try checkSize(bundle, step.layout)
-            head = try run(step.graph, headVector(adapter?.head, step.layout))
-        } else {
-            head = nil
-        }
+        let content = try checkedStep(bundle, entry.graph, folder: entry.folder)
+        let session = try bytesSession(
+            engine, content, path: bundle.file(entry.graph), weights: joined(bundle.path, entry.folder),
+            threads: options.threads)
+        try checkUnchanged(bundle.places, bundle.stamps)  // the weights were read by their name
+        drafter = try StepRun(session, begin, name: entry.graph)
         self.bundle = bundle
         self.map = map
         self.options = options
@@ -124,7 +104,6 @@ final class OrtLearner: Learner {
         self.scale = scale
         self.now = now
         factors = try factorsOf(options.objective)
-        begunHead = adapter?.head
         rate = options.learningRate
     }
 
@@ -142,19 +121,11 @@ final class OrtLearner: Learner {
         }
         let before = drafter.mark()
         guard let learned = try learnDrafter(groups, budget) else { return nil }
-        let outcome = learned.outcome
-        var terms = learned.terms
+        let (outcome, terms) = learned
         let loss: Double
         let norm: Double
         do {
             (loss, norm) = (try outcome.value("next_loss"), try outcome.value("norm"))
-            if let head {
-                guard let loss = try learnHead(head, groups, budget) else {
-                    drafter.revert(before)
-                    return nil
-                }
-                terms["head"] = loss
-            }
         } catch {
             drafter.revert(before)
             throw error
@@ -165,36 +136,24 @@ final class OrtLearner: Learner {
     }
 
     func adapter() throws -> Adapter {
-        var learned = begunHead
-        if let head, let step = entry.head, let shape = bundle.drafter.head {
-            learned = try headOf(head.parameters, step.layout, shape)
-        }
-        return try Adapter(
+        try Adapter(
             base: base, draftTokenizer: map.draftFingerprint, targetTokenizer: map.targetFingerprint,
-            tensors: sitesOf(drafter.parameters, entry.layout, lora, scale: scale), created: now(), head: learned)
+            tensors: sitesOf(drafter.parameters, entry.layout, lora, scale: scale), created: now())
     }
 
     func state() -> Arrays {
-        var state = drafter.state("")
-        for (name, array) in head?.state(headPrefix).members ?? [] { state[name] = array }
+        var state = drafter.state()
         state[countsName] = TypedArray([Int64(steps), Int64(skipped)])
         return state
     }
 
     func restore(_ state: Arrays) throws {
-        try drafter.check(state, "")
-        try head?.check(state, headPrefix)
-        if head == nil && state.names.contains(where: { begins($0, with: headPrefix) }) {
-            throw settingError(
-                "the state of a learner has an adaptive head and this learner trains none",
-                "go on with the head, as it was begun")
-        }
+        try drafter.check(state)
         guard let counts = state[countsName]?.longs, counts.count == 2, counts.allSatisfy({ $0 >= 0 && $0 < 1 << 53 })
         else {
             throw settingError("the state of a learner has no counts", "give the file that a learner wrote")
         }
-        drafter.restore(state, "")
-        head?.restore(state, headPrefix)
+        drafter.restore(state)
         steps = Int(counts[0])
         skipped = Int(counts[1])
     }
@@ -212,16 +171,6 @@ final class OrtLearner: Learner {
         var terms: [String: Double] = [:]
         for (name, sum) in zip(names, outcome.sums) { if let count = counts[name] { terms[name] = sum / count } }
         return (outcome, terms)
-    }
-
-    /// The loss of the head on draws of the current drafter; nil where the budget ended the step.
-    private func learnHead(_ head: StepRun, _ groups: [[Aligned]], _ budget: StepBudget) throws -> Double? {
-        var settings = settings(options.headRate, decay: 0)
-        settings["lora"] = TypedArray(drafter.parameters)
-        settings["allowed"] = TypedArray(map.draftAllowed)
-        let parts = groups.map { group in { headBatch(group) } }
-        guard let outcome = try head.run(parts, settings, budget) else { return nil }
-        return try outcome.value("next_loss") / max(outcome.value("next_weight"), 1e-6)
     }
 
     private func settings(_ rate: Double, decay: Double) -> Arrays {

@@ -1,7 +1,7 @@
 // How much memory a call of the training step takes, before it is made. The figures are bounds over what the tests
-// measured with the starter drafter and its head; the step of another drafter may take less.
+// measured with the starter drafter; the step of another drafter may take less.
 
-private let base = 96.0 * 1024 * 1024  // the sessions of both graphs
+private let base = 96.0 * 1024 * 1024  // the session of the graph
 private let weights = 8.0  // bytes of a parameter: float32, and what the gradient keeps of it
 private let trained = 48.0  // bytes of a trained parameter: vectors, moments, gradient, and copies of them
 private let row = 48.0  // bytes of a logit: logits, probabilities, gradients

@@ -116,34 +116,32 @@ final class StepRun {
         updates = mark.updates
     }
 
-    /// The vectors and the count, with a prefix before their names.
-    func state(_ prefix: String) -> Arrays {
-        var state = Arrays(zip(vectorNames, vectors).map { (prefix + $0, TypedArray($1)) })
-        state[prefix + updatesName] = TypedArray([updates])
+    /// The vectors and the count, by name.
+    func state() -> Arrays {
+        var state = Arrays(zip(vectorNames, vectors).map { ($0, TypedArray($1)) })
+        state[updatesName] = TypedArray([updates])
         return state
     }
 
     /// - Throws: ``OmniDraftError/setting(_:)``: the state is of another graph.
-    func check(_ state: Arrays, _ prefix: String) throws {
+    func check(_ state: Arrays) throws {
         let forms = vectorNames.map { ($0, "F32 [\(parameters.count)]") } + [(updatesName, "I64 [1]")]
         for (name, form) in forms {
-            let actual = state[prefix + name]?.form ?? "nothing"
+            let actual = state[name]?.form ?? "nothing"
             if actual == form { continue }
             throw settingError(
-                "the state of a learner has \(actual) as \(prefix + name) and this learner needs \(form)",
+                "the state of a learner has \(actual) as \(name) and this learner needs \(form)",
                 "go on with the bundle and settings that it was begun with")
         }
     }
 
-    /// Take over a state that ``check(_:_:)`` accepted.
-    func restore(_ state: Arrays, _ prefix: String) {
+    /// Take over a state that ``check(_:)`` accepted.
+    func restore(_ state: Arrays) {
         vectors = vectorNames.map { name in
-            guard let vector = state[prefix + name]?.floats else { preconditionFailure("the state has no \(name)") }
+            guard let vector = state[name]?.floats else { preconditionFailure("the state has no \(name)") }
             return vector
         }
-        guard let count = state[prefix + updatesName]?.longs?.first else {
-            preconditionFailure("the state has no count")
-        }
+        guard let count = state[updatesName]?.longs?.first else { preconditionFailure("the state has no count") }
         updates = count
     }
 

@@ -13,9 +13,6 @@ package io.omnidraft
  * @property mode where proposals come from.
  * @property numDraftTokens of each round; null (auto) proposes as many tokens as pay, in mode trie also copies of the
  *   context instead of drafts. A number drafts that many tokens and copies only in mode lookup.
- * @property headThreshold ends a draft where the drafter's trained head gives a larger probability than this that a
- *   token of it is refused; 1 never asks the head. Null (auto) ends a draft where the next token does not pay, and
- *   only where [numDraftTokens] is auto too.
  * @property stop strings that end the output; none of them is part of it.
  * @property ignoreEos continue after the end of the text.
  * @property topK keep the most probable tokens; 0 keeps all.
@@ -40,7 +37,6 @@ public data class GenerationConfig(
     public val repetitionPenalty: Double = 1.0,
     public val verification: Verification = Verification.AUTO,
     public val logprobs: Boolean = false,
-    public val headThreshold: Double? = 1.0,
 ) {
     /**
      * Where proposals come from. The output has the target's distribution in each mode.

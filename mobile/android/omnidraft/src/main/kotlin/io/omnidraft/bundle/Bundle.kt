@@ -19,7 +19,6 @@ import io.omnidraft.device.readMachine
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.at
 import io.omnidraft.disk.mapping
-import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 import io.omnidraft.parts.FilePlaces
 import io.omnidraft.parts.findPlaces
@@ -166,7 +165,7 @@ private fun used(bundle: Bundle, packed: Boolean): List<String> {
     for (entry in bundle.models) {
         names += listOfNotNull(entry.graph, entry.tokenizer, entry.compiledTokenizer)
         names += entry.places.values.flatMap { it.files }
-        names += entry.train?.files.orEmpty()
+        entry.train?.let { names += it.graph }
         // onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
         val weights = "${entry.graph}.data"
         if (!packed && entry.graph in bundle.files && bundle.places.place(weights).exists()) names += weights

@@ -54,7 +54,6 @@ internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim
  * @property place the chosen one; null is the dynamic graph.
  * @property fingerprint of the weights of the checkpoint; null if the manifest has none.
  * @property lora where adapters enter the graph; null if they cannot.
- * @property head the adaptive head that the graph takes; null if it takes none.
  * @property layout one of [LAYOUTS].
  * @property train the training step; null if there is none.
  * @property tokenizerFingerprint SHA-256 of the vocabulary.
@@ -75,7 +74,6 @@ internal data class ModelEntry(
     val place: Place? = null,
     val fingerprint: String? = null,
     val lora: LoraSites? = null,
-    val head: HeadShape? = null,
     val layout: String = SHARED_LAYOUT,
     val train: StepEntry? = null,
     val tokenizerFingerprint: String = "",
@@ -137,7 +135,6 @@ internal fun readEntry(data: Map<String, Any?>): ModelEntry {
         places = places,
         fingerprint = data["fingerprint"]?.let { hexadecimal(it, 64) },
         lora = data["lora"]?.let { loraOf(mapping(it)) },
-        head = data["head"]?.let { headOf(mapping(it)) },
         layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT),
         train = trainOf(data),
         tokenizerFingerprint = hexadecimal(data.at("tokenizer_fingerprint"), 64),
@@ -157,7 +154,7 @@ private fun trainOf(data: Map<String, Any?>): StepEntry? {
     if (data["lora"] == null || data["fingerprint"] == null) {
         throw ValueError("a training step without the fields lora and fingerprint")
     }
-    checkLayout(step, loraOf(mapping(data["lora"])), data["head"]?.let { headOf(mapping(it)) })
+    checkLayout(step, loraOf(mapping(data["lora"])))
     return step
 }
 
@@ -168,9 +165,6 @@ private fun loraOf(data: Map<String, Any?>): LoraSites {
     if (sites.isEmpty()) throw ValueError("LoRA without a site")
     return LoraSites(data.at("rank")?.let { integer(it, 1, MAX_RANK) }, sites)
 }
-
-private fun headOf(data: Map<String, Any?>): HeadShape =
-    HeadShape(integer(data.at("hidden"), 1, MAX_WIDTH), integer(data.at("blocks"), 1, MAX_BLOCKS))
 
 private fun siteOf(data: Map<String, Any?>): Site {
     val parts = array(data.at("parts"), 8, 1).map { array(it, 2, 2) }

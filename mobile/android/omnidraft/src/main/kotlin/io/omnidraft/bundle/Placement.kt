@@ -32,7 +32,7 @@ private fun placed(bundle: Bundle, role: String, entry: ModelEntry, where: Strin
     val given = if (settings.isEmpty()) place else place.copy(provider = withSettings(place, settings))
     val rank = place.form.loraRank // null: the static graphs take no adapters
     val lora = if (rank == null) null else entry.lora?.copy(rank = rank)
-    return entry.copy(place = given, kv = entry.kv.copy(maxLength = place.kvLength), lora = lora, head = null)
+    return entry.copy(place = given, kv = entry.kv.copy(maxLength = place.kvLength), lora = lora)
 }
 
 private fun placesOf(entry: ModelEntry): String = (listOf(CPU_GRAPH) + entry.places.keys).joinToString()

@@ -47,9 +47,6 @@ internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List
     }
 }
 
-/** The training step of an adaptive head: path in the bundle, and layout of its parameters. */
-internal data class HeadStep(val graph: String, val layout: StepLayout)
-
 /**
  * The training step of a bundle's drafter (spec/14-train-step.md).
  *
@@ -57,19 +54,13 @@ internal data class HeadStep(val graph: String, val layout: StepLayout)
  * @property folder the folder that the paths of the graph's weights are relative to.
  * @property rank of each part of a site.
  * @property layout of the parameters.
- * @property head the step of the adaptive head; null if the drafter has none.
  */
 internal data class StepEntry(
     val graph: String,
     val folder: String,
     val rank: Int,
     val layout: StepLayout,
-    val head: HeadStep? = null,
-) {
-    /** Paths of the graphs. */
-    val files: List<String>
-        get() = listOfNotNull(graph, head?.graph)
-}
+)
 
 /**
  * The object `train` of a drafter.
@@ -80,11 +71,8 @@ internal fun readStep(data: Map<String, Any?>): StepEntry {
     val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
     if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")
     val layout = StepLayout(tensorsOf(data.at("tensors")), terms)
-    val head = data["head"]?.let { mapping(it) }?.let {
-        HeadStep(text(it.at("graph"), MAX_PATH), StepLayout(tensorsOf(it.at("tensors")), emptyList()))
-    }
     val graph = text(data.at("graph"), MAX_PATH)
-    return StepEntry(graph, text(data.at("folder"), MAX_PATH), integer(data.at("rank"), 1, MAX_RANK), layout, head)
+    return StepEntry(graph, text(data.at("folder"), MAX_PATH), integer(data.at("rank"), 1, MAX_RANK), layout)
 }
 
 private fun tensorsOf(data: Any?): Map<String, Matrix> {
@@ -116,20 +104,13 @@ internal fun layoutOf(lora: LoraSites, rank: Int): StepLayout {
     return StepLayout(tensors)
 }
 
-/** The layout of a head; the bias is a row of its own. */
-internal fun headLayout(shape: HeadShape): StepLayout =
-    StepLayout(shape.sizes().mapValues { Matrix(it.value.first(), it.value.last()) }, emptyList())
-
 /**
  * Check that a step learns the tensors that the graph takes.
  *
  * @throws ValueError the tensors differ.
  */
-internal fun checkLayout(entry: StepEntry, lora: LoraSites, head: HeadShape?) {
+internal fun checkLayout(entry: StepEntry, lora: LoraSites) {
     if (entry.layout.tensors != layoutOf(lora, entry.rank).tensors) {
         throw ValueError("the tensors of the training step are not those of lora")
-    }
-    if (entry.head != null && (head == null || entry.head.layout != headLayout(head))) {
-        throw ValueError("the training step is of another head than the graph takes")
     }
 }

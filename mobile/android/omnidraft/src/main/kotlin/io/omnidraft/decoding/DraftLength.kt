@@ -53,12 +53,6 @@ internal data class RoundCounts(
 
 /** Chooses what each round proposes. */
 internal interface DraftLength {
-    /** Draft tokens of a round at most. */
-    val longest: Int
-
-    /** Whether a trained head is asked. */
-    val stopsEarly: Boolean
-
     /**
      * The plan of the next round.
      *
@@ -66,31 +60,18 @@ internal interface DraftLength {
      */
     fun next(match: Int = 0): Plan
 
-    /**
-     * How many more draft tokens to draw in a round whose drafter has a trained head.
-     *
-     * @param drawn draft tokens so far, at least 1.
-     * @param survival probability that all of them are accepted, below 1.
-     */
-    fun more(drawn: Int, survival: Double): Int
-
     /** Learn from a round. */
     fun record(counts: RoundCounts)
 }
 
 /**
- * The same number in every round, or fewer where a head ends the draft.
+ * The same number in every round.
  *
  * @param numDraftTokens of a round; with the source copy target tokens.
- * @param headThreshold stop where a draft token is refused with a larger probability; 1 never stops.
  * @param source of the proposals.
  * @throws SettingException the number is outside its range.
  */
-internal class FixedLength(
-    numDraftTokens: Int,
-    private val headThreshold: Double = 1.0,
-    source: Source = Source.DRAFT,
-) : DraftLength {
+internal class FixedLength(numDraftTokens: Int, source: Source = Source.DRAFT) : DraftLength {
     init {
         if (numDraftTokens !in 0..MAX_DRAFT_TOKENS) {
             val sentence = "numDraftTokens $numDraftTokens is outside 0..$MAX_DRAFT_TOKENS"
@@ -101,12 +82,7 @@ internal class FixedLength(
     private val plan =
         if (numDraftTokens > 0) Plan(source, numDraftTokens, reads = source == Source.DRAFT) else Plan()
 
-    override val longest: Int = numDraftTokens
-    override val stopsEarly: Boolean = headThreshold < 1.0
-
     override fun next(match: Int): Plan = plan
-
-    override fun more(drawn: Int, survival: Double): Int = if (1.0 - survival > headThreshold) 0 else longest - drawn
 
     /** A fixed length has nothing to learn. */
     override fun record(counts: RoundCounts) = Unit
@@ -138,18 +114,14 @@ internal class Option(val source: Source, val count: Int, val tokens: Double, va
  * @param drafts whether the drafter can be used.
  * @param copies whether the context can be used.
  * @property longest tokens of a round at most.
- * @param headThreshold as of [FixedLength]; null stops where the next token does not pay.
  */
 internal open class MeasuredLength(
     val costs: Costs,
     val state: LengthState = LengthState(),
     private val drafts: Boolean = true,
     private val copies: Boolean = false,
-    override val longest: Int = LONGEST,
-    private val headThreshold: Double? = null,
+    val longest: Int = LONGEST,
 ) : DraftLength {
-    override val stopsEarly: Boolean = headThreshold == null || headThreshold < 1.0
-
     override fun next(match: Int): Plan {
         val best = fastest(options(match))
         if (best.source == Source.DRAFT) {
@@ -191,18 +163,6 @@ internal open class MeasuredLength(
 
     /** Target tokens for each accepted draft token: n-grams give less than one, expansions more. */
     fun ratio(): Double = minOf(1.5, (state.targets + PRIOR_ROUNDS) / (state.drafts + PRIOR_ROUNDS))
-
-    override fun more(drawn: Int, survival: Double): Int {
-        if (headThreshold != null) return if (1.0 - survival > headThreshold) 0 else longest - drawn
-        val worth = fastest(options(0)).speed
-        val ratio = ratio()
-        val gains = products(survival, chances().copyOfRange(drawn, longest))
-        for (i in gains.indices) gains[i] = ratio * gains[i]
-        val before = costs.roundSeconds(drawn) + costs.draft
-        // The distribution of the next token is known already, so it takes no pass of the drafter.
-        val seconds = DoubleArray(longest - drawn) { costs.roundSeconds(drawn + 1 + it) - before }
-        return moreTokens(gains, seconds, worth)
-    }
 
     override fun record(counts: RoundCounts) {
         if (counts.drafted > 0) recordDraft(counts)
@@ -260,18 +220,13 @@ private fun count(successes: DoubleArray, trials: DoubleArray, place: Int, isRig
     trials[place] = trials[place] * DECAY + 1.0
 }
 
-/** start x c_0, start x c_0 x c_1, ... */
-private fun products(start: Double, chances: DoubleArray): DoubleArray {
-    var product = start
+/** Expected accepted tokens of 1, 2, ... proposed ones: c_0, c_0 + c_0 x c_1, ... */
+private fun expected(chances: DoubleArray): DoubleArray {
+    var product = 1.0
+    var sum = 0.0
     return DoubleArray(chances.size) {
         product *= chances[it]
-        product
+        sum += product
+        sum
     }
-}
-
-/** Expected accepted tokens of 1, 2, ... proposed ones. */
-private fun expected(chances: DoubleArray): DoubleArray {
-    val expected = products(1.0, chances)
-    for (i in 1 until expected.size) expected[i] += expected[i - 1]
-    return expected
 }

@@ -26,8 +26,8 @@ internal class Draft(
     val copied: IntArray = NO_IDS,
 ) {
     /**
-     * Whether the draft ended because the drafter gave logits, or its head an acceptance, of which nothing can be
-     * drawn: NaN or infinity. A damaged adapter or graph does.
+     * Whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or infinity. A
+     * damaged adapter or graph does.
      */
     var unsound: Boolean = false
 }
@@ -75,8 +75,6 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
      *
      * @param context all draft ids so far, without the start.
      * @param count how many tokens to draw.
-     * @param length where the model has a trained head, it is asked how many more to draw each time the model has read
-     *   a drawn token. Everything drawn is in the draft, so the output's distribution is the same.
      * @param temperature of the drafter's distribution; 0 takes the argmax.
      * @param banned draft ids that may not be drawn.
      * @param random the source of randomness.
@@ -84,7 +82,6 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
     open fun propose(
         context: IntList,
         count: Int,
-        length: DraftLength,
         temperature: Double,
         banned: IntArray,
         random: RandomSource,
@@ -92,79 +89,30 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
         settle()
         workspace.reset()
-        val half = model.maxLength / 2
-        val most = minOf(count, half)
-        val pending = if (most > 0) sync(expected(context)) else NO_IDS
-        return Drawing(length, minOf(length.longest, half), temperature, banned, random).draw(most, pending)
+        val draft = Draft()
+        val most = minOf(count, model.maxLength / 2)
+        var pending = if (most > 0) sync(expected(context)) else NO_IDS
+        while (draft.tokens.size < most) {
+            val row = model.score(pending, 1)
+            cached.addAll(pending)
+            val distribution = try {
+                draftDistribution(row, row.rows - 1, temperature, banned, workspace)
+            } catch (error: LogitsError) {
+                draft.unsound = true // what was drawn before is right, and the round goes on with it
+                break
+            }
+            val token = random.sample(distribution)
+            draft.tokens.add(token)
+            draft.distributions.add(distribution)
+            pending = intArrayOf(token)
+        }
+        return draft
     }
 
     /** Read the whole context again before the next draft: the KV cache is not of this context. */
     fun forget() {
         settle()
         cached.clear()
-    }
-
-    /** One draft while it is drawn. */
-    private inner class Drawing(
-        private val length: DraftLength,
-        private val longest: Int,
-        private val temperature: Double,
-        private val banned: IntArray,
-        private val random: RandomSource,
-    ) {
-        private val draft = Draft()
-        private var survival = 1.0
-        private var confidence = 1.0
-
-        /** Draw [most] tokens, or as many as the head allows, after reading [first]. */
-        fun draw(most: Int, first: IntArray): Draft {
-            var count = most
-            var pending = first
-            while (draft.tokens.size < count) {
-                val row = model.score(pending, 1)
-                cached.addAll(pending)
-                count = goesOn(count)
-                if (count <= draft.tokens.size) break
-                val token = draw(row, draft.tokens.size + 1 < count) ?: break
-                pending = intArrayOf(token)
-            }
-            return draft
-        }
-
-        /** How many tokens the draft has in all, by the head; no more than drawn where the draft ends. */
-        private fun goesOn(count: Int): Int {
-            val drawn = draft.tokens.size
-            if (drawn == 0 || !length.stopsEarly) return count
-            val acceptance = (model as? HasHead)?.acceptance ?: 1.0
-            if (!(acceptance in 0.0..1.0)) { // also NaN
-                draft.unsound = true
-                return drawn
-            }
-            survival *= survivalOf(acceptance, confidence)
-            return if (survival < 1.0) minOf(longest, drawn + length.more(drawn, survival)) else count
-        }
-
-        /** Draw a token of the last row; null where nothing can be drawn of it. */
-        private fun draw(row: Logits, isFollowed: Boolean): Int? {
-            val distribution = try {
-                draftDistribution(row, row.rows - 1, temperature, banned, workspace)
-            } catch (error: LogitsError) {
-                // What was drawn before is right, and the round goes on with it.
-                draft.unsound = true
-                return null
-            }
-            val token = random.sample(distribution)
-            // Before the next pass overwrites the row.
-            if (length.stopsEarly && isFollowed) confidence = confidence(row, token, distribution)
-            draft.tokens.add(token)
-            draft.distributions.add(distribution)
-            return token
-        }
-
-        /** Probability of a token at temperature 1, among those that may be drawn. */
-        private fun confidence(row: Logits, token: Int, distribution: Distribution): Double =
-            if (temperature == 1.0) distribution.probability(token)
-            else draftDistribution(row, row.rows - 1, 1.0, banned, workspace).probability(token)
     }
 
     /** Read all but the last of some ids, in chunks whose ends do not depend on time. */

@@ -61,12 +61,6 @@ internal interface Model {
     fun rewind(length: Int)
 }
 
-/** A model with an adaptive head. */
-internal interface HasHead {
-    /** Probability, 0 to 1, that the last token that was read is accepted, given that those before it were. */
-    val acceptance: Double
-}
-
 /** A model as a session uses it: cancelled between its passes, and adapted. */
 internal interface SessionModel : Model {
     /**

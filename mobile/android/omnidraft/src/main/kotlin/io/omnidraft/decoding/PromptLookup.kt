@@ -45,7 +45,7 @@ internal open class PromptLookup : Proposer {
     /** Nothing is read in the background. */
     override fun settle() = Unit
 
-    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft =
+    override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
         Draft(copied = copy.tokens.copyOf(minOf(plan.count, copy.tokens.size)))
 
     override fun translate(draft: Draft, room: Int): Proposal {
@@ -140,9 +140,9 @@ internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
 
     override fun settle() = drafting.settle()
 
-    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft {
+    override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft {
         val source = if (plan.source == Source.COPY) copying else drafting
-        return source.propose(plan, copy, context, length, random)
+        return source.propose(plan, copy, context, random)
     }
 
     override fun translate(draft: Draft, room: Int): Proposal = sourceOf(draft).translate(draft, room)

@@ -61,10 +61,9 @@ internal interface Proposer {
      * @param plan the source, and how many tokens.
      * @param copy what [find] gave.
      * @param context the text so far in draft ids.
-     * @param length asked again where the drafter has a trained head.
      * @param random the source of randomness.
      */
-    fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft
+    fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft
 
     /** The draft in target tokens, at most [room] of them. */
     fun translate(draft: Draft, room: Int): Proposal
@@ -107,8 +106,8 @@ internal open class TrieProposer(
 
     override fun settle() = drafter.settle()
 
-    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft =
-        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, length, temperature, banned, random)
+    override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
+        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, temperature, banned, random)
 
     override fun translate(draft: Draft, room: Int): Proposal = translate(draft.tokens, trie, room)
 

@@ -196,7 +196,7 @@ private fun score(
 ): Scored = try {
     if (plan.reads) proposer.readAhead(text.context)
     text.prefill(target)
-    val draft = proposer.propose(plan, copy, text.context, draftLength, random)
+    val draft = proposer.propose(plan, copy, text.context, random)
     val proposal = proposer.translate(draft, room)
     val proposed = proposal.tokens.toArray()
     Scored(draft, proposal, proposed, target.score(intArrayOf(text.last()) + proposed))

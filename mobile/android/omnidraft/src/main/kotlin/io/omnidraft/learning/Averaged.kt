@@ -59,7 +59,7 @@ internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps
     }
 }
 
-/** Wraps a learner and averages its tensors after each step; the head is the latest. */
+/** Wraps a learner and averages its tensors after each step. */
 internal class AveragedLearner(val inner: Learner) : Learner {
     private var mean = RunningMean()
 
@@ -84,7 +84,7 @@ internal class AveragedLearner(val inner: Learner) : Learner {
         val sites = latest.tensors.mapValues { (site, _) ->
             SitePair(mean.tensors.getValue(aName(site)), mean.tensors.getValue(bName(site)))
         }
-        return Adapter(latest.base, latest.draftTokenizer, latest.targetTokenizer, sites, latest.created, latest.head)
+        return Adapter(latest.base, latest.draftTokenizer, latest.targetTokenizer, sites, latest.created)
     }
 
     /** The state of the learner, the average and its steps. */

@@ -187,8 +187,7 @@ private fun settingsOf(
         "step" to mapOf(
             "objective" to step.objective, "learning_rate" to step.learningRate, "weight_decay" to step.weightDecay,
             "clip_norm" to step.clipNorm, "lora_alpha" to step.loraAlpha, "seed" to step.seed,
-            "at_once" to step.atOnce.toLong(), "head" to step.head, "head_rate" to step.headRate,
-            "threads" to step.threads.toLong(),
+            "at_once" to step.atOnce.toLong(), "threads" to step.threads.toLong(),
         ),
         "steps" to total,
         "batch_size" to options.batchSize.toLong(),

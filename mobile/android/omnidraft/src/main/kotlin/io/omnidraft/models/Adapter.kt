@@ -2,12 +2,10 @@ package io.omnidraft.models
 
 import io.omnidraft.AdapterException
 import io.omnidraft.bundle.FloatTensor
-import io.omnidraft.bundle.Head
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.MAX_RANK
 import io.omnidraft.bundle.aName
 import io.omnidraft.bundle.bName
-
 import io.omnidraft.disk.encodeUtf8
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.newSha256
@@ -26,14 +24,13 @@ import java.security.MessageDigest
 internal class SitePair(val a: FloatTensor, val b: FloatTensor)
 
 /**
- * Learned changes of a model: low-rank additions to its products, a head, or both.
+ * Learned changes of a model: low-rank additions to its products.
  *
  * @property base fingerprint of the checkpoint that was trained.
  * @property draftTokenizer fingerprint of the drafter's tokenizer.
  * @property targetTokenizer fingerprint of the target's tokenizer.
  * @property tensors A and B of each site; sites may differ in rank.
  * @property created time in ISO 8601, UTC.
- * @property head the adaptive head of a drafter, or null.
  * @throws AdapterException `missing_tensor`, `extra_tensor`, `shape`, `non_finite` or `rank`.
  */
 internal class Adapter(
@@ -42,27 +39,25 @@ internal class Adapter(
     val targetTokenizer: String,
     val tensors: Map<String, SitePair>,
     val created: String,
-    val head: Head? = null,
 ) {
     init {
-        if (tensors.isEmpty() && head == null) throw AdapterException("missing_tensor", "it has no tensors")
+        if (tensors.isEmpty()) throw AdapterException("missing_tensor", "it has no tensors")
         for ((site, pair) in tensors) {
             if (!isSite(site)) throw AdapterException("extra_tensor", "${quoted(site)} is not a site of a layer")
             checkPair(site, pair)
         }
     }
 
-    /** The largest rank of a site; 0 for a head alone. */
-    val rank: Int get() = tensors.values.maxOfOrNull { it.b.shape[0] } ?: 0
+    /** The largest rank of a site. */
+    val rank: Int get() = tensors.values.maxOf { it.b.shape[0] }
 
-    /** All tensors by the names of the graph's inputs: the sites by name, A first, then the head. */
+    /** All tensors by the names of the graph's inputs: the sites by name, A first. */
     val named: Map<String, FloatTensor> get() {
         val named = LinkedHashMap<String, FloatTensor>()
         for (site in tensors.keys.sorted()) {
             named[aName(site)] = tensors.getValue(site).a
             named[bName(site)] = tensors.getValue(site).b
         }
-        head?.let { for (name in it.tensors.keys.sorted()) named[name] = it.tensors.getValue(name) }
         return named
     }
 

@@ -2,11 +2,8 @@ package io.omnidraft.models
 
 import io.omnidraft.AdapterException
 import io.omnidraft.bundle.FloatTensor
-import io.omnidraft.bundle.Head
-import io.omnidraft.bundle.PREFIX
 import io.omnidraft.bundle.aName
 import io.omnidraft.bundle.bName
-import io.omnidraft.bundle.checkNames
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.Tensor
 import io.omnidraft.disk.TensorFileError
@@ -63,21 +60,17 @@ internal fun encodeAdapter(adapter: Adapter): ByteArray {
 }
 
 /** The metadata of the file of an adapter. */
-internal fun metadataOf(adapter: Adapter): Map<String, String> {
-    val metadata = linkedMapOf(
-        "format" to FORMAT,
-        "version" to VERSION,
-        "base" to adapter.base,
-        "draft_tokenizer" to adapter.draftTokenizer,
-        "target_tokenizer" to adapter.targetTokenizer,
-        "rank" to adapter.rank.toString(),
-        "alpha" to "folded",
-        "targets" to adapter.tensors.keys.map { it.substringAfterLast('.') }.toSortedSet().joinToString(","),
-        "created" to adapter.created,
-    )
-    adapter.head?.let { metadata["head"] = it.shape.blocks.toString() }
-    return metadata
-}
+internal fun metadataOf(adapter: Adapter): Map<String, String> = linkedMapOf(
+    "format" to FORMAT,
+    "version" to VERSION,
+    "base" to adapter.base,
+    "draft_tokenizer" to adapter.draftTokenizer,
+    "target_tokenizer" to adapter.targetTokenizer,
+    "rank" to adapter.rank.toString(),
+    "alpha" to "folded",
+    "targets" to adapter.tensors.keys.map { it.substringAfterLast('.') }.toSortedSet().joinToString(","),
+    "created" to adapter.created,
+)
 
 /**
  * The adapter in the bytes of a file.
@@ -96,12 +89,7 @@ internal fun decodeAdapter(data: ByteArray): Adapter {
     } catch (error: TensorFileError) {
         throw AdapterException(if (error.fault == "header") "not_an_adapter" else error.fault, error.message.orEmpty())
     }
-    val arrays = tensors.mapValuesTo(LinkedHashMap()) { floats(it.key, it.value) }
-    val head = LinkedHashMap<String, FloatTensor>()
-    for (name in arrays.keys.sorted()) if (name.startsWith(PREFIX)) head[name] = arrays.remove(name)!!
-    val sites = pairs(arrays)
-    if (head.isNotEmpty()) checkNames(head.keys)
-    return adapter(metadata, sites, head)
+    return adapter(metadata, pairs(tensors.mapValuesTo(LinkedHashMap()) { floats(it.key, it.value) }))
 }
 
 private fun checkFormat(metadata: Map<String, String>) {
@@ -119,7 +107,7 @@ private fun floats(name: String, tensor: Tensor): FloatTensor {
     if (tensor.dtype != "F32") throw AdapterException("dtype", "${quoted(name)} is ${tensor.dtype}, not F32")
     val values = FloatArray(tensor.data.limit() / 4)
     tensor.data.asFloatBuffer().get(values)
-    // A size beyond 2^31 stands beside a size 0; no site and no head has either.
+    // A size beyond 2^31 stands beside a size 0; no site has either.
     return FloatTensor(IntArray(tensor.shape.size) { minOf(tensor.shape[it], MOST_SIZE).toInt() }, values)
 }
 
@@ -140,11 +128,7 @@ private fun pairs(arrays: MutableMap<String, FloatTensor>): Map<String, SitePair
     return pairs
 }
 
-private fun adapter(
-    metadata: Map<String, String>,
-    tensors: Map<String, SitePair>,
-    head: Map<String, FloatTensor>,
-): Adapter {
+private fun adapter(metadata: Map<String, String>, tensors: Map<String, SitePair>): Adapter {
     for (name in listOf("base", "draft_tokenizer", "target_tokenizer", "created")) {
         val value = metadata[name]
         val isRight = value != null && if (name == "created") isTime(value) else isFingerprint(value)
@@ -156,12 +140,10 @@ private fun adapter(
         metadata.getValue("target_tokenizer"),
         tensors,
         metadata.getValue("created"),
-        if (head.isEmpty()) null else Head(head),
     )
-    val expected = metadataOf(adapter)
-    for (name in expected.keys + "head") {
-        if (metadata[name] != expected[name]) {
-            val message = "its $name is ${quoted(metadata[name])} and its tensors give ${quoted(expected[name])}"
+    for ((name, expected) in metadataOf(adapter)) {
+        if (metadata[name] != expected) {
+            val message = "its $name is ${quoted(metadata[name])} and its tensors give ${quoted(expected)}"
             throw AdapterException("metadata", message)
         }
     }

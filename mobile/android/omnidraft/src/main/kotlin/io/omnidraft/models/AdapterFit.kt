@@ -51,11 +51,9 @@ internal fun fit(adapter: Adapter, place: AdapterPlace, role: Role? = null): Pai
     val roles = if (role == null) listOf(Role.DRAFTER, Role.TARGET) else listOf(role)
     val model = roles.firstOrNull { place.entry(it).fingerprint == adapter.base }
         ?: throw wrongBase(adapter, place, roles)
-    val entry = place.entry(model)
-    if (adapter.tensors.isNotEmpty() && entry.lora == null) throw noSites(place, model)
-    if (adapter.tensors.isEmpty() && entry.head == null) throw noHead(place, model)
+    val lora = place.entry(model).lora ?: throw noSites(place, model)
     try {
-        return model to Fitted(adapter, inputs(adapter, entry))
+        return model to Fitted(adapter, adapter.inputs(lora))
     } catch (error: AdapterException) {
         val message = "the adapter does not fit the ${model.word} of ${place.name}: ${error.message}"
         throw AdapterException(error.fault, message, REMEDY)
@@ -76,26 +74,10 @@ private fun wrongBase(adapter: Adapter, place: AdapterPlace, roles: List<Role>):
     return AdapterException("wrong_base", message, REMEDY)
 }
 
-/** The tensors to feed a graph; without a head the graph ignores the adapter's, which only costs speed. */
-private fun inputs(adapter: Adapter, entry: ModelEntry): Map<String, FloatTensor> {
-    val tensors = entry.lora?.let { adapter.inputs(it) } ?: emptyMap()
-    val head = adapter.head
-    val shape = entry.head
-    if (head == null || shape == null) return tensors
-    head.checkFits(shape)
-    return tensors + head.tensors
-}
-
 private fun noSites(place: AdapterPlace, role: Role): AdapterException {
     val remedy = if (role == Role.DRAFTER) "without --no-lora" else "with --lora-target"
     val message = "the ${role.word} of ${place.name} takes no adapters"
     return AdapterException("no_sites", message, "export it again $remedy")
-}
-
-private fun noHead(place: AdapterPlace, role: Role): AdapterException {
-    val remedy = if (role == Role.DRAFTER) "export it again without --no-head" else "use the head of a drafter"
-    val message = "the ${role.word} of ${place.name} takes no head, and the adapter is nothing else"
-    return AdapterException("no_sites", message, remedy)
 }
 
 /** The tensors to feed a model without an adapter. */

@@ -5,10 +5,8 @@ import ai.onnxruntime.OnnxJavaType
 import ai.onnxruntime.OrtSession
 import ai.onnxruntime.TensorInfo
 import io.omnidraft.BundleException
-import io.omnidraft.bundle.HeadShape
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
-import io.omnidraft.bundle.OUTPUT
 import io.omnidraft.bundle.aName
 import io.omnidraft.bundle.bName
 import io.omnidraft.disk.mapFile
@@ -30,10 +28,10 @@ internal const val ANY: Long = -1
 /** An input or output: its element type, and its sizes. */
 internal class Value(val kind: OnnxJavaType, vararg val sizes: Long)
 
-/** What a graph takes and gives, without adapters and head. */
+/** What a graph takes and gives, without adapters. */
 internal class SharedValues(val inputs: Map<String, Value>, val outputs: Map<String, Value>)
 
-/** Inputs and outputs of a graph of layout `shared`, without adapters and head. */
+/** Inputs and outputs of a graph of layout `shared`, without adapters. */
 internal fun sharedValues(kv: KvShape, vocabSize: Int): SharedValues {
     val buffer = Value(
         OnnxJavaType.FLOAT,
@@ -82,16 +80,13 @@ internal fun staticValues(kv: KvShape, vocabSize: Int, block: Int, hidden: Int):
     return SharedValues(inputs, outputs)
 }
 
-/** Inputs for the adapters and the head that a manifest names. */
-internal fun adapterValues(lora: LoraSites?, head: HeadShape?): Map<String, Value> {
+/** Inputs for the adapters that a manifest names. */
+internal fun adapterValues(lora: LoraSites?): Map<String, Value> {
     val values = LinkedHashMap<String, Value>()
     for ((name, site) in lora?.sites ?: emptyMap()) {
         val rank = if (lora?.rank == null) ANY else lora.rankOf(name).toLong()
         values[aName(name)] = Value(OnnxJavaType.FLOAT, site.inputs.toLong(), rank)
         values[bName(name)] = Value(OnnxJavaType.FLOAT, rank, site.outputs.toLong())
-    }
-    for ((name, size) in head?.sizes() ?: emptyMap()) {
-        values[name] = Value(OnnxJavaType.FLOAT, *LongArray(size.size) { size[it].toLong() })
     }
     return values
 }
@@ -145,7 +140,7 @@ private fun checkEach(path: File, what: String, wanted: Map<String, Value>, foun
 }
 
 /**
- * Refuses a graph with an input that nothing feeds, or without the adapters and head of the manifest.
+ * Refuses a graph with an input that nothing feeds, or without the adapters of the manifest.
  *
  * @param path of the graph.
  * @param known inputs that are fed in every pass.
@@ -175,16 +170,6 @@ internal fun checkAdapters(path: File, session: OrtSession, known: Set<String>, 
 }
 
 private const val FLOAT = 1
-
-/**
- * Refuses a graph without the output of the head that the manifest names.
- *
- * @throws BundleException `graph`.
- */
-internal fun checkHead(path: File, session: OrtSession, head: HeadShape?) {
-    if (head == null) return
-    checkEach(path, "output", mapOf(OUTPUT to Value(OnnxJavaType.FLOAT, 1, ANY)), session.outputInfo)
-}
 
 /** Compares an input or output; a size that the graph names, and does not fix, is left to the engine. */
 private fun check(path: File, what: String, found: TensorInfo?, wanted: Value) {

@@ -4,11 +4,8 @@ import ai.onnxruntime.OnnxTensor
 import ai.onnxruntime.OrtLoraAdapter
 import ai.onnxruntime.OrtSession
 import io.omnidraft.BundleException
-import io.omnidraft.bundle.HeadShape
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
-import io.omnidraft.bundle.OUTPUT
-import io.omnidraft.decoding.HasHead
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.SessionModel
 import io.omnidraft.disk.Tensor
@@ -57,13 +54,9 @@ internal class Graph(
 ) : Weights {
     val session: OrtSession = cpuSession(path, threads, xnnpack)
 
-    /** Whether a pass also gives the output of an adaptive head. */
-    val hasHead: Boolean
-
     init {
         try {
             checkValues(path, session, sharedValues(kv, vocabSize))
-            hasHead = OUTPUT in session.outputNames
         } catch (error: Exception) {
             session.close()
             throw error
@@ -71,14 +64,13 @@ internal class Graph(
     }
 
     /**
-     * Checks that the graph takes the adapters and the head of a manifest, and nothing else.
+     * Checks that the graph takes the adapters of a manifest, and nothing else.
      *
      * @throws io.omnidraft.BundleException `graph`.
      */
-    fun checkAdapters(lora: LoraSites?, head: HeadShape?) {
+    fun checkAdapters(lora: LoraSites?) {
         val fed = sharedValues(kv, vocabSize).inputs.keys
-        checkAdapters(path, session, fed, adapterValues(lora, head))
-        checkHead(path, session, head)
+        checkAdapters(path, session, fed, adapterValues(lora))
     }
 
     /** A model on these weights, with a context of its own. */
@@ -94,14 +86,13 @@ private class Block(
     val outputs: Map<String, OnnxTensor>,
     val inputIds: LongBuffer,
     val logits: Logits,
-    val acceptance: FloatBuffer,
     private val owned: List<OnnxTensor>,
 ) {
     fun close() = owned.forEach { it.close() }
 }
 
 /** A decoder graph with shared-buffer KV of its own on the CPU provider. */
-internal open class OrtModel(private val graph: Graph) : OwnModel, HasHead {
+internal open class OrtModel(private val graph: Graph) : OwnModel {
     private val engine = EngineRun(graph.session, graph.path.path)
     private val keysAndValues: Map<String, FloatBuffer> = kvBuffers(graph.kv).mapValues { it.value.asFloatBuffer() }
     private val kvTensors: Map<String, OnnxTensor> = keysAndValues.mapValues { tensor(it.value, kvShape()) }
@@ -124,10 +115,6 @@ internal open class OrtModel(private val graph: Graph) : OwnModel, HasHead {
     final override var length: Int = 0
         private set
     override var cancelled: () -> Boolean = ::never
-
-    /** Output of the head for the last token that was read; 1 without a head. */
-    final override var acceptance: Double = 1.0
-        private set
 
     /** The KV buffers by name, [1, KV heads, positions, width]; for tests. */
     internal val buffers: Map<String, FloatBuffer> get() = keysAndValues
@@ -183,7 +170,6 @@ internal open class OrtModel(private val graph: Graph) : OwnModel, HasHead {
         try {
             engine.run(block.inputs, block.outputs, cancelled)
             length = total
-            acceptance = block.acceptance.get(count - 1).toDouble()
         } finally {
             if (until - from > MOST_ROWS) block.close() // prompts have many lengths: their bindings are not kept
         }
@@ -199,12 +185,10 @@ internal open class OrtModel(private val graph: Graph) : OwnModel, HasHead {
 
     private fun newBlock(n: Int, count: Int): Block {
         val ids = direct(8 * n).asLongBuffer()
-        val acceptance = floats(count).also { for (i in 0 until count) it.put(i, 1f) }
         val width = graph.vocabSize
         val own = HashMap<String, OnnxTensor>()
         val logits = tensor(part(rows, 0, count * width), longArrayOf(1, count.toLong(), width.toLong()))
         own["logits"] = logits
-        if (graph.hasHead) own[OUTPUT] = tensor(acceptance, longArrayOf(1, count.toLong()))
         val input = OnnxTensor.createTensor(Engine.environment, ids, longArrayOf(1, n.toLong()))
         val inputs = HashMap<String, OnnxTensor>(counts)
         inputs["input_ids"] = input
@@ -214,7 +198,7 @@ internal open class OrtModel(private val graph: Graph) : OwnModel, HasHead {
             inputs["past_key_values.$name"] = value
             outputs["present.$name"] = value
         }
-        return Block(inputs, outputs, ids, Logits(rows, count, width), acceptance, own.values + input)
+        return Block(inputs, outputs, ids, Logits(rows, count, width), own.values + input)
     }
 
     /** Makes room for the logits of a pass; all passes share one buffer. */

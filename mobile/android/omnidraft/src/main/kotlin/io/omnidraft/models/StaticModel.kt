@@ -73,7 +73,7 @@ internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(
      * @throws BundleException `graph`.
      */
     fun checkAdapters(lora: LoraSites?) {
-        adapters = adapterValues(lora, null)
+        adapters = adapterValues(lora)
         for ((block, session) in sessions) {
             checkAdapters(form.graphs.getValue(block), session, values(block).inputs.keys, adapters)
         }

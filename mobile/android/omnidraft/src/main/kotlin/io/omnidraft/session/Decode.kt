@@ -217,13 +217,8 @@ internal class TimedProposer(private val proposer: Proposer, private val watch: 
 
     override fun settle() = watch.time(RoundPart.DRAFT) { proposer.settle() }
 
-    override fun propose(
-        plan: Plan,
-        copy: Copy,
-        context: IntList,
-        length: DraftLength,
-        random: RandomSource,
-    ): Draft = watch.time(RoundPart.DRAFT) { proposer.propose(plan, copy, context, length, random) }
+    override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
+        watch.time(RoundPart.DRAFT) { proposer.propose(plan, copy, context, random) }
 
     override fun translate(draft: Draft, room: Int): Proposal =
         watch.time(RoundPart.TRANSLATE) { proposer.translate(draft, room) }

@@ -46,11 +46,6 @@ internal fun GenerationConfig.check() {
         throw SettingException(message, "ask for at least one token", "maxNewTokens")
     }
     numDraftTokens?.let { FixedLength(it) }
-    val threshold = headThreshold
-    if (threshold != null && !(threshold in 0.0..1.0)) {
-        val remedy = "0.5 ends a draft that is more likely refused than not"
-        throw SettingException("headThreshold $threshold is outside 0..1", remedy, "headThreshold")
-    }
     StopText(stop)
     val longest = stop.maxOfOrNull { encodeUtf8(it).size } ?: 0
     if (stop.size > MAX_STOPS || longest > MAX_STOP_BYTES) {

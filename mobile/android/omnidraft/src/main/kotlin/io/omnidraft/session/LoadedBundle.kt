@@ -1,6 +1,5 @@
 package io.omnidraft.session
 
-import io.omnidraft.BundleException
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.GenerationConfig.Verification
@@ -247,10 +246,9 @@ internal fun draftLengthFor(
         state,
         drafts = config.asksDrafter && hasDrafter,
         copies = config.copies,
-        headThreshold = config.headThreshold,
     )
     val source = if (config.mode == Mode.LOOKUP) Source.COPY else Source.DRAFT
-    return FixedLength(count, config.headThreshold ?: 1.0, source)
+    return FixedLength(count, source)
 }
 
 /**

@@ -23,7 +23,7 @@ internal fun openWeights(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpac
     val place = entry.place
     val weights = if (place == null) graph(bundle, entry, threads, xnnpack) else statics(bundle, entry, place, threads)
     try {
-        if (weights is Graph) weights.checkAdapters(entry.lora, entry.head)
+        if (weights is Graph) weights.checkAdapters(entry.lora)
         if (weights is StaticGraphs) weights.checkAdapters(entry.lora)
         checkUnchanged(bundle.places, bundle.stamps)
     } catch (error: Exception) {

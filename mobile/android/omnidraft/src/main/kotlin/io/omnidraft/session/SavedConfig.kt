@@ -29,7 +29,6 @@ internal fun configObject(config: GenerationConfig): Map<String, Any?> = linkedM
     "repetition_penalty" to bitsOf(config.repetitionPenalty),
     "verification" to config.verification.word,
     "logprobs" to config.logprobs,
-    "head_threshold" to (config.headThreshold?.let { bitsOf(it) } ?: AUTO),
 )
 
 /**
@@ -39,7 +38,6 @@ internal fun configObject(config: GenerationConfig): Map<String, Any?> = linkedM
  */
 internal fun configOf(value: Map<String, Any?>): GenerationConfig {
     val lengths = value.at("num_draft_tokens")
-    val threshold = value.at("head_threshold")
     val config = GenerationConfig(
         maxNewTokens = integer(value.at("max_new_tokens"), 1),
         temperature = number(value.at("temperature")),
@@ -54,7 +52,6 @@ internal fun configOf(value: Map<String, Any?>): GenerationConfig {
         repetitionPenalty = number(value.at("repetition_penalty")),
         verification = named(value.at("verification"), GenerationConfig.Verification.values()) { it.word },
         logprobs = boolean(value.at("logprobs")),
-        headThreshold = if (threshold == AUTO) null else number(threshold),
     )
     config.check()
     return config

@@ -146,7 +146,7 @@ internal class ApiTest {
             assertThrows(PromptException::class.java) { session.generate("a b ".repeat(2000), config, here, never) }
             val wrong = listOf(
                 config.copy(topP = 1.5), config.copy(maxNewTokens = 0), config.copy(temperature = Double.NaN),
-                config.copy(numDraftTokens = 49), config.copy(headThreshold = 2.0), config.copy(stop = listOf("")),
+                config.copy(numDraftTokens = 49), config.copy(stop = listOf("")),
                 config.copy(topK = -1), config.copy(minP = -0.1), config.copy(repetitionPenalty = 0.0),
                 config.copy(stop = List(65) { "x" }),
             )

@@ -277,7 +277,6 @@ private fun model(entry: ModelEntry): Json = mapOf(
     ),
     "eos_ids" to entry.eosIds,
     "lora" to entry.lora?.let { lora(it) },
-    "head" to entry.head?.let { mapOf("hidden" to it.hidden, "blocks" to it.blocks) },
     "train" to entry.train?.rank,
     "places" to entry.places.keys.toList(),
 )

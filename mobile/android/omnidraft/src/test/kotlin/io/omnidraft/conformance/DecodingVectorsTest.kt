@@ -7,8 +7,6 @@ import io.omnidraft.decoding.Decision
 import io.omnidraft.decoding.Distribution
 import io.omnidraft.decoding.Draft
 import io.omnidraft.decoding.Drafter
-import io.omnidraft.decoding.DraftLength
-import io.omnidraft.decoding.FixedLength
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.LogitsError
@@ -164,7 +162,7 @@ class DecodingVectorsTest : VectorsRun() {
         assertSame(vector, "target_rewind", expected["target_rewind"], proposal.tokens.size - verdict.accepted)
         val context = IntList()
         proposer.learn(Outcome(draft, proposal, verdict, verdict.tokens(proposal)), context)
-        proposer.propose(Plan(Source.DRAFT, 1), NO_COPY, context, FixedLength(1), GivenUniforms(DoubleArray(0)))
+        proposer.propose(Plan(Source.DRAFT, 1), NO_COPY, context, GivenUniforms(DoubleArray(0)))
         val kept = given["draft"].ints().dropLast(expected["draft_rewind"].int())
         assertSame(vector, "context", kept + expected["draft_append"].ints().asList(), recorder.context)
     }
@@ -187,8 +185,6 @@ class DecodingVectorsTest : VectorsRun() {
             val usual = DEFAULTS["block"].obj()["usual_draft"].int()
             val pays = blockPays(costs.roundSeconds(usual), given["vocab_size"].int())
             assertEquals(expected["verification"], if (pays) "block" else "token", vector.why)
-        } else if ("rounds" in given) {
-            checkHeaded(vector, costs)
         } else {
             checkTexts(vector, costs)
         }
@@ -232,19 +228,6 @@ class DecodingVectorsTest : VectorsRun() {
             assertClose(vector, name, if (due is List<*>) due.nums() else doubleArrayOf(due.num()), actual)
         }
     }
-
-    private fun checkHeaded(vector: Vector, costs: Costs) {
-        val length: DraftLength = MeasuredLength(costs, headThreshold = vector.input["threshold"]?.num())
-        val rounds = vector.input["rounds"].list() zip vector.expected["rounds"].list()
-        for ((given, expected) in rounds.map { it.first.obj() to it.second.obj() }) {
-            assertSame(vector, "count", expected["count"], length.next().count)
-            val more = given["asks"].list().map { length.more(it.list()[0].int(), it.list()[1].num()) }
-            assertSame(vector, "more", expected["more"], more)
-            val (match, drafted, evaluated, accepted, emitted) = given["record"].ints().asList()
-            length.record(RoundCounts(drafted, evaluated, accepted, emitted, match, given["record"].ints()[5]))
-        }
-        assertEquals(vector.input["rounds"].list().size, rounds.size, vector.why)
-    }
 }
 
 /** A drafter that only records its context. */
@@ -254,7 +237,6 @@ private class ContextRecorder : Drafter(NothingModel) {
     override fun propose(
         context: IntList,
         count: Int,
-        length: DraftLength,
         temperature: Double,
         banned: IntArray,
         random: RandomSource,

@@ -20,7 +20,6 @@ import io.omnidraft.learning.step.FloatValues
 import io.omnidraft.learning.step.LongValues
 import io.omnidraft.learning.step.TypedArray
 import io.omnidraft.learning.step.factorsOf
-import io.omnidraft.learning.step.headBatch
 import io.omnidraft.learning.step.initialVector
 import io.omnidraft.learning.step.rateAt
 import io.omnidraft.learning.step.sitesOf
@@ -54,7 +53,6 @@ class LearningStepVectorsTest : VectorsRun() {
         val calls = expected["calls"].list()
         assertSame(vector, "calls", calls.size, parts.size)
         for (i in calls.indices) check(vector, calls[i].obj(), parts[i].inputs)
-        check(vector, expected["head"].obj(), headBatch(responses))
     }
 
     @TestFactory

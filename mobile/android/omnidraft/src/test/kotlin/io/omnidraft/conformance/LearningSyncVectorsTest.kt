@@ -21,7 +21,6 @@ import io.omnidraft.models.AdapterPlace
 import io.omnidraft.bundle.SIGNATURE_BYTES
 import io.omnidraft.bundle.decode
 import io.omnidraft.disk.hexOf
-import io.omnidraft.bundle.HeadShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.ModelEntry
 import io.omnidraft.bundle.Part
@@ -152,8 +151,7 @@ class LearningSyncVectorsTest : VectorsRun() {
         val lora = model["lora"]?.obj()?.let { fields ->
             LoraSites(fields["rank"]?.int(), fields["sites"].obj().mapValues { site(it.value.obj()) })
         }
-        val head = model["head"]?.obj()?.let { HeadShape(it["hidden"].int(), it["blocks"].int()) }
-        return modelEntry(role, 1, fingerprint = model["fingerprint"]?.str(), lora = lora, head = head)
+        return modelEntry(role, 1, fingerprint = model["fingerprint"]?.str(), lora = lora)
     }
 
     private fun site(fields: Json): Site =

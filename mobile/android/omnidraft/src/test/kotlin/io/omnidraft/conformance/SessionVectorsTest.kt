@@ -5,7 +5,6 @@ import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.SessionFileException
 import io.omnidraft.bundle.FloatTensor
-import io.omnidraft.bundle.HeadShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Part
 import io.omnidraft.bundle.Site
@@ -152,7 +151,6 @@ internal class SessionVectorsTest : VectorsRun() {
             16,
             fingerprint = model["fingerprint"] as String?,
             lora = model["lora"]?.obj()?.let { loraOf(it) },
-            head = model["head"]?.obj()?.let { HeadShape(it["hidden"].int(), it["blocks"].int()) },
         )
     }
 

@@ -33,7 +33,6 @@ private data class Case(
     val most: Int = 16,
     val rounds: Int = 1,
     val drafter: Model? = null,
-    val length: (() -> DraftLength)? = null,
 )
 
 /** Exactness by enumeration: at every temperature, the output has exactly the target's distribution. */
@@ -52,7 +51,7 @@ class ExactnessTest {
         }
     }
 
-    private fun lengthOf(case: Case): DraftLength = case.length?.invoke() ?: when (case.kind) {
+    private fun lengthOf(case: Case): DraftLength = when (case.kind) {
         Kind.PLAIN -> FixedLength(0)
         Kind.LOOKUP, Kind.COPYING -> FixedLength(case.count, source = Source.COPY)
         else -> FixedLength(case.count)
@@ -137,18 +136,6 @@ class ExactnessTest {
             listOf(SamplingConfig(1.0), ALL).map {
                 check("$kind $it", Case(kind, it, seed = 7, count = 1, grams = listOf("FO"), most = 2, rounds = 2))
             }
-        }
-
-    /** A head ends drafts early, by a threshold and by what pays. */
-    @TestFactory
-    fun aHeadLeavesTheTargetsDistribution(): List<DynamicTest> =
-        listOf(Kind.TOKEN, Kind.BLOCK).flatMap { kind ->
-            val headed = Case(kind, drafter = HeadedModel(7, DRAFT_TOKENS.size), most = 4)
-            val costs = Costs(doubleArrayOf(1.0, 1.01, 1.02), 0.35, 0.0, acceptance = 0.9)
-            listOf(
-                check("$kind threshold", headed.copy(length = { FixedLength(3, 0.4) })),
-                check("$kind auto", headed.copy(length = { MeasuredLength(costs, longest = 3) })),
-            )
         }
 
     /** Rows of the drafter of which nothing can be drawn end a draft, and the round goes on. */

@@ -93,9 +93,9 @@ private class Parts {
 
 /** A proposer whose calls are timed. */
 private class Timed(private val proposer: TrieProposer, private val parts: Parts) : Proposer by proposer {
-    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft {
+    override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft {
         val started = System.nanoTime()
-        return proposer.propose(plan, copy, context, length, random).also { parts.draft += System.nanoTime() - started }
+        return proposer.propose(plan, copy, context, random).also { parts.draft += System.nanoTime() - started }
     }
 
     override fun translate(draft: Draft, room: Int): Proposal =

@@ -110,7 +110,7 @@ class RoundTest {
         val drafts = listOf(true, false).map { ahead ->
             val drafter = Drafter(ContextModel(5, DRAFT_TOKENS.size, maxLength = 256), intArrayOf(7))
             if (ahead) drafter.readAhead(context)
-            drafter.propose(context, 6, FixedLength(6), 1.0, intArrayOf(7), SplitMix64(8)).tokens.toArray().asList()
+            drafter.propose(context, 6, 1.0, intArrayOf(7), SplitMix64(8)).tokens.toArray().asList()
         }
         assertEquals(drafts[0], drafts[1])
         assertEquals(6, drafts[0].size)

@@ -95,27 +95,6 @@ internal open class ContextModel(
     }
 }
 
-/** A model with an adaptive head whose output is random for each text. */
-internal class HeadedModel(seed: Long, vocabSize: Int) : ContextModel(seed, vocabSize), HasHead {
-    private val texts = ContextModel(seed + 1000, 1)
-
-    override var acceptance: Double = 1.0
-        private set
-
-    override fun score(tokens: IntArray, numLogits: Int?): Logits {
-        val logits = super.score(tokens, numLogits)
-        texts.score(tokens)
-        acceptance = 1.0 / (1.0 + exp(-texts.score(intArrayOf(0))[0, 0].toDouble()))
-        texts.rewind(length)
-        return logits
-    }
-
-    override fun rewind(length: Int) {
-        super.rewind(length)
-        texts.rewind(length)
-    }
-}
-
 /** A model whose rows are spoiled behind some texts. */
 internal class UnsoundModel(seed: Long, vocabSize: Int, private val spoil: (FloatArray) -> Unit) :
     ContextModel(seed, vocabSize) {

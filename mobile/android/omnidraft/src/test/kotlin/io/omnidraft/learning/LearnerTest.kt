@@ -62,7 +62,7 @@ internal class LearnerTest {
 
     @TestFactory
     fun stepsAreThoseOfPython(): List<DynamicTest> = mapOf(
-        "trie" to StepOptions(learningRate = 4e-3, head = true),
+        "trie" to StepOptions(learningRate = 4e-3),
         "omnidraft" to StepOptions("omnidraft", 1e-3, atOnce = 3),
     ).map { (name, options) ->
         DynamicTest.dynamicTest(name) {
@@ -106,14 +106,14 @@ internal class LearnerTest {
     @Test
     fun aStepThatTheBudgetEndsChangesNothing() {
         val responses = responsesIn(File(LEARNED, "traces"), loaded).take(4)
-        learner(StepOptions(head = true)).use { learner ->
+        learner(StepOptions()).use { learner ->
             val before = learner.adapter().digest
-            for (calls in 0 until 8) { // four of the drafter and four of the head
+            for (calls in 0 until 4) {
                 var left = calls
                 assertNull(learner.learn(responses) { left-- > 0 }, "after $calls calls")
                 assertEquals(before, learner.adapter().digest, "after $calls calls")
             }
-            var left = 8
+            var left = 4
             assertNotNull(learner.learn(responses) { left-- > 0 })
             assertNotEquals(before, learner.adapter().digest)
         }

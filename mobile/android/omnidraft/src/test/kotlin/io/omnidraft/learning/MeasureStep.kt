@@ -35,7 +35,7 @@ fun main(arguments: Array<String>) {
         val aligner = TraceAligner(Aligner(fullTrie(map), longest), startOf(loaded.bundle.drafter))
         val responses = fromTraces(readTraces(listOf(traces), Vocabularies.of(map)), aligner).take(8).toList()
         val before = checkNotNull(peakBytes())
-        val options = StepOptions(learningRate = 1e-3, head = loaded.bundle.drafter.head != null)
+        val options = StepOptions(learningRate = 1e-3)
         OrtLearner(loaded.bundle, map, options) { "2026-01-02T03:04:05Z" }.use { learner ->
             val begin = System.nanoTime()
             repeat(STEPS) { learner.learn(responses, StepBudget.UNBOUNDED) }

@@ -2,7 +2,6 @@ package io.omnidraft.session
 
 import ai.onnxruntime.OnnxJavaType
 import io.omnidraft.BundleException
-import io.omnidraft.bundle.HeadShape
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Part
@@ -60,11 +59,9 @@ internal class GraphContractTest {
     fun adaptersOfTheManifestMustBeInTheGraph() {
         val sites = LoraSites(null, mapOf("layers.0.o" to Site(2, listOf(Part("o", 1)))))
         Graph(file, kv, width).use { graph ->
-            graph.checkAdapters(null, null)
-            for ((lora, head) in listOf(sites to null, null to HeadShape(4, 1))) {
-                val refused = assertThrows(BundleException::class.java) { graph.checkAdapters(lora, head) }
-                assertEquals("graph", refused.fault)
-            }
+            graph.checkAdapters(null)
+            val refused = assertThrows(BundleException::class.java) { graph.checkAdapters(sites) }
+            assertEquals("graph", refused.fault)
         }
     }
 
@@ -73,7 +70,7 @@ internal class GraphContractTest {
         val bundle = StarterBundles.load("a").use { it.bundle }
         val graph = bundle.file(bundle.drafter.graph)
         val declared = declaredInputs(ByteBuffer.wrap(graph.readBytes()))
-        val named = adapterValues(bundle.drafter.lora, bundle.drafter.head)
+        val named = adapterValues(bundle.drafter.lora)
         assertTrue(named.size > 16)
         for ((name, value) in named) assertArrayEquals(sizes(value), declared.getValue(name).sizes) { name }
         assertTrue("input_ids" in declared)

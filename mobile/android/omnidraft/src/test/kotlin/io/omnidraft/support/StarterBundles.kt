@@ -44,10 +44,9 @@ internal object StarterBundles {
     fun config(settings: Json, seed: Long?): GenerationConfig {
         val known = setOf(
             "max_new_tokens", "temperature", "mode", "num_draft_tokens", "stop", "top_k", "top_p", "min_p",
-            "repetition_penalty", "verification", "logprobs", "head_threshold",
+            "repetition_penalty", "verification", "logprobs",
         )
         check(known.containsAll(settings.keys)) { "${settings.keys - known} is unknown here" }
-        val threshold = settings["head_threshold"] ?: 1.0
         return GenerationConfig(
             maxNewTokens = settings["max_new_tokens"].int(),
             temperature = settings["temperature"]?.num() ?: 0.0,
@@ -61,7 +60,6 @@ internal object StarterBundles {
             repetitionPenalty = settings["repetition_penalty"]?.num() ?: 1.0,
             verification = verification(settings["verification"]?.str() ?: "auto"),
             logprobs = settings["logprobs"]?.bool() ?: false,
-            headThreshold = if (threshold == "auto") null else threshold.num(),
         )
     }
 }

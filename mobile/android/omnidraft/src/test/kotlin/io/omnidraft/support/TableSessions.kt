@@ -1,7 +1,6 @@
 package io.omnidraft.support
 
 import io.omnidraft.bundle.Bundle
-import io.omnidraft.bundle.HeadShape
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.ModelEntry
@@ -26,7 +25,6 @@ internal fun modelEntry(
     tokenizerFingerprint: String = "",
     fingerprint: String? = null,
     lora: LoraSites? = null,
-    head: HeadShape? = null,
 ): ModelEntry = ModelEntry(
     source = role,
     architecture = "Table",
@@ -40,7 +38,6 @@ internal fun modelEntry(
     parameters = 1,
     fingerprint = fingerprint,
     lora = lora,
-    head = head,
     tokenizerFingerprint = tokenizerFingerprint,
 )
 

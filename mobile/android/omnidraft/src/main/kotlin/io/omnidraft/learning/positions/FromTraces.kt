@@ -14,7 +14,7 @@ import kotlin.math.min
  * A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids, and the
  * masses below each first draft token, computed from the whole distribution. Both are independent of the *drafter's*
  * adapter. With another adapter the *target* is another target, so its records are refused. The recorded drafts are not
- * used: the adaptive head learns from drafts of the current drafter.
+ * used.
  */
 
 /** Incomplete generations in memory: sessions that share a store write records in turn. */

@@ -20,7 +20,7 @@ internal fun interface StepBudget {
  *
  * @property step number of this step, from 1.
  * @property loss of the batch.
- * @property terms mean of each term of the loss, by name; with `head` if the head is trained.
+ * @property terms mean of each term of the loss, by name.
  * @property norm of the gradient before clipping.
  * @property skipped whether the loss or the gradient was not finite, so that nothing changed.
  */
@@ -32,7 +32,7 @@ internal class Learned(
     val skipped: Boolean,
 )
 
-/** A drafter's LoRA tensors and head in training; implemented by [OrtLearner]. */
+/** A drafter's LoRA tensors in training; implemented by [OrtLearner]. */
 internal interface Learner {
     /** Learning rate of the next steps; may be set, and is not part of [state]. */
     var rate: Double

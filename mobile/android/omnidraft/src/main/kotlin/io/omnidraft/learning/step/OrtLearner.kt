@@ -18,12 +18,11 @@ import io.omnidraft.vocab.VocabMap
 /*
  * A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md).
  *
- * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has
- * its own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+ * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call
+ * takes a few responses of a batch, so memory does not grow with the batch.
  */
 
 private const val STEPS = "counts"
-private const val OF_HEAD = "head." // prefix of the head's arrays in a state
 
 /**
  * Options of a learner.
@@ -35,8 +34,6 @@ private const val OF_HEAD = "head." // prefix of the head's arrays in a state
  * @property loraAlpha the scale of the adapter is loraAlpha / rank.
  * @property seed of the initial LoRA tensors.
  * @property atOnce responses in one call of the graph; a larger value takes more memory and slightly less time.
- * @property head also train the adaptive head, after each step on the same responses.
- * @property headRate learning rate of the head.
  * @property threads of the graphs.
  */
 internal class StepOptions(
@@ -47,15 +44,12 @@ internal class StepOptions(
     val loraAlpha: Double = 32.0,
     val seed: Long = 0,
     val atOnce: Int = 1,
-    val head: Boolean = false,
-    val headRate: Double = 1e-3,
     val threads: Int = 1,
 ) {
     init {
         checkLeast("learning_rate", learningRate, 0.0)
         checkLeast("weight_decay", weightDecay, 0.0)
         checkLeast("clip_norm", clipNorm, 0.0)
-        checkLeast("head_rate", headRate, 0.0)
         checkLeast("at_once", atOnce.toDouble(), 1.0)
         checkLeast("threads", threads.toDouble(), 1.0)
         if (!(loraAlpha > 0.0 && loraAlpha < Double.POSITIVE_INFINITY)) {
@@ -72,14 +66,14 @@ internal class StepOptions(
 }
 
 /**
- * A drafter's LoRA tensors and head in training; see [Learner]. Closing it frees the graphs.
+ * A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph.
  *
  * @param bundle exported with a training step.
  * @param vocabMap of the bundle.
  * @param options of the learner.
  * @param adapter to begin with, packed by a learner; new tensors from the seed when null.
  * @param now gives the creation time of adapters.
- * @throws SettingException the bundle has no training step, or has no head to train.
+ * @throws SettingException the bundle has no training step.
  * @throws io.omnidraft.AdapterException the adapter is of another drafter, or has another form.
  * @throws io.omnidraft.BundleException onnxruntime cannot load a graph, or a file is not the one that was hashed.
  */
@@ -95,9 +89,7 @@ internal class OrtLearner(
     private val base: String = bundle.drafter.fingerprint ?: throw noStep(bundle)
     private val factors = factorsOf(options.objective)
     private val scale = options.loraAlpha / entry.rank
-    private val begunHead = adapter?.head
     private val drafter = runOf(entry.graph, initial(adapter))
-    private val head = if (options.head) headRun() else null
 
     override var rate: Double = options.learningRate
 
@@ -122,11 +114,7 @@ internal class OrtLearner(
         check(responses)
         val groups = responses.chunked(options.atOnce)
         val terms = LinkedHashMap<String, Double>()
-        val before = drafter.mark()
         val outcome = learnDrafter(groups, budget, terms) ?: return null
-        if (head != null) {
-            terms["head"] = learnHead(head, groups, budget) ?: return null.also { drafter.revert(before) }
-        }
         steps += 1
         if (!outcome.applied) skipped += 1
         val loss = outcome.values.getValue("next_loss").toDouble()
@@ -135,42 +123,23 @@ internal class OrtLearner(
 
     override fun adapter(): Adapter {
         val tensors = sitesOf(drafter.parameters, entry.layout, lora, scale)
-        val shape = bundle.drafter.head
-        val ofHead = entry.head
-        val learned = if (head == null || ofHead == null || shape == null) {
-            begunHead
-        } else {
-            headOf(head.parameters, ofHead.layout, shape)
-        }
-        return Adapter(base, vocabMap.draftFingerprint, vocabMap.targetFingerprint, tensors, now(), learned)
+        return Adapter(base, vocabMap.draftFingerprint, vocabMap.targetFingerprint, tensors, now())
     }
 
-    override fun state(): Arrays =
-        drafter.state("") + (head?.state(OF_HEAD) ?: emptyMap()) + (STEPS to LongValues(longArrayOf(steps, skipped)))
+    override fun state(): Arrays = drafter.state() + (STEPS to LongValues(longArrayOf(steps, skipped)))
 
     override fun restore(state: Arrays) {
-        drafter.check(state, "")
-        head?.check(state, OF_HEAD)
-        if (head == null && state.keys.any { it.startsWith(OF_HEAD) }) {
-            throw SettingException(
-                "the state of a learner has an adaptive head and this learner trains none",
-                "go on with the head, as it was begun",
-            )
-        }
+        drafter.check(state)
         val counts = (state[STEPS] as? LongValues)?.values
         if (counts == null || counts.size != 2) {
             throw SettingException("the state of a learner has no counts", "give the file that a learner wrote")
         }
-        drafter.restore(state, "")
-        head?.restore(state, OF_HEAD)
+        drafter.restore(state)
         steps = counts[0]
         skipped = counts[1]
     }
 
-    override fun close() {
-        drafter.close()
-        head?.close()
-    }
+    override fun close() = drafter.close()
 
     private fun initial(adapter: Adapter?): FloatArray {
         if (adapter == null) return initialVector(entry.layout, options.seed)
@@ -183,15 +152,6 @@ internal class OrtLearner(
         val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder), options.threads)
         checkUnchanged(bundle.places, bundle.stamps) // the weights were read by their name
         return StepRun(session, begin, graph)
-    }
-
-    private fun headRun(): StepRun {
-        val step = entry.head ?: throw SettingException(
-            "the drafter of ${bundle.path.name} has no adaptive head to train",
-            "export it again without --no-head, or leave the head out",
-        )
-        checkSize(bundle, step.layout)
-        return runOf(step.graph, headVector(begunHead, step.layout))
     }
 
     /** Puts the mean of each term into [terms]; null where the budget ended the step. */
@@ -208,16 +168,6 @@ internal class OrtLearner(
             terms[name] = outcome.sums[entry.layout.terms.indexOf(name)] / count
         }
         return outcome
-    }
-
-    /** The loss of the head on draws of the current drafter; null where the budget ended the step. */
-    private fun learnHead(head: StepRun, groups: List<List<Aligned>>, budget: StepBudget): Double? {
-        val settings = settings(options.headRate, 0.0) + mapOf(
-            "lora" to FloatValues(drafter.parameters),
-            "allowed" to BooleanValues(vocabMap.draftAllowed),
-        )
-        val outcome = head.run(groups.map { group -> { headBatch(group) } }, settings, budget) ?: return null
-        return outcome.values.getValue("next_loss") / maxOf(outcome.values.getValue("next_weight").toDouble(), 1e-6)
     }
 
     private fun settings(rate: Double, decay: Double): Arrays = mapOf(

@@ -5,10 +5,10 @@ import io.omnidraft.bundle.Bundle
 
 /*
  * How much memory a call of the training step takes, before it is made. The figures are bounds over what MeasureStep of
- * the tests gave with the starter drafter and its head; the step of another drafter may take less.
+ * the tests gave with the starter drafter; the step of another drafter may take less.
  */
 
-private const val BASE = 96.0 * (1 shl 20) // the sessions of both graphs
+private const val BASE = 96.0 * (1 shl 20) // the session of the graph
 private const val WEIGHTS = 8.0 // bytes of a parameter: float32, and what the gradient keeps of it
 private const val TRAINED = 48.0 // bytes of a trained parameter: vectors, moments, gradient, and copies in the heap
 private const val ROW = 48.0 // bytes of a logit: logits, probabilities, gradients

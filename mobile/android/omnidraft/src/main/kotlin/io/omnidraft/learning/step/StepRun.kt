@@ -31,9 +31,6 @@ private const val SUMS = "sums"
  */
 internal class StepOutcome(val values: Map<String, Float>, val sums: DoubleArray, val applied: Boolean)
 
-/** The parameters of a [StepRun] at some moment. */
-internal class StepMark(val vectors: Map<String, FloatArray>, val updates: Long)
-
 /**
  * A training graph and its parameters.
  *
@@ -77,33 +74,24 @@ internal class StepRun(private val session: OrtSession, begin: FloatArray, priva
         throw IllegalArgumentException("a step has no parts")
     }
 
-    /** The parameters as they are, for [revert]. */
-    fun mark(): StepMark = StepMark(vectors, updates)
-
-    /** The parameters as they were: a step makes new vectors and leaves the old ones. */
-    fun revert(mark: StepMark) {
-        vectors = mark.vectors
-        updates = mark.updates
-    }
-
-    /** Copies of the vectors and the count, with a prefix before their names. */
-    fun state(prefix: String): Arrays {
+    /** Copies of the vectors and the count, by name. */
+    fun state(): Arrays {
         val state = LinkedHashMap<String, TypedArray>()
-        for ((name, vector) in vectors) state[prefix + name] = FloatValues(vector.copyOf())
-        state[prefix + UPDATES] = LongValues(longArrayOf(updates))
+        for ((name, vector) in vectors) state[name] = FloatValues(vector.copyOf())
+        state[UPDATES] = LongValues(longArrayOf(updates))
         return state
     }
 
     /** @throws SettingException the state is of another graph. */
-    fun check(state: Arrays, prefix: String) {
-        for (name in VECTORS) checkForm(state, prefix + name, "F32 [${parameters.size}]")
-        checkForm(state, prefix + UPDATES, "I64 [1]")
+    fun check(state: Arrays) {
+        for (name in VECTORS) checkForm(state, name, "F32 [${parameters.size}]")
+        checkForm(state, UPDATES, "I64 [1]")
     }
 
     /** Take over a state that [check] accepted. */
-    fun restore(state: Arrays, prefix: String) {
-        vectors = VECTORS.associateWith { (state.getValue(prefix + it) as FloatValues).values.copyOf() }
-        updates = (state.getValue(prefix + UPDATES) as LongValues).values[0]
+    fun restore(state: Arrays) {
+        vectors = VECTORS.associateWith { (state.getValue(it) as FloatValues).values.copyOf() }
+        updates = (state.getValue(UPDATES) as LongValues).values[0]
     }
 
     override fun close() = session.close()
