@@ -43,22 +43,14 @@ NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection interleaves q, k 
 
 @dataclass(frozen=True)
 class WriteJob:
-    """What every step of writing a model needs.
+    """What every step of writing a model needs."""
 
-    Attributes:
-        work: the directory of the bundle.
-        max_length: positions of the KV buffers.
-        options: the export's options.
-        room: bytes of weights that the float32 graph may have; None for no limit.
-        stage: called with the name of a step when the step begins.
-        own_rows: gives ids that the target wrote itself, on which gptq calibrates, too.
-    """
-
-    work: Path
-    max_length: int
-    options: Options
-    room: int | None = None
-    stage: Callable[[str], None] = lambda _: None
+    work: Path  # the directory of the bundle
+    max_length: int  # positions of the KV buffers
+    options: Options  # the export's options
+    room: int | None = None  # bytes of weights that the float32 graph may have; None for no limit
+    stage: Callable[[str], None] = lambda _: None  # called with the name of a step when the step begins
+    # gives ids that the target wrote itself, on which gptq calibrates, too
     own_rows: Callable[[], Rows] | None = None
 
 
@@ -67,10 +59,6 @@ def write_model(model: ModelExport, job: WriteJob) -> int:
 
     Returns:
         Bytes of weights of the float32 graph.
-
-    Raises:
-        CheckpointError: the weights do not load.
-        ExportError: the context is too long, an option does not fit the model, or the disk is full.
     """
     folder = (job.work / model.graph).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,11 +170,7 @@ def product_factors(
     form: Quantization,
     step: Callable[[int, int], None] = lambda *_: None,
 ) -> Factors:
-    """What gptq needs of the inputs of each 4-bit product (see `input_factors`), from the calibration texts.
-
-    Raises:
-        ExportError: the texts hold no token of the model.
-    """
+    """What gptq needs of the inputs of each 4-bit product (see `input_factors`), from the calibration texts."""
     from omnidraft.export.choose.input_factors import input_factors
 
     given, own = job.options.calibration, job.own_rows

@@ -27,15 +27,10 @@ Named = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Frozen:
-    """The weights of a drafter that do not learn.
+    """The weights of a drafter that do not learn."""
 
-    Attributes:
-        thin: the model.
-        sites: the weights of its graph, and the modules that are packed in each.
-    """
-
-    thin: ThinModel
-    sites: Sequence[MarkedSite]
+    thin: ThinModel  # the model
+    sites: Sequence[MarkedSite]  # the weights of its graph, and the modules that are packed in each
 
     def weights(self) -> Named:
         """Each weight [in, out] as in the drafter's graph, the embedding [vocab, hidden]; without values."""
@@ -63,11 +58,9 @@ class Forward:
 
     def __init__(self, frozen: Frozen, inputs: Named, learning: Named, rows: Tensor) -> None:
         """
+
         Args:
-            frozen: the drafter.
             inputs: its weights by name, and `lora_scale`.
-            learning: the LoRA tensors by name.
-            rows: see the attribute.
         """
         self._frozen, self._inputs, self._learning, self.rows = frozen, inputs, learning, rows
         self._sites = {part.name: (site, i) for site in frozen.sites for i, part in enumerate(site.parts)}
@@ -138,8 +131,6 @@ def _attention(
     Args:
         query: [B, heads, L, head_dim].
         key, value: [B, kv_heads, keys, head_dim].
-        mask: transformers makes none for this attention.
-        scaling: factor of the scores.
         options: `sliding_window` and `softcap` are read, None where the layer has none.
     """
     key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))

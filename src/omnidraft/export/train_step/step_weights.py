@@ -27,15 +27,10 @@ _QUANTISED = ("MatMulNBits", "GatherBlockQuantized")
 
 @dataclass(frozen=True)
 class Shipped:
-    """The drafter's graph in the bundle.
+    """The drafter's graph in the bundle."""
 
-    Attributes:
-        graph: the graph without its external data.
-        path: its file.
-    """
-
-    graph: GraphProto
-    path: Path
+    graph: GraphProto  # the graph without its external data
+    path: Path  # its file
 
     @classmethod
     def read(cls, path: Path) -> Shipped:
@@ -60,7 +55,6 @@ class Shipped:
         """A reference to the same bytes, with a path from the folder above the graph's folder.
 
         Args:
-            name: the initializer.
             dims: another shape; None for the same.
             kind: another ONNX type; None for the same.
         """
