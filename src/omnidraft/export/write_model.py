@@ -170,7 +170,7 @@ def product_factors(
     form: Quantization,
     step: Callable[[int, int], None] = lambda *_: None,
 ) -> Factors:
-    """What gptq needs of the inputs of each 4-bit product, from the calibration texts (see `input_factors`)."""
+    """What gptq needs of the inputs of each 4-bit product (`input_factors`), from the calibration texts."""
     from omnidraft.export.choose.input_factors import input_factors
 
     given, own = job.options.calibration, job.own_rows
