@@ -18,7 +18,6 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 CHANCE = 0.02  # a share of accepted draft tokens below this is chance agreement of an untrained pair
-_LARGER = 1.05  # bytes of a model file over those of its checkpoint, from which on it is worth a warning
 _WHOLE, _HALF = 0.999, 0.5  # shares of the target's text tokens that a drafter can write
 _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
 _LENGTHS = {str(length): length for length in range(LONGEST + 1)}  # the names of lengths in a manifest
@@ -194,18 +193,6 @@ def _simplest(token: bytes) -> tuple[bool, int, bytes]:
     """Order of examples: text that people write first, short tokens before long ones."""
     usual = token.isascii() and (token.decode().isprintable() or not token.strip(b"\n\t "))
     return not usual, len(token), token
-
-
-def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> str | None:
-    """A warning where the file of a quantised model is larger than its checkpoint; None where it is not.
-
-    Args:
-        checkpoint: bytes of the weights that it was made from; 0 where that is unknown.
-    """
-    if not checkpoint or written <= _LARGER * checkpoint or quantization.startswith("fp32"):
-        return None
-    change = f"{written / checkpoint:.2f} times the size of its checkpoint"
-    return f"the {role} as {quantization} has {change}"
 
 
 def kept_codes(role: str, kinds: Sequence[str], coded: bool, quantization: str) -> str | None:

@@ -12,7 +12,6 @@ from omnidraft.pair_verdict import (
     chance_verdict,
     counted_texts,
     estimated_speed,
-    larger_file,
     speed_of,
     speed_verdict,
 )
@@ -79,13 +78,3 @@ def entry(**changes: Any) -> dict[str, Any]:
 )
 def test_counts_out_of_their_range_are_none(checks: dict[str, Any]) -> None:
     assert counted_texts({"checks": checks}) is None
-
-
-def test_a_file_larger_than_its_checkpoint_is_told() -> None:
-    assert larger_file("target", 100, 0, "int4") is None, "the size of the checkpoint is unknown"
-    assert larger_file("target", 102, 100, "fp32") is None, "names and operators of a graph take some bytes"
-    assert larger_file("target", 200, 100, "fp32") is None, "fp32 was asked for"
-    int4 = larger_file("target", 115, 100, "int4-b32")
-    assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "--embedding" in int4
-    int8 = larger_file("target", 160, 100, "int8")
-    assert int8 is not None and int8.endswith("has 1.60 times the size of its checkpoint"), "it is int8"

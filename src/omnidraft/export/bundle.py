@@ -47,7 +47,7 @@ from omnidraft.export.quantize.parity import Acceptance, Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
-from omnidraft.pair_verdict import kept_codes, larger_file, vocabulary_verdict
+from omnidraft.pair_verdict import kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -131,7 +131,7 @@ def _fill(
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     warnings = (
-        *_warnings(work, models, vocab_map, options),
+        *_warnings(models, vocab_map),
         *quality_warnings(target, quality, options.quantization),
     )
     if template.jinja is not None:
@@ -213,19 +213,14 @@ def _compare_models(
     return parity, adopted
 
 
-def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options) -> tuple[str, ...]:
-    """What a user will not want of vocabularies and sizes, a sentence each."""
+def _warnings(models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
+    """What a user will not want of vocabularies, codes and tokenizers, a sentence each."""
     together = vocabulary_verdict(models[0].tokenizer, vocab_map)
     sentences: list[str | None] = [None if together.good else str(together)]
     for model in models:
         if isinstance(model.checkpoint, Checkpoint):
-            graph = work / model.graph  # large weights are in a file beside it
-            written = sum(file.stat().st_size for file in graph.parent.glob(f"{graph.name}*"))
             quantization = model.contract.quantization if model.contract else ""
             gguf = model.checkpoint.gguf
-            before = weight_bytes(model.checkpoint.directory) if gguf is None else gguf.weight_bytes
-            stored = options.quantization_of(model.role).stored
-            sentences.append(None if stored else larger_file(model.role, written, before, quantization))
             if gguf is not None:
                 sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
         if model.not_compiled:

@@ -48,11 +48,6 @@ class GgufFile:
         """The types of the matrices, those with the most bytes first."""
         return matrix_kinds(self._header)
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of all tensors."""
-        return sum(entry.size for entry in self._header.tensors.values())
-
     @cached_property
     def config(self) -> PreTrainedConfig:
         """transformers' configuration."""
