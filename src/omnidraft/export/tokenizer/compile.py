@@ -20,7 +20,15 @@ _BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 def compile_tokenizer(spec: Mapping[str, Any], tokenizer: LibraryTokenizer) -> bytes:
-    """The file of a compiled tokenizer."""
+    """The file of a compiled tokenizer.
+
+    Args:
+        spec: the parsed tokenizer.json.
+        tokenizer: made of it.
+
+    Raises:
+        TokenizerError: a part that cannot be compiled; the sentence names it.
+    """
     model = spec["model"]
     _check_model(model, tokenizer)
     chain = Chain()
@@ -79,7 +87,11 @@ def _key(piece: str, tokenizer: LibraryTokenizer) -> bytes | None:
 
 
 def _pieces(spec: Mapping[str, Any], tokenizer: LibraryTokenizer) -> list[tuple[Role, bytes]]:
-    """Role and text of each id."""
+    """Role and text of each id.
+
+    Raises:
+        TokenizerError: an added token is another piece of the model, so one text cannot be both.
+    """
     pieces = [(Role.UNUSED, b"")] * len(tokenizer.tokens)
     for piece, token in spec["model"]["vocab"].items():
         key = _key(piece, tokenizer)

@@ -26,27 +26,42 @@ from omnidraft.runtime.vocab.tokenizer_format import (
 
 @dataclass(frozen=True)
 class TokenizerContents:
-    """What a file holds."""
+    """What a file holds.
 
-    fingerprint: str  # 64 hexadecimal digits
-    kind: str  # of KINDS
-    flags: int  # of `ModelFlag`
-    # unknown_id, bos_id, word_class: NONE for none
+    Attributes:
+        fingerprint: 64 hexadecimal digits.
+        kind: of KINDS.
+        flags: of `ModelFlag`.
+        unknown_id, bos_id, word_class: NONE for none.
+        added: (id, flags, string) of each added token.
+        chain: steps, strings, programs and classes.
+        pieces: role and text of each id.
+        searched: ids of the model's pieces by ascending text.
+        merges: rank and merged id of each pair of ids.
+        byte_ids, model_bytes: of each byte.
+    """
+
+    fingerprint: str
+    kind: str
+    flags: int
     unknown_id: int
     bos_id: int
     word_class: int
-    added: Sequence[tuple[int, int, int]]  # (id, flags, string) of each added token
-    chain: Chain  # steps, strings, programs and classes
-    pieces: Sequence[tuple[Role, bytes]]  # role and text of each id
-    searched: Sequence[int]  # ids of the model's pieces by ascending text
-    merges: Mapping[tuple[int, int], tuple[int, int]]  # rank and merged id of each pair of ids
-    # byte_ids, model_bytes: of each byte
+    added: Sequence[tuple[int, int, int]]
+    chain: Chain
+    pieces: Sequence[tuple[Role, bytes]]
+    searched: Sequence[int]
+    merges: Mapping[tuple[int, int], tuple[int, int]]
     byte_ids: Sequence[int]
     model_bytes: Sequence[int]
 
 
 def file_bytes(contents: TokenizerContents) -> bytes:
-    """The bytes of the file."""
+    """The bytes of the file.
+
+    Raises:
+        TokenizerError: more than the format holds.
+    """
     sections = _sections(contents)
     assert list(sections) == list(SECTIONS)
     table, start, body = [], START, []
