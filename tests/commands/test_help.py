@@ -114,7 +114,7 @@ def test_help_loads_nothing_of_the_runtime() -> None:
 
 def test_a_shell_completes_commands_and_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_OMNIDRAFT_COMPLETE", "complete_bash")
-    for words, place, expected in (("omnidraft ex", 1, "export"), ("omnidraft export --ov", 2, "--overwrite")):
+    for words, place, expected in (("omnidraft ex", 1, "export"), ("omnidraft export --js", 2, "--json")):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(place))
         assert expected in run()[1].split()
