@@ -129,7 +129,7 @@ def test_a_form_holds_what_its_name_says(quantized: Quantized, form: Quantizatio
     assert all(name.endswith(".scales") or name.startswith("rotary") for name in full), full
     ids = tokens(60)
     plain, actual = score(quantized(FP32)[1], ids), score(model, ids)
-    limit = 0.02 if form.bits == 8 else 0.25  # codes, scales and zero points are in the kernel's layout
+    limit = 0.05 if form.bits == 8 else 0.35  # codes, scales and zero points are in the kernel's layout
     assert np.linalg.norm(actual - plain) < limit * np.linalg.norm(plain)
 
 
