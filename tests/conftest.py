@@ -119,7 +119,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
 def bundle(export_packages: None, made_once: MadeOnce) -> Path:
     """A float32 bundle of two starter models, exported once: a target and a drafter of another vocabulary."""
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32
+    from omnidraft.export.quantize.quantization import FP32
 
     # They are part of the repository: without them no test below may pass.
     assert all((STARTERS / name / "model.safetensors").is_file() for name in ("a", "drafter"))
@@ -130,7 +130,7 @@ def bundle(export_packages: None, made_once: MadeOnce) -> Path:
 def bundle_b(export_packages: None, made_once: MadeOnce) -> Path:
     """A float32 bundle of the other starter target, whose weights are in a file of their own."""
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32
+    from omnidraft.export.quantize.quantization import FP32
 
     return made_once("starter-b", export_of("b", Options(FP32, max_length=256, external_above=1 << 20)))
 
@@ -139,7 +139,7 @@ def bundle_b(export_packages: None, made_once: MadeOnce) -> Path:
 def exported_learnable(export_packages: None, made_once: MadeOnce) -> tuple[Path, list[str]]:
     """A bundle whose drafter learns on the device, exported once, and the stages of its export."""
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32, INT8
+    from omnidraft.export.quantize.quantization import FP32, INT8
 
     def make(place: Path) -> None:
         stages = list[str]()

@@ -43,10 +43,7 @@ from omnidraft.runtime.session.api import Session, load_bundle
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS
 
-FORMS = (
-    "fp32", "int8", "int8-b128", "int4", "int4-b128", "int4-e8", "int4-e4", "int4-h8", "int4-rtn",
-    "int4-k-quant", "int4-hqq", "int4-gptq",
-)  # fmt: skip
+FORMS = ("fp32", "int8", "int4", "int4-rtn", "int4-k-quant", "int4-gptq")
 PLACES = ("coreml", "nnapi", "qnn", "qnn-fp16")  # of the static graphs
 QNN_PYTHON = "OMNIDRAFT_QNN_PYTHON"
 _LENGTH = 256  # positions

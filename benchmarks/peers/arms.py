@@ -13,7 +13,7 @@ from benchmarks.peers.same_vocabulary import make
 from omnidraft.commands.starters import StarterPair, starter
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
-from omnidraft.export.quantize.quantize import FP32, INT8
+from omnidraft.export.quantize.quantization import FP32, INT8
 from omnidraft.runtime.session.api import Session, load, load_bundle
 from omnidraft.runtime.session.modes import Mode
 

@@ -18,7 +18,6 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 CHANCE = 0.02  # a share of accepted draft tokens below this is chance agreement of an untrained pair
-_LARGER = 1.05  # bytes of a model file over those of its checkpoint, from which on it is worth a warning
 _WHOLE, _HALF = 0.999, 0.5  # shares of the target's text tokens that a drafter can write
 _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
 _LENGTHS = {str(length): length for length in range(LONGEST + 1)}  # the names of lengths in a manifest
@@ -30,19 +29,12 @@ MAX_TEXTS = 64  # whose counts a manifest holds
 
 @dataclass(frozen=True)
 class PairVerdict:
-    """One verdict.
+    """One verdict."""
 
-    Attributes:
-        good: whether nothing needs to be done.
-        sentence: the verdict.
-        remedy: what to do; empty where the verdict is good.
-        speed_up: over plain decoding, measured or estimated.
-    """
-
-    good: bool
-    sentence: str
-    remedy: str = ""
-    speed_up: float = 1.0
+    good: bool  # whether nothing needs to be done
+    sentence: str  # the verdict
+    remedy: str = ""  # what to do; empty where the verdict is good
+    speed_up: float = 1.0  # over plain decoding, measured or estimated
 
     def __str__(self) -> str:
         return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
@@ -50,21 +42,13 @@ class PairVerdict:
 
 @dataclass(frozen=True)
 class CountedText:
-    """What the default mode did in one text.
+    """What the default mode did in one text."""
 
-    Attributes:
-        emitted: tokens of the text.
-        lengths: number of rounds without copies, by their draft tokens.
-        copied_lengths: number of rounds with copies, by their copied tokens.
-        accepted: target tokens of drafts and of copies that became text.
-        accepted_copies: those of copies.
-    """
-
-    emitted: int
-    lengths: Mapping[int, int]
-    copied_lengths: Mapping[int, int]
-    accepted: int
-    accepted_copies: int
+    emitted: int  # tokens of the text
+    lengths: Mapping[int, int]  # number of rounds without copies, by their draft tokens
+    copied_lengths: Mapping[int, int]  # number of rounds with copies, by their copied tokens
+    accepted: int  # target tokens of drafts and of copies that became text
+    accepted_copies: int  # those of copies
 
     def seconds(self, costs: Costs) -> float:
         """Seconds of the rounds by the costs of a device."""
@@ -90,16 +74,11 @@ def counted_text(counts: Statistics) -> CountedText:
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of the default mode over plain decoding.
+    """The speed of the default mode over plain decoding."""
 
-    Attributes:
-        ratio: geometric mean over texts.
-        interval: 95 % of it, by bootstrap over the texts.
-        drafts, copies: accepted tokens of the drafter, and copied ones, for each target pass.
-    """
-
-    ratio: float
-    interval: tuple[float, float]
+    ratio: float  # geometric mean over texts
+    interval: tuple[float, float]  # 95 % of it, by bootstrap over the texts
+    # drafts, copies: accepted tokens of the drafter, and copied ones, for each target pass
     drafts: float
     copies: float
 
@@ -115,7 +94,6 @@ def speed_of(texts: Sequence[CountedText], ratios: Sequence[float]) -> Speed:
 
     Args:
         texts: their counts, at least one.
-        ratios: speed over plain decoding in each, measured or estimated.
     """
     logs = np.log(ratios)
     means = np.exp(np.random.default_rng(0).choice(logs, size=(_RESAMPLES, len(logs))).mean(axis=1))
@@ -136,9 +114,7 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
     """Whether the default mode is faster than plain decoding.
 
     Args:
-        speed: of the default mode.
         what: `was measured`, or `EXPECTED`.
-        learns: whether there is a drafter, which can learn.
     """
     low, high = speed.interval
     figures = f"{speed.ratio:.2f}x of plain decoding {what} (95 % {low:.2f}-{high:.2f}), {speed.parts}"
@@ -192,12 +168,7 @@ def chance_verdict(of_drafted: float) -> PairVerdict:
 
 
 def vocabulary_verdict(target: Tokenizer, vocab_map: VocabMap) -> PairVerdict:
-    """Whether a drafter can write what a target says.
-
-    Args:
-        target: its tokenizer.
-        vocab_map: which draft tokens write which target tokens.
-    """
+    """Whether a drafter can write what a target says."""
     text = [token for token, data in enumerate(target.tokens) if data]
     pieces = vocab_map.spellings.lengths[text]
     share = float(np.mean(pieces > 0)) if text else 1.0
@@ -224,31 +195,8 @@ def _simplest(token: bytes) -> tuple[bool, int, bytes]:
     return not usual, len(token), token
 
 
-def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> str | None:
-    """A warning where the file of a quantised model is larger than its checkpoint; None where it is not.
-
-    Args:
-        role: target or drafter.
-        written: bytes of the model in the bundle.
-        checkpoint: bytes of the weights that it was made from; 0 where that is unknown.
-        quantization: how it is stored, for people.
-    """
-    if not checkpoint or written <= _LARGER * checkpoint or quantization.startswith("fp32"):
-        return None
-    change = f"{written / checkpoint:.2f} times the size of its checkpoint"
-    smaller = "" if "-e" in quantization else "; --embedding int8 stores the embedding in a quarter"
-    return f"the {role} as {quantization} has {change}{smaller}"
-
-
 def kept_codes(role: str, kinds: Sequence[str], coded: bool, quantization: str) -> str | None:
-    """What a user should know of weights that came from a GGUF file; None where nothing is to be said.
-
-    Args:
-        role: target or drafter.
-        kinds: the types of the file's matrices.
-        coded: whether some of them are codes.
-        quantization: how the model is stored, for people.
-    """
+    """What a user should know of weights that came from a GGUF file; None where nothing is to be said."""
     held = ", ".join(kinds)
     if coded and quantization.startswith("int"):
         return (

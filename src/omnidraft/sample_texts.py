@@ -21,17 +21,11 @@ LONGEST = 256  # tokens of a piece; a longer text is cut into several
 
 @dataclass(frozen=True)
 class SampleText:
-    """One text.
+    """One text."""
 
-    Attributes:
-        kind: of the text.
-        text: the text; the answer where there is a question.
-        question: of a chat; empty for a plain text.
-    """
-
-    kind: str
-    text: str
-    question: str = ""
+    kind: str  # of the text
+    text: str  # the text; the answer where there is a question
+    question: str = ""  # of a chat; empty for a plain text
 
 
 @dataclass(frozen=True)
@@ -59,10 +53,6 @@ def pieces_of(
     """Texts in a model's ids; a chat stands in the model's chat template.
 
     Args:
-        texts: in any order, which is kept.
-        tokenizer: of the model.
-        prompt: its compiled template.
-        start: ids that begin a text that is not a chat.
         longest: tokens of a piece, at least 2. Pieces of one token have nothing to predict and are left out.
     """
     prefix, suffix = prompt.parts(1)

@@ -30,21 +30,13 @@ _VALUES = 1 << 18  # logits that are compared at a time: they stay in the proces
 
 @dataclass(frozen=True)
 class TextQuality:
-    """A model on some text, and beside its source where that was measured on the same tokens.
+    """A model on some text, and beside its source where that was measured on the same tokens."""
 
-    Attributes:
-        tokens: that were predicted.
-        perplexity: of the model; the exponential of the mean of -ln p(token).
-        source_perplexity: of the source in float32; None where it was not measured.
-        kl: mean over the positions of KL(source, model) in nats.
-        agreement: share of the positions whose likeliest token is the source's.
-    """
-
-    tokens: int
-    perplexity: float
-    source_perplexity: float | None = None
-    kl: float | None = None
-    agreement: float | None = None
+    tokens: int  # that were predicted
+    perplexity: float  # of the model; the exponential of the mean of -ln p(token)
+    source_perplexity: float | None = None  # of the source in float32; None where it was not measured
+    kl: float | None = None  # mean over the positions of KL(source, model) in nats
+    agreement: float | None = None  # share of the positions whose likeliest token is the source's
 
     @property
     def loss(self) -> float:
@@ -66,17 +58,11 @@ class TextQuality:
 
 @dataclass(frozen=True)
 class Quality:
-    """The quality of a model's text by kind.
+    """The quality of a model's text by kind."""
 
-    Attributes:
-        text: name of the texts.
-        whole: over all of them.
-        kinds: by kind.
-    """
-
-    text: str
-    whole: TextQuality
-    kinds: Mapping[str, TextQuality] = field(default_factory=dict)
+    text: str  # name of the texts
+    whole: TextQuality  # over all of them
+    kinds: Mapping[str, TextQuality] = field(default_factory=dict)  # by kind
 
     @property
     def bad(self) -> bool:
@@ -159,10 +145,8 @@ def measure_quality(
     """Score texts with a model, and compare it with its source.
 
     Args:
-        model: its context is emptied before each piece.
         pieces: at least one; of each no more than the model's context is used.
         source: the source's logits [n, vocab] of all positions of the ids that it is given.
-        name: of the texts.
         progress: called with (pieces done, all pieces).
     """
     sums: dict[str, _Sums] = {}

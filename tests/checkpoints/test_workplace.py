@@ -163,18 +163,3 @@ def test_the_current_directory_is_refused_in_a_sentence(
     for overwrite in (False, True):
         with pytest.raises(ExportError, match="it is the current directory or above it"):
             refuse_existing(Path(name), overwrite)
-
-
-def test_a_place_without_a_name_of_its_own_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "here/sub/deep").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "here")
-    out = Path("sub/deep/..")
-    with pytest.raises(ExportError, match="is not a bundle"):
-        refuse_existing(out, overwrite=True)
-    (tmp_path / "here/sub/deep").rmdir()
-    with workplace(Path("sub/.")) as work:
-        (work / MANIFEST).write_text("new")
-        take_name(work, Path("sub/."))
-    assert names(tmp_path / "here") == ["sub"] and (tmp_path / "here/sub" / MANIFEST).read_text() == "new"

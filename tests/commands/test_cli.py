@@ -227,7 +227,7 @@ def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
         report["warnings"] == []
     )  # embeddings and tied heads are int8: no file is larger than its checkpoint
     manifest = json.loads((out_path / "manifest.json").read_text())
-    assert {manifest[role]["quantization"] for role in ("target", "drafter")} == {"int8-e8"}
+    assert {manifest[role]["quantization"] for role in ("target", "drafter")} == {"int8"}
     assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
     names = ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
     assert sorted(p.name for p in out_path.iterdir()) == names

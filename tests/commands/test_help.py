@@ -13,7 +13,7 @@ import pytest
 from omnidraft import cli
 from omnidraft.commands.adapt.adapt_learner import LEARNERS
 from omnidraft.export.npu.npu_providers import NAMED
-from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
+from omnidraft.export.quantize.quantization import FORMS
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.session.modes import MODES, VERIFICATIONS
@@ -38,11 +38,7 @@ WIDE = "10000"  # columns: no name is broken
         ("train", "--objective", FROM_TRACES),
         ("train", "--schedule", SCHEDULES),
         ("train", "--precision", PRECISIONS),
-        ("export", "--quant", ("auto", *WEIGHTS)),
-        ("export", "--embedding", WEIGHTS),
-        ("export", "--lm-head", HEADS),
-        ("export", "--quant-method", METHODS),
-        ("export", "--block", map(str, BLOCKS)),
+        ("export", "--quant", ("auto", *(form.name for form in FORMS))),
         ("export", "--npu", (*NAMED, "all")),
     ],
 )
@@ -118,7 +114,7 @@ def test_help_loads_nothing_of_the_runtime() -> None:
 
 def test_a_shell_completes_commands_and_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_OMNIDRAFT_COMPLETE", "complete_bash")
-    for words, place, expected in (("omnidraft ex", 1, "export"), ("omnidraft export --lm", 2, "--lm-head")):
+    for words, place, expected in (("omnidraft ex", 1, "export"), ("omnidraft export --js", 2, "--json")):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(place))
         assert expected in run()[1].split()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,22 @@ import torch  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import ThinModel, thin_model  # noqa: E402
-from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
 from omnidraft.export.choose import own_text, search  # noqa: E402
-from omnidraft.export.choose.search import FormSearch, groups_of, with_int8  # noqa: E402
+from omnidraft.export.choose.input_factors import input_factors  # noqa: E402
+from omnidraft.export.choose.search import FormSearch, groups_of  # noqa: E402
 from omnidraft.export.choose.torch_forms import TorchForms  # noqa: E402
 from omnidraft.export.graph.markers import MarkedSite  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.measure_quality import source_rows  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.form_size import size_of  # noqa: E402
-from omnidraft.export.quantize.quantization import INT4_E8, Quantization, named  # noqa: E402
+from omnidraft.export.quantize.quantization import INT4, INT8, Quantization  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.chat.prompt_template import PromptTemplate  # noqa: E402
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # noqa: E402
 from omnidraft.sample_texts import TextPiece, pieces_of, sample_texts  # noqa: E402
 from omnidraft.text_quality import AIM  # noqa: E402
-from support.command_line import Run  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
 Model = tuple[ThinModel, Sequence[MarkedSite], list[TextPiece]]
@@ -74,11 +71,8 @@ def forms(model: Model) -> TorchForms:
     return TorchForms(*model)
 
 
-def searched(forms: TorchForms, model: Model, **changed: Any) -> FormSearch:
-    settings = {"calibration": None, "first": INT4_E8} | changed
-    return FormSearch(
-        forms, model[1], model[0].tied, settings["first"], 7_000_000, settings["calibration"], lambda _: None
-    )
+def searched(forms: TorchForms, model: Model, calibration: Any = None) -> FormSearch:
+    return FormSearch(forms, model[1], model[0].tied, 7_000_000, calibration, lambda _: None)
 
 
 def test_torch_scores_what_the_source_does(forms: TorchForms, model: Model, spiky: Path) -> None:
@@ -101,12 +95,12 @@ def test_int4_breaks_the_model_and_auto_keeps_8_bits_where_they_are_needed(
 ) -> None:
     found = searched(forms, model)
     form = next(found.candidates())
-    assert found.trials[0].form == "int4-e8" and found.trials[0].loss > 2 * AIM
+    assert found.trials[0].form == "int4" and found.trials[0].loss > 2 * AIM
     assert form.bits == 4 and {"layers.1.down", "layers.3.down"} <= form.int8_sites
     assert len(form.int8_sites) <= 8, "no more than a few of all products"
     assert forms.loss(form) <= AIM
     tried = {trial.form: trial for trial in found.trials}
-    assert tried[form.name].bytes < size_of(model[1], model[0].tied, named("int8-e8")).stored
+    assert tried[form.name].bytes < size_of(model[1], model[0].tied, INT8).stored
 
 
 def test_the_cheapest_form_is_taken_where_it_suffices(
@@ -114,27 +108,26 @@ def test_the_cheapest_form_is_taken_where_it_suffices(
 ) -> None:
     """And where nothing does, float32 is."""
     monkeypatch.setattr(FormSearch, "_by_sensitivity", lambda *_: [])
-    losses = {"int4-e8": 0.05, "int4-e8-k-quant": 0.02, "int4-e8-gptq": 0.01}
+    losses = {"int4": 0.05, "int4-k-quant": 0.02, "int4-gptq": 0.01}
     monkeypatch.setattr(forms, "loss", lambda form, *_: losses.get(form.name, 1.0))
-    monkeypatch.setattr(forms, "factors", lambda *_: {})
-    found = searched(forms, model, calibration=lambda: [[1, 2]])
+    found = searched(forms, model, calibration=lambda *_: [])
     candidates = found.candidates()
-    assert [next(candidates).name, next(candidates).name] == ["int4-e8-k-quant", "int4-e8-gptq"]
-    losses.update({"int4-e8-k-quant": 0.04, "int4-e8-gptq": 0.04})
-    assert [form.name for form in searched(forms, model, calibration=list).candidates()] == ["fp32"]
-    losses["int8-e8"] = 0.03
-    assert [form.name for form in searched(forms, model).candidates()] == ["int8-e8", "fp32"]
-    losses["int4-e8"] = 0.2
-    far = searched(forms, model, calibration=list)
+    assert [next(candidates).name, next(candidates).name] == ["int4-k-quant", "int4-gptq"]
+    losses.update({"int4-k-quant": 0.04, "int4-gptq": 0.04})
+    assert [form.name for form in searched(forms, model, calibration=lambda *_: []).candidates()] == ["fp32"]
+    losses["int8"] = 0.03
+    assert [form.name for form in searched(forms, model).candidates()] == ["int8", "fp32"]
+    losses["int4"] = 0.2
+    far = searched(forms, model, calibration=lambda *_: [])
     list(far.candidates())
-    assert not {"int4-e8-k-quant", "int4-e8-gptq"} & {trial.form for trial in far.trials}, "out of reach"
+    assert not {"int4-k-quant", "int4-gptq"} & {trial.form for trial in far.trials}, "out of reach"
 
 
 def test_an_export_finds_the_form_and_confirms_it_in_the_graph(
     spiky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, stages = tmp_path / "bundle", list[str]()
-    options = Options(INT4_E8, INT4_E8, 128, search=True)
+    options = Options(INT4, INT4, 128, search=True)
     monkeypatch.setitem(search._REACH, "k-quant", 0.0)
     monkeypatch.setitem(search._REACH, "gptq", 0.0)
     report = export_bundle(
@@ -144,12 +137,12 @@ def test_an_export_finds_the_form_and_confirms_it_in_the_graph(
     losses = {trial.form: trial.loss for trial in report.trials}
     assert losses[report.quantization] == pytest.approx(report.quality.whole.loss, abs=0.01), "in torch"
     bundle = open_bundle(out)
-    assert bundle.target.quantization.startswith("int4-e8-m") and bundle.drafter.quantization == "int4-e8"
+    assert bundle.target.quantization.startswith("int4-m") and bundle.drafter.quantization == "int4"
     checks = bundle.manifest["checks"]
     assert {"layers.1.down", "layers.3.down"} <= set(checks["int8_sites"])
     assert [trial["form"] for trial in checks["tried"]] == [trial.form for trial in report.trials]
     assert not any("loses" in warning for warning in report.warnings)
-    assert any(stage.startswith("try int4-e8, ") for stage in stages)
+    assert any(stage.startswith("try int4, ") for stage in stages)
     assert any(stage.startswith("measure the sensitivity, ") for stage in stages)
 
 
@@ -162,64 +155,37 @@ def test_groups_are_products_of_layers_side_by_side() -> None:
     assert groups_of(products[:40]) == [(name,) for name in products[:40]]
 
 
-def test_a_head_keeps_8_bits_by_its_own_setting() -> None:
-    form = with_int8(INT4_E8, ["layers.0.o", "lm_head"])
-    assert (form.head_bits, list(form.int8_sites), form.name) == (8, ["layers.0.o"], "int4-e8-h8-m1")
-
-
-def test_a_model_writes_the_same_text_again_and_keeps_it(
-    model: Model, spiky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_model_writes_the_same_text_again(
+    model: Model, spiky: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMNIDRAFT_STATE", str(tmp_path))
     monkeypatch.setattr(own_text, "TOKENS", 6)
     monkeypatch.setattr(own_text, "_OPENINGS", ("The", "def "))
     tokenizer = LibraryTokenizer.from_file(spiky / "tokenizer.json")
 
-    def write(key: str, ends: Sequence[int] = (), template: PromptTemplate | None = None) -> list[list[int]]:
+    def write(ends: Sequence[int] = (), template: PromptTemplate | None = None) -> list[list[int]]:
         bare = template or PromptTemplate("", "")
-        return own_text.own_text(model[0], tokenizer, bare, (ends, []), key, lambda *_: None)
+        return own_text.own_text(model[0], tokenizer, bare, (ends, []), lambda *_: None)
 
-    rows = write("a")
+    rows = write()
     assert len(rows) == 2 * own_text.ROWS and len({tuple(row) for row in rows}) > own_text.ROWS
-    opening = tokenizer.encode("The")
-    assert all(
-        row[: len(opening)] == opening and len(row) == len(opening) + 6 for row in rows[: own_text.ROWS]
-    )
-    (file,) = (tmp_path / "own-text").iterdir()
-    assert json.loads(file.read_text()) == rows
-    file.write_text(json.dumps([[1, 2]]))
-    assert write("a") == [[1, 2]], "it is read where it was kept"
-    for damage in ("[", "[[]]", "[]", "[[-1]]", '[["a"]]', "[[9999999]]", "[" * 100_000, "[[1.5]]"):
-        file.write_text(damage)
-        assert write("a") == rows
+    opening, first = tokenizer.encode("The"), rows[: own_text.ROWS]
+    assert all(row[: len(opening)] == opening and len(row) == len(opening) + 6 for row in first)
+    assert write() == rows
     end = rows[0][len(opening) + 1]
-    ended = write("b", [end])
+    ended = write([end])
     assert all(end not in row[len(opening) : -1] for row in ended[: own_text.ROWS])
     monkeypatch.setattr(own_text, "_QUESTIONS", ("How many?",))
-    asked = write("c", template=PromptTemplate("Question: ", "\nAnswer:"))
+    asked = write(template=PromptTemplate("Question: ", "\nAnswer:"))
     assert tokenizer.text_of(asked[0]).startswith(b"Question: How many?\nAnswer:")
 
 
 def test_gptq_in_torch_compensates_where_the_inputs_are(forms: TorchForms, model: Model) -> None:
     """With rows of the text itself it loses less than the rounding on the same grid."""
     rows = [list(piece.ids) for piece in model[2]]
-    form = replace(INT4_E8, method="gptq")
+    form = Quantization(4, "gptq")
+    measured = dict(input_factors(model[0], model[1], form, rows))
     kl = {
-        name: forms.score(forms.weights(each, factors=factors), 8).kl
-        for name, each, factors in (
-            ("gptq", form, forms.factors(form, rows, lambda *_: None)),
-            ("rtn", replace(form, method="rtn"), None),
-        )
+        name: forms.score(forms.weights(each, factors=factors), table=True).kl
+        for name, each, factors in (("gptq", form, measured), ("rtn", Quantization(4, "rtn"), None))
     }
     assert kl["gptq"] < 0.9 * kl["rtn"], kl
-
-
-def test_refusals(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="a search that begins with int8-e8 is not supported; begin with"):
-        Options(named("int8-e8"), INT4_E8, search=True)
-    with pytest.raises(SettingError, match="and give the drafter's form"):
-        Options(INT4_E8, search=True)
-    arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "x"
-    code, _, err = run(*arguments, "--quant-method", "gptq")
-    assert code == 1 and err.strip().endswith("and --quant auto tries the methods; add --quant int4")
-    assert Quantization(4, int8_sites=frozenset({"layers.0.o"})).name == "int4-m1"

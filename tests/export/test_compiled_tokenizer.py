@@ -89,13 +89,6 @@ def check_same(both: Both, text: str) -> None:
     assert compiled.spell(text.encode()) == library.spell(text.encode())
 
 
-@pytest.mark.parametrize("name", STARTER)
-def test_the_starters_have_the_same_vocabulary(name: str) -> None:
-    compiled, library = read(STARTERS / name)
-    assert difference_of(compiled, library) == ""
-    assert compiled.adds_bos == library.adds_bos and compiled.kind == library.kind
-
-
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_of_other_models_give_the_same_ids(name: str) -> None:
     both = chain(name)
@@ -134,14 +127,6 @@ def test_random_texts_give_the_same_ids(real_of: BothOf, name: str) -> None:
         assert compiled.encode_prompt(*parts, goes_on=goes_on) == expected
 
     check()
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_published_ids(data: Path, real_of: BothOf, name: str) -> None:
-    published = json.loads((data / "tokenizers/encode_vectors.json").read_text(encoding="utf-8"))
-    compiled = real_of(name)[0]
-    for text, ids in zip(published["inputs"], published["ids"][name], strict=True):
-        assert compiled.encode(text) == ids, text
 
 
 def task_texts(data: Path) -> Iterator[str]:

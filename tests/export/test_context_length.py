@@ -17,9 +17,8 @@ from omnidraft.checkpoints.checkpoint import Shape
 from omnidraft.errors import ContextError, ExportError
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.context_length import context_lengths
-from omnidraft.export.npu.npu import NpuOptions
 from omnidraft.export.options import Options
-from omnidraft.export.quantize.quantize import FP32
+from omnidraft.export.quantize.quantization import FP32
 from support.made_once import MadeOnce
 from support.places import STARTERS
 
@@ -75,15 +74,6 @@ def test_a_length_that_the_target_does_not_have_is_refused_with_the_range(asked:
 def test_a_model_of_too_few_positions_is_refused() -> None:
     with pytest.raises(ExportError, match=r"^m has 16 positions, and the checks need 32; give another check"):
         context_lengths(SMOL, model(1, 1, 64, 16), None)  # type: ignore[arg-type]
-
-
-def test_static_graphs_of_a_drafter_fit_its_own_positions() -> None:
-    usual, given = NpuOptions(("qnn",)), NpuOptions(("qnn",), kv_length=4096, chunk=512, drafted=4)
-    assert usual.shapes(8192, "target").kv_length == 2048
-    assert usual.shapes(128, "drafter").kv_length == 128
-    wide, narrow = given.shapes(8192, "target"), given.shapes(128, "drafter")
-    assert (wide.kv_length, wide.chunk, wide.drafted) == (4096, 512, 4)
-    assert (narrow.kv_length, narrow.chunk, narrow.drafted) == (128, 128, 4)
 
 
 def with_positions(checkpoint: Path, positions: int, place: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,20 @@ from onnx import ModelProto  # noqa: E402
 
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
-from omnidraft.export.quantize.quantize import FP32, INT4, INT8, Quantization, quantize  # noqa: E402
+from omnidraft.export.graph.skeleton import Skeleton  # noqa: E402
+from omnidraft.export.quantize.quantization import FP32, INT4, INT8, Quantization  # noqa: E402
 from omnidraft.runtime.bundle.lora_sites import LoraSites  # noqa: E402
 from omnidraft.runtime.models.adapter import no_adapter  # noqa: E402
-from support.exported_graphs import CASES, Export, Exported, Rows, Session, copy_of, tokens  # noqa: E402
+from support.exported_graphs import (  # noqa: E402
+    CASES,
+    Export,
+    Exported,
+    Rows,
+    Session,
+    copy_of,
+    graph_in,
+    tokens,
+)
 
 
 def test_what_an_adapter_can_change(exported: Export) -> None:
@@ -97,16 +108,15 @@ def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) ->
 
 
 def test_a_fixed_rank_must_be_fed(exported: Export) -> None:
-    model = copy_of(exported("llama").proto)
-    add_lora_sites(model, ("qkv", "down"), rank=8)
+    bare = bare_copy(exported("llama"))
+    model = add_lora_sites(bare.proto, ("qkv", "down"), rank=8)
     sites = lora_sites(model, 32)
     widths = {
         i.name: i.type.tensor_type.shape.dim[1].dim_value for i in model.graph.input if "lora_a" in i.name
     }
     assert widths["layers.0.qkv.lora_a"] == 24 and widths["layers.0.down.lora_a"] == 8  # three parts, and one
     assert sites.rank == 8 and {n.rpartition(".")[2] for n in sites.sites} == {"qkv", "down"}
-    quantize(model, INT8)
-    session, plain = Session(model), Session(exported("llama").quantized(INT8))
+    session, plain = Session(graph_in(bare, INT8)), Session(exported("llama").quantized(INT8))
     assert not session.session.get_overridable_initializers()
     ids = tokens(9)
     session.adapter = no_adapter(sites)
@@ -128,13 +138,16 @@ def test_lora_at_a_place_or_rank_that_is_none(exported: Export) -> None:
 
 
 def with_adapters(exported: Exported, quantization: Quantization) -> tuple[ModelProto, LoraSites]:
-    model = add_lora_sites(copy_of(exported.proto))
-    contract = exported.contract
-    sites = lora_sites(model, contract.num_kv_heads * contract.head_dim)
-    quantize(model, quantization)
+    bare, contract = bare_copy(exported), exported.contract
+    sites = lora_sites(add_lora_sites(bare.proto), contract.num_kv_heads * contract.head_dim)
+    model = graph_in(bare, quantization)
     floats = [node.name for node in model.graph.node if node.op_type == "MatMul" and ".lora_" in node.name]
     assert len(floats) == 2 * len(sites.sites)  # the products of adapters stay in float
     return model, sites
+
+
+def bare_copy(exported: Exported) -> Skeleton:
+    return replace(exported.skeleton, proto=copy_of(exported.skeleton.proto))
 
 
 def random_lora(sites: LoraSites, rank: int, seed: int) -> dict[str, Rows]:

@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from omnidraft.checkpoints.checkpoint import load_stored, read_checkpoint  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
-from omnidraft.export.export_memory import layers_within, peak_bytes  # noqa: E402
+from omnidraft.export.export_memory import peak_bytes  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
-from omnidraft.export.quantize.quantize import INT4, INT8  # noqa: E402
+from omnidraft.export.quantize.quantization import INT4, INT8  # noqa: E402
 from omnidraft.runtime.session.api import load  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
@@ -89,14 +89,6 @@ def test_a_whole_check_has_no_limits(wide: Path, tmp_path: Path) -> None:
     assert json.loads(json.dumps({**asdict(report), "path": ""}))["limits"] == []
     files = {file.relative_to(tmp_path / "out").as_posix() for file in (tmp_path / "out").rglob("*.data")}
     assert files == {"target/cpu/model.onnx.data", "drafter/cpu/model.onnx.data"}
-
-
-@pytest.mark.parametrize(
-    ("room", "period", "expected"),
-    [(None, 1, 10), (150, 1, 10), (149, 1, 9), (149, 2, 8), (0, 6, 6), (50, 3, 3)],
-)
-def test_layers_within(room: int | None, period: int, expected: int) -> None:
-    assert layers_within(room, 50, 10, 10, period) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
-from omnidraft.errors import AdapterError, ArchiveError, SettingError
+from omnidraft.errors import AdapterError, ArchiveError
 from omnidraft.export.build_vocab_map import byte_vocabulary
 from omnidraft.packing.share_drafter import share_drafter
-from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import NO_DRAFTER
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.session import Session
@@ -62,12 +60,6 @@ def test_a_saved_session_goes_on(alone: Path, tmp_path: Path) -> None:
     assert third.resume().finish().token_ids == whole.token_ids
 
 
-def test_memory_counts_no_drafter(alone: Path) -> None:
-    bundle = open_bundle(alone)
-    assert memory_need(bundle) == memory_need(bundle, drafter=False)
-    assert bundle.models == (bundle.target,) and not bundle.drafter.reads(bundle.target.graph)
-
-
 def test_what_needs_a_drafter_is_refused(alone: Path, run: Run, tmp_path: Path) -> None:
     for arguments in (("-k", "4"), ("--mode", "match")):
         code, _, error = run("generate", alone, "Hello", "-n", "4", *arguments)
@@ -97,10 +89,3 @@ def test_the_commands_show_that_there_is_none(alone: Path, run: Run, tmp_path: P
 def test_an_adapter_of_a_drafter_does_not_fit(alone: Path) -> None:
     with pytest.raises(AdapterError):
         load(alone, measure="never", adapter=adapter())
-
-
-def test_it_is_not_trained(alone: Path) -> None:
-    from omnidraft.runtime.bundle.bundle import need_drafter
-
-    with pytest.raises(SettingError, match="nothing to train"):
-        need_drafter(open_bundle(alone))

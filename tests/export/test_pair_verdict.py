@@ -12,7 +12,6 @@ from omnidraft.pair_verdict import (
     chance_verdict,
     counted_texts,
     estimated_speed,
-    larger_file,
     speed_of,
     speed_verdict,
 )
@@ -30,10 +29,6 @@ def test_the_estimate_is_that_of_the_rounds_and_of_the_costs() -> None:
     assert speed.ratio == pytest.approx(29 / seconds)
     assert speed.interval == pytest.approx((speed.ratio, speed.ratio)), "both texts have the same speed"
     assert (speed.copies, speed.drafts) == (0.25, 0.2)
-
-
-def test_a_round_that_drafts_nothing_has_no_host_work() -> None:
-    assert estimated_speed([CountedText(7, {0: 7}, {}, 0, 0)], COSTS).ratio == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +60,6 @@ def entry(**changes: Any) -> dict[str, Any]:
             "accepted_copies": 5, **changes}  # fmt: skip
 
 
-def test_the_counts_of_a_manifest_are_read_back() -> None:
-    assert counted_texts({"checks": {"texts": [entry()]}}) == [TEXT]
-
-
 @pytest.mark.parametrize(
     "checks",
     [
@@ -87,13 +78,3 @@ def test_the_counts_of_a_manifest_are_read_back() -> None:
 )
 def test_counts_out_of_their_range_are_none(checks: dict[str, Any]) -> None:
     assert counted_texts({"checks": checks}) is None
-
-
-def test_a_file_larger_than_its_checkpoint_is_told() -> None:
-    assert larger_file("target", 100, 0, "int4") is None, "the size of the checkpoint is unknown"
-    assert larger_file("target", 102, 100, "fp32") is None, "names and operators of a graph take some bytes"
-    assert larger_file("target", 200, 100, "fp32") is None, "fp32 was asked for"
-    int4 = larger_file("target", 115, 100, "int4-b32")
-    assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "--embedding" in int4
-    int8 = larger_file("target", 160, 100, "int8-e8")
-    assert int8 is not None and int8.endswith("has 1.60 times the size of its checkpoint"), "it is int8"

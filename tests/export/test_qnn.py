@@ -26,7 +26,7 @@ from omnidraft.export.bundle import export_bundle  # noqa: E402
 from omnidraft.export.npu.npu import NpuOptions  # noqa: E402
 from omnidraft.export.npu.npu_providers import accelerators  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
-from omnidraft.export.quantize.quantize import FP32  # noqa: E402
+from omnidraft.export.quantize.quantization import FP32  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.bundle.placement import placed  # noqa: E402
 from omnidraft.runtime.models.load_graph import static_form  # noqa: E402

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,12 +24,10 @@ from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import HOST, WEIGHTS, StaticShapes, write_static  # noqa: E402
 from omnidraft.export.npu.static_halves import halved, store_halves  # noqa: E402
 from omnidraft.export.npu.static_weights import refuse_static  # noqa: E402
-from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.parity import compare_with_torch  # noqa: E402
-from omnidraft.export.quantize.quantize import FP32  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
-from support.exported_graphs import CASES, STORED, VOCAB, save, tokens  # noqa: E402
+from support.exported_graphs import CASES, STORED, VOCAB, graph_of, save, tokens  # noqa: E402
 
 REFUSED = [case for case in CASES if "window" in case or case.startswith(("gemma", "gpt-neox"))]
 STATIC = [case for case in CASES if case not in REFUSED]
@@ -75,7 +72,7 @@ def test_static_graphs_agree_with_torch(written: Write, case: str) -> None:
 def test_greedy_text_is_the_dynamic_graphs(written: Write, case: str, tmp_path: Path) -> None:
     """Greedy decoding, with rejected drafts of every length in between."""
     checkpoint, form = written(case)
-    proto, _ = export_cpu(checkpoint, SHAPES.kv_length, FP32)
+    proto, _ = graph_of(checkpoint.directory, SHAPES.kv_length)
     write_graph(proto, tmp_path / "model.onnx")
     dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
     static = StaticModel(StaticGraphs(form))
@@ -107,37 +104,6 @@ def test_the_three_shapes_are_one_graph_with_one_file_of_weights(written: Write,
     places = {(tensor.name, *(entry.value for entry in tensor.external_data)) for tensor in tensors}
     assert len(places) == len({name for name, *_ in places}) > 8  # one place in the file for each weight
     assert {location for _, location, *_ in places} == {"weights.bin"}
-
-
-def test_products_are_named_as_in_the_cpu_graph(written: Write) -> None:
-    _, form = written("qwen2")
-    graph = onnx.load(form.graphs[1], load_external_data=False).graph
-    weights = {tensor.name for tensor in graph.initializer}
-    named = [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights]
-    layers = [f"layers.{i}.{site}" for i in range(2) for site in ("qkv", "o", "gate_up", "down")]
-    assert named == [*layers, "lm_head"]
-    assert all(f"{name}.weight" in weights for name in named)
-
-
-@pytest.mark.parametrize("case", STATIC)
-def test_mobile_checkers_take_every_shape_whole(
-    written: Write, case: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """onnxruntime's own tool says YES and one partition, for NNAPI and for CoreML MLProgram."""
-    from onnxruntime.tools.mobile_helpers.usability_checker import analyze_model
-
-    _, form = written(case)
-    assert len(form.graphs) > 1
-    for path in form.graphs.values():
-        caplog.clear()
-        with caplog.at_level(logging.INFO):
-            assert analyze_model(path, logger=logging.getLogger("usability"))
-        for name in ("NNAPI", "CoreML MLProgram"):
-            assert f"Model should perform well with {name} as is: YES" in caplog.text, caplog.text
-            assert (
-                f"{name} should work well for this model as there is one partition covering 100.0%"
-                in caplog.text
-            )
 
 
 @pytest.mark.parametrize("case", ["llama3-tied", "qwen2"])

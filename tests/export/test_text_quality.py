@@ -15,9 +15,9 @@ import pytest
 
 from omnidraft.doctor.pair import quality_check
 from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite, Part
-from omnidraft.export.measure_quality import CALIBRATION, better_form, quality_warnings, split_texts
+from omnidraft.export.measure_quality import CALIBRATION, quality_warnings, split_texts
 from omnidraft.export.quantize.form_size import size_of
-from omnidraft.export.quantize.quantization import Quantization, named
+from omnidraft.export.quantize.quantization import named
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
@@ -123,11 +123,6 @@ def test_a_value_out_of_its_range_is_as_if_absent(fault: Callable[[dict[str, Any
     assert read_quality({"checks": checks}) is None
 
 
-@pytest.mark.parametrize("manifest", [{}, {"checks": None}, {"checks": {}}, {"checks": [1]}])
-def test_older_manifests_tell_nothing(manifest: dict[str, Any]) -> None:
-    assert read_quality(manifest) is None
-
-
 SITES = [
     MarkedSite(EMBEDDING, (Part("embed", (1000, 64)),)),
     MarkedSite("layers.0.qkv.weight", (Part("q", (64, 64)), Part("k", (32, 64)), Part("v", (32, 64)))),
@@ -141,14 +136,14 @@ def test_a_loss_above_5_percent_is_a_warning_with_a_better_form_and_its_price(
     loss: float, warned: bool, tmp_path: Path
 ) -> None:
     model: Any = type("Model", (), {"sites": SITES, "tied": True, "checkpoint": None})
-    found = quality_warnings(model, quality(loss), named("int4-e8"))
+    found = quality_warnings(model, quality(loss), named("int4"))
     assert len(found) == warned
     for sentence in found:
         assert f"loses {100 * loss:.1f} % of perplexity, more than 5 %" in sentence
         assert "--quant int8 is more accurate and takes 0 MB more; a token takes up to" in sentence
         assert "--quant auto" in sentence
     assert quality_warnings(model, None, named("int4")) == ()
-    better = quality_warnings(model, quality(loss), named("int8-e8"))
+    better = quality_warnings(model, quality(loss), named("int8"))
     assert len(better) == warned and all("--quant fp32" in s and "auto" not in s for s in better)
     assert not quality_warnings(model, quality(loss), named("fp32")), "nothing is more accurate"
 
@@ -160,32 +155,14 @@ def test_the_size_of_a_form() -> None:
     def bits(count: int, width: int) -> int:
         return count * width // 8 + count // 32 * 4
 
-    tied = size_of(SITES, True, named("int4-e8"))
+    tied = size_of(SITES, True, named("int4"))
     assert tied.read == bits(qkv + down, 4) + bits(table, 8) == tied.stored
-    apart = size_of(SITES, False, named("int4-e8"))
+    apart = size_of(SITES, False, named("int4"))
     assert apart.stored == apart.read + bits(table, 8)
     assert size_of(SITES, True, named("fp32")).stored == 4 * (qkv + down + table)
-    mixed = replace(named("int4-e8"), int8_sites=frozenset({"layers.0.down"}))
+    mixed = replace(named("int4"), int8_sites=frozenset({"layers.0.down"}))
     assert size_of(SITES, True, mixed).read - tied.read == down // 2
-    assert size_of(SITES, True, named("int4-e8-gptq")).read == tied.read + 128 + 64 * 2  # zero points
-
-
-def test_a_mixed_form_has_a_name_and_is_for_4_bits() -> None:
-    from omnidraft.errors import SettingError
-
-    mixed = replace(named("int4-e8"), int8_sites=frozenset({"layers.0.down", "layers.3.o"}))
-    assert mixed.name == "int4-e8-m2" and len(mixed.name.encode()) <= 64
-    assert [mixed.bits_of(name) for name in ("layers.0.down", "layers.1.down", "lm_head")] == [8, 4, 4]
-    assert replace(mixed, head_bits=8).bits_of("lm_head") == 8
-    with pytest.raises(SettingError, match="1 products of 8 bits in 8-bit weights are not supported"):
-        Quantization(8, int8_sites=frozenset({"layers.0.down"}))
-    with pytest.raises(SettingError, match='quantisation "int4-e8-m2" is unknown'):
-        named("int4-e8-m2")
-
-
-def test_the_better_form_is_the_next_one() -> None:
-    assert better_form(named("int4-b128-e4-h8-gptq")).name == "int8-b128-e8"
-    assert better_form(named("int8-e8")).name == "fp32"
+    assert size_of(SITES, True, named("int4-gptq")).read == tied.read + 128 + 64 * 2  # zero points
 
 
 def test_the_built_in_texts_are_of_several_kinds() -> None:

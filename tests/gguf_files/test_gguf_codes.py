@@ -40,12 +40,6 @@ def test_scales_of_any_sign_and_of_zero(kind: str) -> None:
     assert np.abs(codes.values() - expected).max() <= 3e-7 * np.abs(expected).max()
 
 
-def test_sizes_are_those_of_the_package() -> None:
-    for kind, (size, bits, _) in EXACT.items():
-        assert gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1] == size
-        assert bits in (4, 8)
-
-
 def test_other_types_have_no_codes() -> None:
     assert read_codes(np.zeros((2, 64), np.uint8), "F16") is None
     assert read_codes(np.zeros((2, 110), np.uint8), "IQ3_S") is None

@@ -17,7 +17,7 @@ pytest.importorskip("gguf")
 from omnidraft.checkpoints.gguf.config import config_of
 from omnidraft.checkpoints.gguf.header import MAX_HEADER, read_header
 from omnidraft.errors import CheckpointError
-from support.gguf_bytes import KEYS, TYPES, key, model, sound, tensor, text, whole
+from support.gguf_bytes import KEYS, key, model, sound, tensor, text, whole
 
 SENTENCE = re.compile(r"[^\n]+; [^\n]+")  # what is wrong; the remedy
 
@@ -193,9 +193,3 @@ def test_a_header_that_never_ends_is_not_read_to_the_end(tmp_path: Path) -> None
     with pytest.raises(CheckpointError, match=r"its header is too long \(67108864 bytes\)"):
         read_header(path, "model.gguf")
     assert time.process_time() - started < 30
-
-
-def test_the_types_of_these_bytes_are_those_of_the_package() -> None:
-    from gguf import GGMLQuantizationType
-
-    assert {name: GGMLQuantizationType[name].value for name in TYPES} == TYPES

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E402
-from omnidraft.export.quantize.quantize import INT4, INT4_E8, INT8  # noqa: E402
+from omnidraft.export.quantize.quantization import INT4, INT8, Quantization  # noqa: E402
 from omnidraft.export.train_step.train_step import step_parity  # noqa: E402
 from omnidraft.learning.learn_traces import LearnOptions, _batch, learn, usual_steps  # noqa: E402
 from omnidraft.learning.loss_summary import losses_of  # noqa: E402
@@ -100,7 +100,7 @@ def test_50_steps_are_those_of_the_torch_trainer(
     assert largest_difference(ours.adapter(), first) > 0.01
 
 
-@pytest.mark.parametrize("quantization", [INT8, replace(INT4, method="rtn"), replace(INT4, embedding_bits=8)])
+@pytest.mark.parametrize("quantization", [INT8, INT4, Quantization(4, "rtn")])
 def test_a_quantised_drafter_learns_against_the_weights_that_run(
     quantization: Any, checkpoint: Path, responses: list[Aligned], tmp_path: Path
 ) -> None:
@@ -126,7 +126,7 @@ def test_a_quantised_drafter_learns_against_the_weights_that_run(
 def test_a_tied_drafter_learns_with_one_quantised_table(tmp_path: Path) -> None:
     """The step reads the codes that the embedding and the LM head of the drafter share."""
     tied = toy_step.toy_checkpoint(tmp_path / "tied", tie_word_embeddings=True)
-    toy_bundle(tmp_path / "bundle", tied, INT4_E8)
+    toy_bundle(tmp_path / "bundle", tied, INT4)
     drafter = tmp_path / "bundle/drafter"
     parities = step_parity(drafter / "cpu/model.onnx", toy_step.STEPS[tied])
     assert max(each.worst for each in parities.values()) < 2e-5

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,16 @@ ort = pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import onnx  # noqa: E402
 from onnx import ModelProto  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import thin_model  # noqa: E402
 from omnidraft.export.graph.contract import GraphContract  # noqa: E402
 from omnidraft.export.graph.skeleton import Skeleton, skeleton  # noqa: E402
-from omnidraft.export.graph.weights import fill  # noqa: E402
-from omnidraft.export.quantize.quantize import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization, quantize  # noqa: E402
+from omnidraft.export.quantize.coded import Factors  # noqa: E402
+from omnidraft.export.quantize.quantization import FP32, INT4, INT8, Quantization  # noqa: E402
+from omnidraft.export.quantize.stream import write_skeleton  # noqa: E402
 from support.made_once import MadeOnce  # noqa: E402
 
 Rows = NDArray[np.float32]
@@ -108,7 +111,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 EXPORTED = "exported.pickle"
 STORED = {"gemma3": "bfloat16", "qwen2": "float16"}  # the others are float32 on disk
-QUANTIZATIONS = (FP32, INT8, INT4, INT4_B128, INT4_E8)
+QUANTIZATIONS = (FP32, INT8, INT4, Quantization(4, "k-quant"))
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Exported:
     skeleton: Skeleton
 
     def quantized(self, quantization: Quantization) -> ModelProto:
-        return quantize(copy_of(self.proto), quantization)
+        return graph_in(self.skeleton, quantization)
 
     def logits(self, ids: list[int]) -> Rows:
         with torch.no_grad():
@@ -140,9 +143,23 @@ def exporter(made_once: MadeOnce) -> Export:
         directory = made_once(f"graph-{case}", lambda place: write_case(case, place))
         with (directory / EXPORTED).open("rb") as file:
             bare: Skeleton = pickle.load(file)  # written by a worker of this test run
-        return Exported(load(directory), fill(copy_of(bare.proto), bare.weights), bare.contract, bare)
+        return Exported(load(directory), graph_in(bare, FP32), bare.contract, bare)
 
     return export
+
+
+def graph_in(bare: Skeleton, form: Quantization, factors: Factors | None = None) -> ModelProto:
+    """A graph with its weights in a form, in memory."""
+    with TemporaryDirectory() as place:
+        write_skeleton(bare, form, Path(place) / "model.onnx", factors=factors, external_above=1 << 40)
+        return onnx.load(Path(place) / "model.onnx")
+
+
+def graph_of(place: Path, max_length: int) -> tuple[ModelProto, GraphContract]:
+    """The float32 graph of a checkpoint, in memory."""
+    checkpoint = read_checkpoint(str(place))
+    bare = skeleton(checkpoint, thin_model(checkpoint), max_length)
+    return graph_in(bare, FP32), bare.contract
 
 
 def write_case(case: str, directory: Path) -> None:

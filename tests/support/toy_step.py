@@ -13,7 +13,7 @@ from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.thin_model import thin_model
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.skeleton import skeleton
-from omnidraft.export.quantize.quantize import FP32, Quantization
+from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.export.quantize.stream import write_skeleton
 from omnidraft.export.train_step.train_step import TrainStep, train_step, write_train_step
 from omnidraft.runtime.bundle.bundle import Bundle, file_sha256
@@ -55,7 +55,7 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
     write_skeleton(graph, quantization, file, external_above=0)
     layout = layout_of(lora, RANK)
     if checkpoint not in STEPS:  # tracing is slow, and the same for every quantisation
-        STEPS[checkpoint] = train_step(file, thin, graph, layout)
+        STEPS[checkpoint] = train_step(thin, graph, layout)
     step = deepcopy(STEPS[checkpoint])
     c = graph.contract
     entry = ModelEntry(

@@ -46,20 +46,15 @@ _DESCRIPTION = ["*.json", "tokenizer.model"]
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes and special ids of a decoder.
+    """The sizes and special ids of a decoder."""
 
-    Attributes:
-        vocab_size: width of the logits.
-        max_positions: positions that the model supports.
-        eos_ids, bos_id, pad_id: special ids; empty or None where the configuration names none.
-    """
-
-    vocab_size: int
+    vocab_size: int  # width of the logits
     num_layers: int
     num_kv_heads: int
     head_dim: int
     hidden_size: int
-    max_positions: int
+    max_positions: int  # positions that the model supports
+    # eos_ids, bos_id, pad_id: special ids; empty or None where the configuration names none
     eos_ids: tuple[int, ...]
     bos_id: int | None
     pad_id: int | None
@@ -67,31 +62,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that can be exported.
+    """A checkpoint that can be exported."""
 
-    Attributes:
-        name: what the user gave.
-        directory: holds the files.
-        config: transformers' configuration.
-        architecture: the class of the model.
-        shape: sizes and special ids.
-        gguf: the file that holds the weights, if it is a GGUF file.
-    """
-
-    name: str
-    directory: Path
-    config: PreTrainedConfig
-    architecture: str
-    shape: Shape
-    gguf: GgufFile | None = None
+    name: str  # what the user gave
+    directory: Path  # holds the files
+    config: PreTrainedConfig  # transformers' configuration
+    architecture: str  # the class of the model
+    shape: Shape  # sizes and special ids
+    gguf: GgufFile | None = None  # the file that holds the weights, if it is a GGUF file
 
 
 def read_checkpoint(name: str) -> Checkpoint:
-    """Read the checkpoint in the directory or GGUF file `name`, or of the hub; weights are not loaded.
-
-    Raises:
-        CheckpointError: the checkpoint does not exist, is incomplete or cannot be exported.
-    """
+    """Read the checkpoint in the directory or GGUF file `name`, or of the hub; weights are not loaded."""
     file = find_gguf(name)
     gguf = None if file is None else GgufFile(name, file)
     directory = _directory(name) if gguf is None else gguf.directory
@@ -113,11 +95,7 @@ def read_checkpoint(name: str) -> Checkpoint:
 
 
 def load_model(checkpoint: Checkpoint) -> PreTrainedModel:
-    """Load the model for inference, in float32.
-
-    Raises:
-        CheckpointError: the weights do not fit the configuration.
-    """
+    """Load the model for inference, in float32."""
     import torch
 
     return _load(checkpoint, torch.float32)
@@ -186,11 +164,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
 
 
 def stored_parameters(checkpoint: Checkpoint) -> Mapping[str, Tensor | PackedWeight]:
-    """Every weight by its name, a tied LM head too, in the type of the files; mapped where possible.
-
-    Raises:
-        CheckpointError: the weights do not fit the configuration.
-    """
+    """Every weight by its name, a tied LM head too, in the type of the files; mapped where possible."""
     if checkpoint.gguf is not None:
         return checkpoint.gguf.weights
     return dict(load_stored(checkpoint).named_parameters(remove_duplicate=False))

@@ -26,17 +26,11 @@ _THOUGHT, _ANSWER = "a thought", "an answer"  # of probes
 
 @dataclass(frozen=True)
 class CompiledTemplate:
-    """A chat template and its compiled form.
+    """A chat template and its compiled form."""
 
-    Attributes:
-        prompt: the compiled form.
-        jinja: the template; None for a model without one.
-        no_system: why there is no place for a system prompt; None where there is one.
-    """
-
-    prompt: PromptTemplate
-    jinja: JinjaTemplate | None
-    no_system: str | None
+    prompt: PromptTemplate  # the compiled form
+    jinja: JinjaTemplate | None  # the template; None for a model without one
+    no_system: str | None  # why there is no place for a system prompt; None where there is one
 
 
 def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
@@ -46,13 +40,6 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
     with its renderings of one, two and three turns, with and without a system prompt. Without a chat template
     a conversation begins with the bos token, and later messages are appended. A template whose later turns
     differ from the second, or which cannot render them, is compiled for one turn.
-
-    Args:
-        directory: holds the chat template.
-        tokenizer: names the bos token and the control tokens.
-
-    Raises:
-        CheckpointError: the template fails, or changes the user's message.
     """
     template = template_in(directory)
     if template is None:
@@ -67,11 +54,7 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
 
 
 def template_in(directory: Path) -> JinjaTemplate | None:
-    """The chat template of a checkpoint; None for a model without one.
-
-    Raises:
-        CheckpointError: its file is not UTF-8, or tokenizer_config.json is not JSON.
-    """
+    """The chat template of a checkpoint; None for a model without one."""
     file = directory / "chat_template.jinja"
     config = optional_json(directory / "tokenizer_config.json", str(directory))
     source = config.get("chat_template")
@@ -96,11 +79,7 @@ def special_names(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def compile_strings(template: JinjaTemplate, directory: Path) -> tuple[PromptTemplate, str | None]:
-    """The strings around messages and around a system prompt, and why there is no place for one.
-
-    Raises:
-        CheckpointError: the template fails, or changes the user's message.
-    """
+    """The strings around messages and around a system prompt, and why there is no place for one."""
     with suppress(PromptError):  # one conversation may fail for all: then each is rendered by itself
         template.render_ahead(probes(CHECKED_TURNS))
     try:
@@ -115,7 +94,6 @@ def think_tags(template: JinjaTemplate | None, added: Container[str]) -> ThinkTa
 
     Args:
         template: of the model; None without one.
-        added: contents of the added tokens that may be tags.
     """
     for opened, closed in TAGS:
         named = template is not None and closed in template.source

@@ -24,15 +24,7 @@ _LISTS = ("additional_special_tokens", "extra_special_tokens")  # of tokenizer_c
 
 
 def read_tokenizer(path: str | Path) -> LibraryTokenizer:
-    """The tokenizer of a checkpoint, with the roles that the other files of its directory give.
-
-    Args:
-        path: the directory, or its tokenizer.json.
-
-    Raises:
-        TokenizerError: the tokenizer is absent, or of a kind whose bytes cannot be read.
-        CheckpointError: another file of the directory is not JSON.
-    """
+    """The tokenizer of a checkpoint, with the roles that the other files of its directory give."""
     file = Path(path)
     file = file / "tokenizer.json" if file.is_dir() else file
     spec = read_tokenizer_json(file)
@@ -46,12 +38,7 @@ def write_tokenizer(source: Path, destination: Path, tokenizer: LibraryTokenizer
     """Copy a tokenizer.json for a bundle: there the flag `special` alone says what is a control token.
 
     Args:
-        source: the file of the checkpoint.
-        destination: the file of the bundle.
         tokenizer: made of `source`.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     spec = read_tokenizer_json(source)
     marked = [token for token in spec.get("added_tokens") or [] if token["content"] in tokenizer.controls]

@@ -25,11 +25,7 @@ _NO_WEIGHT = ".rotary_emb.inv_freq"  # a table that old checkpoints store
 
 
 def fingerprint(checkpoint: Checkpoint) -> str:
-    """The fingerprint of a checkpoint whose weights are on the disk, 64 hexadecimal digits.
-
-    Raises:
-        CheckpointError: the checkpoint has no weights.
-    """
+    """The fingerprint of a checkpoint whose weights are on the disk, 64 hexadecimal digits."""
     tied = bool(getattr(checkpoint.config, "tie_word_embeddings", False))
     digest = hashlib.sha256()
     for name, tensor in _all_weights(checkpoint):

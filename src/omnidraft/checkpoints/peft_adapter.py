@@ -62,14 +62,10 @@ _BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 @dataclass(frozen=True)
 class PeftAdapter:
-    """An adapter with peft's modules.
+    """An adapter with peft's modules."""
 
-    Attributes:
-        base: peft's name of the model that it was trained on.
-        modules: by layer and module name, A [r, in] and B [out, r]; the scale is in B.
-    """
-
-    base: str
+    base: str  # peft's name of the model that it was trained on
+    # by layer and module name, A [r, in] and B [out, r]; the scale is in B
     modules: Mapping[tuple[int, str], tuple[Floats, Floats]]
 
 
@@ -96,11 +92,7 @@ def read_peft(directory: Path) -> PeftAdapter:
 
 
 def pack(source: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]]:
-    """The tensors of our adapter for a model with the sites `lora`.
-
-    Raises:
-        AdapterError: with the fault `extra_tensor` or `shape`: the adapter is of another model.
-    """
+    """The tensors of our adapter for a model with the sites `lora`."""
     products: dict[str, dict[str | None, tuple[Floats, Floats]]] = {}
     for (layer, module), pair in source.modules.items():
         product, part = MODULES[module]
@@ -121,17 +113,10 @@ def convert(
     """Convert peft's adapter in `directory`.
 
     Args:
-        directory: holds adapter_config.json and adapter_model.safetensors.
-        lora: the sites of the bundle's model.
-        base: the fingerprint of the bundle's model.
-        tokenizers: fingerprints of the tokenizers of the drafter and of the target.
         created: the time, ISO 8601 in UTC.
 
     Returns:
         Our adapter, and peft's name of the model that it was trained on.
-
-    Raises:
-        AdapterError: the adapter cannot be read, cannot be converted, or is of another model.
     """
     source = read_peft(directory)
     try:

@@ -38,11 +38,7 @@ WEIGHTS = (
 
 
 def refuse_adapter(directory: Path, name: str) -> None:
-    """Refuse a directory of a LoRA adapter, which holds no model.
-
-    Raises:
-        CheckpointError: it is one; the sentence names its base model.
-    """
+    """Refuse a directory of a LoRA adapter, which holds no model."""
     config = optional_json(directory / "adapter_config.json", name)
     if config:
         base = config.get("base_model_name_or_path")
@@ -54,11 +50,7 @@ def refuse_adapter(directory: Path, name: str) -> None:
 
 
 def check_architecture(raw: Mapping[str, Any], name: str) -> str:
-    """The architecture that config.json names.
-
-    Raises:
-        CheckpointError: it is not supported, or the checkpoint is quantised.
-    """
+    """The architecture that config.json names."""
     listed = raw.get("architectures")
     architecture = (
         str(listed[0]) if isinstance(listed, list) and listed else "a model without an architecture"
@@ -80,11 +72,7 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
 
 
 def check_attention(config: PreTrainedConfig, name: str) -> None:
-    """Check head sizes, rotary embeddings and the direction of attention.
-
-    Raises:
-        CheckpointError: onnxruntime cannot compute the attention exactly.
-    """
+    """Check head sizes, rotary embeddings and the direction of attention."""
     if head_dim(config) % HEAD_DIM_MULTIPLE:
         raise CheckpointError(
             f"{name} has heads of {head_dim(config)} values and onnxruntime takes "
@@ -129,11 +117,7 @@ def max_positions(config: PreTrainedConfig) -> int:
 
 
 def check_weights(directory: Path, name: str) -> None:
-    """Check that the weight files exist and are complete.
-
-    Raises:
-        CheckpointError: a file is missing or cut short.
-    """
+    """Check that the weight files exist and are complete."""
     if not any((directory / file).is_file() for file in WEIGHTS):
         raise CheckpointError(f"{name} has no weights", f"it needs one of {', '.join(WEIGHTS)}")
     index = directory / "model.safetensors.index.json"
@@ -180,11 +164,7 @@ def _check_safetensors(file: Path) -> None:
 
 
 def optional_json(path: Path, name: str) -> dict[str, Any]:
-    """A JSON object in a file; empty if there is no file.
-
-    Raises:
-        CheckpointError: the file does not hold a JSON object.
-    """
+    """A JSON object in a file; empty if there is no file."""
     if not path.is_file():
         return {}
     try:

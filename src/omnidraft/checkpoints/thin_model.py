@@ -36,15 +36,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class ThinModel:
-    """A model whose products and embeddings are empty.
+    """A model whose products and embeddings are empty."""
 
-    Attributes:
-        model: the model.
-        stored: weight and bias of each product and embedding, by module name.
-    """
-
-    model: PreTrainedModel
-    stored: Mapping[str, Stored]
+    model: PreTrainedModel  # the model
+    stored: Mapping[str, Stored]  # weight and bias of each product and embedding, by module name
 
     @property
     def tied(self) -> bool:
@@ -58,11 +53,7 @@ class ThinModel:
 
 
 def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
-    """The checkpoint for inference, or only its first `layers` layers.
-
-    Raises:
-        CheckpointError: the weights do not fit the configuration.
-    """
+    """The checkpoint for inference, or only its first `layers` layers."""
     source = stored_parameters(checkpoint)
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = False
@@ -90,7 +81,6 @@ def unpacked(thin: ThinModel, room: int | None) -> ThinModel:
     """The same model with the codes of a GGUF file as float32 in memory, for many passes.
 
     Args:
-        thin: the model.
         room: bytes that the values may take; products that do not fit stay codes. None for no limit.
     """
     left = math.inf if room is None else room

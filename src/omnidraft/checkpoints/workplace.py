@@ -15,15 +15,7 @@ from omnidraft.runtime.disk.whole_directory import take_name as take_name
 
 
 def refuse_existing(out: Path, overwrite: bool) -> None:
-    """Refuse a place that exists, before any work is done; what a killed process left is put right first.
-
-    Args:
-        out: the final place.
-        overwrite: allow a bundle or an empty directory.
-
-    Raises:
-        ExportError: `out` exists and may not be overwritten.
-    """
+    """Refuse a place that exists, before any work is done; what a killed process left is put right first."""
     try:
         recover(out)
     except OSError as error:
@@ -38,11 +30,7 @@ def refuse_existing(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """A temporary directory beside `out`, removed at the end unless it was renamed.
-
-    Raises:
-        ExportError: the disk is full, or `out` cannot be written.
-    """
+    """A temporary directory beside `out`, removed at the end unless it was renamed."""
     with ExitStack() as stack:
         try:
             work = stack.enter_context(new_directory(out))

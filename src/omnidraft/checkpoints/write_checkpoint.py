@@ -18,16 +18,7 @@ _TOKENIZER = re.compile(
 
 
 def write_checkpoint(model: "PreTrainedModel", origin: Checkpoint, out: Path) -> None:
-    """Write a directory as transformers does, with the tokenizer of the original checkpoint.
-
-    Args:
-        model: the trained model.
-        origin: the checkpoint that training began with.
-        out: the directory to make.
-
-    Raises:
-        ExportError: the directory cannot be written; then nothing is left behind.
-    """
+    """Write a directory as transformers does, with the tokenizer of the original checkpoint."""
     with workplace(out) as work, quiet():
         model.save_pretrained(work)
         for file in sorted(origin.directory.iterdir()):

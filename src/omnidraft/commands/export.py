@@ -17,7 +17,7 @@ from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.static_options import static_options
 from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
-from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, STORED, WEIGHTS
+from omnidraft.export.quantize.quantization import FORMS, STORED, named
 from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from omnidraft.export.report import Report
 
 AUTO, NONE = "auto", "none"
-QUANTS = (AUTO, *WEIGHTS)
+QUANTS = (AUTO, *(form.name for form in FORMS))
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
@@ -75,8 +75,8 @@ def export(
     quant: Annotated[
         str,
         typer.Option(
-            help=f"How the target's weights are stored: {options.one_of(QUANTS)}, or a longer name such as "
-            "int4-b128-gptq (docs/quantization.md). auto: the codes of a GGUF file as they are, else the "
+            help=f"How the target's weights are stored: {options.one_of(QUANTS)} "
+            "(docs/quantization.md). auto: the codes of a GGUF file as they are, else the "
             "smallest form whose perplexity is within 3 % of the source's.",
             rich_help_panel=options.WEIGHTS,
         ),
@@ -89,37 +89,6 @@ def export(
             rich_help_panel=options.WEIGHTS,
         ),
     ] = None,
-    block: Annotated[
-        int,
-        typer.Option(
-            help=f"Weights that share a scale: {options.one_of(map(str, BLOCKS))}. Small blocks are more "
-            "accurate, large ones faster.",
-            rich_help_panel=options.WEIGHTS,
-        ),
-    ] = 32,
-    embedding: Annotated[
-        str | None,
-        typer.Option(
-            help=f"How embedding tables are stored: {options.one_of(WEIGHTS)} (default: int8 where weights "
-            "are quantised). The speed is the same; a tied LM head is stored with the table, once.",
-            rich_help_panel=options.WEIGHTS,
-        ),
-    ] = None,
-    lm_head: Annotated[
-        str,
-        typer.Option(
-            "--lm-head",
-            help=f"The LM head where weights are int4: {options.one_of(HEADS)}. int8 is more accurate and "
-            "larger.",
-            rich_help_panel=options.WEIGHTS,
-        ),
-    ] = "same",
-    quant_method: Annotated[
-        str,
-        typer.Option(
-            help=f"How int4 weights are computed: {options.one_of(METHODS)}.", rich_help_panel=options.WEIGHTS
-        ),
-    ] = "round",
     calibration: Annotated[
         Path | None,
         typer.Option(
@@ -204,18 +173,12 @@ def export(
     need_export_packages(*(name for name in (target, small) if name is not None))
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantization import Choices, with_choices
 
     chosen = STORED if quant == AUTO and codes_of(target) else quant
     search = chosen == AUTO
-    if search and quant_method != "round":
-        raise SettingError(
-            f"--quant-method {quant_method} is for a form that is named, and --quant auto tries the methods",
-            "add --quant int4",
-        )
     usual = (STORED if small and codes_of(small) else "int4") if quant == AUTO else quant
-    names = ["int4" if search else chosen, usual if drafter_quant is None else drafter_quant]
-    target_weights, drafter_weights = with_choices(names, Choices(block, embedding, lm_head, quant_method))
+    target_weights = named("int4" if search else chosen)
+    drafter_weights = named(usual if drafter_quant is None else drafter_quant)
     texts = None if calibration is None else tuple(read_lines(calibration))
     settings = Options(
         target_weights,

@@ -128,8 +128,7 @@ def export_whole(
         target: a GGUF file; None for starter a.
     """
     from omnidraft.export.options import USUAL_RANK, Options
-    from omnidraft.export.quantize.quantization import AS_STORED
-    from omnidraft.export.quantize.quantize import FP32, INT8
+    from omnidraft.export.quantize.quantization import AS_STORED, FP32, INT8
 
     models = find_starters(starters)
     form, drafter = (FP32, models / "drafter") if target is None else (AS_STORED, general_drafter(models))
@@ -178,7 +177,7 @@ def _exported(
     """The bundle of a pair; exported where it is absent or damaged."""
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32, INT8
+    from omnidraft.export.quantize.quantization import FP32, INT8
 
     if not _is_whole(bundle, target, drafter):
         bare = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False)

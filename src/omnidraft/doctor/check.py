@@ -11,21 +11,13 @@ CheckVerdict = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        name: of the check.
-        verdict: ok, warn or fail.
-        message: one sentence.
-        remedy: what to do; not empty unless the verdict is ok.
-        details: figures for programs.
-    """
-
-    name: str
-    verdict: CheckVerdict
-    message: str
-    remedy: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    name: str  # of the check
+    verdict: CheckVerdict  # ok, warn or fail
+    message: str  # one sentence
+    remedy: str = ""  # what to do; not empty unless the verdict is ok
+    details: dict[str, Any] = field(default_factory=dict)  # figures for programs
 
     def __post_init__(self) -> None:
         assert self.verdict == "ok" or self.remedy, f"{self.name} has no remedy"

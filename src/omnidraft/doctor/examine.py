@@ -30,7 +30,6 @@ def examine(
     Args:
         path: of a bundle; None for the machine alone.
         public_key: of the bundle's signer; None leaves the signature unchecked.
-        progress: called before each step.
     """
     progress("this machine", 0, 3)
     checks = environment_checks()
@@ -137,9 +136,6 @@ def _checked(bundle: Bundle, name: str) -> tuple[Path | bytes, Path | None]:
     """A graph that was looked at as before each load, and the folder of its weights where it is not its own.
 
     A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
-
-    Raises:
-        BundleError: the graph is refused.
     """
     step = bundle.drafter.train
     if step is not None and name == step.graph:

@@ -22,11 +22,7 @@ def can_estimate() -> bool:
 
 
 def estimate(graph: Path) -> list[Placement]:
-    """The placement on each of `ESTIMATED`, after the optimisations that onnxruntime does for every provider.
-
-    Raises:
-        Exception: onnxruntime cannot load the graph; its own exceptions.
-    """
+    """The placement on each of `ESTIMATED`, after the optimisations that all providers share."""
     import onnx
     from onnxruntime.tools.mobile_helpers import usability_checker as checker
     from onnxruntime.tools.onnx_model_utils import optimize_model

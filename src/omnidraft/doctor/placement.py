@@ -15,25 +15,15 @@ EXTERNAL_WEIGHTS = "session.model_external_initializers_file_folder_path"
 
 @dataclass(frozen=True)
 class Placement:
-    """The nodes of a graph that a provider takes, and those that stay on the CPU.
+    """The nodes of a graph that a provider takes, and those that stay on the CPU."""
 
-    Attributes:
-        provider: of onnxruntime.
-        nodes: of the graph after onnxruntime's optimisations.
-        taken: nodes on the provider.
-        partitions: connected parts that the provider compiles; None where it runs nodes one by one.
-        left: operators on the CPU, with their counts.
-        estimated: from lists of supported operators, because the provider is not available.
-        note: other limits.
-    """
-
-    provider: str
-    nodes: int
-    taken: int
-    partitions: int | None
-    left: dict[str, int]
-    estimated: bool = False
-    note: str = ""
+    provider: str  # of onnxruntime
+    nodes: int  # of the graph after onnxruntime's optimisations
+    taken: int  # nodes on the provider
+    partitions: int | None  # connected parts that the provider compiles; None where it runs nodes one by one
+    left: dict[str, int]  # operators on the CPU, with their counts
+    estimated: bool = False  # from lists of supported operators, because the provider is not available
+    note: str = ""  # other limits
 
     def sentence(self) -> str:
         """The placement in one sentence."""
@@ -61,13 +51,7 @@ def placement(
     """Load a graph for a provider, with the CPU as fallback, and read the provider of each node.
 
     Args:
-        graph: the file, or its bytes.
-        provider: of onnxruntime.
         weights: the folder that the graph's external weights are relative to; the graph's own when None.
-        folded: fold constants, as before static graphs run.
-
-    Raises:
-        Exception: onnxruntime cannot load the graph; its own exceptions.
     """
     entries = {"session.record_ep_graph_assignment_info": "1"}
     if weights is not None:  # onnxruntime looks in that folder only for a graph without a path

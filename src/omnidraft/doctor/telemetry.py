@@ -37,11 +37,7 @@ _PLACES = (
 
 
 def telemetry_check(module: str = "omnidraft") -> Check:
-    """Run a graph in a program that begins with `import omnidraft`, and check that it wrote no file.
-
-    Args:
-        module: that the program imports first.
-    """
+    """Run a graph in a program that begins with `import omnidraft`, and check that it wrote no file."""
     remedy = f"set {VARIABLE}=1 in the environment before onnxruntime is used, and report this"
     with tempfile.TemporaryDirectory() as home:
         try:

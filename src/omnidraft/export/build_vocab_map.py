@@ -59,11 +59,7 @@ def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
 
 
 def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> list[tuple[int, int]]:
-    """(drafter id, target id) of each `DRAFTER=TARGET`, both control tokens by their content.
-
-    Raises:
-        ExportError: a pair names no control token of a model, or two pairs name the same token.
-    """
+    """(drafter id, target id) of each `DRAFTER=TARGET`, both control tokens by their content."""
     ids: list[tuple[int, int]] = []
     for pair in pairs:
         # A token may contain "=": try each "=" until both sides are tokens.
@@ -99,13 +95,9 @@ def build_vocab_map(
     """Compare two vocabularies as bytes.
 
     Args:
-        drafter, target: the two tokenizers.
         draft_size, target_size: width of the models' logits; None for the number of ids of the tokenizer.
         roles: control tokens that mean the same; None to guess them from their names.
         progress: called with (done, total) target tokens.
-
-    Raises:
-        VocabMapError: the logits are narrower than the tokenizer.
     """
     draft_size = check_width(draft_size, drafter, "drafter")
     target_size = check_width(target_size, target, "target")
@@ -152,9 +144,6 @@ def _spellings(
     """The draft tokens that write each target token; empty where the drafter cannot write it.
 
     Args:
-        drafter, target: the two tokenizers.
-        pairs: draft id of each target id that has a direct pair.
-        draft_of: draft id of each byte string that is one draft token.
         progress: called with (done, total) target tokens.
     """
     spellings: list[Sequence[int]] = []
@@ -194,11 +183,7 @@ def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> 
 
 
 def check_width(size: int | None, tokenizer: Tokenizer, role: str) -> int:
-    """The width of a model's logits; the number of ids of its tokenizer when `size` is None.
-
-    Raises:
-        VocabMapError: the logits are narrower than the tokenizer.
-    """
+    """The width of a model's logits; the number of ids of its tokenizer when `size` is None."""
     if size is not None and size < len(tokenizer):
         raise VocabMapError(
             f"the {role}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids",

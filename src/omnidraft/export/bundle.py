@@ -23,7 +23,6 @@ from omnidraft.export.build_vocab_map import (
     guess_roles,
     read_pairs,
 )
-from omnidraft.export.compare_model import compare_model, limits
 from omnidraft.export.context_length import ContextLengths, context_lengths
 from omnidraft.export.export_memory import peak_bytes, room_for_weights
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
@@ -31,7 +30,9 @@ from omnidraft.export.measure_pair import (
     Models,
     PromptIds,
     acceptance_before,
+    compare_model,
     default_mode,
+    limits,
     measure_shipped,
     measure_target,
     prompt_ids,
@@ -46,7 +47,7 @@ from omnidraft.export.quantize.parity import Acceptance, Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
-from omnidraft.pair_verdict import kept_codes, larger_file, vocabulary_verdict
+from omnidraft.pair_verdict import kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -70,8 +71,6 @@ def export_bundle(
         target, drafter: Hugging Face directories or hub ids, GGUF files, or directories of Optimum.
             Without a drafter (None) the bundle can copy from its context, and nothing else.
         out: the bundle to make; must not exist unless `options.overwrite`.
-        options: how to export.
-        progress: called before each step.
 
     Raises:
         CheckpointError, TokenizerError, VocabMapError: an input cannot be exported.
@@ -132,7 +131,7 @@ def _fill(
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     warnings = (
-        *_warnings(work, models, vocab_map, options),
+        *_warnings(models, vocab_map),
         *quality_warnings(target, quality, options.quantization),
     )
     if template.jinja is not None:
@@ -175,16 +174,7 @@ def _write_models(
     text: tuple[Sequence[TextPiece], PromptTemplate],
     progress: Progress,
 ) -> WrittenTarget:
-    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks.
-
-    Args:
-        work: the bundle.
-        models: the target, and the drafter if there is one.
-        lengths: of their contexts.
-        options: how to write them; the form of the target may be left to a search.
-        text: what the target is measured on, and its prompt.
-        progress: called before each step.
-    """
+    """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     written = None
     for step, model in enumerate(models, 1):
@@ -223,19 +213,14 @@ def _compare_models(
     return parity, adopted
 
 
-def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options) -> tuple[str, ...]:
-    """What a user will not want of vocabularies and sizes, a sentence each."""
+def _warnings(models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
+    """What a user will not want of vocabularies, codes and tokenizers, a sentence each."""
     together = vocabulary_verdict(models[0].tokenizer, vocab_map)
     sentences: list[str | None] = [None if together.good else str(together)]
     for model in models:
         if isinstance(model.checkpoint, Checkpoint):
-            graph = work / model.graph  # large weights are in a file beside it
-            written = sum(file.stat().st_size for file in graph.parent.glob(f"{graph.name}*"))
             quantization = model.contract.quantization if model.contract else ""
             gguf = model.checkpoint.gguf
-            before = weight_bytes(model.checkpoint.directory) if gguf is None else gguf.weight_bytes
-            stored = options.quantization_of(model.role).stored
-            sentences.append(None if stored else larger_file(model.role, written, before, quantization))
             if gguf is not None:
                 sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
         if model.not_compiled:
@@ -247,11 +232,7 @@ def _warnings(work: Path, models: Models, vocab_map: VocabMap, options: Options)
 
 
 def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
-    """Refuse what needs a drafter where there is none, and a training step of one that keeps GGUF codes.
-
-    Raises:
-        ExportError: the remedy names the form to choose.
-    """
+    """Refuse what needs a drafter where there is none, and a training step of one that keeps GGUF codes."""
     if drafter is None and (options.train_rank is not None or options.pairs):
         option = "--pair" if options.pairs else "--train-step"
         raise ExportError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")

@@ -25,9 +25,6 @@ def layers_within(room: int | None, outside: int, layer_bytes: int, layers: int,
 
     Args:
         room: bytes; None for no limit.
-        outside: bytes of the weights outside the layers.
-        layer_bytes: bytes of one layer.
-        layers: layers of the model.
         period: kinds of layers repeat after this many; a part of the layers is a multiple of it, and at least
             one period.
     """

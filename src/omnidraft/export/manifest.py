@@ -12,7 +12,7 @@ from omnidraft import __version__
 from omnidraft.errors import ExportError
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.quantize.embedding import stored_table
+from omnidraft.export.quantize.coded import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
@@ -31,24 +31,9 @@ CHAT_TEMPLATE = "target/chat_template.jinja"
 
 
 def write_manifest(
-    work: Path,
-    models: Sequence[ModelExport],
-    prompt: dict[str, Any],
-    options: Options,
-    report: Report,
+    work: Path, models: Sequence[ModelExport], prompt: dict[str, Any], options: Options, report: Report
 ) -> None:
-    """Write manifest.json: whole or not at all, and after every other file of the bundle.
-
-    Args:
-        work: the bundle.
-        models: the target, and the drafter if there is one.
-        prompt: the entry of the prompt template.
-        options: how the bundle was exported.
-        report: what was measured.
-
-    Raises:
-        ExportError: the manifest is larger than a reader takes.
-    """
+    """Write manifest.json: whole or not at all, and after every other file of the bundle."""
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -105,11 +90,7 @@ def _checks(report: Report) -> dict[str, Any]:
 def _acceptance(report: Report) -> dict[str, Any] | None:
     if report.before is None or report.after is None:
         return None
-    return {
-        "num_draft_tokens": DRAFTED,
-        "before": asdict(report.before),
-        "after": asdict(report.after),
-    }
+    return {"num_draft_tokens": DRAFTED, "before": asdict(report.before), "after": asdict(report.after)}
 
 
 def _text(counted: CountedText) -> dict[str, Any]:

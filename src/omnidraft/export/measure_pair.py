@@ -1,4 +1,4 @@
-"""Measure a written pair: acceptance in float32 and as shipped, and the seconds of the passes."""
+"""Measure a written pair: parity with torch, acceptance in float32 and as shipped, seconds of passes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.errors import PromptError
 from omnidraft.export.model_export import ModelExport
-from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
+from omnidraft.export.quantize.parity import (
+    Acceptance,
+    Parity,
+    measure_acceptance,
+    parity_of,
+    refuse_collapse,
+    torch_rows,
+)
+from omnidraft.export.quantize.quantization import FP32
 from omnidraft.mixed_prompts import unseen_prompts
 from omnidraft.pair_verdict import CountedText, counted_text
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
@@ -60,19 +69,7 @@ def measure_shipped(
     before: Acceptance,
     quantization: str,
 ) -> tuple[Acceptance, Costs]:
-    """The drafter's acceptance with both models as they ship, and the seconds of their passes.
-
-    Args:
-        work: the bundle.
-        models: the target and the drafter.
-        vocab_map: the pair's map.
-        prompts: what to measure on; the costs are measured on the first.
-        before: the acceptance before quantisation.
-        quantization: its name for people.
-
-    Raises:
-        ExportError: quantisation broke the drafter.
-    """
+    """The drafter's acceptance with both models as they ship, and the seconds of their passes."""
     target, drafter = models
     decoder_models = DecoderModels(
         target.shipped_model(work, threads_for(target.parameters)),  # as a runtime runs it
@@ -87,25 +84,14 @@ def measure_shipped(
 
 
 def measure_target(work: Path, target: ModelExport, vocab_map: VocabMap, prompt: PromptIds) -> Costs:
-    """The seconds of the passes of a target without a drafter.
-
-    Args:
-        work: the bundle.
-        target: as it ships.
-        vocab_map: of the bundle.
-        prompt: what to measure on.
-    """
+    """The seconds of the passes of a target without a drafter."""
     model = target.shipped_model(work, threads_for(target.parameters))
     models = DecoderModels(model, no_drafter(vocab_map.draft_size), NgramCache(vocab_map))
     return replace(measure_costs(models, *prompt, drafts=False), acceptance=0.0)
 
 
 def default_mode(work: Path) -> tuple[CountedText, ...]:
-    """What the default mode does in built-in prompts of several kinds, by the costs of the manifest.
-
-    Args:
-        work: a bundle; a prompt that does not fit its context is left out.
-    """
+    """What the default mode does in built-in prompts of several kinds, by the costs of the manifest."""
     session = load(work, measure="never")
     texts = []
     for _, prompt in unseen_prompts():
@@ -115,3 +101,30 @@ def default_mode(work: Path) -> tuple[CountedText, ...]:
             continue
         texts.append(counted_text(counts))
     return tuple(text for text in texts if text.emitted)
+
+
+def compare_model(
+    work: Path, model: ModelExport, prompts: Sequence[Sequence[int]], quantization: str
+) -> dict[str, Parity]:
+    """Parity with torch of the float32 graph and of the shipped graph, one model in memory at a time."""
+    assert isinstance(model.checkpoint, Checkpoint), "an adopted graph has no checkpoint to compare with"
+    rows = torch_rows(model.checkpoint, prompts)
+    shipped = {quantization: parity_of(model.shipped_model(work), prompts, rows)}
+    if not model.whole_reference:
+        rows = torch_rows(model.checkpoint, prompts, model.reference_layers)
+    return {FP32.name: parity_of(model.reference_model(work), prompts, rows), **shipped}
+
+
+def limits(models: Sequence[ModelExport]) -> tuple[str, ...]:
+    """One sentence for each model that was compared only in part because of memory."""
+    sentences = []
+    for model in models:
+        if model.whole_reference:
+            continue
+        role, layers, needed = model.role, model.checkpoint.shape.num_layers, 4 * model.parameters / 1e9
+        sentences.append(
+            f"the {role}'s float32 graph was compared with torch in its first {model.reference_layers} of "
+            f"{layers} layers, and acceptance before quantisation was measured with the {role} as it ships: "
+            f"all of its float32 weights are {needed:.1f} GB, more than the checks may hold"
+        )
+    return tuple(sentences)

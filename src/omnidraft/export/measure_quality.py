@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.form_size import size_of
-from omnidraft.export.quantize.quantization import Quantization
+from omnidraft.export.quantize.quantization import FP32, INT8, Quantization
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.models.threads import threads_for
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
@@ -35,10 +35,7 @@ def quality_pieces(
     """What a model is measured on, in its ids: the built-in texts, and the texts kept back from the user's.
 
     Args:
-        model: whose tokenizer is used.
-        prompt: its compiled chat template.
         texts: the user's calibration texts; None for none.
-        longest: tokens of its context.
     """
     longest = min(LONGEST, longest)
     pieces = pieces_of(sample_texts(), model.tokenizer, prompt, model.start, longest)
@@ -50,7 +47,6 @@ def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Se
     """A function that gives torch's float32 logits of a text.
 
     Args:
-        checkpoint: of the model; its weights stay mapped from their files.
         room: bytes that the values of a GGUF file's codes may take; None for no limit.
     """
     from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # adopting works without
@@ -69,9 +65,6 @@ def exported_quality(
     """The quality of the shipped graph beside its source; None for an adopted graph, which has no source.
 
     Args:
-        work: the bundle.
-        model: that was written.
-        pieces: what to measure on.
         room: bytes of float32 weights that may be in memory; None for no limit.
         progress: called with (pieces done, all pieces).
     """
@@ -87,19 +80,16 @@ def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantiza
         return ()
     whole, better = quality.whole, better_form(form)
     price = size_of(model.sites, model.tied, form).price(size_of(model.sites, model.tied, better))
-    name = "fp32" if better.bits == 32 else "int8"
     search = "; --quant auto looks for the smallest form within 3 %" if form.bits == 4 else ""
     if isinstance(model.checkpoint, Checkpoint) and model.checkpoint.gguf and model.checkpoint.gguf.quantized:
         search = "; --quant auto keeps the codes of the file"
     return (
         f"the target as {form.name} loses {100 * whole.loss:.1f} % of perplexity, more than "
         f"{100 * MOST_LOSS:.0f} % ({whole.perplexity:.2f}, the source {whole.source_perplexity:.2f}): "
-        f"--quant {name} is more accurate and takes {price}{search}",
+        f"--quant {better.name} is more accurate and takes {price}{search}",
     )
 
 
 def better_form(form: Quantization) -> Quantization:
     """The next form that is more accurate: 8 bits after 4, and float32 after 8."""
-    if form.bits == 4:
-        return Quantization(8, form.block, max(8, form.embedding_bits))
-    return Quantization(32)
+    return INT8 if form.bits == 4 else FP32

@@ -29,43 +29,28 @@ class ModelExport:
     """One model of a pair: a checkpoint that is exported, or a graph that is adopted unchanged.
 
     `read_model` makes it; `write_model` and `finish_static` fill in the attributes that have defaults.
-
-    Attributes:
-        role: "target" or "drafter".
-        checkpoint: what the user named.
-        tokenizer: its tokenizer.
-        not_compiled: why the bundle has no compiled tokenizer, a sentence; empty where it has one.
-        parameters: number of weights.
-        contract: inputs and outputs of the shipped graph.
-        static: the static graphs by form, "float" and "qdq".
-        npu: the manifest's entry for the static graphs.
-        fingerprint: of the checkpoint; None for an adopted graph.
-        lora: the places where adapters enter the graph.
-        train: the manifest's entry for the training step.
-        train_parity: parity of the training graph with torch, by file name.
-        sites: the weights of the graph and their shapes; empty for an adopted graph.
-        tied: whether the LM head is the embedding.
-        reference: path in the bundle of the float32 graph for comparison. It is not shipped; for an adopted
-            graph it is the graph itself.
-        reference_layers: number of layers of the float32 graph; all of them where memory allows.
     """
 
-    role: str
-    checkpoint: Checkpoint | OptimumDirectory
-    tokenizer: LibraryTokenizer
-    not_compiled: str = ""
-    parameters: int = 0
-    contract: GraphContract | None = None
+    role: str  # "target" or "drafter"
+    checkpoint: Checkpoint | OptimumDirectory  # what the user named
+    tokenizer: LibraryTokenizer  # its tokenizer
+    not_compiled: str = ""  # why the bundle has no compiled tokenizer, a sentence; empty where it has one
+    parameters: int = 0  # number of weights
+    contract: GraphContract | None = None  # inputs and outputs of the shipped graph
+    # the static graphs by form, "float" and "qdq"
     static: dict[str, StaticForm] = field(default_factory=dict)
-    npu: dict[str, Any] = field(default_factory=dict)
-    fingerprint: str | None = None
-    lora: LoraSites | None = None
-    train: StepEntry | None = None
+    npu: dict[str, Any] = field(default_factory=dict)  # the manifest's entry for the static graphs
+    fingerprint: str | None = None  # of the checkpoint; None for an adopted graph
+    lora: LoraSites | None = None  # the places where adapters enter the graph
+    train: StepEntry | None = None  # the manifest's entry for the training step
+    # parity of the training graph with torch, by file name
     train_parity: dict[str, StepParity] = field(default_factory=dict)
-    sites: Sequence[MarkedSite] = ()
-    tied: bool = False
+    sites: Sequence[MarkedSite] = ()  # the weights of the graph and their shapes; empty for an adopted graph
+    tied: bool = False  # whether the LM head is the embedding
+    # path in the bundle of the float32 graph for comparison. It is not shipped; for an adopted graph it is
+    # the graph itself.
     reference: str = ""
-    reference_layers: int = 0
+    reference_layers: int = 0  # number of layers of the float32 graph; all of them where memory allows
 
     @property
     def graph(self) -> str:

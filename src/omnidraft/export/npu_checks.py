@@ -16,26 +16,13 @@ from omnidraft.export.npu.static_halves import store_halves
 from omnidraft.export.quantize.parity import Parity, compare_with_torch
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel
 
-_AGREEMENT = {
-    "float": 0.98,
-    "qdq": 0.5,
-}  # least share of positions with the argmax of torch
+_AGREEMENT = {"float": 0.98, "qdq": 0.5}  # least share of positions with the argmax of torch
 
 
 def finish_static(
     work: Path, model: ModelExport, options: NpuOptions, rows: Sequence[Sequence[int]]
 ) -> dict[str, Parity]:
-    """Quantise a model's static graphs if an accelerator needs that, and compare every form with torch.
-
-    Args:
-        work: the bundle.
-        model: a model whose float form is written.
-        options: what to export for accelerators.
-        rows: token ids to compare on.
-
-    Raises:
-        ExportError: a form does not agree with the checkpoint.
-    """
+    """Quantise a model's static graphs if an accelerator needs that, and compare every form with torch."""
     assert isinstance(model.checkpoint, Checkpoint), "static graphs are made from checkpoints"
     first = model.static["float"]
     limit = first.kv.max_length
@@ -58,11 +45,7 @@ def finish_static(
 
 
 def refuse_broken(role: str, name: str, parity: Parity) -> None:
-    """Stop an export whose static graphs do not agree with the checkpoint.
-
-    Raises:
-        ExportError: too few positions have the argmax of torch.
-    """
+    """Stop an export whose static graphs do not agree with the checkpoint."""
     least = _AGREEMENT[name]
     if parity.greedy_agreement < least:
         raise ExportError(

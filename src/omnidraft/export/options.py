@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from omnidraft.errors import SettingError
 from omnidraft.export.graph.write import EXTERNAL_ABOVE
 from omnidraft.export.npu.npu import NpuOptions
-from omnidraft.export.quantize.quantize import FP32, Quantization
+from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 
 USUAL_RANK = 16  # LoRA rank of the training step; a higher rank slows decoding (design: at most 16 on phones)
@@ -16,47 +16,32 @@ MOST_RANK = MAX_RANK // 3  # one product has up to three packed parts
 class Options:
     """How to export.
 
-    Attributes:
-        quantization: how the target's weights are stored.
-        drafter_quantization: how the drafter's weights are stored; None for the same as the target's.
-        max_length: KV positions of the target; None for a usual length (see `context_lengths`).
-        overwrite: replace a bundle that exists.
-        external_above: bytes of weights above which the weights of a graph get a file of their own.
-        pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
-        check_memory: bytes of float32 weights that the checks may hold; None for the free memory.
-        lora_drafter: whether the drafter's graph takes adapters.
-        lora_target: whether the target's graph takes adapters.
-        train_rank: LoRA rank of the drafter's training step; None for no training step.
-        npu: static graphs for accelerators; None for none.
-        calibration: texts for the method gptq and for quantised static graphs; None for the built-in prompts.
-            Every fourth one is kept back, and the target is measured on it.
-        search: take `quantization` as the first of several forms of the target, and choose the smallest one
-            whose text is nearly as good as the source's; the drafter's form must be given then.
-
     Raises:
         SettingError: a rank for models that take no adapters.
     """
 
-    quantization: Quantization = FP32
+    quantization: Quantization = FP32  # how the target's weights are stored
+    # how the drafter's weights are stored; None for the same as the target's
     drafter_quantization: Quantization | None = None
+    # KV positions of the target; None for a usual length (see `context_lengths`)
     max_length: int | None = None
-    overwrite: bool = False
+    overwrite: bool = False  # replace a bundle that exists
+    # bytes of weights above which the weights of a graph get a file of their own
     external_above: int = EXTERNAL_ABOVE
-    pairs: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()  # control tokens that mean the same to both models, each as `DRAFTER=TARGET`
+    # bytes of float32 weights that the checks may hold; None for the free memory
     check_memory: int | None = None
-    lora_drafter: bool = True
-    lora_target: bool = False
-    train_rank: int | None = None
-    npu: NpuOptions | None = None
+    lora_drafter: bool = True  # whether the drafter's graph takes adapters
+    lora_target: bool = False  # whether the target's graph takes adapters
+    train_rank: int | None = None  # LoRA rank of the drafter's training step; None for no training step
+    npu: NpuOptions | None = None  # static graphs for accelerators; None for none
+    # texts for the method gptq and for quantised static graphs; None for the built-in prompts. Every fourth
+    # one is kept back, and the target is measured on it.
     calibration: tuple[str, ...] | None = None
+    # choose the target's form, the smallest one whose text is nearly as good as the source's
     search: bool = False
 
     def __post_init__(self) -> None:
-        if self.search and (self.quantization.bits != 4 or self.drafter_quantization is None):
-            raise SettingError(
-                f"a search that begins with {self.quantization.name} is not supported",
-                "begin with int4, and give the drafter's form",
-            )
         if self.train_rank is not None and not self.lora_drafter:
             raise SettingError(
                 "--train-step learns an adapter of the drafter, which --no-lora keeps out",

@@ -18,47 +18,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What an export measured.
+    """What an export measured."""
 
-    Attributes:
-        path: the bundle.
-        bytes: its size.
-        parity: parity with torch of each exported model, by role and form; the form is "fp32", the name of
-            the quantisation, or "npu-float" and "npu-qdq".
-        before: the drafter's acceptance with both models in float32; None without a drafter.
-        after: the drafter's acceptance with both models as they ship; None without a drafter.
-        costs: seconds of the passes on this machine.
-        adopted: what was measured of each adopted graph, by role.
-        limits: what memory did not allow to check in full, a sentence each.
-        train: parity with torch of each training graph, by file name.
-        warnings: what is sound and yet not as a user will want it, a sentence each.
-        quantization: name of the target's.
-        quality: what the target's form costs in quality of text; None for an adopted graph.
-        trials: the forms of the target that were tried in torch; empty where the form was given.
-        texts: what the default mode did in built-in prompts of several kinds.
-        no_system: why the chat template has no place for a system prompt; None where it has one.
-        context: the length of the context, and why; a sentence.
-        seconds: duration of the export.
-        peak_bytes: the most memory that the export had resident; None where the system does not count it.
-    """
-
-    path: Path
-    bytes: int
+    path: Path  # the bundle
+    bytes: int  # its size
+    # parity with torch of each exported model, by role and form; the form is "fp32", the name of the
+    # quantisation, or "npu-float" and "npu-qdq"
     parity: dict[str, dict[str, Parity]]
-    before: Acceptance | None
-    after: Acceptance | None
-    costs: Costs
+    before: Acceptance | None  # the drafter's acceptance with both models in float32; None without a drafter
+    after: Acceptance | None  # the drafter's acceptance with both models as they ship; None without a drafter
+    costs: Costs  # seconds of the passes on this machine
+    # what was measured of each adopted graph, by role
     adopted: dict[str, Adoption] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()  # what memory did not allow to check in full, a sentence each
+    # parity with torch of each training graph, by file name
     train: dict[str, StepParity] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    quantization: str = ""
+    warnings: tuple[str, ...] = ()  # what is sound and yet not as a user will want it, a sentence each
+    quantization: str = ""  # name of the target's
+    # what the target's form costs in quality of text; None for an adopted graph
     quality: Quality | None = None
+    # why the chat template has no place for a system prompt; None where it has one
     no_system: str | None = None
-    context: str = ""
+    context: str = ""  # the length of the context, and why; a sentence
+    # the forms of the target that were tried in torch; empty where the form was given
     trials: tuple[Trial, ...] = ()
-    texts: tuple[CountedText, ...] = ()
-    seconds: float = 0.0
+    texts: tuple[CountedText, ...] = ()  # what the default mode did in built-in prompts of several kinds
+    seconds: float = 0.0  # duration of the export
+    # the most memory that the export had resident; None where the system does not count it
     peak_bytes: int | None = None
 
     @property

@@ -21,44 +21,37 @@ from omnidraft.export.adopt.adopt import adopt
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.export_memory import layers_within
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
-from omnidraft.export.graph.weights import fill
-from omnidraft.export.graph.write import write_graph
 from omnidraft.export.measure_quality import split_texts
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import StepParity
-from omnidraft.export.quantize.quantize import FP32, Calibration, quantize
+from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.export.tokenizer.check_compiled import write_compiled
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, layout_of
 from omnidraft.sample_prompts import PROMPTS
 
 if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import ThinModel
+    from omnidraft.export.graph.markers import MarkedSite
     from omnidraft.export.graph.skeleton import Skeleton
+    from omnidraft.export.quantize.coded import Factors
 
+Rows = Sequence[Sequence[int]]
 _MOST_KINDS = 6  # types of a GGUF file in the name of its form
 NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection interleaves q, k and v head by head
 
 
 @dataclass(frozen=True)
 class WriteJob:
-    """What every step of writing a model needs.
+    """What every step of writing a model needs."""
 
-    Attributes:
-        work: the directory of the bundle.
-        max_length: positions of the KV buffers.
-        options: the export's options.
-        room: bytes of weights that the float32 graph may have; None for no limit.
-        stage: called with the name of a step when the step begins.
-        own_rows: ids that the target wrote itself, on which gptq calibrates, too.
-    """
-
-    work: Path
-    max_length: int
-    options: Options
-    room: int | None = None
-    stage: Callable[[str], None] = lambda _: None
-    own_rows: Sequence[Sequence[int]] = ()
+    work: Path  # the directory of the bundle
+    max_length: int  # positions of the KV buffers
+    options: Options  # the export's options
+    room: int | None = None  # bytes of weights that the float32 graph may have; None for no limit
+    stage: Callable[[str], None] = lambda _: None  # called with the name of a step when the step begins
+    # gives ids that the target wrote itself, on which gptq calibrates, too
+    own_rows: Callable[[], Rows] | None = None
 
 
 def write_model(model: ModelExport, job: WriteJob) -> int:
@@ -66,10 +59,6 @@ def write_model(model: ModelExport, job: WriteJob) -> int:
 
     Returns:
         Bytes of weights of the float32 graph.
-
-    Raises:
-        CheckpointError: the weights do not load.
-        ExportError: the context is too long, an option does not fit the model, or the disk is full.
     """
     folder = (job.work / model.graph).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +89,7 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     model.sites, model.tied = bare.weights.sites, thin.tied
     reference_bytes = _write_reference(model, checkpoint, bare, job)
     _add_inputs(model, checkpoint, bare, job.options)
-    _write_shipped(model, bare, job)
+    _write_shipped(model, thin, bare, job)
     if _learns(model, job.options):
         model.train, model.train_parity = _write_step(model, thin, bare, job)
     return reference_bytes
@@ -124,21 +113,22 @@ def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, opti
         model.lora = lora_sites(bare.proto, bare.contract.num_kv_heads * bare.contract.head_dim)
 
 
-def _write_shipped(model: ModelExport, bare: Skeleton, job: WriteJob) -> None:
+def _write_shipped(model: ModelExport, thin: ThinModel, bare: Skeleton, job: WriteJob) -> None:
     """Quantise the graph and write it."""
     from omnidraft.export.quantize.stream import write_skeleton
 
-    quantization, graph = job.options.quantization_of(model.role), job.work / model.graph
-    # The training step shares the weights that are in a file of their own.
-    above = 0 if _learns(model, job.options) else job.options.external_above
-    if quantization.method == "gptq":  # calibration runs the whole graph
-        calibration = Calibration(job.work / model.reference, calibration_rows(model, job))
-        write_graph(
-            quantize(fill(bare.proto, bare.weights), quantization, calibration), graph, external_above=above
-        )
-    else:
-        written = _counted(job, f"write the {model.role} as {quantization.name}")
-        write_skeleton(bare, quantization, graph, external_above=above, progress=written)
+    form, factors = job.options.quantization_of(model.role), None
+    if form.method == "gptq":
+        factors = product_factors(model, job, (thin, bare.weights.sites), form)
+    write_skeleton(
+        bare,
+        form,
+        job.work / model.graph,
+        factors=factors,
+        # The training step shares the weights that are in a file of their own.
+        external_above=0 if _learns(model, job.options) else job.options.external_above,
+        progress=_counted(job, f"write the {model.role} as {form.name}"),
+    )
 
 
 def _counted(job: WriteJob, what: str) -> Callable[[int, int], None]:
@@ -162,7 +152,7 @@ def _write_step(
         raise _no_adapters(model, "--train-step")
     graph = job.work / model.graph
     job.stage("trace the training step, which takes minutes")
-    step = train_step(graph, thin, bare, layout_of(model.lora, rank))
+    step = train_step(thin, bare, layout_of(model.lora, rank))
     entry = write_train_step(graph, step, rank)
     job.stage("compare the training step with torch")
     return entry, step_parity(graph, step)
@@ -173,21 +163,25 @@ def _no_adapters(model: ModelExport, option: str) -> ExportError:
     return ExportError(f"{name} is {architecture}, whose graphs do not take adapters", f"leave {option} out")
 
 
-def calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
-    """The calibration texts in the model's ids.
+def product_factors(
+    model: ModelExport,
+    job: WriteJob,
+    source: tuple[ThinModel, Sequence[MarkedSite]],
+    form: Quantization,
+    step: Callable[[int, int], None] = lambda *_: None,
+) -> Factors:
+    """What gptq needs of the inputs of each 4-bit product (`input_factors`), from the calibration texts."""
+    from omnidraft.export.choose.input_factors import input_factors
 
-    Raises:
-        ExportError: the texts hold no token of the model.
-    """
-    given = job.options.calibration
-    texts = split_texts(given)[0] if given is not None else () if job.own_rows else PROMPTS
-    rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
-    rows = [row for row in (*rows, *(list(row)[: job.max_length] for row in job.own_rows)) if row]
+    given, own = job.options.calibration, job.own_rows
+    texts = split_texts(given)[0] if given is not None else () if own else PROMPTS
+    rows = [*([*model.start, *model.tokenizer.encode(text)] for text in texts), *(own() if own else ())]
+    rows = [list(row)[: job.max_length] for row in rows if row]
     if not rows:
         raise ExportError(
             f"the {len(texts)} calibration texts hold no token of the {model.role}", "give other texts"
         )
-    return rows
+    return input_factors(*source, form, rows, step)
 
 
 def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, job: WriteJob) -> int:
@@ -205,12 +199,6 @@ def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton,
     layer_bytes = 4 * _count_parameters(bare.proto, checkpoint, "layers.") // layers
     outside = 4 * model.parameters - layers * layer_bytes
     fitting = layers_within(job.room, outside, layer_bytes, layers, layer_period(checkpoint.config))
-    if fitting < layers and job.options.quantization_of(model.role).method == "gptq":
-        raise ExportError(
-            f"the method gptq needs {4 * model.parameters / 1e9:.1f} GB for the "
-            f"{model.role}'s float32 weights, more than the checks may hold",
-            "choose another method, or allow more with --check-memory",
-        )
     if fitting < layers:
         bare = skeleton(checkpoint, thin_model(checkpoint, fitting), bare.contract.max_length)
     model.reference, model.reference_layers = f"fp32/{model.role}.onnx", fitting

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
-from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.write_model import WriteJob, calibration_rows, write_model
+from omnidraft.export.write_model import Rows, WriteJob, product_factors, write_model
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import AIM, Quality
 
 if TYPE_CHECKING:
     from omnidraft.export.choose.search import FormSearch, Trial
-
-Rows = Sequence[Sequence[int]]
+    from omnidraft.export.quantize.coded import Factors
+    from omnidraft.export.quantize.quantization import Quantization
 
 
 @dataclass(frozen=True)
 class WrittenTarget:
-    """A target that was written.
+    """A target that was written."""
 
-    Attributes:
-        options: those of the export, with the form that the target has.
-        quality: of its text; None for an adopted graph.
-        reference_bytes: bytes of weights of the float32 graph.
-        trials: the forms that were tried in torch before; empty where the form was given.
-    """
-
-    options: Options
-    quality: Quality | None
-    reference_bytes: int
+    options: Options  # those of the export, with the form that the target has
+    quality: Quality | None  # of its text; None for an adopted graph
+    reference_bytes: int  # bytes of weights of the float32 graph
+    # the forms that were tried in torch before; empty where the form was given
     trials: tuple[Trial, ...] = ()
 
 
@@ -47,26 +41,16 @@ def write_target(
     """Write the target as `job` says, and measure the graph beside its source.
 
     With `options.search`, the next form is written where the graph loses more than the search found.
-
-    Args:
-        model: the target.
-        job: how to write it.
-        pieces: what to measure on.
-        prompt: the model's compiled chat template.
-
-    Raises:
-        CheckpointError, ExportError: as `write_model`.
     """
     if not job.options.search or not isinstance(model.checkpoint, Checkpoint) or not pieces:
         return _written(model, replace(job, options=replace(job.options, search=False)), pieces)
-    own = _OwnText(model, model.checkpoint, job, prompt)
-    search = _search(model, model.checkpoint, job, pieces, own)
+    job = replace(job, own_rows=_own_rows(model, model.checkpoint, job.stage, prompt))
+    search = _search(model, job, pieces)
     written = None
     for form in search.candidates():
         chosen = replace(job.options, quantization=form, search=False)
         search.forms.forget()  # a graph is written and run meanwhile, which takes memory
-        rows = own.rows() if form.method == "gptq" else ()
-        written = _written(model, replace(job, options=chosen, own_rows=rows), pieces)
+        written = _written(model, replace(job, options=chosen), pieces)
         if written.quality is None or written.quality.whole.loss <= AIM:
             break
     assert written is not None, "the last candidate is float32"
@@ -84,55 +68,46 @@ def _written(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> 
     return WrittenTarget(job.options, quality, reference_bytes)
 
 
-class _OwnText:
-    """The rows that a model writes itself, sampled when they are first needed."""
+def _own_rows(
+    model: ModelExport, checkpoint: Checkpoint, stage: Callable[[str], None], prompt: PromptTemplate
+) -> Callable[[], Rows]:
+    """A function that gives the rows that the target writes itself, sampled when they are first needed."""
 
-    def __init__(
-        self, model: ModelExport, checkpoint: Checkpoint, job: WriteJob, prompt: PromptTemplate
-    ) -> None:
-        self._model, self._checkpoint, self._job, self._prompt = model, checkpoint, job, prompt
-        self._rows: Rows | None = None
-
-    def rows(self) -> Rows:
-        """The rows, in the model's ids."""
+    @cache
+    def rows() -> Rows:
         from omnidraft.checkpoints.thin_model import thin_model
         from omnidraft.export.choose.own_text import own_text
 
-        if self._rows is None:
-            stage = self._job.stage
-            self._rows = own_text(
-                thin_model(self._checkpoint),
-                self._model.tokenizer,
-                self._prompt,
-                (self._checkpoint.shape.eos_ids, self._model.start),
-                fingerprint(self._checkpoint),
-                lambda done, total: stage(f"let the target write text, {done} of {total} openings"),
-            )
-        return self._rows
+        return own_text(
+            thin_model(checkpoint),
+            model.tokenizer,
+            prompt,
+            (checkpoint.shape.eos_ids, model.start),
+            lambda done, total: stage(f"let the target write text, {done} of {total} openings"),
+        )
+
+    return rows
 
 
-def _search(
-    model: ModelExport, checkpoint: Checkpoint, job: WriteJob, pieces: Sequence[TextPiece], own: _OwnText
-) -> FormSearch:
+def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> FormSearch:
     """The search for the form of a target."""
     from omnidraft.checkpoints.thin_model import thin_model
     from omnidraft.export.choose.search import FormSearch
     from omnidraft.export.choose.torch_forms import TorchForms
     from omnidraft.export.graph.skeleton import check_length, skeleton
 
+    checkpoint = model.checkpoint
+    assert isinstance(checkpoint, Checkpoint)
     check_length(checkpoint, job.max_length)
     job.stage("trace the target")
     thin = thin_model(checkpoint)
     sites = skeleton(checkpoint, thin, job.max_length).weights.sites
     job.stage("measure the source's text")
-    counts = [math.prod(part.shape) for site in sites for part in site.parts]
-    fits = job.room is None or 4 * sum(counts) <= job.room  # GPTQ runs the float32 graph
-    return FormSearch(
-        TorchForms(thin, sites, pieces, job.room),
-        sites,
-        thin.tied,
-        job.options.quantization,
-        sum(counts),
-        (lambda: calibration_rows(model, replace(job, own_rows=own.rows()))) if fits else None,
-        job.stage,
-    )
+    count = sum(math.prod(part.shape) for site in sites for part in site.parts)
+    fits = job.room is None or 4 * count <= job.room  # the factors of all products are held for a trial
+
+    def calibration(form: Quantization, step: Callable[[int, int], None]) -> Factors:
+        return product_factors(model, job, (thin, sites), form, step)
+
+    forms = TorchForms(thin, sites, pieces, job.room)
+    return FormSearch(forms, sites, thin.tied, count, calibration if fits else None, job.stage)

@@ -18,17 +18,11 @@ STATIC = {"android-qnn": (("qnn", "qnn-fp16"), "qnn")}
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What an archive is to hold.
+    """What an archive is to hold."""
 
-    Attributes:
-        device: one of `DEVICES`.
-        drafter: `with` the drafter, `without` it, or `only` the drafter.
-        learning: hold the training step, if the bundle has one.
-    """
-
-    device: str
-    drafter: str = WITH
-    learning: bool = True
+    device: str  # one of `DEVICES`
+    drafter: str = WITH  # `with` the drafter, `without` it, or `only` the drafter
+    learning: bool = True  # hold the training step, if the bundle has one
 
     def __post_init__(self) -> None:
         for setting, value, values in (
@@ -44,11 +38,7 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
     """The files that a device needs, with or without those of the drafter, in the order of the manifest.
 
     Args:
-        bundle: whose hashes match.
         options: `drafter` is not looked at.
-
-    Raises:
-        BundleError: the bundle has no graphs for the device, or a phone cannot run it.
     """
     names = {bundle.vocab_map, *_tokenizers(bundle, options.device), *_cpu_graphs(bundle, options)}
     if options.device in STATIC:
@@ -62,15 +52,7 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
 
 
 def left_out(bundle: Bundle, options: PackOptions) -> dict[str, tuple[str, ...]]:
-    """The files that a device does not need, each with the devices that get it.
-
-    Args:
-        bundle: whose hashes match.
-        options: of the archive.
-
-    Raises:
-        BundleError: see `device_files`.
-    """
+    """The files that a device does not need, each with the devices that get it."""
     needed = set(device_files(bundle, options))
     others = {device: _files_or_none(bundle, device) for device in DEVICES}
     return {
@@ -132,11 +114,7 @@ def _static(bundle: Bundle, entry: ModelEntry, device: str) -> Iterable[str]:
 
 
 def static_place(bundle: Bundle, entry: ModelEntry, device: str) -> str:
-    """The place of the static graphs that a device gets.
-
-    Raises:
-        BundleError: the bundle has none of the device's places.
-    """
+    """The place of the static graphs that a device gets."""
     places, option = STATIC[device]
     for name in places:
         if name in entry.places:

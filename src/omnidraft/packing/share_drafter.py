@@ -18,15 +18,11 @@ def share_drafter(bundle: Path) -> Path:
 
     A kill leaves the bundle with its own drafter or with the shared one, whole.
 
-    Args:
-        bundle: the directory.
-
     Returns:
         The directory of the shared drafter.
 
     Raises:
         BundleError: the bundle is damaged.
-        ArchiveError: the place has another drafter, or cannot be written.
     """
     opened = open_bundle(bundle)
     if opened.places.shared is not None:
@@ -84,15 +80,10 @@ def address_of(bundle: Bundle) -> str:
 
 @dataclass(frozen=True)
 class DrafterUsers:
-    """The bundles of a folder that use a shared drafter.
+    """The bundles of a folder that use a shared drafter."""
 
-    Attributes:
-        bundles: names of their directories.
-        unknown: names of directories whose manifest is refused, so that nobody can tell.
-    """
-
-    bundles: list[str]
-    unknown: list[str]
+    bundles: list[str]  # names of their directories
+    unknown: list[str]  # names of directories whose manifest is refused, so that nobody can tell
 
 
 def users_of(place: Path) -> DrafterUsers:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import ArchiveError, BundleError, reason
-from omnidraft.packing.use_lock import lock
 from omnidraft.runtime.archive.archive import Archive, ByteProgress
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle
@@ -23,21 +22,19 @@ from omnidraft.runtime.disk.own_directory import is_own_directory
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.parts.pack_index import WITH, WITHOUT
 
+if sys.platform != "win32":  # Windows: an open file cannot be replaced or deleted there
+    import fcntl
+
 VARIABLE = "OMNIDRAFT_CACHE"  # names another directory
 KEPT = 4  # archives that stay unpacked; those that were used longest ago are deleted
 
 
 @dataclass(frozen=True)
 class UnpackedOnce:
-    """Where an archive is unpacked.
+    """Where an archive is unpacked."""
 
-    Attributes:
-        place: the directory of the bundle.
-        is_new: whether it was unpacked now.
-    """
-
-    place: Path
-    is_new: bool
+    place: Path  # the directory of the bundle
+    is_new: bool  # whether it was unpacked now
 
 
 def cache_directory() -> Path | None:
@@ -61,11 +58,6 @@ def unpack_once(archive: Archive, progress: ByteProgress = lambda *_: None) -> U
 
     Args:
         archive: from `open_archive`.
-        progress: called after each piece that was written.
-
-    Raises:
-        ArchiveError: the archive holds a part of a bundle, a file of it is damaged, or the cache directory
-            cannot be written.
     """
     root = cache_directory()
     by_hand = f"run `omnidraft unpack {archive.path} -o DIRECTORY`"
@@ -180,3 +172,34 @@ def _delete_oldest(cache: _Cache, place: Path) -> None:
         others.sort(key=lambda each: (each != place, -each.lstat().st_mtime_ns))
         for each in others[KEPT:]:
             cache.delete(each.name)
+
+
+def lock(path: Path, *, alone: bool, waits: bool = True) -> int:
+    """Lock a file, made where it is absent.
+
+    Args:
+        alone: no other process holds it meanwhile; else all may that do not ask to be alone.
+
+    Returns:
+        An open handle, which holds the lock until it is closed.
+    """
+    if sys.platform == "win32":
+        return os.open(os.devnull, os.O_RDONLY)
+    kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if waits else fcntl.LOCK_NB)
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, kind)
+            if _is_still_there(handle, path):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # who held it alone has deleted it
+
+
+def _is_still_there(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False

@@ -36,28 +36,19 @@ _AGAIN = "pack it again when nothing writes to it"
 
 @dataclass(frozen=True)
 class Packed:
-    """An archive that was written, and the sizes that a device needs.
+    """An archive that was written, and the sizes that a device needs."""
 
-    Attributes:
-        path: the archive.
-        index: what it holds.
-        files: number of the bundle's files in it.
-        download: bytes of the archive.
-        on_disk: bytes of the files when they are unpacked.
-        elsewhere: files that the device needs and another archive holds: of the drafter, or all others.
-        memory, without_drafter: at the peak of a generation on the device, with the drafter and without it.
-        drafter: address of the drafter; None where the bundle has none.
-    """
-
-    path: Path
-    index: PackIndex
-    files: int
-    download: int
-    on_disk: int
+    path: Path  # the archive
+    index: PackIndex  # what it holds
+    files: int  # number of the bundle's files in it
+    download: int  # bytes of the archive
+    on_disk: int  # bytes of the files when they are unpacked
+    # files that the device needs and another archive holds: of the drafter, or all others
     elsewhere: tuple[str, ...]
+    # memory, without_drafter: at the peak of a generation on the device, with the drafter and without it
     memory: Need
     without_drafter: Need
-    drafter: str | None
+    drafter: str | None  # address of the drafter; None where the bundle has none
 
 
 @dataclass(frozen=True)
@@ -82,16 +73,10 @@ def pack(
     """Pack a bundle for a device. Manifest and signature stay as they are, byte for byte.
 
     Args:
-        bundle: the directory.
-        out: the archive to write.
-        options: what it holds.
         public_key: of the bundle's signer; None leaves the signature unchecked.
-        overwrite: replace an archive that exists.
-        progress: called after each piece.
 
     Raises:
         BundleError: the bundle is damaged, or has no files for the device.
-        ArchiveError: the archive cannot be written.
     """
     if os.path.lexists(out) and not overwrite:
         raise ArchiveError(
@@ -193,11 +178,7 @@ def _pieces(part: _Part) -> Iterator[bytes]:
 
 @contextmanager
 def _new_archive(out: Path, size: int) -> Iterator[BinaryIO]:
-    """A file that takes its name when it is whole.
-
-    Raises:
-        ArchiveError: `space` or `unwritable`.
-    """
+    """A file that takes its name when it is whole."""
     try:
         place = place_of(out)
         free = shutil.disk_usage(place.parent).free

@@ -36,12 +36,12 @@ def real_vocabularies(data: Path, export_packages: None, tmp_path_factory: pytes
     from benchmarks.startup import small_checkpoint
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantization import INT4_E8
+    from omnidraft.export.quantize.quantization import INT4
 
     place = tmp_path_factory.mktemp("real")
     target = small_checkpoint(data / "tokenizers/qwen2", 151_936, place / "qwen2")
     drafter = small_checkpoint(data / "tokenizers/llama2", 32_000, place / "llama2")
-    export_bundle(str(target), str(drafter), place / "bundle", Options(INT4_E8, max_length=256))
+    export_bundle(str(target), str(drafter), place / "bundle", Options(INT4, max_length=256))
     return place / "bundle"
 
 

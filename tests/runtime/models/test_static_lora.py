@@ -22,15 +22,14 @@ from omnidraft.errors import AdapterError, BundleError, SettingError  # noqa: E4
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import NpuOptions, StaticShapes, let_adapters_in, write_static  # noqa: E402
-from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
-from omnidraft.export.quantize.quantize import FP32  # noqa: E402
+from omnidraft.export.quantize.quantization import FP32  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed  # noqa: E402
 from omnidraft.runtime.bundle.placement import placed  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel  # noqa: E402
 from support.adapters import adapter, adapter_of  # noqa: E402
-from support.exported_graphs import save, tokens  # noqa: E402
+from support.exported_graphs import graph_of, save, tokens  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
 RANK, DRAFTED = 4, 3
@@ -71,7 +70,7 @@ def test_an_adapter_is_what_it_is_in_the_dynamic_graph(
                 in caplog.text
             )
 
-    proto, contract = export_cpu(checkpoint, SHAPES.kv_length, FP32)
+    proto, contract = graph_of(tmp_path, SHAPES.kv_length)
     add_lora_sites(proto)
     sites = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
     write_graph(proto, tmp_path / "model.onnx")

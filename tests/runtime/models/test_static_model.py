@@ -37,7 +37,7 @@ def places(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> d
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.npu.npu import NpuOptions
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32
+    from omnidraft.export.quantize.quantization import FP32
 
     made = {}
     npu = NpuOptions(("coreml", "nnapi"), KV_LENGTH, CHUNK, DRAFTED)

@@ -191,17 +191,19 @@ def starter_graph(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], t
     """The float32 graphs of starter models, each exported once and without the checks of a bundle."""
     pytest.importorskip("transformers")
     from omnidraft.checkpoints.checkpoint import read_checkpoint
-    from omnidraft.export.graph.write import write_graph
-    from omnidraft.export.quantize.cpu import export_cpu
-    from omnidraft.export.quantize.quantize import FP32
+    from omnidraft.checkpoints.thin_model import thin_model
+    from omnidraft.export.graph.skeleton import skeleton
+    from omnidraft.export.quantize.quantization import FP32
+    from omnidraft.export.quantize.stream import write_skeleton
 
     place = tmp_path_factory.mktemp("graphs")
 
     @cache
     def export(name: str) -> tuple[ModelEntry, Graph]:
         checkpoint = read_checkpoint(str(STARTERS / name))
-        proto, contract = export_cpu(checkpoint, 256, FP32)
-        write_graph(proto, place / f"{name}.onnx")
+        bare = skeleton(checkpoint, thin_model(checkpoint), 256)
+        contract = bare.contract
+        write_skeleton(bare, FP32, place / f"{name}.onnx")
         kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
         shape, bos = checkpoint.shape, LibraryTokenizer.from_file(STARTERS / name)
         bos_id = bos.controls[bos.adds_bos].id if bos.adds_bos else None

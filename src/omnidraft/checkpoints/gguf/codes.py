@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +22,13 @@ _ROWS = 1024  # unpacked at a time
 
 @dataclass(frozen=True)
 class BlockCodes:
-    """A weight as codes.
+    """A weight as codes."""
 
-    Attributes:
-        bits: 4 or 8.
-        codes: [rows, blocks, values of a block], one code in a byte.
-        scales: [rows, blocks].
-        minima: [rows, blocks], what is added to each value of a block; None where nothing is.
-    """
-
-    bits: int
-    codes: Bytes
-    scales: Floats
-    minima: Floats | None = None
+    bits: int  # 4 or 8
+    codes: Bytes  # [rows, blocks, values of a block], one code in a byte
+    scales: Floats  # [rows, blocks]
+    minima: Floats | None = None  # [rows, blocks], what is added to each value of a block
+    zeros: Bytes | None = None  # [rows, blocks], the code of zero where it is not the middle one
 
     @property
     def block(self) -> int:
@@ -42,9 +37,8 @@ class BlockCodes:
 
     def values(self) -> Floats:
         """The weight, float32 [rows, columns]."""
-        values: Floats = (self.codes.astype(np.float32) - np.float32(1 << (self.bits - 1))) * self.scales[
-            ..., None
-        ]
+        middle: Any = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None]
+        values: Floats = (self.codes.astype(np.float32) - middle) * self.scales[..., None]
         if self.minima is not None:
             values += self.minima[..., None]
         return values.reshape(len(values), -1)
@@ -55,7 +49,6 @@ def read_codes(data: Bytes, kind: str) -> BlockCodes | None:
 
     Args:
         data: the rows of the weight as in the file, [rows, bytes].
-        kind: name of the type.
     """
     if kind not in EXACT:
         return None

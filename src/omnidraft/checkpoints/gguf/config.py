@@ -46,15 +46,7 @@ _LAYER = re.compile(r"blk\.(\d+)\.")
 
 
 def config_of(header: GgufHeader, name: str) -> dict[str, Any]:
-    """The values of config.json.
-
-    Args:
-        header: of the file.
-        name: what the user gave, for messages.
-
-    Raises:
-        CheckpointError: the architecture is not exported, or a value is missing, wrong or not supported.
-    """
+    """The values of config.json."""
     return _Metadata(header, name).config()
 
 

@@ -14,9 +14,6 @@ def find_gguf(name: str) -> Path | None:
     """The GGUF file that `name` is or holds; None where it is something else.
 
     A directory that holds weights of a checkpoint counts as a checkpoint.
-
-    Raises:
-        CheckpointError: the file is not there, or the directory holds several.
     """
     path = Path(name).expanduser()
     if path.suffix.lower() == SUFFIX and not path.is_dir():

@@ -29,14 +29,7 @@ class GgufFile:
     """
 
     def __init__(self, name: str, path: Path) -> None:
-        """
-        Args:
-            name: what the user gave.
-            path: the file.
-
-        Raises:
-            CheckpointError: the file is not sound, or its tokenizer cannot be made.
-        """
+        """"""
         self.name, self.path = name, path
         self._header = read_header(path, name)
         config = config_of(self._header, name)
@@ -55,11 +48,6 @@ class GgufFile:
         """The types of the matrices, those with the most bytes first."""
         return matrix_kinds(self._header)
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of all tensors."""
-        return sum(entry.size for entry in self._header.tensors.values())
-
     @cached_property
     def config(self) -> PreTrainedConfig:
         """transformers' configuration."""
@@ -70,20 +58,11 @@ class GgufFile:
 
     @cached_property
     def weights(self) -> GgufWeights:
-        """The weights by transformers' names.
-
-        Raises:
-            CheckpointError: they do not fit the configuration.
-        """
+        """The weights by transformers' names."""
         return GgufWeights(self._header, self.config, self.name)
 
     def load(self, dtype: Any, attention: str) -> PreTrainedModel:
-        """The whole model, dequantised.
-
-        Args:
-            dtype: of the model.
-            attention: transformers' name of the attention.
-        """
+        """The whole model, dequantised."""
         from transformers import AutoModelForCausalLM
 
         model: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]

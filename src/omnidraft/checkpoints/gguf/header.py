@@ -31,36 +31,22 @@ _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """A tensor of the file.
+    """A tensor of the file."""
 
-    Attributes:
-        name: llama.cpp's name.
-        kind: name of its type, such as Q4_K.
-        shape: in torch's order, rows before columns.
-        offset: of its first byte in the file.
-        size: bytes.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-    offset: int
-    size: int
+    name: str  # llama.cpp's name.
+    kind: str  # name of its type, such as Q4_K
+    shape: tuple[int, ...]  # in torch's order, rows before columns
+    offset: int  # of its first byte in the file
+    size: int  # bytes
 
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """The header of a GGUF file.
+    """The header of a GGUF file."""
 
-    Attributes:
-        path: the file.
-        values: the metadata; arrays of numbers are numpy arrays, other arrays are lists.
-        tensors: by name, in the order of the file.
-    """
-
-    path: Path
-    values: Mapping[str, Any]
-    tensors: Mapping[str, TensorEntry]
+    path: Path  # the file
+    values: Mapping[str, Any]  # the metadata; arrays of numbers are numpy arrays, other arrays are lists
+    tensors: Mapping[str, TensorEntry]  # by name, in the order of the file
 
     def data(self) -> Bytes:
         """The bytes of the file, mapped and not read."""
@@ -68,15 +54,7 @@ class GgufHeader:
 
 
 def read_header(path: Path, name: str) -> GgufHeader:
-    """Read and check the header of the file at `path`.
-
-    Args:
-        path: the file.
-        name: what the user gave, for messages.
-
-    Raises:
-        CheckpointError: the file cannot be read, is no GGUF file, is incomplete, or states what no model has.
-    """
+    """Read and check the header of the file at `path`."""
     try:
         with open_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return _Reader(content).header(path)

@@ -38,16 +38,7 @@ _ENDS = (
 
 
 def write_tokenizer(values: Mapping[str, Any], name: str, directory: Path) -> None:
-    """Write tokenizer.json, tokenizer_config.json, generation_config.json and the chat template.
-
-    Args:
-        values: the metadata of the file.
-        name: what the user gave, for messages.
-        directory: where to write.
-
-    Raises:
-        CheckpointError: the file has no tokenizer, or one that cannot be made.
-    """
+    """Write tokenizer.json, tokenizer_config.json, generation_config.json and the chat template."""
     _check(values, name)
     special = {role: _token(values, key, name) for role, key in _ROLES.items()}
     spec = _spec(values, name, special["bos_token"])
@@ -81,11 +72,7 @@ _KINDS: dict[str, type] = {  # of values that are not checked where they are use
 
 
 def _check(values: Mapping[str, Any], name: str) -> None:
-    """Refuse what is missing, of another type, or would take hours.
-
-    Raises:
-        CheckpointError: the message names it.
-    """
+    """Refuse what is missing, of another type, or would take hours."""
     for key, meant in _KINDS.items():
         if (value := values.get(f"{_KEY}.{key}")) is not None and not isinstance(value, meant):
             raise _broken(name, f"a tokenizer with {key} {value!r:.40}")
@@ -157,11 +144,7 @@ def _made_by_transformers(values: Mapping[str, Any], name: str) -> dict[str, Any
 
 
 def _set_split(spec: dict[str, Any], values: Mapping[str, Any], name: str) -> None:
-    """Split text as the vocabulary was learned: a rule that transformers set, or one of ours.
-
-    Raises:
-        CheckpointError: the file does not say how to split, or in a way that is not known.
-    """
+    """Split text as the vocabulary was learned: a rule that transformers set, or one of ours."""
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
     rule = values.get(f"{_KEY}.pre")

@@ -31,18 +31,12 @@ FLOATS = ("F32", "F16", "BF16")
 
 @dataclass(frozen=True, eq=False)
 class PackedWeight:
-    """A matrix of a GGUF file, with as much of torch's interface as a mapped weight needs.
+    """A matrix of a GGUF file, with as much of torch's interface as a mapped weight needs."""
 
-    Attributes:
-        kind: name of the type, such as Q4_K.
-        shape: (rows, columns).
-        data: the rows as in the file, [rows, bytes]; mapped.
-        order: the place in the file of each row; None where the rows are in order.
-    """
-
-    kind: str
-    shape: tuple[int, int]
-    data: Bytes
+    kind: str  # name of the type, such as Q4_K
+    shape: tuple[int, int]  # (rows, columns)
+    data: Bytes  # the rows as in the file, [rows, bytes]; mapped
+    # the place in the file of each row; None where the rows are in order
     order: NDArray[np.int64] | None = None
 
     def codes(self) -> BlockCodes | None:
@@ -97,14 +91,9 @@ class GgufWeights(Mapping[str, Any]):
 
     def __init__(self, header: GgufHeader, config: PreTrainedConfig, name: str) -> None:
         """
-        Args:
-            header: of the file.
-            config: that `config_of` describes.
-            name: what the user gave, for messages.
 
-        Raises:
-            CheckpointError: a weight is missing, has another shape or a type that cannot be read, or the
-                file holds a weight that the architecture does not have.
+        Args:
+            config: that `config_of` describes.
         """
         self._header, self._config, self._name = header, config, name
         self._data = header.data()
@@ -203,11 +192,7 @@ def _shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
 
 
 def _check_kind(entry: TensorEntry, name: str) -> None:
-    """Refuse a type that the package gguf cannot read.
-
-    Raises:
-        CheckpointError: the message names the type.
-    """
+    """Refuse a type that the package gguf cannot read."""
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
     block = np.zeros((1, GGML_QUANT_SIZES[GGMLQuantizationType[entry.kind]][1]), np.uint8)

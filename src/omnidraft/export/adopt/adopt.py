@@ -27,32 +27,16 @@ _TAIL, _KEPT = 4, 2  # tokens of a block that differ, and tokens before them
 
 @dataclass(frozen=True)
 class Adoption:
-    """What was measured of an adopted graph: largest differences of logits, in float32.
+    """What was measured of an adopted graph: largest differences of logits, in float32."""
 
-    Attributes:
-        rows: difference of a row when other tokens follow it in its block.
-        rewind: difference between a rewound context and a context that never saw the dropped tokens.
-        block: difference between tokens scored as a block and one by one; this is rounding, not a fault.
-        positions: number of positions compared.
-    """
-
-    rows: float
-    rewind: float
-    block: float
-    positions: int
+    rows: float  # difference of a row when other tokens follow it in its block
+    rewind: float  # difference between a rewound context and a context that never saw the dropped tokens
+    block: float  # difference between tokens scored as a block and one by one; this is rounding, not a fault
+    positions: int  # number of positions compared
 
 
 def adopt(source: OptimumDirectory, folder: Path, max_length: int) -> GraphContract:
-    """Link or copy a graph and its weights into a folder of the bundle, and return the graph's contract.
-
-    Args:
-        source: the directory that holds the graph.
-        folder: where to put it.
-        max_length: positions of the context.
-
-    Raises:
-        ExportError: the model has fewer positions.
-    """
+    """Link or copy a graph and its weights into a folder of the bundle, and return the graph's contract."""
     limit = source.contract.max_length
     if not 1 <= max_length <= limit:
         raise ExportError(
@@ -65,16 +49,7 @@ def adopt(source: OptimumDirectory, folder: Path, max_length: int) -> GraphContr
 
 
 def check_adopted(name: str, model: Model, prompts: Sequence[Sequence[int]]) -> Adoption:
-    """Measure an adopted graph on some prompts.
-
-    Args:
-        name: what the user gave, for error messages.
-        model: the graph, loaded.
-        prompts: ids; short prompts are skipped.
-
-    Raises:
-        ExportError: a row depends on the tokens after it, or on tokens that were dropped.
-    """
+    """Measure an adopted graph on some prompts."""
     long = [ids for ids in prompts if len(ids) > 2 * _KEPT]
     if not long:
         raise ExportError(

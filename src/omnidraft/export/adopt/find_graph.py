@@ -18,9 +18,6 @@ def find_graph(name: str) -> Path | None:
 
     A directory that holds weights of a checkpoint counts as a checkpoint even if it has a folder `onnx`: to
     adopt a graph in that folder, name its file.
-
-    Raises:
-        CheckpointError: the directory holds graphs, but not those of one decoder.
     """
     path = Path(name).expanduser()
     if path.suffix == ".onnx" and path.is_file():

@@ -14,11 +14,7 @@ _QUANTIZED = re.compile(r"MatMulNBits|GatherBlockQuantized|DequantizeLinear|.*(I
 
 
 def weight_files(name: str, graph: Path, proto: ModelProto) -> tuple[str, ...]:
-    """Names of the files beside a graph that hold its weights; each exists and is long enough.
-
-    Raises:
-        CheckpointError: a file is missing or cut short, or not named after the graph.
-    """
+    """Names of the files beside a graph that hold its weights; each exists and is long enough."""
     ends = _ends(proto)
     for location, end in sorted(ends.items()):
         # A bundle finds the weights of a graph by its name.

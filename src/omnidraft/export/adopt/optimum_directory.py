@@ -32,35 +32,20 @@ _WIDTHS = ("hidden_size", "n_embd", "d_model")
 
 @dataclass(frozen=True)
 class OptimumDirectory:
-    """A graph with concatenating KV, and the files beside it.
+    """A graph with concatenating KV, and the files beside it."""
 
-    Attributes:
-        name: what the user gave.
-        directory: holds config.json and tokenizer.json.
-        graph: the file of the graph.
-        data: names of the files beside the graph that hold its weights.
-        architecture: the class that config.json names.
-        shape: sizes and special ids.
-        contract: inputs and outputs; `max_length` is the model's own limit.
-        parameters: number of weights.
-    """
-
-    name: str
-    directory: Path
-    graph: Path
-    data: tuple[str, ...]
-    architecture: str
-    shape: Shape
-    contract: GraphContract
-    parameters: int
+    name: str  # what the user gave
+    directory: Path  # holds config.json and tokenizer.json.
+    graph: Path  # the file of the graph
+    data: tuple[str, ...]  # names of the files beside the graph that hold its weights
+    architecture: str  # the class that config.json names.
+    shape: Shape  # sizes and special ids
+    contract: GraphContract  # inputs and outputs; `max_length` is the model's own limit
+    parameters: int  # number of weights
 
 
 def read_optimum(name: str, graph: Path) -> OptimumDirectory:
-    """Read the directory of a graph that `find_graph` returned.
-
-    Raises:
-        CheckpointError: the graph cannot be adopted; the remedy says what to do instead.
-    """
+    """Read the directory of a graph that `find_graph` returned."""
     directory = graph.parent if (graph.parent / "config.json").is_file() else graph.parent.parent
     for file in ("config.json", "tokenizer.json"):
         if not (directory / file).is_file():

@@ -1,32 +1,23 @@
 """Text that a model writes itself, on which GPTQ calibrates: it is like the text that the model will decode.
 
-It is sampled from the source with a fixed seed, and kept in the state directory of this device, because a
-model that is exported again writes the same text.
+It is sampled from the source with a fixed seed.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
 from omnidraft.checkpoints.thin_model import ThinModel, reading
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.device.state_directory import record_key, state_directory
-from omnidraft.runtime.disk.atomic_write import write_atomically
-from omnidraft.runtime.disk.json_fields import array, ids
-from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.sample_prompts import PROMPTS, word_problems
 
 Step = Callable[[int, int], None]
 Rows = list[list[int]]
 
-VERSION = "1"  # of the openings and of how is sampled
 ROWS, TOKENS = 8, 96  # sampled from each opening
-MOST_BYTES = 1 << 20  # of a kept text
 _QUESTIONS = (
     *PROMPTS,
     *word_problems(2, seed=2),
@@ -46,24 +37,15 @@ def own_text(
     tokenizer: Tokenizer,
     prompt: PromptTemplate,
     special: tuple[Sequence[int], Sequence[int]],
-    key: str,
     step: Step,
 ) -> Rows:
     """Rows of ids that a model writes.
 
     Args:
-        thin: the model.
-        tokenizer: of the model.
         prompt: its compiled template; with one, the model answers questions, else it goes on from openings.
-        special: the ids that end a text, and those that begin one.
-        key: of the weights.
         step: called with (openings done, all openings).
     """
     ends, start = special
-    place = _place(key)
-    kept = _kept(place, thin.model.config.vocab_size)
-    if kept is not None:
-        return kept
     prefix, suffix = prompt.parts(1)
     if suffix:
         openings = [tokenizer.encode_prompt(prefix, question, suffix) for question in _QUESTIONS]
@@ -74,7 +56,6 @@ def own_text(
     for done, opening in enumerate(openings):
         step(done, len(openings))
         rows += _sampled(thin, opening, ends, generator)
-    _keep(place, rows)
     return rows
 
 
@@ -101,31 +82,3 @@ def _until_end(row: list[int], opening: int, ends: Sequence[int]) -> list[int]:
     """A row up to and with its first end."""
     places = [place for place in range(opening, len(row)) if row[place] in ends]
     return row[: places[0] + 1] if places else row
-
-
-def _place(key: str) -> Path | None:
-    root = state_directory()
-    return None if root is None else root / "own-text" / f"{record_key(VERSION, key)}.json"
-
-
-def _kept(place: Path | None, vocab_size: int) -> Rows | None:
-    """The rows of a file; None where it is absent, damaged or of another vocabulary."""
-    if place is None:
-        return None
-    try:
-        data = json.loads(read_whole(place, MOST_BYTES))
-        rows = [list(ids(row, 1 << 16)) for row in array(data, 1 << 12, 1)]
-    except (OSError, ValueError, RecursionError):
-        return None
-    return rows if all(row and max(row) < vocab_size for row in rows) else None
-
-
-def _keep(place: Path | None, rows: Rows) -> None:
-    """Write the rows where that is possible; without them they are sampled again."""
-    if place is None:
-        return
-    try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(place, json.dumps(rows).encode())
-    except OSError:
-        return

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from omnidraft.export.choose.torch_forms import Step, TorchForms
 from omnidraft.export.graph.markers import MarkedSite
-from omnidraft.export.quantize.form_size import product_bytes, size_of
-from omnidraft.export.quantize.quantization import Quantization
+from omnidraft.export.quantize.form_size import size_of, weight_bytes
+from omnidraft.export.quantize.grids import Floats
+from omnidraft.export.quantize.quantization import FP32, INT4, INT8, Quantization
 from omnidraft.text_quality import AIM
 
-Rows = Sequence[Sequence[int]]
+# For a form: the factors of its 4-bit products (see `input_factors`).
+Calibration = Callable[[Quantization, Step], Iterator[tuple[str, Floats]]]
 
 MOST_GROUPS = 64  # that are rounded one at a time; layers side by side share a group where there are more
 _REACH = {"k-quant": 2.0, "gptq": 4.0}  # a method that has this many times AIM to gain is not tried
@@ -39,26 +41,15 @@ class Trial:
 
 @dataclass
 class FormSearch:
-    """The search for one model.
+    """The search for one model."""
 
-    Attributes:
-        forms: tries forms.
-        sites, tied: of the model; see `size_of`.
-        first: the 4-bit form that the others vary: its block, embedding and head.
-        parameters: of the model.
-        calibration: gives the rows that GPTQ calibrates on; None for a model that is too large for GPTQ.
-        stage: called with what is being done.
-        trials: what was tried, in order.
-    """
-
-    forms: TorchForms
-    sites: Sequence[MarkedSite]
+    forms: TorchForms  # tries forms
+    sites: Sequence[MarkedSite]  # see `size_of`, as of `tied`
     tied: bool
-    first: Quantization
-    parameters: int
-    calibration: Callable[[], Rows] | None
-    stage: Callable[[str], None]
-    trials: list[Trial] = field(default_factory=list)
+    parameters: int  # of the model
+    calibration: Calibration | None  # None for a model that is too large for GPTQ
+    stage: Callable[[str], None]  # called with what is being done
+    trials: list[Trial] = field(default_factory=list)  # what was tried, in order
 
     def candidates(self) -> Iterator[Quantization]:
         """Forms that lose at most `AIM` in torch, the cheapest first; the last one is float32."""
@@ -67,28 +58,22 @@ class FormSearch:
             unable = method == "gptq" and self.calibration is None
             if unable or best > _REACH.get(method, float("inf")) * AIM:
                 continue
-            form = replace(self.first, method=method)
+            form = Quantization(4, method)
             loss = self._try(form)
             best = min(best, loss)
             if loss <= AIM:
                 yield form
         yield from self._mixed()
-        int8 = self._int8
-        if self._try(int8) <= AIM:
-            yield int8
-        yield Quantization(32)
-
-    @property
-    def _int8(self) -> Quantization:
-        return Quantization(8, self.first.block, max(8, self.first.embedding_bits))
+        if self._try(INT8) <= AIM:
+            yield INT8
+        yield FP32
 
     def _try(self, form: Quantization) -> float:
         """The loss of a form, which is noted."""
         factors = None
         if form.method == "gptq":
             assert self.calibration is not None
-            rows = self.calibration()
-            factors = self.forms.factors(form, rows, self._step(f"read its own text for {form.name}", "rows"))
+            factors = dict(self.calibration(form, self._step(f"read its own text for {form.name}", "rows")))
         loss = self.forms.loss(form, self._step(f"try {form.name}", "weights"), factors)
         self.trials.append(Trial(form.name, loss, size_of(self.sites, self.tied, form).stored))
         if form.method != "round":
@@ -100,52 +85,39 @@ class FormSearch:
 
     def _mixed(self) -> Iterator[Quantization]:
         """4 bits with 8 bits where they are needed: for each margin, the fewest groups that suffice."""
-        base = replace(self.first, method="round")
-        groups = self._by_sensitivity(base)
-        most = _NEARLY_ALL * size_of(self.sites, self.tied, self._int8).stored
+        groups = self._by_sensitivity()
+        most = _NEARLY_ALL * size_of(self.sites, self.tied, INT8).stored
         for margin in _MARGINS:
-            form = self._shortest(base, groups, margin * AIM)
+            form = self._shortest(groups, margin * AIM)
             if form is None or size_of(self.sites, self.tied, form).stored > most:
                 return
             yield form
 
-    def _shortest(
-        self, base: Quantization, groups: Sequence[tuple[str, ...]], aim: float
-    ) -> Quantization | None:
+    def _shortest(self, groups: Sequence[tuple[str, ...]], aim: float) -> Quantization | None:
         """The form with the fewest first groups in 8 bits that loses at most `aim`, by bisection."""
         low, high, found = 0, len(groups), None  # `low` groups are too few
         while high - low > max(1, len(groups) // 32):
             middle = (low + high) // 2
-            form = with_int8(base, [site for group in groups[:middle] for site in group])
+            form = replace(INT4, int8_sites=frozenset(p for group in groups[:middle] for p in group))
             if self._try(form) <= aim:
                 high, found = middle, form
             else:
                 low = middle
         return found
 
-    def _by_sensitivity(self, base: Quantization) -> list[tuple[str, ...]]:
+    def _by_sensitivity(self) -> list[tuple[str, ...]]:
         """Groups of products, the most sensitive for each byte first."""
-        groups = groups_of([p for p in self.forms.products if not self._has_8(p, base)])
+        groups = groups_of([p for p in self.forms.products if p != "lm_head" or not self.tied])
         tokens = max(_LEAST_TOKENS, int(_WORK / (self.parameters * max(1, len(groups)))))
         measured = self.forms.part(min(tokens, self.forms.tokens))
         costs = {site.name.removesuffix(".weight"): site for site in self.sites}
         gains = []
         for done, group in enumerate(groups):
             self._step("measure the sensitivity", "groups of weights")(done, len(groups))
-            more = sum(product_bytes(costs[p], 8, base) - product_bytes(costs[p], 4, base) for p in group)
-            gains.append(measured.score(self.forms.weight_of(group, base), 0).kl / more)
+            more = sum(weight_bytes(costs[p], 8) - weight_bytes(costs[p], 4) for p in group)
+            gains.append(measured.score(self.forms.weight_of(group, INT4), table=False).kl / more)
         order = sorted(range(len(groups)), key=lambda place: -gains[place])
         return [groups[place] for place in order]
-
-    def _has_8(self, product: str, base: Quantization) -> bool:
-        """Whether a product has 8 bits in the 4-bit form, too: a head that is the embedding, or asked for."""
-        return product == "lm_head" and (base.head_bits == 8 or (self.tied and base.one_table))
-
-
-def with_int8(base: Quantization, products: Sequence[str]) -> Quantization:
-    """A 4-bit form with 8 bits for some products."""
-    head = 8 if "lm_head" in products else base.head_bits
-    return replace(base, head_bits=head, int8_sites=frozenset(products) - {"lm_head"})
 
 
 def groups_of(products: Sequence[str]) -> list[tuple[str, ...]]:

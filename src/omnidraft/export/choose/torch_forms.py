@@ -7,6 +7,7 @@ figures are those of the graph to a few thousandths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.checkpoints.patched import patched
-from omnidraft.checkpoints.thin_model import ThinModel
-from omnidraft.export.choose.rounded_pass import Weight, computing_with, source_product
+from omnidraft.checkpoints.thin_model import ThinModel, reading
 from omnidraft.export.graph.markers import EMBEDDING, MarkedSite
-from omnidraft.export.quantize.gptq import inverse_factor
-from omnidraft.export.quantize.quantization import Quantization
-from omnidraft.export.quantize.rounded import values_as
+from omnidraft.export.quantize.coded import rounded
+from omnidraft.export.quantize.quantization import BLOCK, Quantization
 from omnidraft.sample_texts import TextPiece
 
 Step = Callable[[int, int], None]
+Weight = Callable[[str], "Tensor | None"]  # the weight [out, in] of a module; None for the source's
 
 _LOGITS = 1 << 28  # bytes of logits in one batch
 _KEPT = 1 << 31  # bytes of rounded weights that are kept for the next batch
-_HESSIANS = 1 << 30  # bytes of Hessians in memory
 _TOP = 64  # tokens of a source's distribution that are kept; the others count together
 _LEAST = 16  # tokens of a piece
 
@@ -75,9 +74,8 @@ class TorchForms:
         room: int | None = None,
     ) -> None:
         """
+
         Args:
-            thin: the model.
-            sites: the weights of its graph.
             pieces: at least one.
             room: bytes of rounded weights that may be in memory; None for no limit of this machine.
         """
@@ -90,9 +88,9 @@ class TorchForms:
         }
         self._site_of = {module: site for site, modules in self.products.items() for module in modules}
         self._rows: dict[int, _SourceRows] = {}
-        self._kept: dict[tuple[str, int, str, int], Tensor] = {}  # by module, bits, method and block
+        self._kept: dict[tuple[str, int, str], Tensor] = {}  # by module, bits and method
         self._batches = list(_batches(pieces, thin.model.config.vocab_size))
-        self.source = self.score(lambda _: None, 0)
+        self.source = self.score(lambda _: None, table=False)
 
     def part(self, tokens: int) -> TorchForms:
         """The same model on the beginning of one piece of each kind, together about as many tokens."""
@@ -112,11 +110,9 @@ class TorchForms:
         """The perplexity in a form over the source's, less 1.
 
         Args:
-            form: of the weights.
             step: called with (products done, all products) in the first pass.
-            factors: of the method gptq.
         """
-        scores = self.score(self.weights(form, step, factors), form.embedding_bits)
+        scores = self.score(self.weights(form, step, factors), table=form.bits < 32)
         return float(np.exp(min(scores.nll - self.source.nll, 50.0)) - 1.0)
 
     def weights(
@@ -130,7 +126,9 @@ class TorchForms:
                 return None
             seen.add(module)
             step(len(seen), len(self._site_of))
-            return self._rounded(module, form, None if factors is None else factors.get(module))
+            return self._rounded(
+                module, form, None if factors is None else factors.get(self._site_of[module])
+            )
 
         return weight
 
@@ -140,15 +138,13 @@ class TorchForms:
 
     def _rounded(self, module: str, form: Quantization, factor: Any = None) -> Tensor:
         site = self._site_of[module]
-        bits = form.bits_of(site)
-        if site == "lm_head" and self._thin.tied and form.one_table:
-            bits = form.embedding_bits
+        bits = form.table_bits if site == "lm_head" and self._thin.tied else form.bits_of(site)
         method = form.method if bits == 4 else "round"
-        key = module, bits, method, form.block
+        key = module, bits, method
         if key not in self._kept:
             stored = self._thin.stored[module].weight.float().numpy()
-            block = form.block_for(stored.shape[1])
-            found = torch.from_numpy(values_as(stored.T, bits, block, method, factor))
+            values = rounded(stored, bits, method, factor if bits == 4 else None).values()
+            found = torch.from_numpy(np.ascontiguousarray(values[:, : stored.shape[1]]))
             if sum(each.nbytes for each in self._kept.values()) + found.nbytes > self._room:
                 return found
             self._kept[key] = found
@@ -159,15 +155,10 @@ class TorchForms:
         for key in [key for key in self._kept if method in (None, key[2])]:
             del self._kept[key]
 
-    def score(self, weight: Weight, embedding_bits: int) -> Scores:
-        """Score the pieces.
-
-        Args:
-            weight: the weights of the products.
-            embedding_bits: of the embedding; 0 or 32 for the source's.
-        """
+    def score(self, weight: Weight, *, table: bool) -> Scores:
+        """Score the pieces with some weights of the products, and an embedding in 8 bits (`table`) or not."""
         nll = kl = 0.0
-        with computing_with(self._thin, weight, embedding_bits), torch.inference_mode():
+        with computing_with(self._thin, weight, table=table), torch.inference_mode():
             for place, batch in enumerate(self._batches):
                 logits = self._thin.model(input_ids=batch.ids).logits[batch.rows, batch.columns]
                 logs = torch.log_softmax(logits.float(), dim=-1)
@@ -177,54 +168,8 @@ class TorchForms:
                 kl += _divergence(self._rows[place], logs)
         return Scores(nll / self.tokens, kl / self.tokens)
 
-    def hessians(self, rows: Sequence[Sequence[int]], products: Sequence[str], step: Step) -> Hessians:
-        """X^T X of the inputs of some products over calibration rows, by product, float32 [width, width]."""
-        sums: dict[str, Tensor] = {}
-        wanted = set(products)
 
-        def linear(module: Any, x: Tensor) -> Tensor:
-            site = self._site_of[module.site]
-            if site in wanted and module.site == self.products[site][0]:
-                flat = x.reshape(-1, x.shape[-1])
-                product = flat.T @ flat
-                sums[site] = sums[site] + product if site in sums else product
-            return source_product(self._thin, module, x)
-
-        reading = computing_with(self._thin, lambda _: None, 0)
-        with reading, patched(nn.Linear, "forward", linear), torch.inference_mode():
-            for done, row in enumerate(rows):
-                step(done, len(rows))
-                self._thin.model(input_ids=torch.tensor([list(row)]))
-        return {site: total.numpy() for site, total in sums.items()}
-
-    def factors(self, form: Quantization, rows: Sequence[Sequence[int]], step: Step) -> Factors:
-        """What GPTQ needs of each module that gets 4 bits (`inverse_factor`), from calibration rows."""
-        factors: dict[str, Any] = {}
-        for group in self._groups(form):
-            for site, hessian in self.hessians(rows, group, step).items():
-                factor = inverse_factor(hessian)
-                factors |= dict.fromkeys(self.products[site], factor)
-        return factors
-
-    def _groups(self, form: Quantization) -> Iterator[list[str]]:
-        """Products of 4 bits, in groups whose Hessians fit in memory."""
-        group, held = list[str](), 0
-        for site, modules in self.products.items():
-            tied = site == "lm_head" and self._thin.tied and form.one_table
-            if form.bits_of(site) != 4 or tied:
-                continue
-            size = 4 * self._thin.stored[modules[0]].weight.shape[1] ** 2
-            if group and held + size > _HESSIANS:
-                yield group
-                group, held = [], 0
-            group.append(site)
-            held += size
-        if group:
-            yield group
-
-
-Hessians = dict[str, Any]
-Factors = Mapping[str, Any]
+Factors = Mapping[str, Any]  # `inverse_factor` of the inputs of each product
 
 
 def _batches(pieces: Sequence[TextPiece], vocab_size: int) -> Iterator[_Batch]:
@@ -264,3 +209,47 @@ def _divergence(source: _SourceRows, logs: Tensor) -> float:
     of_top = (source.logs.exp() * (source.logs - ours)).sum(dim=1)
     of_rest = source.rest * (source.rest.log() - _rest(ours).log())
     return float((of_top + of_rest).double().sum())
+
+
+@contextmanager
+def computing_with(thin: ThinModel, weight: Weight, *, table: bool) -> Iterator[None]:
+    """Within it products use `weight`, and rounded inputs where that is not the source's.
+
+    Args:
+        table: whether the embedding is rounded to 8 bits.
+    """
+
+    with reading(thin):
+        product, rows_of = nn.Linear.forward, nn.Embedding.forward
+
+        def linear(module: Any, x: Tensor) -> Tensor:
+            found = weight(module.site)
+            if found is None:
+                return product(module, x)
+            bias = thin.stored[module.site].bias
+            return nn.functional.linear(_int8(x), found, None if bias is None else bias.float())
+
+        def embedding(module: Any, ids: Tensor) -> Tensor:
+            rows = rows_of(module, ids)
+            return _rounded_rows(rows) if table else rows
+
+        with patched(nn.Linear, "forward", linear), patched(nn.Embedding, "forward", embedding):
+            yield
+
+
+def _int8(x: Tensor, block: int = BLOCK) -> Tensor:
+    """Inputs rounded to 8 bits in blocks, as the kernel rounds them."""
+    width = x.shape[-1]
+    blocks = nn.functional.pad(x, (0, -width % block)).reshape(*x.shape[:-1], -1, block)
+    scale = blocks.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / 127.0
+    back: Tensor = (torch.round(blocks / scale) * scale).flatten(-2)[..., :width]
+    return back
+
+
+def _rounded_rows(rows: Tensor) -> Tensor:
+    """Rows of an embedding as they come out of its codes."""
+    width = rows.shape[-1]
+    if width % BLOCK:
+        return rows
+    values = rounded(rows.reshape(-1, width).numpy(), 8).values()
+    return torch.from_numpy(values).reshape(rows.shape)

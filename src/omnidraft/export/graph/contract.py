@@ -26,23 +26,18 @@ class GraphContract:
     With `past` positions in the buffers and n new tokens: seqlens_k = past + n - 1, total_sequence_length =
     past + n <= max_length, and logits has one row for each of the last num_logits (1 to n) tokens. An adopted
     graph has the inputs of layout `concat` instead (spec/03-bundle.md).
-
-    Attributes:
-        inputs, outputs: in the order of the graph.
-        num_layers, num_kv_heads, head_dim: sizes of the KV buffers.
-        max_length: positions of the KV buffers.
-        vocab_size: width of the logits.
-        quantization: how the weights are stored.
     """
 
+    # inputs, outputs: in the order of the graph
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    # num_layers, num_kv_heads, head_dim: sizes of the KV buffers
     num_layers: int
     num_kv_heads: int
     head_dim: int
-    max_length: int
-    vocab_size: int
-    quantization: str
+    max_length: int  # positions of the KV buffers
+    vocab_size: int  # width of the logits
+    quantization: str  # how the weights are stored
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -31,13 +31,9 @@ def add_lora_sites(
     """Add inputs `{site}.lora_a` and `{site}.lora_b` to the products named `layers.{i}.{target}`.
 
     Args:
-        model: a graph with named products; it is edited and returned.
         targets: some of `SITES`.
         rank: None for an open rank. Otherwise the rank of each packed part, of inputs that must be fed; the
             inputs of `qkv` have three times that rank.
-
-    Raises:
-        ExportError: the rank is below 1, or no layer has a target.
     """
     if rank is not None and rank < 1:
         raise ExportError(
@@ -89,7 +85,6 @@ def lora_sites(model: ModelProto, kv_columns: int) -> LoraSites:
     """The sites that `add_lora_sites` made, and how their columns are packed.
 
     Args:
-        model: the graph before quantisation.
         kv_columns: width of the keys of one layer, num_kv_heads * head_dim; the values have the same width.
     """
     graph = model.graph

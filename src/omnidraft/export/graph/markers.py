@@ -33,17 +33,11 @@ EMBEDDING, HEAD = "embedding.weight", "lm_head.weight"
 
 @dataclass(frozen=True)
 class Part:
-    """A module that is traced as a marker.
+    """A module that is traced as a marker."""
 
-    Attributes:
-        name: name of the module in the torch model.
-        shape: shape of its weight, [out, in] of a product, [vocab, hidden] of an embedding.
-        bias: whether it has a bias.
-    """
-
-    name: str
-    shape: tuple[int, int]
-    bias: bool = False
+    name: str  # name of the module in the torch model
+    shape: tuple[int, int]  # shape of its weight, [out, in] of a product, [vocab, hidden] of an embedding
+    bias: bool = False  # whether it has a bias
 
 
 @dataclass(frozen=True)
@@ -59,12 +53,7 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
 
     The MatMuls are named by their site, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
     biases `{name}.bias`, both still without values. The products of one site become one product. A
-    tied LM head reads the embedding until `untie` gives it its own weight.
-
-    Args:
-        model: a traced graph; it is edited.
-        parts: the modules by name.
-        tied: whether the LM head is the embedding.
+    tied LM head reads the embedding.
     """
     graph = model.graph
     sites = []
@@ -110,16 +99,6 @@ def _tie(node: NodeProto) -> None:
     node.CopyFrom(helper.make_node("FusedMatMul", *names, "lm_head", domain="com.microsoft", transB=1))
 
 
-def untie(model: ModelProto) -> ModelProto:
-    """Give a tied LM head its own weight, [hidden, vocab], still without values."""
-    graph = model.graph
-    for node in [node for node in graph.node if node.name == "lm_head" and node.op_type == "FusedMatMul"]:
-        vocab, hidden = initializer(graph, EMBEDDING).dims
-        _declare(graph, HEAD, (hidden, vocab))
-        node.CopyFrom(helper.make_node("MatMul", [node.input[0], HEAD], list(node.output), "lm_head"))
-    return model
-
-
 def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Part, ...]) -> None:
     """Replace the markers of a site by one MatMul (and Add), followed by a Split if there are several."""
     rows, sizes = parts[0].shape[1], [part.shape[0] for part in parts]
@@ -153,9 +132,7 @@ def share_buffers(
     `total_sequence_length` rows, of these the last `window`: there is no mask and there are no position ids.
 
     Args:
-        model: the graph; it is edited and returned.
         tables: cos and sin by kind of layer, see `trace.rotary_tables`.
-        max_length: positions of the buffers.
     """
     graph = model.graph
     for kind, (cos, sin) in tables.items():

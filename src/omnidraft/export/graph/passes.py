@@ -30,23 +30,6 @@ def keep_last_rows(model: ModelProto) -> ModelProto:
     return model
 
 
-def untie_head(model: ModelProto) -> ModelProto:
-    """Turn the LM head into a plain MatMul with its own weight [hidden, vocab], as quantisation needs it."""
-    if not matmuls(model.graph):
-        return model
-    head = lm_head(model.graph)
-    if head.op_type == "MatMul":
-        return model
-    attributes = {a.name: helper.get_attribute_value(a) for a in head.attribute}
-    assert not attributes.get("transA", 0), "an LM head does not transpose its rows"
-    weight = numpy_helper.to_array(initializer(model.graph, head.input[1]))
-    weight = (weight.T if attributes.get("transB", 0) else weight) * np.float32(attributes.get("alpha", 1.0))
-    model.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(weight), "lm_head.untied"))
-    plain = helper.make_node("MatMul", [head.input[0], "lm_head.untied"], list(head.output), head.name)
-    head.CopyFrom(plain)
-    return model
-
-
 def drop_dead(model: ModelProto) -> ModelProto:
     """Remove the nodes and initializers that no output depends on."""
     graph = model.graph

@@ -21,25 +21,15 @@ from omnidraft.export.graph.weights import GraphWeights, give, parts_of
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A graph whose large weights have names and shapes but no values.
+    """A graph whose large weights have names and shapes but no values."""
 
-    Attributes:
-        proto: the graph, in float32.
-        contract: its inputs and outputs.
-        weights: reads the values of the large weights by name.
-    """
-
-    proto: ModelProto
-    contract: GraphContract
-    weights: GraphWeights
+    proto: ModelProto  # the graph, in float32
+    contract: GraphContract  # its inputs and outputs
+    weights: GraphWeights  # reads the values of the large weights by name
 
 
 def check_length(checkpoint: Checkpoint, max_length: int) -> None:
-    """Refuse a context that is longer than the model's own.
-
-    Raises:
-        ExportError: `max_length` is out of range; the remedy names the range.
-    """
+    """Refuse a context that is longer than the model's own."""
     most = checkpoint.shape.max_positions
     if not 1 <= max_length <= most:
         raise ExportError(
@@ -48,13 +38,7 @@ def check_length(checkpoint: Checkpoint, max_length: int) -> None:
 
 
 def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skeleton:
-    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size.
-
-    Args:
-        checkpoint: gives the sizes.
-        thin: the model that is traced.
-        max_length: positions of the KV buffers.
-    """
+    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size."""
     shape = checkpoint.shape
     proto = traced(thin.model)
     tables = trace.rotary_tables(thin.model, max_length)

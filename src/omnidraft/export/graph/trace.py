@@ -80,20 +80,12 @@ def _rows(module: Any, ids: Tensor) -> Tensor:
 
 
 def _attention(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    _mask: None,
-    scaling: float,
-    **options: Any,
+    module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: None, scaling: float, **options: Any
 ) -> tuple[Tensor, None]:
     """The marker of one layer's attention.
 
     Args:
-        module: transformers' attention module of the layer.
         query, key, value: [1, heads, n, head_dim], unrotated.
-        scaling: factor of the scores.
         options: `sliding_window` and `softcap` are read, None where the layer has none.
     """
     kinds = getattr(module, "rotary_kinds", ())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto
+from onnx import TensorProto
 
 from omnidraft.export.graph.markers import EMBEDDING, MarkedSite, Part
 
@@ -31,11 +31,7 @@ class GraphWeights:
     """
 
     def __init__(self, stored: Mapping[str, Stored], sites: Sequence[MarkedSite]) -> None:
-        """
-        Args:
-            stored: weight and bias of each module of the checkpoint.
-            sites: the initializers, and the modules that are packed in each.
-        """
+        """"""
         self.sites = tuple(sites)
         self._held = {site.name: [stored[part.name] for part in site.parts] for site in sites}
 
@@ -74,14 +70,6 @@ def parts_of(stored: Mapping[str, Stored]) -> dict[str, Part]:
         name: Part(name, (held.weight.shape[0], held.weight.shape[1]), held.bias is not None)
         for name, held in stored.items()
     }
-
-
-def fill(model: ModelProto, weights: GraphWeights) -> ModelProto:
-    """Give every initializer its values; the whole model is then in memory."""
-    for tensor in model.graph.initializer:
-        if tensor.name in weights:
-            give(tensor, weights.read(tensor.name))
-    return model
 
 
 def give(tensor: TensorProto, values: Floats) -> None:

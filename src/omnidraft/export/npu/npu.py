@@ -16,8 +16,7 @@ from safetensors.numpy import save_file
 from omnidraft.checkpoints.checkpoint import Checkpoint, load_model
 from omnidraft.errors import ExportError, SettingError
 from omnidraft.export.graph.lora_inputs import add_lora_sites
-from omnidraft.export.graph.shared_weights import SharedWeights
-from omnidraft.export.graph.write import write_graph
+from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.export.npu.npu_providers import ACCELERATORS
 from omnidraft.export.npu.static_graph import Decoder, static_graph
 from omnidraft.export.npu.static_weights import embeddings, read_decoder, refuse_static, static_weights
@@ -36,24 +35,18 @@ _MOST_LORA = MAX_RANK // 3  # one product has up to three packed parts
 class NpuOptions:
     """What to export for accelerators.
 
-    Attributes:
-        accelerators: entries of `npu_providers.ACCELERATORS`.
-        kv_length: positions of the past; None for those of the bundle, at most USUAL_KV.
-        chunk: tokens of a prompt in one pass; None for 64, or for `kv_length` if that is less.
-        drafted: draft tokens in one verification.
-        calibration: prompts that the ranges of quantised values are measured on.
-        lora_rank: the float graphs of models that take adapters get inputs of this rank for each packed part;
-            None for no such inputs.
-
     Raises:
         SettingError: the rank is out of range.
     """
 
-    accelerators: tuple[str, ...]
-    kv_length: int | None = None
+    accelerators: tuple[str, ...]  # entries of `npu_providers.ACCELERATORS`.
+    kv_length: int | None = None  # positions of the past; None for those of the bundle, at most USUAL_KV
+    # tokens of a prompt in one pass; None for 64, or for `kv_length` if that is less
     chunk: int | None = None
-    drafted: int = 4
-    calibration: tuple[str, ...] = PROMPTS
+    drafted: int = 4  # draft tokens in one verification
+    calibration: tuple[str, ...] = PROMPTS  # prompts that the ranges of quantised values are measured on
+    # the float graphs of models that take adapters get inputs of this rank for each packed part; None for no
+    # such inputs
     lora_rank: int | None = None
 
     def __post_init__(self) -> None:
@@ -82,18 +75,13 @@ class NpuOptions:
 class StaticShapes:
     """Lengths of the static graphs.
 
-    Attributes:
-        kv_length: positions of the past.
-        chunk: tokens of a prompt in one pass.
-        drafted: draft tokens in one verification; its block has one token more.
-
     Raises:
         ExportError: a length is out of range.
     """
 
-    kv_length: int
-    chunk: int
-    drafted: int
+    kv_length: int  # positions of the past
+    chunk: int  # tokens of a prompt in one pass
+    drafted: int  # draft tokens in one verification; its block has one token more
 
     def __post_init__(self) -> None:
         if not 2 <= self.chunk <= self.kv_length:
@@ -116,16 +104,7 @@ class StaticShapes:
 
 
 def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> StaticForm:
-    """Write the static graphs of a checkpoint in float32.
-
-    Args:
-        checkpoint: the model.
-        folder: where to write.
-        shapes: the lengths of the graphs.
-
-    Raises:
-        ExportError: the static form does not support the checkpoint, or the lengths do not fit it.
-    """
+    """Write the static graphs of a checkpoint in float32."""
     from omnidraft.export.graph.trace import rotary_tables  # adopting works without torch
 
     refuse_static(checkpoint)

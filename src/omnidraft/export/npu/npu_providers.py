@@ -21,18 +21,12 @@ _HTP = {
 
 @dataclass(frozen=True)
 class Accelerator:
-    """How onnxruntime uses an accelerator.
+    """How onnxruntime uses an accelerator."""
 
-    Attributes:
-        form: "float", or "qdq" for 16-bit activations and 8-bit weights.
-        provider: onnxruntime's name of the execution provider.
-        options: the provider's options.
-        directories: names of further options whose values are directories that the device chooses.
-    """
-
-    form: str
-    provider: str
-    options: dict[str, str]
+    form: str  # "float", or "qdq" for 16-bit activations and 8-bit weights
+    provider: str  # onnxruntime's name of the execution provider
+    options: dict[str, str]  # the provider's options
+    # names of further options whose values are directories that the device chooses
     directories: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
@@ -61,11 +55,7 @@ _ALL = ("qnn", "coreml")  # NNAPI is deprecated since Android 15
 
 
 def accelerators(names: Iterable[str]) -> tuple[str, ...]:
-    """The entries of `ACCELERATORS` that `--npu` names; a name may be a list with commas.
-
-    Raises:
-        SettingError: a name is unknown.
-    """
+    """The entries of `ACCELERATORS` that `--npu` names; a name may be a list with commas."""
     entries: dict[str, None] = {}  # a dict keeps the order
     for name in [name.strip() for listed in names for name in listed.split(",") if name.strip()]:
         if name != "all" and name not in NAMED:

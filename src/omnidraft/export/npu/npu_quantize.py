@@ -18,8 +18,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from omnidraft.export.graph.shared_weights import SharedWeights
-from omnidraft.export.graph.write import write_graph
+from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.export.npu.npu import WEIGHTS
 from omnidraft.runtime.models.static_model import Floats, StaticForm, StaticGraphs, StaticModel
 
@@ -32,8 +31,6 @@ def write_quantized(form: StaticForm, folder: Path, texts: Sequence[Sequence[int
     """Quantise static graphs, and write them into `folder` with one file of weights.
 
     Args:
-        form: the float graphs.
-        folder: where to write.
         texts: token ids that the ranges are measured on; a text is cut to the context, and the model's own
             continuation is measured too.
     """

@@ -47,14 +47,7 @@ class Decoder:
 def static_graph(
     decoder: Decoder, weights: Mapping[str, TensorProto], block: int, kv_length: int
 ) -> ModelProto:
-    """The graph for blocks of `block` tokens after up to `kv_length` earlier ones.
-
-    Args:
-        decoder: sizes and constants.
-        weights: every weight by name; a tensor may refer to a file.
-        block: tokens in a pass.
-        kv_length: positions of the past; the mask hides unused positions.
-    """
+    """The graph for blocks of `block` tokens after up to `kv_length` earlier ones."""
     net = Net(weights)
     hidden, mask = "inputs_embeds", "attention_mask"
     if decoder.group > 1:  # the query heads of a key head are folded into rows

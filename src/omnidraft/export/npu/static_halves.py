@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
-from omnidraft.export.graph.shared_weights import SharedWeights
-from omnidraft.export.graph.write import write_graph
+from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.runtime.models.static_model import StaticForm
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -30,9 +29,6 @@ def store_halves(form: StaticForm) -> None:
 
     A weight that float16 cannot hold, and everything that is small, stays float32. Call this last: the
     quantiser, and the search for the sites of adapters, look for float32 weights.
-
-    Args:
-        form: float graphs, and the tables of the host.
     """
     graphs = {path: onnx.load(path, load_external_data=False) for path in form.graphs.values()}
     folder = next(iter(graphs)).parent

@@ -34,11 +34,7 @@ _POST_NORMS = ("Olmo2ForCausalLM",)  # these norm the output of a block, not its
 
 
 def refuse_static(checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint that the static form does not support, before any work is done.
-
-    Raises:
-        ExportError: the message names what is not supported.
-    """
+    """Refuse a checkpoint that the static form does not support, before any work is done."""
     name, config = checkpoint.name, checkpoint.config
     if checkpoint.architecture not in ARCHITECTURES:
         raise ExportError(

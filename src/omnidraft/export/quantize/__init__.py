@@ -1,5 +1,5 @@
-"""Quantise the weights of a graph to 8 or 4 bits, and measure what that changes.
+"""Store the weights of a graph: as float32, rounded to 8 or 4 bits, or with the codes of a GGUF file.
 
-`quantization` names the forms, `grids` and `gptq` find scales and codes, `quantize` edits a graph in memory,
-`stream` does the same weight by weight, and `parity` compares with torch. Begin with `quantize`.
+`quantization` names the forms, `grids` and `gptq` round, `coded` writes codes as operators, `parity` compares
+graphs with torch. Begin with `stream`, which writes a graph weight by weight.
 """

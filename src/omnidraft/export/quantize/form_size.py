@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite
-from omnidraft.export.quantize.quantization import Quantization
-
-_SCALE = 4  # bytes of a float32 scale
+from omnidraft.export.quantize.quantization import BLOCK, Quantization
 
 
 @dataclass(frozen=True)
 class FormSize:
-    """Bytes of the weights in one form.
+    """Bytes of the weights in one form."""
 
-    Attributes:
-        stored: in the files.
-        read: of the products, all of which one token reads.
-    """
-
-    stored: int
-    read: int
+    stored: int  # in the files
+    read: int  # of the products, all of which one token reads
 
     def price(self, other: FormSize) -> str:
         """What another form costs beside this one, for people."""
@@ -32,40 +25,22 @@ class FormSize:
 
 
 def size_of(sites: Sequence[MarkedSite], tied: bool, form: Quantization) -> FormSize:
-    """The size of a model in one form.
-
-    Args:
-        sites: the weights of its graph.
-        tied: whether the LM head is the embedding.
-        form: of the weights.
-    """
+    """The size of a model in one form."""
     stored = read = 0
     for site in sites:
-        rows, columns = site.parts[0].shape[1], sum(part.shape[0] for part in site.parts)
-        if site.name == EMBEDDING:
-            stored += _embedding(columns, rows, form.embedding_bits)
-            continue
-        shared = tied and site.name == HEAD and (form.one_table or form.bits == form.embedding_bits == 32)
-        bits = form.embedding_bits if shared else form.bits_of(site.name.removesuffix(".weight"))
-        size = _product(rows, columns, bits, form)
-        read += size
-        stored += 0 if shared else size
+        table = site.name == EMBEDDING or (tied and site.name == HEAD)
+        bits = form.table_bits if table else form.bits_of(site.name.removesuffix(".weight"))
+        size = weight_bytes(site, bits, "round" if table else form.method)
+        read += 0 if site.name == EMBEDDING else size
+        stored += 0 if tied and site.name == HEAD else size
     return FormSize(stored, read)
 
 
-def product_bytes(site: MarkedSite, bits: int, form: Quantization) -> int:
-    """Bytes of one product in `bits` bits, with the block and the method of a form."""
-    return _product(site.parts[0].shape[1], sum(part.shape[0] for part in site.parts), bits, form)
-
-
-def _product(rows: int, columns: int, bits: int, form: Quantization) -> int:
+def weight_bytes(site: MarkedSite, bits: int, method: str = "round") -> int:
+    """Bytes of one weight: codes, float32 scales, and the zero points of some 4-bit methods."""
+    columns, rows = site.parts[0].shape[1], sum(part.shape[0] for part in site.parts)
     if bits == 32:
         return 4 * rows * columns
-    block = form.block_for(rows)
-    blocks = -(-rows // block)
-    zeros = -(-blocks * bits // 8) if bits == 4 and form.method != "round" else 0
-    return columns * (blocks * block * bits // 8 + _SCALE * blocks + zeros)
-
-
-def _embedding(tokens: int, width: int, bits: int) -> int:
-    return 4 * tokens * width if bits == 32 else tokens * (width * bits // 8 + _SCALE * -(-width // 32))
+    blocks = -(-columns // BLOCK)
+    zeros = -(-blocks * bits // 8) if bits == 4 and method != "round" else 0
+    return rows * (blocks * BLOCK * bits // 8 + 4 * blocks + zeros)

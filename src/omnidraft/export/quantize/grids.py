@@ -81,24 +81,8 @@ def k_quant(values: Floats, bits: int) -> Grid:
     return _flat_blocks_kept(values, scales.astype(np.float32).reshape(shape), zeros.reshape(shape), bits)
 
 
-def half_quadratic(values: Floats, bits: int) -> Grid:
-    """Half-quadratic optimisation of the zero point (onnxruntime's HQQ; Badri and Shaji, 2023).
-
-    HQQ gives fractional zero points. They are rounded here: with fractional zero points onnxruntime unpacks
-    all weights in every pass, which took a hundred times as long.
-    """
-    import torch
-
-    solve = _shipped().HQQWeightOnlyQuantizer(None).quantize_internal
-    flat = torch.from_numpy(np.ascontiguousarray(values).reshape(len(values), -1))
-    _, scales, zeros = solve(flat, bits=bits, group_size=values.shape[2])
-    whole = np.rint(zeros.numpy()).clip(0, (1 << bits) - 1).astype(np.uint8)
-    shape = values.shape[:2]
-    return _flat_blocks_kept(values, scales.numpy().reshape(shape), whole.reshape(shape), bits)
-
-
 def _flat_blocks_kept(values: Floats, scales: Floats, zeros: Codes, bits: int) -> Grid:
-    """Use our grid for blocks of one value, which k-quant and HQQ would round to zero."""
+    """Use our grid for blocks of one value, which k-quant would round to zero."""
     flat = values.min(axis=2) == values.max(axis=2)
     if flat.any():
         scales, zeros = scales.copy(), zeros.copy()
@@ -110,7 +94,6 @@ GRIDS: dict[str, Callable[[Floats, int], Grid]] = {
     "round": rounding,
     "rtn": nearest,
     "k-quant": k_quant,
-    "hqq": half_quadratic,
     "gptq": nearest,  # the grid that gptq.py rounds on
 }
 

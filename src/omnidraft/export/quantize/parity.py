@@ -27,31 +27,20 @@ _NEW_TOKENS = 32
 
 @dataclass(frozen=True)
 class Parity:
-    """A graph compared with torch on the same tokens.
+    """A graph compared with torch on the same tokens."""
 
-    Attributes:
-        max_difference: largest difference of a logit, in float32.
-        greedy_agreement: share of positions with the same argmax.
-        positions: number of positions compared.
-    """
-
-    max_difference: float
-    greedy_agreement: float
-    positions: int
+    max_difference: float  # largest difference of a logit, in float32
+    greedy_agreement: float  # share of positions with the same argmax
+    positions: int  # number of positions compared
 
 
 @dataclass(frozen=True)
 class StepParity:
-    """A training graph compared with torch, after one step in two calls.
+    """A training graph compared with torch, after one step in two calls."""
 
-    Attributes:
-        loss: difference of the losses, relative to torch's loss.
-        gradient: norm of the difference of the gradients, relative to the norm of torch's gradient.
-        tensors: the same for the changes of the tensors and of AdamW's two moments; the largest of the three.
-    """
-
-    loss: float
-    gradient: float
+    loss: float  # difference of the losses, relative to torch's loss
+    gradient: float  # norm of the difference of the gradients, relative to the norm of torch's gradient
+    # the same for the changes of the tensors and of AdamW's two moments; the largest of the three
     tensors: float
 
     @property
@@ -70,8 +59,6 @@ def torch_rows(
     """torch's float32 logits of every position of some prompts.
 
     Args:
-        checkpoint: the model.
-        prompts: ids of each prompt.
         layers: use only the first layers; None for all.
 
     Returns:
@@ -119,17 +106,11 @@ def compare_with_torch(
 
 @dataclass(frozen=True)
 class Acceptance:
-    """How many of a drafter's tokens are accepted on some prompts, greedy, with a cold cache.
+    """How many of a drafter's tokens are accepted on some prompts, greedy, with a cold cache."""
 
-    Attributes:
-        of_drafted: share of all draft tokens.
-        of_evaluated: share of the evaluated draft tokens: those up to and with the first rejection.
-        tokens_per_target_pass: emitted tokens in a round.
-    """
-
-    of_drafted: float
-    of_evaluated: float
-    tokens_per_target_pass: float
+    of_drafted: float  # share of all draft tokens
+    of_evaluated: float  # share of the evaluated draft tokens: those up to and with the first rejection
+    tokens_per_target_pass: float  # emitted tokens in a round
 
 
 def measure_acceptance(
@@ -141,8 +122,6 @@ def measure_acceptance(
     """Acceptance over prompts.
 
     Args:
-        target, drafter: the pair.
-        make_cache: makes the cold n-gram cache that all prompts share.
         prompts: each as (target ids, draft ids).
     """
     models = DecoderModels(target, drafter, make_cache())
@@ -160,11 +139,7 @@ def measure_acceptance(
 
 
 def refuse_collapse(before: Acceptance, after: Acceptance, quantization: str) -> None:
-    """Stop an export if quantisation broke the drafter.
-
-    Raises:
-        ExportError: acceptance fell below half of the acceptance before quantisation.
-    """
+    """Stop an export if quantisation broke the drafter."""
     if before.of_drafted >= CHANCE and after.of_drafted < 0.5 * before.of_drafted:
         raise ExportError(
             f"{quantization} breaks the drafter: {after.of_drafted:.1%} of its "

@@ -30,19 +30,12 @@ _BEHAVIOURS = {
 
 @dataclass
 class Chain:
-    """Steps, and what they refer to, as the file will hold them.
+    """Steps, and what they refer to, as the file will hold them."""
 
-    Attributes:
-        steps: (op, a, b, c).
-        strings: that steps and added tokens name by their index.
-        programs: that steps name by their index.
-        classes: members of each class.
-    """
-
-    steps: list[tuple[int, int, int, int]] = field(default_factory=list)
-    strings: list[str] = field(default_factory=list)
-    programs: list[Code] = field(default_factory=list)
-    classes: list[Members] = field(default_factory=list)
+    steps: list[tuple[int, int, int, int]] = field(default_factory=list)  # (op, a, b, c)
+    strings: list[str] = field(default_factory=list)  # that steps and added tokens name by their index
+    programs: list[Code] = field(default_factory=list)  # that steps name by their index
+    classes: list[Members] = field(default_factory=list)  # members of each class
     _class_numbers: dict[bytes, int] = field(default_factory=dict)
 
     def step(self, op: StepOp, a: int = 0, b: int = 0, c: int = 0) -> None:
@@ -98,20 +91,12 @@ def _members_of(each: CodePoint) -> Members:
 
 
 def add_normaliser(chain: Chain, node: dict[str, Any] | None) -> None:
-    """Append the steps of a normaliser.
-
-    Raises:
-        TokenizerError: a node that is not supported.
-    """
+    """Append the steps of a normaliser."""
     _add(chain, node, "normaliser", "normalizers", _NORMALISERS)
 
 
 def add_pre_tokenizer(chain: Chain, node: dict[str, Any] | None) -> None:
-    """Append the steps of a pre-tokenizer.
-
-    Raises:
-        TokenizerError: a node that is not supported.
-    """
+    """Append the steps of a pre-tokenizer."""
     _add(chain, node, "pre-tokenizer", "pretokenizers", _PRE_TOKENIZERS)
 
 
@@ -119,14 +104,7 @@ def _add(chain: Chain, node: dict[str, Any] | None, role: str, parts: str, kinds
     """Append the steps of a node, or of the nodes of a sequence.
 
     Args:
-        chain: it is appended to.
         node: None has no steps.
-        role: of the node, for the message.
-        parts: name of the nodes of a sequence.
-        kinds: what appends the steps of each type of node.
-
-    Raises:
-        TokenizerError: a node that is not supported.
     """
     if node is None:
         return

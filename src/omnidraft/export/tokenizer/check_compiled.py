@@ -32,15 +32,8 @@ _PARTS = [
 def write_compiled(file: Path, tokenizer: LibraryTokenizer) -> str:
     """Compile a tokenizer.json and write the result beside it.
 
-    Args:
-        file: the tokenizer.json.
-        tokenizer: made of it.
-
     Returns:
         "" where the compiled tokenizer was written; else why not, as the end of a sentence.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     try:
         data = compile_tokenizer(json.loads(file.read_text(encoding="utf-8")), tokenizer)

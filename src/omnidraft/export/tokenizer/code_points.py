@@ -16,14 +16,7 @@ _ALL = "".join(chr(c) for c in (*range(0xD800), *range(0xE000, SIZE)))  # surrog
 
 @cache
 def matched(pattern: str) -> Members:
-    """The code points that an expression of one character matches.
-
-    Args:
-        pattern: in Oniguruma's syntax.
-
-    Raises:
-        TokenizerError: Oniguruma refuses the expression.
-    """
+    """The code points that an expression of one character matches."""
     if pattern in _COMPLEMENTS:
         return _complement(matched(_COMPLEMENTS[pattern]))
     try:

@@ -11,15 +11,7 @@ Code = list[tuple[int, int, int]]
 
 
 def instructions(node: Node, class_of: Callable[[CodePoint], int]) -> Code:
-    """The instructions (op, a, b) of a program.
-
-    Args:
-        node: the expression.
-        class_of: the number of a class.
-
-    Raises:
-        TokenizerError: the program is too long.
-    """
+    """The instructions (op, a, b) of a program."""
     builder = _Builder(class_of)
     builder.add(node)
     builder.emit(Op.MATCH)

@@ -68,11 +68,7 @@ def literal(text: str) -> Node:
 
 
 def parse_regex(pattern: str) -> Node:
-    """The tree of an expression.
-
-    Raises:
-        TokenizerError: a construct that is not supported; the sentence has it and the expression.
-    """
+    """The tree of an expression."""
     reader = _Reader(pattern)
     node = reader.choice(ignore_case=False)
     if reader.at < len(pattern):

@@ -27,17 +27,10 @@ Named = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Frozen:
-    """The weights of a drafter that do not learn.
+    """The weights of a drafter that do not learn."""
 
-    Attributes:
-        thin: the model.
-        sites: the weights of its graph, and the modules that are packed in each.
-        tied: whether the LM head reads the embedding; a quantised LM head has its own weight.
-    """
-
-    thin: ThinModel
-    sites: Sequence[MarkedSite]
-    tied: bool
+    thin: ThinModel  # the model
+    sites: Sequence[MarkedSite]  # the weights of its graph, and the modules that are packed in each
 
     def weights(self) -> Named:
         """Each weight [in, out] as in the drafter's graph, the embedding [vocab, hidden]; without values."""
@@ -46,7 +39,7 @@ class Frozen:
             rows, columns = site.parts[0].shape[1], sum(part.shape[0] for part in site.parts)
             shape = (columns, rows) if site.name == EMBEDDING else (rows, columns)
             weights[site.name] = torch.empty(shape)  # not written, so it takes no memory
-        if self.tied:
+        if self.thin.tied:
             del weights[HEAD]
         return weights
 
@@ -65,11 +58,9 @@ class Forward:
 
     def __init__(self, frozen: Frozen, inputs: Named, learning: Named, rows: Tensor) -> None:
         """
+
         Args:
-            frozen: the drafter.
             inputs: its weights by name, and `lora_scale`.
-            learning: the LoRA tensors by name.
-            rows: see the attribute.
         """
         self._frozen, self._inputs, self._learning, self.rows = frozen, inputs, learning, rows
         self._sites = {part.name: (site, i) for site in frozen.sites for i, part in enumerate(site.parts)}
@@ -120,7 +111,7 @@ class Forward:
 
     def _head(self, module: Any, x: Tensor) -> Tensor:
         rows = x.flatten(0, 1).index_select(0, self.rows)
-        weight = self._inputs[EMBEDDING].t() if self._frozen.tied else self._inputs[HEAD]
+        weight = self._inputs[EMBEDDING].t() if self._frozen.thin.tied else self._inputs[HEAD]
         logits = rows @ weight
         bias = self._frozen.thin.stored[module.site].bias
         return logits if bias is None else logits + bias.float()
@@ -140,8 +131,6 @@ def _attention(
     Args:
         query: [B, heads, L, head_dim].
         key, value: [B, kv_heads, keys, head_dim].
-        mask: transformers makes none for this attention.
-        scaling: factor of the scores.
         options: `sliding_window` and `softcap` are read, None where the layer has none.
     """
     key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))

@@ -20,12 +20,7 @@ from omnidraft.training.objectives.divergence import divergence
 
 
 def trace_step(frozen: Frozen, layout: StepLayout) -> ModelProto:
-    """The graph of one step; the frozen weights are still inputs, named as in the drafter's graph.
-
-    Args:
-        frozen: the drafter.
-        layout: the tensors that learn.
-    """
+    """The graph of one step; the frozen weights are still inputs, named as in the drafter's graph."""
     fixed = _state(layout) | frozen.weights()
     return to_onnx(lora_step(frozen, layout), _batch(fixed), fixed)
 

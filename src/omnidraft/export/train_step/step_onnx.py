@@ -25,9 +25,7 @@ def to_onnx(function: Callable[[Named], Named], batch: Named, fixed: Named) -> M
     """The graph of a function of named tensors.
 
     Args:
-        function: a pure function; its outputs are the graph's outputs.
         batch: inputs of variable size; here they have sizes of `free_sizes`.
-        fixed: inputs of exactly these sizes.
     """
     names, outputs = [*batch, *fixed], list[str]()
 

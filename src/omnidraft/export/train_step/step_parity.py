@@ -34,17 +34,7 @@ Step = Callable[[Named], Named]
 
 
 def lora_parity(graph: Path, frozen: Frozen, layout: StepLayout, shipped: Shipped) -> StepParity:
-    """Parity of `step.onnx`.
-
-    Args:
-        graph: the file.
-        frozen: the drafter.
-        layout: the tensors that learn.
-        shipped: the drafter's graph.
-
-    Raises:
-        ExportError: torch computes something else.
-    """
+    """Parity of `step.onnx`."""
     rng = np.random.default_rng(0)
     vocab = _vocab(frozen)
     parts = [_responses(rng, vocab, length) for length in _LENGTHS]
@@ -71,11 +61,6 @@ def _compare(
     """One step that continues earlier updates, so that it does not depend on the last bits of a gradient.
 
     Args:
-        graph: the file.
-        step: the same function in torch.
-        parts: the inputs of each call.
-        settings: the inputs that all calls share.
-        size: number of values that learn.
         weights: the drafter's weights, in float32.
     """
     rng = np.random.default_rng(1)

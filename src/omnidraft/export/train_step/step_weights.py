@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from omnidraft.export.graph.markers import EMBEDDING, HEAD
+from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.graph.passes import initializer
 from omnidraft.export.quantize.int4_packing import packed
 
@@ -27,15 +27,10 @@ _QUANTISED = ("MatMulNBits", "GatherBlockQuantized")
 
 @dataclass(frozen=True)
 class Shipped:
-    """The drafter's graph in the bundle.
+    """The drafter's graph in the bundle."""
 
-    Attributes:
-        graph: the graph without its external data.
-        path: its file.
-    """
-
-    graph: GraphProto
-    path: Path
+    graph: GraphProto  # the graph without its external data
+    path: Path  # its file
 
     @classmethod
     def read(cls, path: Path) -> Shipped:
@@ -48,29 +43,18 @@ class Shipped:
         reader: NodeProto = next(node for node in self.graph.node if node.name == name)
         return reader
 
-    @property
-    def one_table(self) -> bool:
-        """Whether the LM head reads the table of the embedding."""
-        table = self.node(EMBEDDING).input[0]
-        return table in self.node(HEAD).input
-
     def is_quantised(self, weight: str) -> bool:
         """Whether a weight is stored as codes."""
         return self.node(weight).op_type in _QUANTISED
 
     def codes(self, weight: str) -> tuple[str, str]:
         """The names of the codes and scales of a quantised weight."""
-        node = self.node(weight)
-        if weight != EMBEDDING:  # inputs of a product: x, codes, scales, zeros
-            return node.input[1], node.input[2]
-        # Inputs of a table: codes, ids, scales. Those of the LM head's table have another shape.
-        return node.input[0], self.node(HEAD).input[2] if self.one_table else node.input[2]
+        return f"{weight}.q", f"{weight}.scales"
 
     def shared(self, name: str, dims: Sequence[int] | None = None, kind: int | None = None) -> TensorProto:
         """A reference to the same bytes, with a path from the folder above the graph's folder.
 
         Args:
-            name: the initializer.
             dims: another shape; None for the same.
             kind: another ONNX type; None for the same.
         """

@@ -20,44 +20,21 @@ from omnidraft.runtime.bundle.train_step_entry import StepEntry, StepLayout
 
 @dataclass(frozen=True)
 class TrainStep:
-    """The traced step; the drafter's weights are still inputs of the graph.
+    """The traced step; the drafter's weights are still inputs of the graph."""
 
-    Attributes:
-        frozen: the drafter that the step was traced with.
-        layout: the LoRA tensors.
-        graph: the step.
-    """
-
-    frozen: Frozen
-    layout: StepLayout
-    graph: ModelProto
+    frozen: Frozen  # the drafter that the step was traced with
+    layout: StepLayout  # the LoRA tensors
+    graph: ModelProto  # the step
 
 
-def train_step(graph: Path, thin: ThinModel, skeleton: Skeleton, layout: StepLayout) -> TrainStep:
-    """Trace the step of a drafter.
-
-    Args:
-        graph: file of the drafter's graph in the bundle; it decides whether the LM head is the embedding.
-        thin: the drafter.
-        skeleton: its graph without weights.
-        layout: the LoRA tensors.
-    """
-    tied = thin.tied and Shipped.read(graph).one_table
-    frozen = Frozen(thin, skeleton.weights.sites, tied)
+def train_step(thin: ThinModel, skeleton: Skeleton, layout: StepLayout) -> TrainStep:
+    """Trace the step of a drafter, given with its graph without weights and the LoRA tensors."""
+    frozen = Frozen(thin, skeleton.weights.sites)
     return TrainStep(frozen, layout, trace_step(frozen, layout))
 
 
 def write_train_step(graph: Path, step: TrainStep, rank: int) -> StepEntry:
-    """Write the step of `drafter/cpu/model.onnx` to `drafter/train/step.onnx`.
-
-    Args:
-        graph: file of the drafter's graph; its weights are in a file beside it.
-        step: the traced step; its graph is edited.
-        rank: LoRA rank.
-
-    Raises:
-        ExportError: the disk is full.
-    """
+    """Write the step of `drafter/cpu/model.onnx` to `drafter/train/step.onnx`."""
     role, shipped = graph.parent.parent, Shipped.read(graph)
     folder = role / "train"
     folder.mkdir()
@@ -66,10 +43,6 @@ def write_train_step(graph: Path, step: TrainStep, rank: int) -> StepEntry:
 
 
 def step_parity(graph: Path, step: TrainStep) -> dict[str, StepParity]:
-    """Parity with torch of the written step of `drafter/cpu/model.onnx`, by file name.
-
-    Raises:
-        ExportError: torch computes something else.
-    """
+    """Parity with torch of the written step of `drafter/cpu/model.onnx`, by file name."""
     folder, shipped = graph.parent.parent / "train", Shipped.read(graph)
     return {"step.onnx": lora_parity(folder / "step.onnx", step.frozen, step.layout, shipped)}
