@@ -1,6 +1,6 @@
 """Speed and tokens a pass of real models: unseen prompts of five tasks, plain decoding beside the default.
 
-    python -m benchmarks.scale.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
+    python -m benchmarks.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
 
 N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row that training may read,
 HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.task_data import require, rows
+from benchmarks.support.task_data import require
+from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.bench import BenchLine
 from omnidraft.mixed_prompts import CHAT, story_prompts
 from omnidraft.pair_verdict import estimated_speed, speed_of
@@ -28,21 +29,12 @@ from omnidraft.runtime.session.statistics import Statistics
 TOKENS = 96
 PARTS = ("tokens a pass", "copies", "drafts", "slower, worst")
 TOP_P = 0.9  # of sampled texts
-_MBPP_UNSEEN = 910  # rows before it may be trained on
 
 
 def prompts(count: int) -> dict[str, list[str]]:
     """`count` prompts of each task."""
     open_chat = [text for pair in zip(CHAT, story_prompts(), strict=True) for text in pair]
-    return {
-        "GSM8K": [row["question"] for row in rows("gsm8k/test")[:count]],
-        "MBPP": [row["text"] for row in rows("mbpp/mbpp")[_MBPP_UNSEEN : _MBPP_UNSEEN + count]],
-        "HumanEval": [row["prompt"] for row in rows("humaneval/humaneval")[:count]],
-        "SciTLDR": [
-            "Summarize in one sentence: " + " ".join(row["source"]) for row in rows("scitldr/dev")[:count]
-        ],
-        "chat": open_chat[:count],
-    }
+    return {**unseen(count), "chat": open_chat[:count]}
 
 
 def opened(bundles: Sequence[Path], first: str) -> dict[str, Session]:

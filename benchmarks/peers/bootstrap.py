@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 RESAMPLES = 2000
-Counts = dict[str, Any]  # of `measure.counts`
+Counts = dict[str, Any]  # emitted tokens and rounds of each prompt
 Table = npt.NDArray[np.float64]  # emitted tokens and rounds, [seeds, 2, prompts]
 
 
@@ -35,12 +35,6 @@ def ratio(seeds: Sequence[Counts], reference: Sequence[Counts]) -> Interval:
     Prompts are resampled once for both arms; seeds for each arm, or once where both have the same number.
     """
     return _interval(seeds, reference)
-
-
-def acceptance(seeds: Sequence[Counts]) -> float:
-    """Accepted draft tokens over drawn ones, over all prompts and seeds."""
-    passed, drafted = (sum(sum(s[name]) for s in seeds) for name in ("passed", "drafted"))
-    return passed / max(1, drafted)
 
 
 def _interval(seeds: Sequence[Counts], reference: Sequence[Counts] | None) -> Interval:
