@@ -81,9 +81,8 @@ class CheckpointPair:
     def answered(self, prompts: Sequence[Prompt]) -> Iterator[Aligned]:
         """The target's answers as training positions."""
         aligner = Aligner(full_trie(self.vocab_map), max_length=MAX_PROMPT + 4 * MAX_NEW_TOKENS)
-        responses = respond(
-            self.target, [prompt for prompt, _ in prompts], max_new_tokens=MAX_NEW_TOKENS, eos_ids=self.eos_ids
-        )  # fmt: skip
+        ids = [prompt for prompt, _ in prompts]
+        responses = respond(self.target, ids, max_new_tokens=MAX_NEW_TOKENS, eos_ids=self.eos_ids)
         for response, (_, draft) in zip(responses, prompts, strict=True):
             yield aligner.align(
                 self.start + draft, response.tokens, response.rows, before=response.prompt[-1]
