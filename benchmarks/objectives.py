@@ -127,7 +127,7 @@ def trained(
         for at in range(0, len(responses), 8):
             trainer.step(list(responses[at : at + 8]))
     figures = {"steps": trainer.steps, "seconds": round(time.monotonic() - started, 1)}
-    return trainer.model, figures
+    return drafter, figures
 
 
 def rows_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
