@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma adapt check android ios conformance test lint vectors trial trial-starter tree bench bench-peers bench-peers-speed peers-aside export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma adapt check android ios conformance test lint vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -69,46 +69,25 @@ android: $(READY)
 ios: $(READY)
 	scripts/ios/all.sh
 
-# docs/conformance.md: what passes in Python, Kotlin and Swift. It runs the vectors, make android and make ios.
+# What passes in Python, Kotlin and Swift, as tables. It runs the vectors, make android and make ios.
 conformance: $(READY)
 	scripts/phones/conformance.sh
 
-# docs/tree.md: every file in a line. A test says when it is out of date.
-tree: $(READY)
-	$(BIN)/python scripts/tree.py
-
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
-	$(BIN)/python -m benchmarks.cache_size
 	$(BIN)/omnidraft bench omnidraft-demo/my-bundle
 
-# Beside transformers and onnxruntime-genai, in an environment of its own: times (an idle machine), then tokens per target
-# pass and distances from the target's distribution. It takes OMNIDRAFT_DATA. What has a line in benchmarks/results is not
-# measured again; FRESH=1 puts these lines aside first, and then it takes 45 minutes.
+# Beside transformers and onnxruntime-genai, in an environment of its own, on an idle machine: 45 minutes. It takes
+# OMNIDRAFT_DATA. What has a line in .cache/peers/results is not measured again.
 PEERS := .venv-peers
-PEER_BUNDLES := .cache/peers
-ASIDE := .cache/results-aside
-bench-peers: bench-peers-speed
-	$(PEERS)/bin/python -m benchmarks.peers
-	$(PEERS)/bin/python -m benchmarks.peers --plot docs/peers.png
-
-# Times alone: plain decoding on one graph in both runtimes, and all arms of the starters. 20 minutes.
-PLAIN_BUNDLES := $(addprefix $(PEER_BUNDLES)/,a-fp32 a-int4 a-0.1B-int4)
-bench-peers-speed: $(if $(FRESH),peers-aside) $(PEERS)/.ready $(PLAIN_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers.plain $(PLAIN_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers.plain_profile $(PEER_BUNDLES)/a-fp32
+PEER_BUNDLES := .cache/peers/a-fp32 .cache/peers/a-int4
+bench-peers: $(PEERS)/.ready $(PEER_BUNDLES)
+	$(PEERS)/bin/python -m benchmarks.peers.plain $(PEER_BUNDLES)
 	$(PEERS)/bin/python -m benchmarks.peers --speed
+	$(PEERS)/bin/python -m benchmarks.peers
 
-peers-aside:
-	mkdir -p $(ASIDE)
-	mv -f benchmarks/results/peers*.jsonl $(ASIDE)
-
-$(PEER_BUNDLES)/a-fp32 $(PEER_BUNDLES)/a-int4: $(PEER_BUNDLES)/a-%: | $(PEERS)/.ready
+$(PEER_BUNDLES): .cache/peers/a-%: | $(PEERS)/.ready
 	$(PEERS)/bin/omnidraft export examples/starters/a -d examples/starters/drafter -o $@ --quant $*
-
-$(PEER_BUNDLES)/a-0.1B-int4: | $(PEERS)/.ready
-	$(PEERS)/bin/python -m benchmarks.scale.widen examples/starters/a --to 0.1B -o $(PEER_BUNDLES)/a-0.1B
-	$(PEERS)/bin/omnidraft export $(PEER_BUNDLES)/a-0.1B -d examples/starters/drafter -o $@ --quant int4
 
 $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -1,5 +1,4 @@
-"""Measurements, each a command: `python -m benchmarks.NAME`; README.md lists them.
+"""Benchmarks, which print the figures of docs/benchmarks.md: see README.md in this folder.
 
-No test asserts a time. The experiments of docs/results.md are in experiments/.
-Begin with README.md.
+No test asserts a time. Begin with real_models.py; support/ holds what several of them read.
 """

@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.support.task_data import require, rows
+from benchmarks.support.task_data import require
+from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
 from omnidraft.commands.starters import StarterPair, export_starters
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.modes import Mode
-
-FIRST_UNSEEN_MBPP = 910  # the targets were trained on the rows before it
 
 ARMS: dict[str, tuple[Mode, int | Literal["auto"], bool]] = {
     "direct map, k = 4": ("direct", 4, False),
@@ -31,18 +30,6 @@ ARMS: dict[str, tuple[Mode, int | Literal["auto"], bool]] = {
     "learned, k = 4": ("trie", 4, True),
     "learned, auto": ("trie", "auto", True),
 }
-
-
-def unseen(count: int) -> dict[str, list[str]]:
-    """`count` prompts of each task that no starter model was trained on."""
-    return {
-        "GSM8K": [row["question"] for row in rows("gsm8k/test")[:count]],
-        "MBPP": [row["text"] for row in rows("mbpp/mbpp")[FIRST_UNSEEN_MBPP:][:count]],
-        "HumanEval": [row["prompt"] for row in rows("humaneval/humaneval")[:count]],
-        "SciTLDR": [
-            "Summarize in one sentence: " + " ".join(row["source"]) for row in rows("scitldr/dev")[:count]
-        ],
-    }
 
 
 def measure(pair: StarterPair, prompts: list[str]) -> dict[str, BenchResult]:

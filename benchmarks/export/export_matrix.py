@@ -1,6 +1,6 @@
 """Every architecture in every quantisation and for every provider, exported and checked: a table.
 
-    python -m benchmarks.export.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--write FILE]
+    python -m benchmarks.export.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--summary]
 
 Each row is an export of a small random model as target and as drafter, both in the form of the row, so a
 round accepts its whole draft if single tokens and blocks agree. Parity and greedy agreement are against
@@ -48,7 +48,7 @@ PLACES = ("coreml", "nnapi", "qnn", "qnn-fp16")  # of the static graphs
 QNN_PYTHON = "OMNIDRAFT_QNN_PYTHON"
 _LENGTH = 256  # positions
 _SHOWN = "verify"  # the static graph whose nodes are shown; the three differ only in their shapes
-_BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
+SUMMED = ("fp32", "int8", "int4", "int4-gptq")  # forms in the summary
 
 
 @dataclass(frozen=True)
@@ -221,13 +221,32 @@ def show(rows: list[Row]) -> None:
     Console(width=None if sys.stdout.isatty() else 220).print(table)
 
 
-def write(rows: list[Row], file: Path) -> None:
-    """Write the table between the marks of a Markdown file."""
-    text = file.read_text(encoding="utf-8")
-    lines = [" | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS), *(" | ".join(cells(r)) for r in rows)]
-    table = "".join(f"| {line} |\n" for line in lines)
-    before, rest = text.split(_BEGIN)
-    file.write_text(before + _BEGIN + table + _END + rest.split(_END)[1], encoding="utf-8")
+def summary(rows: list[Row]) -> Iterator[str]:
+    """A line of Markdown for each model: the table of docs/export-matrix.md."""
+    names = ["model", "nodes", "parity, fp32", *(f"greedy, {form}" for form in SUMMED), "least accepted"]
+    yield f"| {' | '.join([*names, 'static graphs'])} |"
+    yield "|---" * (len(names) + 1) + "|"
+    for model in dict.fromkeys(row.model for row in rows):
+        cpu = {row.form: row for row in rows if (row.model, row.provider) == (model, "cpu")}
+        whole = cells(cpu["fp32"]) if "fp32" in cpu else [""] * len(COLUMNS)
+        greedy = [cells(cpu[form])[7] if form in cpu else "" for form in SUMMED]
+        least = min((row.acceptance for row in cpu.values() if row.acceptance is not None), default=0.0)
+        failed = [row.form for row in cpu.values() if row.failed]
+        figures = [model, whole[3], whole[6], *greedy, f"FAILED: {failed}" if failed else f"{least:.1%}"]
+        yield f"| {' | '.join([*figures, _static(model, rows)])} |"
+
+
+def _static(model: str, rows: list[Row]) -> str:
+    """What became of the static graphs of a model."""
+    static = [row for row in rows if row.model == model and row.provider != "cpu"]
+    failed = [row.provider for row in static if row.failed]
+    if failed:
+        return f"FAILED: {', '.join(failed)}"
+    taken = [row.provider for row in static if row.form != "-" and "emulator" not in row.provider]
+    emulated = [f"{row.agreement:.1%}" for row in static if row.agreement and "emulator" in row.provider]
+    if not taken:
+        return "refused: a window" if any("window" in row.note for row in static) else "refused"
+    return ", ".join(taken) + (f"; greedy in QNN's emulator {', '.join(emulated)}" if emulated else "")
 
 
 def main() -> None:
@@ -238,7 +257,7 @@ def main() -> None:
     parser.add_argument("--only", help="models, separated by semicolons (default: all)")
     parser.add_argument("--forms", default=",".join(FORMS), help="quantisations, separated by commas")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--write", type=Path, help="a Markdown file whose table is replaced")
+    parser.add_argument("--summary", action="store_true", help="print a line for each model, in Markdown")
     options = parser.parse_args()
     models = (
         tuple(MODELS) if options.only is None else tuple(name.strip() for name in options.only.split(";"))
@@ -248,10 +267,10 @@ def main() -> None:
     rows = matrix(models, tuple(options.forms.split(",")))
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
+    elif options.summary:
+        print("\n".join(summary(rows)))
     else:
         show(rows)
-    if options.write:
-        write(rows, options.write)
     sys.exit(any(row.failed for row in rows))
 
 

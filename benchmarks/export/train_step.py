@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory import LAUNCHER
+from benchmarks.support.peak_memory import peak_of
 from omnidraft.learning.learn_traces import LearnOptions, responses_of
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
@@ -80,15 +78,11 @@ def child(arm: str, path: Path, drafter: str, trace: Path, steps: int) -> dict[s
 
 def measured(arm: str, arguments: argparse.Namespace, trace: Path, steps: int) -> dict[str, Any]:
     """`child` in a process of its own, and its peak memory in bytes."""
-    command = [sys.executable, "-m", "benchmarks.export.train_step", str(arguments.bundle), "--drafter"]
-    command += [arguments.drafter, "--arm", arm, "--trace", str(trace), "--steps", str(steps)]
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{arm} failed: {done.stderr.strip()}")
-    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
-    return {**json.loads(done.stdout), "bytes": unit * int(done.stderr.split()[-1])}
+    printed, peak = peak_of(
+        "benchmarks.export.train_step", str(arguments.bundle), "--drafter", arguments.drafter,
+        "--arm", arm, "--trace", str(trace), "--steps", str(steps),
+    )  # fmt: skip
+    return {**json.loads(printed), "bytes": peak}
 
 
 def decoding_seconds(path: Path) -> float:

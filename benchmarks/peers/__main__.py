@@ -3,7 +3,6 @@
     python -m benchmarks.peers                  # counts, then distances from the target's distribution
     python -m benchmarks.peers --speed          # times, beside plain decoding of the same runtime
     python -m benchmarks.peers --table          # the tables of the results that are there
-    python -m benchmarks.peers --plot FILE      # a picture of the counts
     python -m benchmarks.peers --only learned   # arms whose name holds a text; also --target a
 
 Both starter targets in fp32 with their drafter (fp32 in transformers, int8 in the bundle), untrained and
@@ -24,7 +23,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.peers.arms import Arm, arms
 from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, SPEEDS, digest, read, tidy
 from benchmarks.peers.measure import Measuring, prompts_of
-from benchmarks.peers.plots import draw
 from benchmarks.peers.tables import count_tables, goal_table, speed_tables
 from benchmarks.support.task_data import require
 from omnidraft.commands.starters import export_starters, find_starters
@@ -80,7 +78,6 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--speed", action="store_true", help="time the arms; takes an idle machine")
     parser.add_argument("--table", action="store_true", help="measure nothing and print the tables")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="measure nothing and draw the counts")
     parser.add_argument("--prompts", type=int, help="of each task but GSM8K (12; with --speed 4)")
     parser.add_argument("--gsm8k", type=int, help="prompts of GSM8K (24; with --speed 4)")
     parser.add_argument("--seeds", type=int, help="answers to a prompt at T = 1 (3; with --speed 1)")
@@ -100,9 +97,6 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     counts, speeds, distances = (options.results / name for name in (COUNTS, SPEEDS, DISTANCES))
-    if options.plot:
-        draw(read(counts), options.plot)
-        return
     if not options.table:
         require("tasks")
         torch.set_num_threads(1)

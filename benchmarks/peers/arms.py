@@ -1,12 +1,10 @@
 """The arms: what transformers, onnxruntime-genai and omnidraft do with the same models."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.draft_length import read
-from benchmarks.draft_length_record import ROWS
 from benchmarks.peers.decoders import Decoder, Omnidraft, Transformers, assisted
 from benchmarks.peers.genai import INSTALLED, Genai, of_bundle, with_drafter
 from benchmarks.peers.same_vocabulary import make
@@ -56,7 +54,7 @@ def arms(pair: StarterPair, *, timed: bool = False) -> list[Arm]:
     Args:
         pair: of a target and its drafters.
         timed: whether omnidraft measures this machine, keeps its sessions and takes no seed, as by default. A
-            count has recorded costs and seeds in place of them, so that it is the same on every machine.
+            count takes seeds, and leaves out "auto", whose draft lengths depend on the machine.
     """
     return [*_transformers(pair), *(_genai(pair) if INSTALLED else []), *_omnidraft(pair, timed)]
 
@@ -129,16 +127,14 @@ def _with_same_vocabulary(pair: StarterPair, target: Path) -> Path:
 
 
 def _omnidraft(pair: StarterPair, timed: bool) -> list[Arm]:
-    costs = read(ROWS)[0][f"{pair.name} fp32"]
-
     def decoder(mode: Mode, count: Length, drafter: DrafterName, *, keeps: bool) -> Decoder:
         learned = drafter == "learned"
         loaded = load_bundle(pair.learned if learned else pair.untrained, threads=1)
 
         def begin() -> Session:
             session = Session(loaded, cache=pair.cache if learned else None)
-            recorded = replace(loaded.bundle.costs, target=costs.target, draft=costs.draft, host=costs.host)
-            session.costs = session.measure(MEASURED) if timed else recorded
+            if timed:
+                session.measure(MEASURED)
             return session
 
         return Omnidraft(begin, mode, count, keeps=keeps or timed, seeded=not timed)
@@ -161,8 +157,9 @@ def _omnidraft(pair: StarterPair, timed: bool) -> list[Arm]:
         yield arm("cold cache, k = 4", "untrained", temperature, "trie", k)
         yield arm("kept cache, k = 4", "untrained", temperature, "trie", k, keeps=True)
         yield arm("kept cache, k = 4", "learned", temperature, "trie", k, keeps=True)
-        yield arm("auto", "untrained", temperature, "trie", "auto", keeps=True)
-        yield arm("auto", "learned", temperature, "trie", "auto", keeps=True)
+        if timed:
+            yield arm("auto", "untrained", temperature, "trie", "auto", keeps=True)
+            yield arm("auto", "learned", temperature, "trie", "auto", keeps=True)
 
     return [
         arm("plain", "none", 0.0, "plain", 0),

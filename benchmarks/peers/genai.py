@@ -1,11 +1,9 @@
-"""onnxruntime-genai on a graph of its own, on a bundle's graph, and on the graphs of two bundles."""
+"""onnxruntime-genai on a bundle's graph, and on the graphs of two bundles."""
 
 import importlib
 import importlib.util
 import json
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +18,6 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 
 INSTALLED = importlib.util.find_spec("onnxruntime_genai") is not None
 _OURS = ("seqlens_k", "total_sequence_length", "num_logits")  # inputs that genai does not know
-BUILDER = "onnxruntime_genai.models.builder"
 
 
 class Genai:
@@ -29,7 +26,7 @@ class Genai:
     def __init__(self, folder: Path, **drafting: int) -> None:
         """
         Args:
-            folder: from `built`, `of_bundle` or `with_drafter`.
+            folder: from `of_bundle` or `with_drafter`.
             drafting: genai's speculative options, such as ngram_size and max_draft_tokens; none is plain.
         """
         self._genai: Any = importlib.import_module("onnxruntime_genai")
@@ -69,28 +66,6 @@ class Genai:
         return generator
 
 
-def built(checkpoint: Path, folder: Path, precision: str, threads: int) -> Path:
-    """genai's own graph of a checkpoint, by its model builder.
-
-    Args:
-        checkpoint: a directory that transformers reads.
-        folder: to write.
-        precision: int4 (blocks of 32, int8 activations, as our int4 graphs) or fp32.
-        threads: of a pass.
-    """
-    command = [sys.executable, "-m", BUILDER, "-i", str(checkpoint), "-o", str(folder), "-p", precision]
-    command += ["-e", "cpu", "-c", str(folder / "cache")]
-    if precision == "int4":
-        command += ["--extra_options", "int4_accuracy_level=4", "int4_block_size=32"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"genai's builder failed: {done.stderr.strip().splitlines()[-1]}")
-    config = json.loads((folder / "genai_config.json").read_text())
-    config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = threads
-    (folder / "genai_config.json").write_text(json.dumps(config, indent=1))
-    return folder
-
-
 def of_bundle(directory: Path, folder: Path, threads: int) -> Path:
     """A bundle's target graph with the inputs that genai gives: ids and a mask.
 
@@ -118,7 +93,7 @@ def with_drafter(target: Path, drafter: Path, folder: Path) -> Path:
     """Two graphs as one model that drafts: genai asks both for logits of the same vocabulary.
 
     Args:
-        target, drafter: from `of_bundle` or `built`; copied, since genai opens no file elsewhere.
+        target, drafter: from `of_bundle`; copied, since genai opens no file elsewhere.
         folder: to write; one that is there is kept.
     """
     if folder.exists():

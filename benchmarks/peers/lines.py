@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from benchmarks.support import json_lines
 from omnidraft.commands.starters import StarterPair, starter
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+_ROOT = Path(__file__).resolve().parents[2]
+RESULTS = _ROOT / ".cache/peers/results"
 COUNTS, SPEEDS, DISTANCES = "peers.jsonl", "peers_speed.jsonl", "peers_distance.jsonl"  # in that folder
 Line = dict[str, Any]
 Key = tuple[Any, ...]
@@ -57,3 +59,14 @@ def digest(files: Iterable[Path]) -> str:
     for file in files:
         both.update(hashlib.sha256(file.read_bytes()).digest())
     return both.hexdigest()[:8]
+
+
+def commit() -> str:
+    """The commit of the code that runs; with "+" where the working tree differs from it."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(_ROOT), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "src", "benchmarks")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+" if changed else "")

@@ -1,17 +1,16 @@
 """Measure the arms of a starter pair, answer by answer; what has a line already is not measured again."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.experiments.running.results import commit
 from benchmarks.peers.arms import Arm, plain_transformers
 from benchmarks.peers.decoders import Answer, Decoder
 from benchmarks.peers.distribution import distance, pairs
-from benchmarks.peers.lines import Line, key, read, weights_of
-from benchmarks.starters import unseen
+from benchmarks.peers.lines import Line, commit, key, read, weights_of
 from benchmarks.support.json_lines import append
+from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.starters import StarterPair
 from omnidraft.runtime.session.api import load
 
@@ -147,6 +146,3 @@ class Measuring:
 
 def _answer(decoder: Decoder, work: Work, prompt: Sequence[int]) -> Answer:
     return decoder.generate(prompt, work.arm.temperature, work.seed, NEW_TOKENS)
-
-
-Measure = Callable[[Work], Iterator[Line]]

@@ -13,8 +13,6 @@ a number of threads are a line of the results; those that have a line are not me
 """
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,13 +21,12 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from benchmarks.experiments.running.results import commit
-from benchmarks.memory import LAUNCHER
 from benchmarks.peers.genai import INSTALLED, Genai, of_bundle
-from benchmarks.peers.lines import RESULTS, Line
-from benchmarks.starters import unseen
+from benchmarks.peers.lines import RESULTS, Line, commit
 from benchmarks.support.json_lines import append, read
+from benchmarks.support.peak_memory import peak_of
 from benchmarks.support.task_data import require
+from benchmarks.support.task_prompts import unseen
 from omnidraft.runtime.session.api import GenerationConfig, Session, load
 
 PLAIN = GenerationConfig(mode="plain")
@@ -98,12 +95,7 @@ def with_interval(values: list[float]) -> tuple[float, float, float]:
 
 def peak(runtime: str, directory: Path, threads: int, tokens: int) -> int:
     """Bytes at the peak of a process that decodes one prompt."""
-    command = [sys.executable, "-m", "benchmarks.peers.one_answer", runtime, str(directory)]
-    command += [str(threads), str(tokens)]
-    child = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=True
-    )
-    return 1024 * int(child.stderr.split()[-1])
+    return peak_of("benchmarks.peers.one_answer", runtime, str(directory), str(threads), str(tokens))[1]
 
 
 def measure(bundle: Path, threads: int, count: int, tokens: int) -> Line:

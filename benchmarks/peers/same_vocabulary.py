@@ -13,13 +13,12 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from benchmarks.experiments.running.tasks import TASKS
 from benchmarks.support.responses import respond
+from benchmarks.support.task_prompts import seen
 from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
 from omnidraft.runtime.session.api import Session
 
 LAYERS = 2
-SOURCES = ("gsm8k", "code", "scitldr")
 PROMPTS = 128  # of each source
 LONGEST = 448  # tokens of a prompt; longer ones are left out
 NEW_TOKENS = 96
@@ -64,7 +63,7 @@ def _first_layers(target: Any) -> Any:
 
 def _answers(session: Session, target: Any) -> list[Answered]:
     """The target's greedy answers, those to short prompts first."""
-    texts = [text for name in SOURCES for text in TASKS[name].prompts("train")[:PROMPTS]]
+    texts = [text for of_task in seen(PROMPTS).values() for text in of_task]
     prompts = sorted((session.encode(text) for text in texts), key=len)
     fitting = [prompt for prompt in prompts if len(prompt) <= LONGEST]
     eos_ids = session.bundle.target.eos_ids

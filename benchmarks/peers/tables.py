@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.experiments.report.bootstrap import Counts, Interval, ratio, tokens_per_pass
+from benchmarks.peers.bootstrap import Counts, Interval, ratio, tokens_per_pass
 from benchmarks.peers.lines import Line
 
 RESAMPLES = 2000

@@ -1,5 +1,4 @@
-"""What several benchmarks and tests share: task data, JSON lines, small models, torch models that answer.
+"""What several benchmarks and tests share: task prompts, small models, torch models that answer, peak memory.
 
-responses.py collects a torch target's answers with their distributions, in batches (greedy_batch.py).
-Begin with responses.py.
+Begin with responses.py, which collects a torch target's answers with their distributions, in batches.
 """

@@ -1,5 +1,6 @@
 """Small random models of every architecture that can be exported, made in seconds and without a download."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,18 @@ def _save_tokenizer(file: Path) -> None:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["</s>"])
     tokenizer.save(str(file))
+
+
+def small_checkpoint(tokenizer: Path, vocab_size: int, out: Path, width: int = 64) -> Path:
+    """Write a random Llama of 2 layers, so wide, with the tokenizer of another model."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    heads = {"num_attention_heads": width // 16, "num_key_value_heads": max(1, width // 32)}
+    sizes = {**SIZES, **heads, "vocab_size": vocab_size, "tie_word_embeddings": True, "hidden_size": width}
+    config = transformers.AutoConfig.for_model("llama", **sizes)
+    model = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(out)
+    shutil.copy(tokenizer / "tokenizer.json", out / "tokenizer.json")
+    return out

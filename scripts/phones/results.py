@@ -59,7 +59,7 @@ class Ran:
         ]
 
     def write(self, file: Path) -> None:
-        """Keep the counts for docs/conformance.md."""
+        """Keep the counts for `make conformance`."""
         file.parent.mkdir(parents=True, exist_ok=True)
         content = {"vectors": self.vectors, "ids": self.ids}
         file.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")

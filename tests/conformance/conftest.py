@@ -1,6 +1,6 @@
 """Counts the vectors that ran, and lists them at the end of a test run.
 
-With OMNIDRAFT_RESULTS, the counts also go into this file, for docs/conformance.md.
+With OMNIDRAFT_RESULTS, the counts also go into this file, for `make conformance`.
 """
 
 from __future__ import annotations

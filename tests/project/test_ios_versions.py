@@ -210,4 +210,3 @@ def test_the_sample_is_deployed_to_the_same_version_in_all_its_files() -> None:
     version = deployment("mobile/ios/Sample/Package.swift")
     project = (IOS / "Sample/OmniDraftSample.xcodeproj/project.pbxproj").read_text(encoding="utf-8")
     assert set(re.findall(r"IPHONEOS_DEPLOYMENT_TARGET = ([\d.]+);", project)) == {f"{version}.0"}
-    assert f'iOS: "{version}.0"' in (IOS / "Sample/project.yml").read_text(encoding="utf-8")

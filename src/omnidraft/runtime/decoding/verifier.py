@@ -17,8 +17,8 @@ from omnidraft.runtime.vocab.trie import ActiveTrie
 
 Probs = Callable[[int], Distribution]  # the target's distribution after n proposed tokens
 
-# Measured by benchmarks/block_verification.py: what block verification adds to the tokens of a round, and to
-# its host work, which grows with the target's vocabulary because every row is asked for.
+# Measured by benchmarks/block_verification.py of commit 8a60be2: what block verification adds to the tokens
+# of a round, and to its host work, which grows with the target's vocabulary because every row is asked for.
 GAIN = 0.03
 EXTRA_SECONDS, EXTRA_SECONDS_PER_TOKEN = 0.2e-3, 6e-9
 

@@ -1,0 +1,135 @@
+"""Speed and tokens a pass of real models: unseen prompts of five tasks, plain decoding beside the default.
+
+    python -m benchmarks.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
+
+N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row that training may read,
+HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
+target and other names and drafters. Each prompt is answered plainly and by the default of each bundle, in an
+order that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed that the rounds would
+have if they took only the passes and draft tokens that were timed before. Needs OMNIDRAFT_DATA, and an idle
+machine.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.support.task_data import require
+from benchmarks.support.task_prompts import unseen
+from omnidraft.commands.bench import BenchLine
+from omnidraft.mixed_prompts import CHAT, story_prompts
+from omnidraft.pair_verdict import estimated_speed, speed_of
+from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.runtime.session.api import GenerationConfig, Session, load
+from omnidraft.runtime.session.modes import Mode
+from omnidraft.runtime.session.statistics import Statistics
+
+TOKENS = 96
+PARTS = ("tokens a pass", "copies", "drafts", "slower, worst")
+TOP_P = 0.9  # of sampled texts
+
+
+def prompts(count: int) -> dict[str, list[str]]:
+    """`count` prompts of each task."""
+    open_chat = [text for pair in zip(CHAT, story_prompts(), strict=True) for text in pair]
+    return {**unseen(count), "chat": open_chat[:count]}
+
+
+def opened(bundles: Sequence[Path], first: str) -> dict[str, Session]:
+    """A session of each bundle by its name, timed on this machine."""
+    sessions = {bundle.name: load(bundle, measure="never") for bundle in bundles}
+    targets = {(s.bundle.target.fingerprint, s.bundle.target.quantization) for s in sessions.values()}
+    assert len(targets) == 1, f"the bundles have {len(targets)} different targets"
+    for session in sessions.values():
+        session.measure(first)
+    return sessions
+
+
+def answer(session: Session, text: str, mode: Mode, config: GenerationConfig) -> tuple[list[int], Statistics]:
+    """The ids and the counts of an answer."""
+    session.forget_context()
+    done = session.generate(text, config, mode=mode).finish()
+    return done.token_ids, done.statistics
+
+
+def measured(
+    sessions: Mapping[str, Session], texts: Sequence[str], temperature: float, tokens: int
+) -> Iterator[dict[str, BenchLine]]:
+    """The figures of each prompt by bundle; a session's cache learns from text to text as a user's does."""
+    plain_of = next(iter(sessions.values()))
+    for number, text in enumerate(texts):
+        config = GenerationConfig(
+            max_new_tokens=tokens,
+            temperature=temperature,
+            top_p=TOP_P if temperature else 1.0,
+            seed=number,
+        )
+
+        arms: list[tuple[str, Session, Mode]] = [("", plain_of, "plain")]
+        arms += [(name, session, "trie") for name, session in sessions.items()]
+        turn = number % len(arms)
+        answers = {name: answer(s, text, mode, config) for name, s, mode in arms[turn:] + arms[:turn]}
+        ids, counts = answers.pop("")
+        plain = counts.emitted / counts.total_seconds
+        yield {
+            name: BenchLine(text, plain, c.emitted / c.total_seconds, c, ids == other)
+            for name, (other, c) in answers.items()
+        }
+
+
+def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str:
+    """A line of the table."""
+    speed = speed_of([line.counted for line in lines], [line.ratio for line in lines])
+    plain = len(lines) / sum(1.0 / line.plain for line in lines)
+    low, high = speed.interval
+    limit = estimated_speed([line.counted for line in lines], costs).ratio
+    passes = 1.0 + speed.copies + speed.drafts
+    slower = sum(line.ratio < 1.0 for line in lines)
+    figures = f"{speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | {limit:.2f}x"
+    return (
+        f"| {name} | {bundle} | {plain:.0f} | {figures} | {passes:.2f} | "
+        f"+{speed.copies:.2f} | +{speed.drafts:.2f} | {slower} of {len(lines)}, "
+        f"{min(line.ratio for line in lines):.2f}x |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("bundles", type=Path, nargs="+")
+    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=TOKENS)
+    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0, 0.7])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    require("tasks")
+    tasks = prompts(options.prompts)
+    sessions = opened(options.bundles, tasks["chat"][0])
+    found: list[dict[str, Any]] = []
+    for temperature in options.temperatures:
+        print(f"\nT = {temperature:g}, at most {options.tokens} tokens\n")
+        names = ("task", "bundle", "plain tok/s", "speed (95 %)", "limit", *PARTS)
+        print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
+        every: dict[str, list[BenchLine]] = {name: [] for name in sessions}
+        for task, texts in tasks.items():
+            lines = list(measured(sessions, texts, temperature, options.tokens))
+            for name in sessions:
+                own = [line[name] for line in lines]
+                every[name] += own
+                print(row(task, name, own, sessions[name].costs), flush=True)
+                found += [
+                    {"task": task, "bundle": name, "temperature": temperature, "ratio": line.ratio,
+                     "plain": line.plain, "same": line.same_text,
+                     "tokens_per_target_pass": line.statistics.tokens_per_target_pass,
+                     "accepted": line.statistics.accepted, "copies": line.statistics.accepted_copies}
+                    for line in own
+                ]  # fmt: skip
+        for name, own in every.items():
+            print(row("all", name, own, sessions[name].costs), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

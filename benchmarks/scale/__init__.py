@@ -1,1 +1,0 @@
-"""Speed at the cost of a phone-size target: widened starter targets, whose function is unchanged."""
