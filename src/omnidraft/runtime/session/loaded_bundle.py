@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.checked_files import checked_graph
@@ -36,7 +37,7 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
 THREADS_PER_CORE = 4  # at most; more only take memory and time
-USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
+USUAL_DRAFT = defaults.BLOCK_USUAL_DRAFT  # draft tokens of the round by which a verification is chosen
 MEASURE_SECONDS = 1.5  # for timing a device; a pass that has begun then is finished
 MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 MEASURED_TOKENS, LEAST_CONTEXT = 16, 64  # tokens of that text, and positions that timing takes at most
