@@ -11,11 +11,10 @@ import pytest
 
 from omnidraft import load
 from omnidraft.runtime.decoding.baselines import Mode
-from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import MAX_PROPOSED
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.configs import config_of

@@ -16,15 +16,8 @@ from omnidraft.errors import TokenizerError
 from omnidraft.runtime.vocab.code_point_program import Op, find_matches, make_program
 from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens, CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import growth_and_work, open_tokenizer_file, read_tokenizer_file
-from omnidraft.runtime.vocab.tokenizer_format import (
-    MOST_GROWTH,
-    MOST_WORK,
-    NONE,
-    AddedFlag,
-    AddedToken,
-    StepOp,
-    TextStep,
-)
+from omnidraft.runtime.vocab.tokenizer_format import MOST_GROWTH, MOST_WORK, AddedFlag, StepOp
+from omnidraft.runtime.vocab.tokenizer_tables import NONE, AddedToken, TextStep
 from support.places import ROOT
 
 VECTORS = ROOT / "spec/vectors/tokenizer"

@@ -4,18 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from omnidraft.runtime.bundle.hashes import MAX_PATH
+from omnidraft.runtime.bundle import bundle_limits as limits
 from omnidraft.runtime.bundle.head import MAX_BLOCKS, HeadShape
-from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites, Site
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.places import Place, read_places
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, check_layout, read_step
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, integer, mapping, text
 
 Layout = Literal["shared", "concat"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-MAX_VOCABULARY = 1 << 24
-MAX_KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_length": 1 << 24}
-MAX_SITES, MAX_WIDTH = 1 << 13, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -124,17 +121,17 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
     places = read_places(mapping(data["npu"])) if data.get("npu") is not None else {}
     if data.get("lora") is None and any(place.form.lora_rank is not None for place in places.values()):
         raise ValueError("static graphs for adapters without the field lora")
-    vocab_size = integer(data["vocab_size"], 1, MAX_VOCABULARY)
+    vocab_size = integer(data["vocab_size"], 1, limits.MAX_VOCABULARY)
     return ModelEntry(
-        source=text(data["source"], 1024),
-        architecture=text(data["architecture"], 1024),
-        graph=text(data["graph"], MAX_PATH),
-        tokenizer=text(data["tokenizer"], MAX_PATH),
+        source=text(data["source"], limits.MAX_SOURCE),
+        architecture=text(data["architecture"], limits.MAX_SOURCE),
+        graph=text(data["graph"], limits.MAX_PATH),
+        tokenizer=text(data["tokenizer"], limits.MAX_PATH),
         kv=_kv(mapping(data["kv"])),
         vocab_size=vocab_size,
-        quantization=text(data["quantization"], 64),
+        quantization=text(data["quantization"], limits.MAX_NAME),
         bos_id=None if data["bos_id"] is None else integer(data["bos_id"], 0, vocab_size - 1),
-        eos_ids=tuple(integer(i, 0, vocab_size - 1) for i in array(data["eos_ids"], 256)),
+        eos_ids=tuple(integer(i, 0, vocab_size - 1) for i in array(data["eos_ids"], limits.MAX_EOS)),
         parameters=integer(data["parameters"], 0, (1 << 53) - 1),
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
@@ -148,11 +145,16 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
 
 
 def _path(value: object) -> str | None:
-    return None if value is None else text(value, MAX_PATH)
+    return None if value is None else text(value, limits.MAX_PATH)
 
 
 def _kv(data: dict[str, Any]) -> KvShape:
-    return KvShape(**{name: integer(data[name], 1, most) for name, most in MAX_KV.items()})
+    return KvShape(
+        integer(data["num_layers"], 1, limits.MAX_LAYERS),
+        integer(data["num_kv_heads"], 1, limits.MAX_LAYERS),
+        integer(data["head_dim"], 1, limits.MAX_HEAD_DIM),
+        integer(data["max_length"], 1, limits.MAX_LENGTH),
+    )
 
 
 def _train(data: dict[str, Any]) -> StepEntry | None:
@@ -167,20 +169,23 @@ def _train(data: dict[str, Any]) -> StepEntry | None:
 
 
 def _lora(data: dict[str, Any]) -> LoraSites:
-    sites = {text(name, 64): _site(mapping(site)) for name, site in mapping(data["sites"], MAX_SITES).items()}
+    given = mapping(data["sites"], limits.MAX_SITES)
+    sites = {text(name, limits.MAX_NAME): _site(mapping(site)) for name, site in given.items()}
     if not sites:
         raise ValueError("LoRA without a site")
-    return LoraSites(None if data["rank"] is None else integer(data["rank"], 1, MAX_RANK), sites)
+    return LoraSites(None if data["rank"] is None else integer(data["rank"], 1, limits.MAX_RANK), sites)
 
 
 def _head(data: dict[str, Any]) -> HeadShape:
-    return HeadShape(integer(data["hidden"], 1, MAX_WIDTH), integer(data["blocks"], 1, MAX_BLOCKS))
+    return HeadShape(integer(data["hidden"], 1, limits.MAX_WIDTH), integer(data["blocks"], 1, MAX_BLOCKS))
 
 
 def _site(data: dict[str, Any]) -> Site:
-    parts = [array(part, 2, 2) for part in array(data["parts"], 8, 1)]
-    widths = tuple((text(name, 64), integer(width, 1, MAX_WIDTH)) for name, width in parts)
-    return Site(integer(data["inputs"], 1, MAX_WIDTH), widths)
+    parts = [array(part, 2, 2) for part in array(data["parts"], limits.MAX_PARTS, 1)]
+    widths = tuple(
+        (text(name, limits.MAX_NAME), integer(width, 1, limits.MAX_WIDTH)) for name, width in parts
+    )
+    return Site(integer(data["inputs"], 1, limits.MAX_WIDTH), widths)
 
 
 def _layout(value: object) -> Layout:

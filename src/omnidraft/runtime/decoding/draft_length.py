@@ -24,6 +24,7 @@ from omnidraft.runtime.decoding.length_state import (
 )
 
 MAX_DRAFT_TOKENS = defaults.MAX_DRAFT_TOKENS
+MAX_PROPOSED = defaults.MAX_PROPOSED_TOKENS  # target tokens in one pass, at most
 COPY_ACCEPTANCE = defaults.DRAFT_LENGTH_COPY_ACCEPTANCE  # of a copied token, before any was compared
 PRIOR_ROUNDS = defaults.DRAFT_LENGTH_PRIOR_ROUNDS  # of what is assumed before the first round
 DECAY = defaults.DRAFT_LENGTH_DECAY  # weight of a round after the next one, relative to before

@@ -7,9 +7,8 @@ log-probabilities leave through one observer.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from omnidraft import defaults
 from omnidraft.runtime.decoding.distribution import Workspace
-from omnidraft.runtime.decoding.draft_length import DraftLength, Plan, RoundCounts
+from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, DraftLength, Plan, RoundCounts
 from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
@@ -17,7 +16,6 @@ from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
 from omnidraft.runtime.decoding.stop import Cut, cut_at_eos
 
-MAX_PROPOSED = defaults.MAX_PROPOSED_TOKENS  # target tokens in one pass, at most
 PREFILL_CHUNK = 64  # tokens of a prompt in one pass; a cancellation waits for one pass
 Observer = Callable[[Outcome, TargetProbs], None]
 

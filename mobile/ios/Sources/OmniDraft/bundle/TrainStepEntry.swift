@@ -3,8 +3,6 @@
 /// Terms of the loss, in the order of the graph's `scales` and `sums`.
 let lossTerms = ["trie", "direct", "ngram"]
 
-private let maxTensors = 1 << 17
-
 /// The shape of a tensor of the vector.
 struct Matrix: Sendable, Equatable {
     let rows: Int
@@ -78,19 +76,19 @@ func readStep(_ data: JsonObject) throws -> StepEntry {
     let head = try data.given("head").map { value in
         let head = try mapping(value)
         return HeadStep(
-            graph: try text(head.at("graph"), most: maxPath),
+            graph: try text(head.at("graph"), most: BundleLimits.maxPath),
             layout: StepLayout(tensors: try tensorsOf(head.at("tensors")), terms: []))
     }
     return StepEntry(
-        graph: try text(data.at("graph"), most: maxPath), folder: try text(data.at("folder"), most: maxPath),
-        rank: try integer(data.at("rank"), 1, maxRank), layout: layout, head: head)
+        graph: try text(data.at("graph"), most: BundleLimits.maxPath), folder: try text(data.at("folder"), most: BundleLimits.maxPath),
+        rank: try integer(data.at("rank"), 1, BundleLimits.maxRank), layout: layout, head: head)
 }
 
 private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
     var tensors = ByName<Matrix>()
-    for each in try array(data, most: maxTensors) {
+    for each in try array(data, most: BundleLimits.maxTensors) {
         let fields = try mapping(each)
-        let name = try text(fields.at("name"), most: 128)
+        let name = try text(fields.at("name"), most: BundleLimits.maxTensorName)
         if tensors.has(name) { throw ValueError("two tensors \(quoted(.string(name)))") }
         let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, 1) }
         tensors[name] = Matrix(rows: sizes[0], columns: sizes[1])
