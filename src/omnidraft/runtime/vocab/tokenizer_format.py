@@ -82,6 +82,19 @@ class StepOp(IntEnum):
     BYTES = 9  # each byte of a word becomes its letter of the GPT-2 alphabet
 
 
+class Op(IntEnum):
+    """What an instruction of a program does; a and b are its arguments."""
+
+    MATCH = 0  # the attempt succeeds
+    CODE_CLASS = 1  # consume one code point of class a, or fail
+    SPLIT = 2  # go on at a; where that fails, at b
+    JUMP = 3  # go on at a
+    NEXT_IS = 4  # fail unless there is a next code point, of class a
+    NEXT_IS_NOT = 5  # fail if there is a next code point of class a
+    BEFORE_IS = 6  # fail unless there is a code point before, of class a
+    BEFORE_IS_NOT = 7  # fail if there is a code point before of class a
+
+
 class SplitBehaviour(IntEnum):
     """What a split does with its matches."""
 

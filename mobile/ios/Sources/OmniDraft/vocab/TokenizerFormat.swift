@@ -61,6 +61,18 @@ enum StepOp: Int, Sendable {
     case bytes = 9  // each byte of a word becomes its letter of the GPT-2 alphabet
 }
 
+/// What an instruction of a program does; a and b are its arguments.
+enum Op: Int, Sendable {
+    case match = 0  // the attempt succeeds
+    case codeClass = 1  // consume one code point of class a, or fail
+    case split = 2  // go on at a; where that fails, at b
+    case jump = 3  // go on at a
+    case nextIs = 4  // fail unless there is a next code point, of class a
+    case nextIsNot = 5  // fail if there is a next code point of class a
+    case beforeIs = 6  // fail unless there is a code point before, of class a
+    case beforeIsNot = 7  // fail if there is a code point before of class a
+}
+
 /// What a split does with its matches.
 enum SplitBehaviour: Int, Sendable {
     case removed = 0

@@ -75,6 +75,18 @@ internal enum class StepOp(val number: Long) {
     BYTES(9), // each byte of a word becomes its letter of the GPT-2 alphabet
 }
 
+/** What an instruction of a program does; a and b are its arguments. */
+internal object Op {
+    const val MATCH = 0 // the attempt succeeds
+    const val CODE_CLASS = 1 // consume one code point of class a, or fail
+    const val SPLIT = 2 // go on at a; where that fails, at b
+    const val JUMP = 3 // go on at a
+    const val NEXT_IS = 4 // fail unless there is a next code point, of class a
+    const val NEXT_IS_NOT = 5 // fail if there is a next code point of class a
+    const val BEFORE_IS = 6 // fail unless there is a code point before, of class a
+    const val BEFORE_IS_NOT = 7 // fail if there is a code point before of class a
+}
+
 /** What a split does with its matches. */
 internal enum class SplitBehaviour(val number: Long) {
     REMOVED(0),
