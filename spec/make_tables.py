@@ -104,7 +104,7 @@ def sections(language: str, sizes: dict[str, int]) -> Iterator[str]:
     else:
         yield f"let sectionSizes = [{', '.join(map(str, sizes.values()))}]"
         yield from ["", "enum TokenizerSection: CaseIterable, Sendable {"]
-        yield from [f"    case {', '.join(map(camel, sizes))}", "}"]
+        yield from [*(f"    case {camel(name)}" for name in sizes), "}"]
 
 
 def enum(language: str, name: str, kind: str, doc: str, members: dict[str, tuple[int, str]]) -> Iterator[str]:

@@ -32,28 +32,15 @@ class KvShape:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle.
+    """One model of a bundle. The fields are those of spec/03-bundle.md; None where the manifest has none.
 
     Attributes:
-        source: the checkpoint that the model was exported from.
-        architecture: the class name of the checkpoint.
-        graph, tokenizer: paths in the bundle.
-        kv: shape of the KV buffers.
-        vocab_size: width of the logits.
-        quantization: of the weights.
-        bos_id: put before a text; None for none.
-        eos_ids: end an answer.
-        parameters: number of weights.
         places: where the static graphs may run, by name; empty if there are none.
         place: the chosen one (see `placement`); None is the dynamic graph.
-        fingerprint: of the weights of the checkpoint; None if the manifest has none.
         lora: where adapters enter the graph; None if they cannot.
         head: the adaptive head that the graph takes; None if it takes none.
         layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
             keys and values together.
-        train: the training step; None if there is none.
-        tokenizer_fingerprint: SHA-256 of the vocabulary.
-        compiled_tokenizer: path in the bundle; None where the tokenizer could not be compiled.
     """
 
     source: str
@@ -119,7 +106,8 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
     places = read_places(mapping(data["npu"])) if data.get("npu") is not None else {}
-    if data.get("lora") is None and any(place.form.lora_rank is not None for place in places.values()):
+    lora = None if data.get("lora") is None else _lora(mapping(data["lora"]))
+    if lora is None and any(place.form.lora_rank is not None for place in places.values()):
         raise ValueError("static graphs for adapters without the field lora")
     vocab_size = integer(data["vocab_size"], 1, limits.MAX_VOCABULARY)
     return ModelEntry(
@@ -135,10 +123,10 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
         parameters=integer(data["parameters"], 0, (1 << 53) - 1),
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
-        lora=None if data.get("lora") is None else _lora(mapping(data["lora"])),
+        lora=lora,
         head=None if data.get("head") is None else _head(mapping(data["head"])),
         layout=_layout(data.get("layout", "shared")),
-        train=_train(data),
+        train=_train(data, lora),
         tokenizer_fingerprint=hexadecimal(data["tokenizer_fingerprint"], 64),
         compiled_tokenizer=_path(data.get("compiled_tokenizer")),
     )
@@ -157,14 +145,14 @@ def _kv(data: dict[str, Any]) -> KvShape:
     )
 
 
-def _train(data: dict[str, Any]) -> StepEntry | None:
+def _train(data: dict[str, Any], lora: LoraSites | None) -> StepEntry | None:
     if data.get("train") is None:
         return None
     step = read_step(mapping(data["train"]))
-    if data.get("lora") is None or data.get("fingerprint") is None:
+    if lora is None or data.get("fingerprint") is None:
         raise ValueError("a training step without the fields lora and fingerprint")
     head = None if data.get("head") is None else _head(mapping(data["head"]))
-    check_layout(step, _lora(mapping(data["lora"])), head)
+    check_layout(step, lora, head)
     return step
 
 

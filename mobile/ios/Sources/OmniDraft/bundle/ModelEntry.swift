@@ -19,44 +19,30 @@ struct KvShape: Sendable, Equatable {
     var bytes: Int { 8 * numLayers * numKvHeads * headDim * maxLength }
 }
 
-/// One model of a bundle.
+/// One model of a bundle. The fields are those of spec/03-bundle.md; nil where the manifest has none.
 struct ModelEntry: Sendable {
-    /// The checkpoint that the model was exported from.
     let source: String
-    /// The class name of the checkpoint.
     let architecture: String
-    /// Path in the bundle.
     var graph: String
-    /// Path in the bundle.
     let tokenizer: String
-    /// Shape of the KV buffers.
     let kv: KvShape
-    /// Width of the logits.
     let vocabSize: Int
-    /// Of the weights.
     let quantization: String
-    /// Put before a text; nil for none.
     let bosId: Int32?
-    /// End an answer.
     let eosIds: [Int32]
-    /// Number of weights.
     let parameters: Int
     /// Where the static graphs may run, by name; empty if there are none.
     let places: ByName<Place>
     /// The chosen one; nil is the dynamic graph.
     var place: Place?
-    /// Of the weights of the checkpoint; nil if the manifest has none.
     let fingerprint: String?
     /// Where adapters enter the graph; nil if they cannot.
     let lora: LoraSites?
     /// The adaptive head that the graph takes; nil if it takes none.
     let head: HeadShape?
     let layout: Layout
-    /// The training step; nil if there is none.
     let train: StepEntry?
-    /// SHA-256 of the vocabulary.
     let tokenizerFingerprint: String
-    /// Path in the bundle; nil where the tokenizer could not be compiled.
     let compiledTokenizer: String?
 
     /// Whether this stands for the drafter of a bundle that has none.
@@ -94,7 +80,8 @@ extension JsonObject {
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readEntry(_ data: JsonObject) throws -> ModelEntry {
     let places = try data.given("npu").map { try readPlaces(mapping($0)) } ?? ByName()
-    if data.given("lora") == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
+    let lora = try data.given("lora").map { try loraOf(mapping($0)) }
+    if lora == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
     let vocabSize = try integer(data.at("vocab_size"), 1, BundleLimits.maxVocabulary)
@@ -114,10 +101,10 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         places: places,
         place: nil,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
-        lora: try data.given("lora").map { try loraOf(mapping($0)) },
+        lora: lora,
         head: try data.given("head").map { try headOf(mapping($0)) },
         layout: try layoutOf(data["layout"]),
-        train: try trainOf(data),
+        train: try trainOf(data, lora),
         tokenizerFingerprint: try hexadecimal(data.at("tokenizer_fingerprint"), 64),
         compiledTokenizer: try data.given("compiled_tokenizer").map { try text($0, most: BundleLimits.maxPath) })
 }
@@ -130,13 +117,13 @@ private func kvOf(_ data: JsonObject) throws -> KvShape {
         maxLength: try integer(data.at("max_length"), 1, BundleLimits.maxLength))
 }
 
-private func trainOf(_ data: JsonObject) throws -> StepEntry? {
+private func trainOf(_ data: JsonObject, _ lora: LoraSites?) throws -> StepEntry? {
     guard let train = data.given("train") else { return nil }
     let step = try readStep(mapping(train))
-    guard let lora = data.given("lora"), data.given("fingerprint") != nil else {
+    guard let lora, data.given("fingerprint") != nil else {
         throw ValueError("a training step without the fields lora and fingerprint")
     }
-    try checkLayout(step, loraOf(mapping(lora)), data.given("head").map { try headOf(mapping($0)) })
+    try checkLayout(step, lora, data.given("head").map { try headOf(mapping($0)) })
     return step
 }
 
@@ -150,13 +137,16 @@ private func loraOf(_ data: JsonObject) throws -> LoraSites {
 }
 
 private func headOf(_ data: JsonObject) throws -> HeadShape {
-    HeadShape(hidden: try integer(data.at("hidden"), 1, BundleLimits.maxWidth), blocks: try integer(data.at("blocks"), 1, maxBlocks))
+    HeadShape(
+        hidden: try integer(data.at("hidden"), 1, BundleLimits.maxWidth),
+        blocks: try integer(data.at("blocks"), 1, maxBlocks))
 }
 
 private func siteOf(_ data: JsonObject) throws -> Site {
     let parts = try array(data.at("parts"), most: BundleLimits.maxParts, least: 1).map { part in
         let pair = try array(part, most: 2, least: 2)
-        return Site.Part(name: try text(pair[0], most: BundleLimits.maxName), width: try integer(pair[1], 1, BundleLimits.maxWidth))
+        let width = try integer(pair[1], 1, BundleLimits.maxWidth)
+        return Site.Part(name: try text(pair[0], most: BundleLimits.maxName), width: width)
     }
     return Site(inputs: try integer(data.at("inputs"), 1, BundleLimits.maxWidth), parts: parts)
 }

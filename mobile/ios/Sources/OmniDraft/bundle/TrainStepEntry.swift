@@ -80,7 +80,8 @@ func readStep(_ data: JsonObject) throws -> StepEntry {
             layout: StepLayout(tensors: try tensorsOf(head.at("tensors")), terms: []))
     }
     return StepEntry(
-        graph: try text(data.at("graph"), most: BundleLimits.maxPath), folder: try text(data.at("folder"), most: BundleLimits.maxPath),
+        graph: try text(data.at("graph"), most: BundleLimits.maxPath),
+        folder: try text(data.at("folder"), most: BundleLimits.maxPath),
         rank: try integer(data.at("rank"), 1, BundleLimits.maxRank), layout: layout, head: head)
 }
 

@@ -20,7 +20,22 @@ let mostWork = 2_048
 let sectionSizes = [4, 1, 1, 4, 8, 8, 4, 4, 4, 1, 12, 4, 8, 12, 8, 16]
 
 enum TokenizerSection: CaseIterable, Sendable {
-    case offsets, text, roles, sorted, mergeKeys, mergeValues, byteIds, modelBytes, stringOffsets, strings, added, ranges, masks, code, programs, steps
+    case offsets
+    case text
+    case roles
+    case sorted
+    case mergeKeys
+    case mergeValues
+    case byteIds
+    case modelBytes
+    case stringOffsets
+    case strings
+    case added
+    case ranges
+    case masks
+    case code
+    case programs
+    case steps
 }
 
 /// Properties of the model, a bit each.

@@ -31,25 +31,13 @@ internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim
 /**
  * One model of a bundle.
  *
- * @property source the checkpoint that the model was exported from.
- * @property architecture the class name of the checkpoint.
- * @property graph path in the bundle.
- * @property tokenizer path in the bundle.
- * @property kv shape of the KV buffers.
- * @property vocabSize width of the logits.
- * @property quantization of the weights.
- * @property bosId put before a text; null for none.
- * @property eosIds end an answer.
- * @property parameters number of weights.
+ * The fields are those of spec/03-bundle.md; null where the manifest has none.
+ *
  * @property places where the static graphs may run, by name; empty if there are none.
  * @property place the chosen one; null is the dynamic graph.
- * @property fingerprint of the weights of the checkpoint; null if the manifest has none.
  * @property lora where adapters enter the graph; null if they cannot.
  * @property head the adaptive head that the graph takes; null if it takes none.
  * @property layout one of [LAYOUTS].
- * @property train the training step; null if there is none.
- * @property tokenizerFingerprint SHA-256 of the vocabulary.
- * @property compiledTokenizer path in the bundle; null where the tokenizer could not be compiled.
  */
 internal data class ModelEntry(
     val source: String,
@@ -110,7 +98,8 @@ internal val NO_DRAFTER: ModelEntry = ModelEntry(
  */
 internal fun readEntry(data: Map<String, Any?>): ModelEntry {
     val places = data["npu"]?.let { readPlaces(mapping(it)) } ?: emptyMap()
-    if (data["lora"] == null && places.values.any { it.form.loraRank != null }) {
+    val lora = data["lora"]?.let { loraOf(mapping(it)) }
+    if (lora == null && places.values.any { it.form.loraRank != null }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
     val vocabSize = integer(data.at("vocab_size"), 1, BundleLimits.MAX_VOCABULARY)
@@ -127,10 +116,10 @@ internal fun readEntry(data: Map<String, Any?>): ModelEntry {
         parameters = long(data.at("parameters"), 0, MOST_EXACT),
         places = places,
         fingerprint = data["fingerprint"]?.let { hexadecimal(it, 64) },
-        lora = data["lora"]?.let { loraOf(mapping(it)) },
+        lora = lora,
         head = data["head"]?.let { headOf(mapping(it)) },
         layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT),
-        train = trainOf(data),
+        train = trainOf(data, lora),
         tokenizerFingerprint = hexadecimal(data.at("tokenizer_fingerprint"), 64),
         compiledTokenizer = data["compiled_tokenizer"]?.let { text(it, BundleLimits.MAX_PATH) },
     )
@@ -143,12 +132,12 @@ private fun kvOf(data: Map<String, Any?>): KvShape = KvShape(
     maxLength = integer(data.at("max_length"), 1, BundleLimits.MAX_LENGTH),
 )
 
-private fun trainOf(data: Map<String, Any?>): StepEntry? {
+private fun trainOf(data: Map<String, Any?>, lora: LoraSites?): StepEntry? {
     val step = readStep(mapping(data["train"] ?: return null))
-    if (data["lora"] == null || data["fingerprint"] == null) {
+    if (lora == null || data["fingerprint"] == null) {
         throw ValueError("a training step without the fields lora and fingerprint")
     }
-    checkLayout(step, loraOf(mapping(data["lora"])), data["head"]?.let { headOf(mapping(it)) })
+    checkLayout(step, lora, data["head"]?.let { headOf(mapping(it)) })
     return step
 }
 
@@ -165,7 +154,9 @@ private fun headOf(data: Map<String, Any?>): HeadShape =
 
 private fun siteOf(data: Map<String, Any?>): Site {
     val parts = array(data.at("parts"), BundleLimits.MAX_PARTS, 1).map { array(it, 2, 2) }
-    val widths = parts.map { (name, width) -> Part(text(name, BundleLimits.MAX_NAME), integer(width, 1, BundleLimits.MAX_WIDTH)) }
+    val widths = parts.map { (name, width) ->
+        Part(text(name, BundleLimits.MAX_NAME), integer(width, 1, BundleLimits.MAX_WIDTH))
+    }
     return Site(integer(data.at("inputs"), 1, BundleLimits.MAX_WIDTH), widths)
 }
 

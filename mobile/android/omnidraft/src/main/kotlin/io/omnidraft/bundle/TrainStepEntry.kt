@@ -83,7 +83,8 @@ internal fun readStep(data: Map<String, Any?>): StepEntry {
         HeadStep(text(it.at("graph"), BundleLimits.MAX_PATH), StepLayout(tensorsOf(it.at("tensors")), emptyList()))
     }
     val graph = text(data.at("graph"), BundleLimits.MAX_PATH)
-    return StepEntry(graph, text(data.at("folder"), BundleLimits.MAX_PATH), integer(data.at("rank"), 1, BundleLimits.MAX_RANK), layout, head)
+    val folder = text(data.at("folder"), BundleLimits.MAX_PATH)
+    return StepEntry(graph, folder, integer(data.at("rank"), 1, BundleLimits.MAX_RANK), layout, head)
 }
 
 private fun tensorsOf(data: Any?): Map<String, Matrix> {
