@@ -103,8 +103,8 @@ def sections(language: str, sizes: dict[str, int]) -> Iterator[str]:
         yield from [*(f'    "{name}" to {size},' for name, size in sizes.items()), ")"]
     else:
         yield f"let sectionSizes = [{', '.join(map(str, sizes.values()))}]"
-        yield from ["", "enum TokenizerSection: CaseIterable, Sendable {"]
-        yield from [*(f"    case {camel(name)}" for name in sizes), "}"]
+        yield from ["", "enum TokenizerSection: String, CaseIterable, Sendable {"]
+        yield from [*(f'    case {camel(name)} = "{name}"' for name in sizes), "}"]
 
 
 def enum(language: str, name: str, kind: str, doc: str, members: dict[str, tuple[int, str]]) -> Iterator[str]:

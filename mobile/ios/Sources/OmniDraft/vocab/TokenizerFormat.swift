@@ -19,23 +19,23 @@ let mostGrowth = 64
 let mostWork = 2_048
 let sectionSizes = [4, 1, 1, 4, 8, 8, 4, 4, 4, 1, 12, 4, 8, 12, 8, 16]
 
-enum TokenizerSection: CaseIterable, Sendable {
-    case offsets
-    case text
-    case roles
-    case sorted
-    case mergeKeys
-    case mergeValues
-    case byteIds
-    case modelBytes
-    case stringOffsets
-    case strings
-    case added
-    case ranges
-    case masks
-    case code
-    case programs
-    case steps
+enum TokenizerSection: String, CaseIterable, Sendable {
+    case offsets = "offsets"
+    case text = "text"
+    case roles = "roles"
+    case sorted = "sorted"
+    case mergeKeys = "merge_keys"
+    case mergeValues = "merge_values"
+    case byteIds = "byte_ids"
+    case modelBytes = "model_bytes"
+    case stringOffsets = "string_offsets"
+    case strings = "strings"
+    case added = "added"
+    case ranges = "ranges"
+    case masks = "masks"
+    case code = "code"
+    case programs = "programs"
+    case steps = "steps"
 }
 
 /// Properties of the model, a bit each.
