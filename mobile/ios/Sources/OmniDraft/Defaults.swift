@@ -2,26 +2,13 @@
 
 enum Defaults {
     static let maxNewTokens = 128
-    static let temperature = 0.0
-    static let topK = 0
-    static let topP = 1.0
-    static let minP = 0.0
-    static let repetitionPenalty = 1.0
-    static let mode = "trie"
-    static let verification = "auto"
     static let blockGain = 0.03
     static let blockExtraSeconds = 0.0002
     static let blockExtraSecondsPerToken = 6e-09
     static let blockUsualDraft = 4
-    static let numDraftTokens = "auto"
-    static let headThreshold = 1.0
     static let maxDraftTokens = 48
     static let maxProposedTokens = 64
-    static let contextMaxLength = 8_192
-    static let contextMaxKvBytes = 536_870_912
-    static let contextSureLength = 2_048
     static let cacheCapacity = 32_768
-    static let cachePolicy = "lfu"
     static let cacheMaxPieces = 255
     static let cacheMaxEntries = 8_388_608
     static let traceMaxBytes = 16_777_216
@@ -34,7 +21,6 @@ enum Defaults {
     static let syncMaxReleaseBytes = 2_048
     static let syncMaxPushBytes = 1_048_576
     static let syncMaxFileBytes = 268_435_456
-    static let syncKeptReleases = 10
     static let syncLeastGenerations = 8
     static let syncRecentRecords = 256
     static let learnerKeep = 64

@@ -24,25 +24,13 @@ LEAST_MASK: Final = -1_000_000_000
 PROVIDER_DIRECTORIES: Final = ["ModelCacheDirectory"]
 PROVIDER_OPTIONS: Final[dict[str, list[str]]] = {
     "QNNExecutionProvider": [
-        "backend_type",
-        "device_id",
-        "enable_htp_fp16_precision",
-        "htp_arch",
-        "htp_graph_finalization_optimization_mode",
-        "htp_performance_mode",
-        "offload_graph_io_quantization",
-        "qnn_context_priority",
-        "rpc_control_latency",
-        "soc_model",
-        "vtcm_mb",
+        "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
+        "htp_graph_finalization_optimization_mode", "htp_performance_mode", "offload_graph_io_quantization",
+        "qnn_context_priority", "rpc_control_latency", "soc_model", "vtcm_mb",
     ],
     "CoreMLExecutionProvider": [
-        "AllowLowPrecisionAccumulationOnGPU",
-        "EnableOnSubgraphs",
-        "MLComputeUnits",
-        "ModelFormat",
-        "RequireStaticInputShapes",
-        "SpecializationStrategy",
+        "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
+        "RequireStaticInputShapes", "SpecializationStrategy",
     ],
     "NnapiExecutionProvider": [],
-}
+}  # fmt: skip

@@ -21,23 +21,10 @@ MOST_CLASSES: Final = 64
 MOST_GROWTH: Final = 64
 MOST_WORK: Final = 2_048
 SECTIONS: Final = {
-    "offsets": 4,
-    "text": 1,
-    "roles": 1,
-    "sorted": 4,
-    "merge_keys": 8,
-    "merge_values": 8,
-    "byte_ids": 4,
-    "model_bytes": 4,
-    "string_offsets": 4,
-    "strings": 1,
-    "added": 12,
-    "ranges": 4,
-    "masks": 8,
-    "code": 12,
-    "programs": 8,
-    "steps": 16,
-}
+    "offsets": 4, "text": 1, "roles": 1, "sorted": 4, "merge_keys": 8, "merge_values": 8, "byte_ids": 4,
+    "model_bytes": 4, "string_offsets": 4, "strings": 1, "added": 12, "ranges": 4, "masks": 8, "code": 12,
+    "programs": 8, "steps": 16,
+}  # fmt: skip
 
 
 class ModelFlag(IntFlag):

@@ -25,28 +25,17 @@ enum BundleLimits {
         (
             "QNNExecutionProvider",
             [
-                "backend_type",
-                "device_id",
-                "enable_htp_fp16_precision",
-                "htp_arch",
-                "htp_graph_finalization_optimization_mode",
-                "htp_performance_mode",
-                "offload_graph_io_quantization",
-                "qnn_context_priority",
-                "rpc_control_latency",
-                "soc_model",
+                "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
+                "htp_graph_finalization_optimization_mode", "htp_performance_mode",
+                "offload_graph_io_quantization", "qnn_context_priority", "rpc_control_latency", "soc_model",
                 "vtcm_mb",
             ]
         ),
         (
             "CoreMLExecutionProvider",
             [
-                "AllowLowPrecisionAccumulationOnGPU",
-                "EnableOnSubgraphs",
-                "MLComputeUnits",
-                "ModelFormat",
-                "RequireStaticInputShapes",
-                "SpecializationStrategy",
+                "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
+                "RequireStaticInputShapes", "SpecializationStrategy",
             ]
         ),
         ("NnapiExecutionProvider", []),

@@ -3,26 +3,13 @@ package io.omnidraft
 
 internal object Defaults {
     const val MAX_NEW_TOKENS = 128
-    const val TEMPERATURE = 0.0
-    const val TOP_K = 0
-    const val TOP_P = 1.0
-    const val MIN_P = 0.0
-    const val REPETITION_PENALTY = 1.0
-    const val MODE = "trie"
-    const val VERIFICATION = "auto"
     const val BLOCK_GAIN = 0.03
     const val BLOCK_EXTRA_SECONDS = 0.0002
     const val BLOCK_EXTRA_SECONDS_PER_TOKEN = 6e-09
     const val BLOCK_USUAL_DRAFT = 4
-    const val NUM_DRAFT_TOKENS = "auto"
-    const val HEAD_THRESHOLD = 1.0
     const val MAX_DRAFT_TOKENS = 48
     const val MAX_PROPOSED_TOKENS = 64
-    const val CONTEXT_MAX_LENGTH = 8_192
-    const val CONTEXT_MAX_KV_BYTES = 536_870_912
-    const val CONTEXT_SURE_LENGTH = 2_048
     const val CACHE_CAPACITY = 32_768
-    const val CACHE_POLICY = "lfu"
     const val CACHE_MAX_PIECES = 255
     const val CACHE_MAX_ENTRIES = 8_388_608
     const val TRACE_MAX_BYTES = 16_777_216
@@ -35,7 +22,6 @@ internal object Defaults {
     const val SYNC_MAX_RELEASE_BYTES = 2_048
     const val SYNC_MAX_PUSH_BYTES = 1_048_576
     const val SYNC_MAX_FILE_BYTES = 268_435_456
-    const val SYNC_KEPT_RELEASES = 10
     const val SYNC_LEAST_GENERATIONS = 8
     const val SYNC_RECENT_RECORDS = 256
     const val LEARNER_KEEP = 64

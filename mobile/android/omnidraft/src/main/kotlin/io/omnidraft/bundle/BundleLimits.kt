@@ -24,25 +24,14 @@ internal object BundleLimits {
     val PROVIDER_DIRECTORIES: List<String> = listOf("ModelCacheDirectory")
     val PROVIDER_OPTIONS: Map<String, List<String>> = linkedMapOf(
         "QNNExecutionProvider" to listOf(
-            "backend_type",
-            "device_id",
-            "enable_htp_fp16_precision",
-            "htp_arch",
-            "htp_graph_finalization_optimization_mode",
-            "htp_performance_mode",
-            "offload_graph_io_quantization",
-            "qnn_context_priority",
-            "rpc_control_latency",
-            "soc_model",
+            "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
+            "htp_graph_finalization_optimization_mode", "htp_performance_mode",
+            "offload_graph_io_quantization", "qnn_context_priority", "rpc_control_latency", "soc_model",
             "vtcm_mb",
         ),
         "CoreMLExecutionProvider" to listOf(
-            "AllowLowPrecisionAccumulationOnGPU",
-            "EnableOnSubgraphs",
-            "MLComputeUnits",
-            "ModelFormat",
-            "RequireStaticInputShapes",
-            "SpecializationStrategy",
+            "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
+            "RequireStaticInputShapes", "SpecializationStrategy",
         ),
         "NnapiExecutionProvider" to emptyList(),
     )

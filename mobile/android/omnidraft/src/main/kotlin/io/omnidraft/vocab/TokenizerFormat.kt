@@ -19,22 +19,9 @@ internal const val MOST_CLASSES = 64
 internal const val MOST_GROWTH = 64
 internal const val MOST_WORK = 2_048
 internal val SECTIONS: Map<String, Int> = linkedMapOf(
-    "offsets" to 4,
-    "text" to 1,
-    "roles" to 1,
-    "sorted" to 4,
-    "merge_keys" to 8,
-    "merge_values" to 8,
-    "byte_ids" to 4,
-    "model_bytes" to 4,
-    "string_offsets" to 4,
-    "strings" to 1,
-    "added" to 12,
-    "ranges" to 4,
-    "masks" to 8,
-    "code" to 12,
-    "programs" to 8,
-    "steps" to 16,
+    "offsets" to 4, "text" to 1, "roles" to 1, "sorted" to 4, "merge_keys" to 8, "merge_values" to 8,
+    "byte_ids" to 4, "model_bytes" to 4, "string_offsets" to 4, "strings" to 1, "added" to 12,
+    "ranges" to 4, "masks" to 8, "code" to 12, "programs" to 8, "steps" to 16,
 )
 
 /** Properties of the model, a bit each. */
