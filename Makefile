@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma adapt check android ios conformance test lint vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma adapt check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -38,6 +38,10 @@ lint: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+
+# Constants and readers of fields in three languages, from the tables in spec/.
+tables: $(READY)
+	$(BIN)/python spec/make_tables.py
 
 # What every language is compared with; writing it again leaves no diff.
 vectors: $(READY)

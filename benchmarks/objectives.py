@@ -28,12 +28,12 @@ from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache

@@ -16,7 +16,6 @@ from support.toy import ragged
 
 ROOT = Path(__file__).resolve().parents[2] / "spec/vectors"
 Vector = dict[str, Any]
-DEFAULTS: dict[str, Any] = json.loads((ROOT.parent / "defaults.json").read_text(encoding="utf-8"))
 
 
 CLAIMED = ("core", "files", "learning", "publishing")  # the levels that this runtime claims

@@ -15,7 +15,8 @@ from hostile.spoiled import Copy, answer
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
-from omnidraft.runtime.vocab.tokenizer_format import HEADER, SECTIONS, START, TABLE
+from omnidraft.runtime.vocab.tokenizer_format import SECTIONS, SECTIONS_START
+from omnidraft.runtime.vocab.tokenizer_tables import HEADER, TABLE
 from support.places import ROOT
 
 VECTORS = ROOT / "spec/vectors/tokenizer"
@@ -133,7 +134,7 @@ def _long_piece(work: Path) -> Path:
     sections["offsets"] = struct.pack(f"<{len(offsets)}I", *offsets)
     sections["text"] += bytes(64 << 20)
     sections["sorted"] = struct.pack("<I", len(offsets) - 2) * (1 << 16)
-    numbers, end = [], START
+    numbers, end = [], SECTIONS_START
     with path.open("wb") as file:
         file.write(data[: HEADER.size] + bytes(TABLE.size))
         for section in sections.values():

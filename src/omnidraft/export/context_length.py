@@ -6,12 +6,13 @@ The target's context bounds the text. The drafter's bounds only what the drafter
 
 from dataclasses import dataclass
 
+from omnidraft import defaults
 from omnidraft.errors import ExportError
 from omnidraft.export.model_export import ModelExport
 
-MAX_LENGTH = 8192  # positions of the target by default, at most
-MAX_KV_BYTES = 1 << 29  # of its keys and values by default, at most ...
-SURE_LENGTH = 2048  # ... but no fewer positions than these, where the target has them
+MAX_LENGTH = defaults.CONTEXT_MAX_LENGTH  # positions of the target by default, at most
+MAX_KV_BYTES = defaults.CONTEXT_MAX_KV_BYTES  # of its keys and values by default, at most ...
+SURE_LENGTH = defaults.CONTEXT_SURE_LENGTH  # ... but no fewer positions than these, where the target has them
 MIN_LENGTH = 32  # the checks need room for a prompt and a block
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.learner import Learned, Learner
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
-KEPT = 0.9  # largest share of the average that a step keeps; smaller in the first steps
+KEPT = defaults.LEARNER_MEAN_KEPT  # share of the average that a step keeps at most; less in the first
 _PREFIX, _STEPS = "average.", "average_steps"
 
 

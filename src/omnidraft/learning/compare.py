@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.learning.positions.alignment import Aligned, SparseDistributions
 from omnidraft.learning.student_t import NORMAL_95, student_t
 from omnidraft.runtime.decoding.model import SessionModel
 
 Tensors = Mapping[str, npt.NDArray[np.float32]]
-LEAST_GENERATIONS = 8  # with fewer the confidence interval is infinite
+LEAST_GENERATIONS = defaults.SYNC_LEAST_GENERATIONS  # with fewer the confidence interval is infinite
 _CHUNK = 64  # positions whose logits are in memory at once
 
 

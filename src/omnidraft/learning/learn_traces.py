@@ -155,16 +155,7 @@ def learn(
 def usual_steps(count: int, batch_size: int) -> int:
     """Steps of `omnidraft learn` for a new adapter: passes until 2,048 responses were learned from.
 
-<<<<<<< HEAD
-    At least one pass, and at most sixteen: steps count more than answers (docs/results.md, growth of the
-    gain; `python -m benchmarks.learn_passes`).
-=======
     At least one pass, and at most sixteen: steps count more than answers (docs/learn.md).
-
-    Args:
-        count: of responses.
-        batch_size: responses in a step.
->>>>>>> h-estate
     """
     passes = min(MOST_PASSES, -(-ENOUGH_RESPONSES // count))
     return passes * -(-count // batch_size)

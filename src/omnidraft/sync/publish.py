@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError, SyncError
 from omnidraft.runtime.models.adapter_file import encode_adapter
 from omnidraft.runtime.vocab.cache_file import encode as encode_cache
@@ -30,7 +31,7 @@ from omnidraft.sync.store import Store
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-KEPT = 10  # releases kept in a store
+KEPT = defaults.SYNC_KEPT_RELEASES  # releases kept in a store
 MOST_RELEASES = 64  # names of releases that are read; anyone can write more
 _NAME = re.compile("[0-9]{15}")
 

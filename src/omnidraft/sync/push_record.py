@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError, SyncError
 from omnidraft.sync.record_lines import (
     CHANNEL_LINES,
@@ -22,7 +23,7 @@ from omnidraft.sync.record_lines import (
 )
 
 VERSION = 1
-MOST_BYTES = 1 << 20
+MOST_BYTES = defaults.SYNC_MAX_PUSH_BYTES
 DEVICE = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _TITLE = "omnidraft.push "
 _SEGMENT = rf"trace-[0-9]{{10}}\.odt {HASH} {NUMBER}"

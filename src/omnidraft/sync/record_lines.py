@@ -4,9 +4,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from omnidraft import defaults
 from omnidraft.errors import SyncError
 
-MAX_FILE = 1 << 28  # bytes of an adapter, a cache or a segment
+MAX_FILE = defaults.SYNC_MAX_FILE_BYTES  # bytes of an adapter, a cache or a segment
 NUMBER = "[1-9][0-9]{0,14}"
 LARGEST = 10**15 - 1
 COUNT = f"(?:0|{NUMBER})"

@@ -8,6 +8,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from omnidraft import defaults
 from omnidraft.errors import SignatureError, SyncError
 from omnidraft.runtime.bundle.signature import FILE_BYTES, Signature, decode, encode, fault_of, key_id
 from omnidraft.sync.record_lines import (
@@ -23,7 +24,7 @@ from omnidraft.sync.record_lines import (
 )
 
 VERSION = 1
-MOST_BYTES = 2048  # of the file of a release; the longest possible has 819
+MOST_BYTES = defaults.SYNC_MAX_RELEASE_BYTES  # of the file of a release; the longest possible has 819
 _TITLE = "omnidraft.release "
 _FORM = re.compile(
     f"{re.escape(_TITLE)}{VERSION}\nnumber (?P<number>{NUMBER})\n{CHANNEL_LINES}"

@@ -3,6 +3,7 @@
 from collections import deque
 from pathlib import Path
 
+from omnidraft import defaults
 from omnidraft.learning.compare import AdapterComparison, Tensors, compare
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
@@ -16,7 +17,7 @@ from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sync.pull import Trial
 
-RECENT = 256  # recorded generations read at most; the latest
+RECENT = defaults.SYNC_RECENT_RECORDS  # recorded generations read at most; the latest
 
 
 def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:

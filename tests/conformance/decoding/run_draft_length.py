@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from conformance.vectors import DEFAULTS, Vector, close
+from conformance.vectors import Vector, close
+from omnidraft import defaults
 from omnidraft.runtime.decoding.draft_length import MeasuredLength, RoundCounts
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.verifier import block_pays
@@ -15,7 +16,7 @@ def run_draft_length(vector: Vector) -> None:
     costs = given["costs"]
     measured = Costs(**{**costs, "target": tuple(costs["target"])})
     if "vocab_size" in given:
-        pays = block_pays(measured.round_seconds(DEFAULTS["block"]["usual_draft"]), given["vocab_size"])
+        pays = block_pays(measured.round_seconds(defaults.BLOCK_USUAL_DRAFT), given["vocab_size"])
         assert ("block" if pays else "token") == vector["expect"]["verification"]
         return
     state = LengthState()

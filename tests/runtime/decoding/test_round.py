@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft import load
-from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import MAX_PROPOSED
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.vocab.ngram_cache import NgramCache

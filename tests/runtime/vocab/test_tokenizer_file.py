@@ -13,18 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnidraft.errors import TokenizerError
-from omnidraft.runtime.vocab.code_point_program import Op, find_matches, make_program
+from omnidraft.runtime.vocab.code_point_program import find_matches, make_program
 from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens, CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import growth_and_work, open_tokenizer_file, read_tokenizer_file
-from omnidraft.runtime.vocab.tokenizer_format import (
-    MOST_GROWTH,
-    MOST_WORK,
-    NONE,
-    AddedFlag,
-    AddedToken,
-    StepOp,
-    TextStep,
-)
+from omnidraft.runtime.vocab.tokenizer_format import MOST_GROWTH, MOST_WORK, AddedFlag, Op, StepOp
+from omnidraft.runtime.vocab.tokenizer_tables import NONE, AddedToken, TextStep
 from support.places import ROOT
 
 VECTORS = ROOT / "spec/vectors/tokenizer"
@@ -183,7 +176,7 @@ class CountedMasks(list[int]):
 @pytest.mark.parametrize("size", [20, 40, 80])
 def test_a_program_visits_no_state_twice(size: int) -> None:
     """(a+)+b has 2^n ways through n letters a, none of which leads to b."""
-    letter, end = (Op.CLASS, 0, 0), (Op.CLASS, 1, 0)
+    letter, end = (Op.CODE_CLASS, 0, 0), (Op.CODE_CLASS, 1, 0)
     once = [letter, (Op.SPLIT, 2, 4), letter, (Op.JUMP, 1, 0)]  # a+
     again = [(Op.SPLIT, 5, 10), letter, (Op.SPLIT, 7, 9), letter, (Op.JUMP, 6, 0), (Op.JUMP, 4, 0)]
     program = make_program([*once, *again, end, (Op.MATCH, 0, 0)], classes=2)

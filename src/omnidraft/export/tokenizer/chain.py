@@ -14,17 +14,17 @@ from omnidraft.runtime.vocab.tokenizer_format import (
     MOST_PROGRAMS,
     MOST_STEPS,
     MOST_STRING,
-    Behaviour,
+    SplitBehaviour,
     StepOp,
 )
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _BEHAVIOURS = {
-    "Removed": Behaviour.REMOVED,
-    "Isolated": Behaviour.ISOLATED,
-    "MergedWithPrevious": Behaviour.MERGED_WITH_PREVIOUS,
-    "MergedWithNext": Behaviour.MERGED_WITH_NEXT,
-    "Contiguous": Behaviour.CONTIGUOUS,
+    "Removed": SplitBehaviour.REMOVED,
+    "Isolated": SplitBehaviour.ISOLATED,
+    "MergedWithPrevious": SplitBehaviour.MERGED_WITH_PREVIOUS,
+    "MergedWithNext": SplitBehaviour.MERGED_WITH_NEXT,
+    "Contiguous": SplitBehaviour.CONTIGUOUS,
 }
 
 
@@ -71,11 +71,11 @@ class Chain:
             raise TokenizerError(f"more than {MOST_PROGRAMS} regular expressions are not supported")
         return self.programs.index(code)
 
-    def split(self, node: Node, behaviour: Behaviour, *, invert: bool = False) -> None:
+    def split(self, node: Node, behaviour: SplitBehaviour, *, invert: bool = False) -> None:
         """Append a step that cuts words."""
         self.step(StepOp.SPLIT, self.program(node), behaviour, int(invert))
 
-    def split_class(self, members: Members, behaviour: Behaviour, *, runs: bool = False) -> None:
+    def split_class(self, members: Members, behaviour: SplitBehaviour, *, runs: bool = False) -> None:
         """Append a step that cuts words at the members of a class, one by one or in runs."""
         one = CodePoint("")
         node = Repeat(one, 1, None) if runs else one
@@ -148,12 +148,12 @@ def _add_byte_level(chain: Chain, node: dict[str, Any]) -> None:
     if node.get("add_prefix_space", True):
         chain.step(StepOp.PREFIX, chain.string(" "))
     if node.get("use_regex", True):
-        chain.split(parse_regex(GPT2), Behaviour.ISOLATED)
+        chain.split(parse_regex(GPT2), SplitBehaviour.ISOLATED)
     chain.step(StepOp.BYTES)
 
 
 def _add_digits(chain: Chain, node: dict[str, Any]) -> None:
-    behaviour = Behaviour.ISOLATED if node.get("individual_digits") else Behaviour.CONTIGUOUS
+    behaviour = SplitBehaviour.ISOLATED if node.get("individual_digits") else SplitBehaviour.CONTIGUOUS
     chain.split_class(code_points.numeric(), behaviour)
 
 
@@ -162,7 +162,7 @@ def _add_punctuation(chain: Chain, node: dict[str, Any]) -> None:
 
 
 def _add_whitespace_split(chain: Chain, node: dict[str, Any]) -> None:
-    chain.split_class(code_points.white_space(), Behaviour.REMOVED)
+    chain.split_class(code_points.white_space(), SplitBehaviour.REMOVED)
 
 
 def _add_whitespace(chain: Chain, node: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def _add_whitespace(chain: Chain, node: dict[str, Any]) -> None:
     members = {"word": words, "other": others}
     tree = Choice((Repeat(CodePoint("word"), 1, None), Repeat(CodePoint("other"), 1, None)))
     program = chain.program(tree, lambda each: members[each.pattern])
-    chain.step(StepOp.SPLIT, program, Behaviour.REMOVED, 1)
+    chain.step(StepOp.SPLIT, program, SplitBehaviour.REMOVED, 1)
 
 
 def _add_metaspace(chain: Chain, node: dict[str, Any]) -> None:
@@ -189,7 +189,7 @@ def _add_metaspace(chain: Chain, node: dict[str, Any]) -> None:
     if scheme != "never":
         chain.step(StepOp.PREFIX_FIRST if scheme == "first" else StepOp.PREFIX, chain.string(letter))
     if node.get("split", True):
-        chain.split(literal(letter), Behaviour.MERGED_WITH_NEXT)
+        chain.split(literal(letter), SplitBehaviour.MERGED_WITH_NEXT)
 
 
 _NORMALISERS: dict[str, Add] = {"NFC": _add_nfc, "Prepend": _add_prepend, "Replace": _add_replace}
@@ -204,7 +204,7 @@ _PRE_TOKENIZERS: dict[str, Add] = {
 }
 
 
-def _behaviour(node: dict[str, Any]) -> Behaviour:
+def _behaviour(node: dict[str, Any]) -> SplitBehaviour:
     name = node.get("behavior", "Isolated")
     if name not in _BEHAVIOURS:
         raise TokenizerError(f"the behaviour {name!r:.80} of a split is not supported")

@@ -13,7 +13,8 @@ from omnidraft.export.tokenizer.chain import Chain, add_normaliser, add_pre_toke
 from omnidraft.export.tokenizer.tables import TokenizerContents, file_bytes
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.text_steps import LETTERS
-from omnidraft.runtime.vocab.tokenizer_format import NONE, AddedFlag, ModelFlag, Role, StepOp
+from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, ModelFlag, StepOp, TokenRole
+from omnidraft.runtime.vocab.tokenizer_tables import NONE
 
 _BYTE_OF = {letter: byte for byte, letter in enumerate(LETTERS)}
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")
@@ -86,26 +87,29 @@ def _key(piece: str, tokenizer: LibraryTokenizer) -> bytes | None:
     return bytes(_BYTE_OF[c] for c in piece) if all(c in _BYTE_OF for c in piece) else None
 
 
-def _pieces(spec: Mapping[str, Any], tokenizer: LibraryTokenizer) -> list[tuple[Role, bytes]]:
-    """Role and text of each id.
+def _pieces(spec: Mapping[str, Any], tokenizer: LibraryTokenizer) -> list[tuple[TokenRole, bytes]]:
+    """TokenRole and text of each id.
 
     Raises:
         TokenizerError: an added token is another piece of the model, so one text cannot be both.
     """
-    pieces = [(Role.UNUSED, b"")] * len(tokenizer.tokens)
+    pieces = [(TokenRole.UNUSED, b"")] * len(tokenizer.tokens)
     for piece, token in spec["model"]["vocab"].items():
         key = _key(piece, tokenizer)
         is_byte = tokenizer.kind != "byte_level" and spec["model"].get("byte_fallback")
-        role = Role.BYTE if is_byte and _BYTE_TOKEN.fullmatch(piece) else Role.PIECE
+        role = TokenRole.BYTE if is_byte and _BYTE_TOKEN.fullmatch(piece) else TokenRole.PIECE
         if key is not None:
             pieces[token] = role, key
     for each in spec.get("added_tokens") or []:
         text, token = each["content"].encode(), each["id"]
-        if pieces[token][0] is not Role.UNUSED and pieces[token][1] != text:
+        if pieces[token][0] is not TokenRole.UNUSED and pieces[token][1] != text:
             raise TokenizerError(
                 f"an added token {each['content']!r:.80} with the id of another piece is not supported"
             )
-        pieces[token] = (Role.CONTROL if each["content"] in tokenizer.controls else Role.ADDED), text
+        pieces[token] = (
+            (TokenRole.CONTROL if each["content"] in tokenizer.controls else TokenRole.ADDED),
+            text,
+        )
     return pieces
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from omnidraft.errors import TokenizerError
 from omnidraft.export.tokenizer.regex import Choice, CodePoint, Look, Node, Repeat, Sequence
-from omnidraft.runtime.vocab.code_point_program import Op
-from omnidraft.runtime.vocab.tokenizer_format import MOST_PROGRAM
+from omnidraft.runtime.vocab.tokenizer_format import MOST_PROGRAM, Op
 
 Code = list[tuple[int, int, int]]
 
@@ -32,7 +31,7 @@ class _Builder:
 
     def add(self, node: Node) -> None:
         if isinstance(node, CodePoint):
-            self.emit(Op.CLASS, self._class_of(node))
+            self.emit(Op.CODE_CLASS, self._class_of(node))
         elif isinstance(node, Look):
             kinds = (Op.NEXT_IS, Op.NEXT_IS_NOT) if node.ahead else (Op.BEFORE_IS, Op.BEFORE_IS_NOT)
             self.emit(kinds[node.negated], self._class_of(node.part))

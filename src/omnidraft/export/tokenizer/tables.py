@@ -11,17 +11,14 @@ from omnidraft.errors import TokenizerError
 from omnidraft.export.tokenizer.chain import Chain
 from omnidraft.export.tokenizer.code_points import SIZE
 from omnidraft.runtime.vocab.tokenizer_format import (
-    HEADER,
-    KINDS,
-    MAGIC,
     MOST_CODE,
     MOST_STRINGS,
     SECTIONS,
-    START,
-    TABLE,
-    VERSION,
-    Role,
-)  # fmt: skip
+    SECTIONS_START,
+    TOKENIZER_VERSION,
+    TokenRole,
+)
+from omnidraft.runtime.vocab.tokenizer_tables import HEADER, KINDS, MAGIC, TABLE
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class TokenizerContents:
     word_class: int
     added: Sequence[tuple[int, int, int]]
     chain: Chain
-    pieces: Sequence[tuple[Role, bytes]]
+    pieces: Sequence[tuple[TokenRole, bytes]]
     searched: Sequence[int]
     merges: Mapping[tuple[int, int], tuple[int, int]]
     byte_ids: Sequence[int]
@@ -64,13 +61,13 @@ def file_bytes(contents: TokenizerContents) -> bytes:
     """
     sections = _sections(contents)
     assert list(sections) == list(SECTIONS)
-    table, start, body = [], START, []
+    table, start, body = [], SECTIONS_START, []
     for data in sections.values():
         table += [start, len(data)]
         body.append(data + bytes(-len(data) % 8))
         start += len(body[-1])
     header = HEADER.pack(
-        MAGIC, VERSION, len(SECTIONS), bytes.fromhex(contents.fingerprint), len(contents.pieces),
+        MAGIC, TOKENIZER_VERSION, len(SECTIONS), bytes.fromhex(contents.fingerprint), len(contents.pieces),
         KINDS.index(contents.kind), contents.flags, contents.unknown_id, contents.bos_id, contents.word_class,
         len(contents.chain.classes), 0,
     )  # fmt: skip

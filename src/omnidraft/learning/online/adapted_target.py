@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.learning.online.guard import Guard, GuardOptions
 from omnidraft.learning.online.profiles import (
@@ -42,10 +43,10 @@ class AdaptOptions:
         memory: earlier answers that are kept to be replayed.
     """
 
-    interval: int = 8
-    passes: int = 4
-    replayed: int = 8
-    memory: int = 64
+    interval: int = defaults.LEARNER_INTERVAL
+    passes: int = defaults.LEARNER_PASSES
+    replayed: int = defaults.LEARNER_REPLAYED
+    memory: int = defaults.LEARNER_MEMORY
     seed: int = 0
     guard: GuardOptions = field(default_factory=GuardOptions)
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from omnidraft import defaults
 from omnidraft.learning.student_t import student_t
 
 GuardVerdict = Literal["good", "unsure", "worse"]
@@ -30,10 +31,10 @@ class GuardOptions:
         fall: the smallest decrease that counts, as a share of the value before.
     """
 
-    least: int = 8
-    window: int = 32
-    deviations: float = 3.3
-    fall: float = 0.02
+    least: int = defaults.LEARNER_GUARD_LEAST
+    window: int = defaults.LEARNER_GUARD_WINDOW
+    deviations: float = defaults.LEARNER_GUARD_DEVIATIONS
+    fall: float = defaults.LEARNER_GUARD_FALL
 
 
 class Guard:
@@ -103,7 +104,10 @@ def ratio(answers: Sequence[AnswerCounts]) -> float:
 
 
 def is_worse(
-    before: Sequence[AnswerCounts], after: Sequence[AnswerCounts], deviations: float = 3.3, fall: float = 0.0
+    before: Sequence[AnswerCounts],
+    after: Sequence[AnswerCounts],
+    deviations: float = defaults.LEARNER_GUARD_DEVIATIONS,
+    fall: float = 0.0,
 ) -> bool:
     """Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows.
 

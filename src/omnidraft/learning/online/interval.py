@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from omnidraft import defaults
 from omnidraft.learning.online.guard import Guard
 from omnidraft.learning.online.profiles import AdaptationProgress
 
 IntervalDecision = Literal["roll back", "cool down", "learn"]
-MAX_COOLDOWN = 32  # intervals
-ROLLBACK_SCALE = 0.5  # factor of the learning rate at a rollback
-RECOVERY_SCALE = 1.25  # factor of the learning rate at an adapter that is found good, up to the full rate
+MAX_COOLDOWN = defaults.LEARNER_MAX_REST  # intervals
+ROLLBACK_SCALE = defaults.LEARNER_SLOWER  # factor of the learning rate at a rollback
+RECOVERY_SCALE = defaults.LEARNER_RECOVERY  # factor at an adapter that is found good, up to the full rate
 
 
 def decide(progress: AdaptationProgress, guard: Guard, memory: int) -> tuple[IntervalDecision, bool]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from omnidraft import defaults
 from omnidraft.errors import AdapterError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.learning.online.curve import Event
 from omnidraft.learning.online.interval import count_version, decide, roll_back
 
-BATCH = 8  # new answers in one step, as in the paper
+BATCH = defaults.LEARNER_BATCH  # new answers in one step, as in the paper
 
 
 def end_interval(target: AdaptedTarget, options: AdaptOptions) -> tuple[Event, float | None]:

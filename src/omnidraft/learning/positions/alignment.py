@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.draft_targets import (
     DraftDistribution,
@@ -125,7 +126,7 @@ class Aligner:
 
     trie: ActiveTrie
     max_length: int
-    keep: int = 64
+    keep: int = defaults.LEARNER_KEEP
 
     def align(
         self,

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.traces.trace import Traced, TracedToken
 
-OPEN = 8  # incomplete generations in memory: sessions that share a store write records in turn
+OPEN = defaults.LEARNER_OPEN_GENERATIONS  # incomplete generations: sessions that share a store take turns
 _NOTHING = 1e-9  # mass at the root below which no draft token can be written
 
 

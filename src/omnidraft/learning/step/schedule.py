@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 
 Schedule = Literal["constant", "decay"]
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
-WARM_UP, DECAY = 0.05, 0.3  # shares of a pass
+WARM_UP, DECAY = defaults.LEARNER_WARM_UP, defaults.LEARNER_DECAY  # shares of a pass
 
 
 def check_schedule(schedule: str) -> None:

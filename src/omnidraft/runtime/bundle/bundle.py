@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.runtime.bundle.hashes import MAX_PATH, Record, Verify, check_files, verify_files
+from omnidraft.runtime.bundle import bundle_limits as limits
+from omnidraft.runtime.bundle.hashes import Record, Verify, check_files, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
 from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
@@ -139,14 +140,14 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
         BundleError: `field`.
     """
     try:
-        text(manifest["omnidraft"], 64)
+        text(manifest["omnidraft"], limits.MAX_VERSION)
         return Bundle(
             path=path,
             target=read_entry(mapping(manifest["target"])),
             drafter=NO_DRAFTER if manifest["drafter"] is None else read_entry(mapping(manifest["drafter"])),
             prompt=_prompt(mapping(manifest["prompt"])),
             costs=read_costs(mapping(manifest["costs"])),
-            vocab_map=text(manifest["vocab_map"], MAX_PATH),
+            vocab_map=text(manifest["vocab_map"], limits.MAX_PATH),
             manifest=manifest,
             measured_on=_machine(mapping(manifest["costs"])),
         )
@@ -198,9 +199,9 @@ def _used(bundle: Bundle) -> list[str]:
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
     prompt = read_prompt(data)
     if data["template"] is not None:
-        text(data["template"], MAX_PATH)
-    for name, value in mapping(data["names"], 64).items():
-        text(name, 64)
+        text(data["template"], limits.MAX_PATH)
+    for name, value in mapping(data["names"], limits.MAX_NAMES).items():
+        text(name, limits.MAX_NAME)
         text(value, MAX_PROMPT)
     return prompt
 

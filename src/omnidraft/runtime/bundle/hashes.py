@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle import bundle_limits as limits
 from omnidraft.runtime.device.check_record import Stamp, remember_check, stamp_of, was_checked, write_back
 from omnidraft.runtime.disk.json_fields import hexadecimal, integer, mapping
 from omnidraft.runtime.disk.read_file import open_file
@@ -15,7 +16,7 @@ from omnidraft.runtime.parts.file_places import FilePlaces
 
 Verify = Literal["auto", "full", "stamp"]
 VERIFIES: tuple[Verify, ...] = ("auto", "full", "stamp")
-MAX_FILES, MAX_PATH = 1024, 512  # files of a bundle, and bytes of a path
+MAX_FILES, MAX_PATH = limits.MAX_FILES, limits.MAX_PATH  # files of a bundle, and bytes of a path
 
 
 @dataclass(frozen=True)

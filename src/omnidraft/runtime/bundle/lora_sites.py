@@ -6,8 +6,10 @@ y = x W + (x A) B, with A [in, rank] and B [rank, out]; see spec/11-adapter.md.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from omnidraft.runtime.bundle import bundle_limits as limits
+
 # Of one site: three packed parts of rank 256 fit, and a wrong file cannot ask for all memory.
-MAX_RANK = 1024
+MAX_RANK = limits.MAX_RANK
 
 
 def a_name(site: str) -> str:

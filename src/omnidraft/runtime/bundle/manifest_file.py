@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle import bundle_limits as limits
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.disk.strict_json import parse
 
 FORMAT = "omnidraft.bundle"
 VERSION = 3
 MANIFEST = "manifest.json"
-MAX_BYTES = 1 << 22
+MAX_BYTES = limits.MAX_MANIFEST_BYTES
 _BEFORE = b'{"seal": "'
 _SEALED = len(_BEFORE) + 64  # the byte at which what is sealed begins: the quotation mark after the digits
 _AGAIN = "run `omnidraft export` again"

@@ -4,17 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from omnidraft.runtime.bundle.hashes import MAX_PATH
-from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites, Site
+from omnidraft.runtime.bundle import bundle_limits as limits
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.places import Place, read_places
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, check_layout, read_step
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, integer, mapping, text
 
 Layout = Literal["shared", "concat"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-MAX_VOCABULARY = 1 << 24
-MAX_KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_length": 1 << 24}
-MAX_SITES, MAX_WIDTH = 1 << 13, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -34,27 +31,14 @@ class KvShape:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle.
+    """One model of a bundle. The fields are those of spec/03-bundle.md; None where the manifest has none.
 
     Attributes:
-        source: the checkpoint that the model was exported from.
-        architecture: the class name of the checkpoint.
-        graph, tokenizer: paths in the bundle.
-        kv: shape of the KV buffers.
-        vocab_size: width of the logits.
-        quantization: of the weights.
-        bos_id: put before a text; None for none.
-        eos_ids: end an answer.
-        parameters: number of weights.
         places: where the static graphs may run, by name; empty if there are none.
         place: the chosen one (see `placement`); None is the dynamic graph.
-        fingerprint: of the weights of the checkpoint; None if the manifest has none.
         lora: where adapters enter the graph; None if they cannot.
         layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
             keys and values together.
-        train: the training step; None if there is none.
-        tokenizer_fingerprint: SHA-256 of the vocabulary.
-        compiled_tokenizer: path in the bundle; None where the tokenizer could not be compiled.
     """
 
     source: str
@@ -119,59 +103,68 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
     places = read_places(mapping(data["npu"])) if data.get("npu") is not None else {}
-    if data.get("lora") is None and any(place.form.lora_rank is not None for place in places.values()):
+    lora = None if data.get("lora") is None else _lora(mapping(data["lora"]))
+    if lora is None and any(place.form.lora_rank is not None for place in places.values()):
         raise ValueError("static graphs for adapters without the field lora")
-    vocab_size = integer(data["vocab_size"], 1, MAX_VOCABULARY)
+    vocab_size = integer(data["vocab_size"], 1, limits.MAX_VOCABULARY)
     return ModelEntry(
-        source=text(data["source"], 1024),
-        architecture=text(data["architecture"], 1024),
-        graph=text(data["graph"], MAX_PATH),
-        tokenizer=text(data["tokenizer"], MAX_PATH),
+        source=text(data["source"], limits.MAX_SOURCE),
+        architecture=text(data["architecture"], limits.MAX_SOURCE),
+        graph=text(data["graph"], limits.MAX_PATH),
+        tokenizer=text(data["tokenizer"], limits.MAX_PATH),
         kv=_kv(mapping(data["kv"])),
         vocab_size=vocab_size,
-        quantization=text(data["quantization"], 64),
+        quantization=text(data["quantization"], limits.MAX_NAME),
         bos_id=None if data["bos_id"] is None else integer(data["bos_id"], 0, vocab_size - 1),
-        eos_ids=tuple(integer(i, 0, vocab_size - 1) for i in array(data["eos_ids"], 256)),
+        eos_ids=tuple(integer(i, 0, vocab_size - 1) for i in array(data["eos_ids"], limits.MAX_EOS)),
         parameters=integer(data["parameters"], 0, (1 << 53) - 1),
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
-        lora=None if data.get("lora") is None else _lora(mapping(data["lora"])),
+        lora=lora,
         layout=_layout(data.get("layout", "shared")),
-        train=_train(data),
+        train=_train(data, lora),
         tokenizer_fingerprint=hexadecimal(data["tokenizer_fingerprint"], 64),
         compiled_tokenizer=_path(data.get("compiled_tokenizer")),
     )
 
 
 def _path(value: object) -> str | None:
-    return None if value is None else text(value, MAX_PATH)
+    return None if value is None else text(value, limits.MAX_PATH)
 
 
 def _kv(data: dict[str, Any]) -> KvShape:
-    return KvShape(**{name: integer(data[name], 1, most) for name, most in MAX_KV.items()})
+    return KvShape(
+        integer(data["num_layers"], 1, limits.MAX_LAYERS),
+        integer(data["num_kv_heads"], 1, limits.MAX_LAYERS),
+        integer(data["head_dim"], 1, limits.MAX_HEAD_DIM),
+        integer(data["max_length"], 1, limits.MAX_LENGTH),
+    )
 
 
-def _train(data: dict[str, Any]) -> StepEntry | None:
+def _train(data: dict[str, Any], lora: LoraSites | None) -> StepEntry | None:
     if data.get("train") is None:
         return None
     step = read_step(mapping(data["train"]))
-    if data.get("lora") is None or data.get("fingerprint") is None:
+    if lora is None or data.get("fingerprint") is None:
         raise ValueError("a training step without the fields lora and fingerprint")
-    check_layout(step, _lora(mapping(data["lora"])))
+    check_layout(step, lora)
     return step
 
 
 def _lora(data: dict[str, Any]) -> LoraSites:
-    sites = {text(name, 64): _site(mapping(site)) for name, site in mapping(data["sites"], MAX_SITES).items()}
+    given = mapping(data["sites"], limits.MAX_SITES)
+    sites = {text(name, limits.MAX_NAME): _site(mapping(site)) for name, site in given.items()}
     if not sites:
         raise ValueError("LoRA without a site")
-    return LoraSites(None if data["rank"] is None else integer(data["rank"], 1, MAX_RANK), sites)
+    return LoraSites(None if data["rank"] is None else integer(data["rank"], 1, limits.MAX_RANK), sites)
 
 
 def _site(data: dict[str, Any]) -> Site:
-    parts = [array(part, 2, 2) for part in array(data["parts"], 8, 1)]
-    widths = tuple((text(name, 64), integer(width, 1, MAX_WIDTH)) for name, width in parts)
-    return Site(integer(data["inputs"], 1, MAX_WIDTH), widths)
+    parts = [array(part, 2, 2) for part in array(data["parts"], limits.MAX_PARTS, 1)]
+    widths = tuple(
+        (text(name, limits.MAX_NAME), integer(width, 1, limits.MAX_WIDTH)) for name, width in parts
+    )
+    return Site(integer(data["inputs"], 1, limits.MAX_WIDTH), widths)
 
 
 def _layout(value: object) -> Layout:

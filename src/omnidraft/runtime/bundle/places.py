@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnidraft.runtime.bundle.lora_sites import MAX_RANK
+from omnidraft.runtime.bundle import bundle_limits as limits
 from omnidraft.runtime.disk.json_fields import array, integer, mapping, number, text
 
 CPU = "CPUExecutionProvider"
@@ -14,20 +14,6 @@ NPU = "npu"  # the place of the float graphs on the CPU, which each bundle with 
 _RESERVED = ("cpu", NPU)
 _NAME = re.compile("[a-z0-9][a-z0-9-]{0,31}")
 _VALUE = re.compile("[A-Za-z0-9_.+-]{1,64}")  # no value is a path
-# The options that a manifest may set. None names a file: a provider would load it as code.
-OPTIONS: dict[str, frozenset[str]] = {
-    "QNNExecutionProvider": frozenset({
-        "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
-        "htp_graph_finalization_optimization_mode", "htp_performance_mode", "offload_graph_io_quantization",
-        "qnn_context_priority", "rpc_control_latency", "soc_model", "vtcm_mb",
-    }),
-    "CoreMLExecutionProvider": frozenset({
-        "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
-        "RequireStaticInputShapes", "SpecializationStrategy",
-    }),
-    "NnapiExecutionProvider": frozenset(),
-}  # fmt: skip
-DIRECTORIES = frozenset({"ModelCacheDirectory"})  # options for which the device chooses a directory
 
 
 @dataclass(frozen=True)
@@ -99,15 +85,15 @@ def read_places(data: dict[str, Any]) -> dict[str, Place]:
 
 
 def _provider(entry: dict[str, Any]) -> Provider:
-    """The provider of a place; what it may be and may be told is in `OPTIONS`."""
+    """The provider of a place. No option that may be set names a file: a provider would load it as code."""
     name = text(entry["provider"])
-    if name not in OPTIONS:
-        raise ValueError(f"provider {name!r:.80} is not one of {', '.join(OPTIONS)}")
+    if name not in limits.PROVIDER_OPTIONS:
+        raise ValueError(f"provider {name!r:.80} is not one of {', '.join(limits.PROVIDER_OPTIONS)}")
     options = {key: text(option) for key, option in mapping(entry["options"]).items()}
     for key, option in options.items():
-        if key not in OPTIONS[name] or not _VALUE.fullmatch(option):
+        if key not in limits.PROVIDER_OPTIONS[name] or not _VALUE.fullmatch(option):
             raise ValueError(f"option {key!r:.80} of {name} cannot be set to {option!r:.80} by a bundle")
-    unknown = set(map(text, array(entry.get("directories", [])))) - DIRECTORIES
+    unknown = set(map(text, array(entry.get("directories", [])))).difference(limits.PROVIDER_DIRECTORIES)
     if unknown:
         raise ValueError(f"{min(unknown)!r:.80} is not a directory that a device chooses")
     return Provider(name, options)
@@ -122,7 +108,7 @@ def _form(value: object, kv_length: int) -> Form:
     if 1 not in graphs:
         raise ValueError(f"static graphs for blocks of {sorted(graphs)} tokens and none for one")
     mask = number(data["mask"])
-    if not -1e9 <= mask < 0:
+    if not limits.LEAST_MASK <= mask < 0:
         raise ValueError(f"mask {mask} is not between -1e9 and 0")
-    lora_rank = integer(data["lora_rank"], 1, MAX_RANK) if "lora_rank" in data else None
+    lora_rank = integer(data["lora_rank"], 1, limits.MAX_RANK) if "lora_rank" in data else None
     return Form(graphs, text(data["weights"]), mask, lora_rank)

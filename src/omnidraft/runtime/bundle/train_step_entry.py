@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from omnidraft.runtime.bundle.hashes import MAX_PATH
-from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
+from omnidraft.runtime.bundle import bundle_limits as limits
+from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.disk.json_fields import array, integer, mapping, text
 
 TERMS = ("trie", "direct", "ngram")  # of the loss, in the order of the graph's `scales` and `sums`
-MAX_TENSORS = 1 << 17
 Span = tuple[int, int]
 
 
@@ -63,18 +62,18 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    terms = tuple(text(term, 64) for term in array(data["terms"], len(TERMS)))
+    terms = tuple(text(term, limits.MAX_NAME) for term in array(data["terms"], len(TERMS)))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
     layout = StepLayout(_tensors(data["tensors"]), terms)
-    paths = text(data["graph"], MAX_PATH), text(data["folder"], MAX_PATH)
-    return StepEntry(*paths, integer(data["rank"], 1, MAX_RANK), layout)
+    paths = text(data["graph"], limits.MAX_PATH), text(data["folder"], limits.MAX_PATH)
+    return StepEntry(*paths, integer(data["rank"], 1, limits.MAX_RANK), layout)
 
 
 def _tensors(data: object) -> dict[str, tuple[int, int]]:
     tensors: dict[str, tuple[int, int]] = {}
-    for each in array(data, MAX_TENSORS):
-        name = text(mapping(each)["name"], 128)
+    for each in array(data, limits.MAX_TENSORS):
+        name = text(mapping(each)["name"], limits.MAX_TENSOR_NAME)
         if name in tensors:
             raise ValueError(f"two tensors {name!r:.80}")
         tensors[name] = _shape(each["shape"])

@@ -10,6 +10,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Literal, Protocol
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.length_state import (
     FIRST_SHARE,
@@ -21,11 +22,12 @@ from omnidraft.runtime.decoding.length_state import (
     LengthState,
 )
 
-MAX_DRAFT_TOKENS = 48
-COPY_ACCEPTANCE = 0.5  # of a copied token, before any was compared
-PRIOR_ROUNDS = 5.0  # weight of what is assumed before the first round, in rounds
-DECAY = 0.97  # weight of a round after the next one, relative to before
-PROBE = 3  # draft tokens of a probe
+MAX_DRAFT_TOKENS = defaults.MAX_DRAFT_TOKENS
+MAX_PROPOSED = defaults.MAX_PROPOSED_TOKENS  # target tokens in one pass, at most
+COPY_ACCEPTANCE = defaults.DRAFT_LENGTH_COPY_ACCEPTANCE  # of a copied token, before any was compared
+PRIOR_ROUNDS = defaults.DRAFT_LENGTH_PRIOR_ROUNDS  # of what is assumed before the first round
+DECAY = defaults.DRAFT_LENGTH_DECAY  # weight of a round after the next one, relative to before
+PROBE = defaults.DRAFT_LENGTH_PROBE  # draft tokens of a probe
 
 Source = Literal["none", "draft", "copy"]
 

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field, replace
 
-PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
-LONGEST = 12  # tokens that a round proposes at most
-LONGEST_MATCH = 6  # tokens of a match; longer matches count as this long
-SHORTEST_MATCH = 2
-TEXT_ROUNDS = 20.0  # weight of all earlier texts at the start of a text, at most, in rounds
-FIRST_SHARE, LAST_SHARE = 0.0125, 0.0025  # of the time since the last draft, what a probe may cost
+from omnidraft import defaults
+
+PRIOR_ACCEPTANCE = defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE  # of a drafter that was never measured
+LONGEST = defaults.DRAFT_LENGTH_LONGEST  # tokens that a round proposes at most
+LONGEST_MATCH = defaults.DRAFT_LENGTH_LONGEST_MATCH  # tokens of a match; longer matches count as this long
+SHORTEST_MATCH = defaults.DRAFT_LENGTH_SHORTEST_MATCH
+TEXT_ROUNDS = defaults.DRAFT_LENGTH_TEXT_ROUNDS  # of all earlier texts, at most
+FIRST_SHARE = defaults.DRAFT_LENGTH_FIRST_SHARE  # of the time since the last draft, what a probe may cost
+LAST_SHARE = defaults.DRAFT_LENGTH_LAST_SHARE
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ transformers). It helps where an answer quotes its prompt or repeats itself: sum
 
 from collections.abc import Sequence
 
+from omnidraft import defaults
 from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan
 from omnidraft.runtime.decoding.drafter import Draft
 from omnidraft.runtime.decoding.length_state import LONGEST_MATCH
@@ -16,7 +17,8 @@ from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Probs, Verdict, verify_match
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
-LONGEST, SHORTEST = 4, 2  # tokens of the suffix that is searched for
+# Tokens of the suffix that is searched for.
+LONGEST, SHORTEST = defaults.PROMPT_LOOKUP_LONGEST, defaults.PROMPT_LOOKUP_SHORTEST
 
 
 class PromptLookup:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omnidraft import defaults
 from omnidraft.errors import BundleError, SettingError
 from omnidraft.runtime.decoding.distribution import (
     Categorical,
@@ -49,11 +50,11 @@ class SamplingConfig:
         SettingError: a value outside its range.
     """
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    temperature: float = defaults.TEMPERATURE
+    top_k: int = defaults.TOP_K
+    top_p: float = defaults.TOP_P
+    min_p: float = defaults.MIN_P
+    repetition_penalty: float = defaults.REPETITION_PENALTY
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature)

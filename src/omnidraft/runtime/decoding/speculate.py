@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
-from omnidraft.runtime.decoding.draft_length import DraftLength, Plan, RoundCounts
+from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, DraftLength, Plan, RoundCounts
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.prefill import common_length, prefill
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
@@ -16,7 +16,6 @@ from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
 from omnidraft.runtime.decoding.stop import Cut, cut_at_eos
 
-MAX_PROPOSED = 64  # target tokens in one pass, at most
 Observer = Callable[[Outcome, TargetProbs], None]
 Clock = Callable[[], float]  # gives seconds
 

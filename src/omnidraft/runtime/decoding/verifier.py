@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from omnidraft import defaults
 from omnidraft.runtime.decoding.decision import DecisionProbs, decision_probs, resample_or_skip
 from omnidraft.runtime.decoding.distribution import Distribution, Workspace
 from omnidraft.runtime.decoding.rng import RandomSource
@@ -19,8 +20,8 @@ Probs = Callable[[int], Distribution]  # the target's distribution after n propo
 
 # Measured by benchmarks/block_verification.py of commit 8a60be2: what block verification adds to the tokens
 # of a round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-GAIN = 0.03
-EXTRA_SECONDS, EXTRA_SECONDS_PER_TOKEN = 0.2e-3, 6e-9
+GAIN = defaults.BLOCK_GAIN
+EXTRA_SECONDS, EXTRA_SECONDS_PER_TOKEN = defaults.BLOCK_EXTRA_SECONDS, defaults.BLOCK_EXTRA_SECONDS_PER_TOKEN
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from omnidraft import defaults
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.decoding.draft_length import FixedLength
@@ -42,18 +43,18 @@ class GenerationConfig:
             where the distribution is certain, under the softmax of the penalised logits.
     """
 
-    max_new_tokens: int = 128
-    temperature: float = 0.0
+    max_new_tokens: int = defaults.MAX_NEW_TOKENS
+    temperature: float = defaults.TEMPERATURE
     seed: int | None = None
-    mode: Mode = "trie"
-    num_draft_tokens: int | Literal["auto"] = "auto"
+    mode: Mode = defaults.MODE
+    num_draft_tokens: int | Literal["auto"] = defaults.NUM_DRAFT_TOKENS
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    verification: Verification | Literal["auto"] = "auto"
+    top_k: int = defaults.TOP_K
+    top_p: float = defaults.TOP_P
+    min_p: float = defaults.MIN_P
+    repetition_penalty: float = defaults.REPETITION_PENALTY
+    verification: Verification | Literal["auto"] = defaults.VERIFICATION
     logprobs: bool = False
 
     @property

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal
 from weakref import ref
 
+from omnidraft import defaults
 from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
@@ -28,7 +29,7 @@ from omnidraft.runtime.traces.trace_memory import TraceMemory
 from omnidraft.runtime.traces.trace_store import TraceStore
 from omnidraft.runtime.traces.tracer import Tracer
 
-USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
+USUAL_DRAFT = defaults.BLOCK_USUAL_DRAFT  # draft tokens of the round by which a verification is chosen
 
 
 @dataclass(frozen=True)

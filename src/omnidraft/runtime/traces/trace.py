@@ -10,12 +10,13 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-TOP = 64  # ids that are kept of a distribution, at most
-FLOOR = 2.0**-14  # the smallest normal float16: smaller probabilities have too few bits and go to the rest
-WINDOW = 2048  # draft ids that a record keeps of the text before it, at most
+TOP = defaults.TRACE_TOP  # ids that are kept of a distribution, at most
+FLOOR = defaults.TRACE_FLOOR  # the smallest normal float16; smaller probabilities go to the rest
+WINDOW = defaults.TRACE_WINDOW  # draft ids that a record keeps of the text before it, at most
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_whole
@@ -36,10 +37,10 @@ from omnidraft.runtime.traces.trace_file import (
 )
 from omnidraft.runtime.traces.trace_reader import name_of, number_of, segments_of
 
-MAX_BYTES = 16 << 20
-LEAST_BYTES = 1 << 20
-SEGMENTS = 8  # of a full store
-SYNC_ROUNDS = 32  # rounds between two flushes to the disk within a generation
+MAX_BYTES = defaults.TRACE_MAX_BYTES
+LEAST_BYTES = defaults.TRACE_LEAST_BYTES
+SEGMENTS = defaults.TRACE_SEGMENTS  # of a full store
+SYNC_ROUNDS = defaults.TRACE_SYNC_ROUNDS  # rounds between two flushes to the disk within a generation
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.runtime.vocab.vocab_map import Ragged
 
 MAGIC = b"\x89ODNC\r\n\x1a"
 VERSION = 2
-MAX_ENTRIES = 1 << 23  # times 255 draft tokens stays below 2^31
+MAX_ENTRIES = defaults.CACHE_MAX_ENTRIES  # times 255 draft tokens stays below 2^31
 MAX_FILE_BYTES = 1 << 28
 
 # magic, version, widths of targets, pieces, ticks and counts, fingerprints of drafter and target, entries,

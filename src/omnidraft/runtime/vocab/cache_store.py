@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from omnidraft import defaults
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, write_atomically
 from omnidraft.runtime.disk.read_file import open_file, read_file
@@ -31,7 +32,7 @@ _LEFT_ALONE = ("not_a_cache", "foreign_vocabulary")  # no session replaces or re
 
 
 def open_cache(
-    path: str | Path, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu"
+    path: str | Path, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = defaults.CACHE_POLICY
 ) -> tuple[NgramCache, str | None]:
     """The cache in a file, or an empty cache: a bad file never stops a generation.
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.vocab_map import Ids, Ragged, VocabMap
 
-MAX_PIECES = 255  # draft tokens in a cached n-gram, at most
+MAX_PIECES = defaults.CACHE_MAX_PIECES  # draft tokens in a cached n-gram, at most
 MAX_COUNT = 2**32 - 1  # counts and ticks do not grow further
 
 Counts = npt.NDArray[np.uint32]

@@ -6,20 +6,8 @@ for a text is at most its length times the cost of the program.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
-
-class Op(IntEnum):
-    """What an instruction does; `a` and `b` are its arguments."""
-
-    MATCH = 0  # the attempt succeeds
-    CLASS = 1  # consume one code point of class a, or fail
-    SPLIT = 2  # go on at a; where that fails, at b
-    JUMP = 3  # go on at a
-    NEXT_IS = 4  # fail unless there is a next code point, of class a
-    NEXT_IS_NOT = 5  # fail if there is a next code point of class a
-    BEFORE_IS = 6  # fail unless there is a code point before, of class a
-    BEFORE_IS_NOT = 7  # fail if there is a code point before of class a
+from omnidraft.runtime.vocab.tokenizer_format import Op
 
 
 @dataclass(frozen=True)

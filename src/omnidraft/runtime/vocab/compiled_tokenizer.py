@@ -9,14 +9,8 @@ from omnidraft.runtime.vocab.merge_table import MergeTable
 from omnidraft.runtime.vocab.text_steps import LETTERS, ClassMasks, normalise, words_of
 from omnidraft.runtime.vocab.tokenizer import SPACE, WHITE_SPACE, ContentFinder, Control, Kind, Tokenizer
 from omnidraft.runtime.vocab.tokenizer_file import open_tokenizer_file
-from omnidraft.runtime.vocab.tokenizer_format import (
-    NONE,
-    AddedFlag,
-    AddedToken,
-    ModelFlag,
-    Role,
-    TokenizerTables,
-)
+from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, ModelFlag, TokenRole
+from omnidraft.runtime.vocab.tokenizer_tables import NONE, AddedToken, TokenizerTables
 
 _MOST_CACHED = 1 << 13  # words
 _LONGEST_CACHED = 64  # characters of a word
@@ -42,12 +36,14 @@ class TokenBytes(Sequence[bytes | None]):
             return [self[i] for i in range(*index.indices(len(self)))]
         token = index + len(self) if index < 0 else index
         role = self._tables.roles[token]
-        if role in (Role.UNUSED, Role.CONTROL):
+        if role in (TokenRole.UNUSED, TokenRole.CONTROL):
             return None
         text = self._tables.text_of(token)
-        if role == Role.BYTE:
+        if role == TokenRole.BYTE:
             return bytes([int(text[3:5], 16)])
-        return text.replace(_SPACE_BYTES, b" ") if role == Role.PIECE and self._pieces_have_spaces else text
+        return (
+            text.replace(_SPACE_BYTES, b" ") if role == TokenRole.PIECE and self._pieces_have_spaces else text
+        )
 
 
 _SPACE_BYTES = SPACE.encode()

@@ -23,7 +23,8 @@ from omnidraft.runtime.disk.read_file import read_file, read_whole
 from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens
 from omnidraft.runtime.vocab.text_steps import LETTERS
 from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
-from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, AddedToken
+from omnidraft.runtime.vocab.tokenizer_format import AddedFlag
+from omnidraft.runtime.vocab.tokenizer_tables import AddedToken
 
 T = TypeVar("T")
 MAX_FILE_BYTES, MAX_TOKENS, MAX_ID, MAX_MERGES = 40_000_000, 1 << 19, 1 << 20, 1 << 19

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.runtime.vocab.cache_table import (
     MAX_COUNT,
@@ -26,7 +27,8 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 Policy = Literal["lfu", "lru"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
-CAPACITY = 32_768
+CAPACITY = defaults.CACHE_CAPACITY
+POLICY: Policy = defaults.CACHE_POLICY
 
 _TICK, _HITS, _ACCEPTED = 0, 1, 2  # rows of the counts
 
@@ -50,7 +52,7 @@ class NgramCache:
         policy: `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
     """
 
-    def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu") -> None:
+    def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = POLICY) -> None:
         """
         Raises:
             SettingError: a capacity below 1 or an unknown policy.
@@ -144,7 +146,7 @@ class NgramCache:
 
     @classmethod
     def of_table(
-        cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu"
+        cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = POLICY
     ) -> "NgramCache":
         """The cache with the contents of a table; entries beyond the capacity are evicted.
 

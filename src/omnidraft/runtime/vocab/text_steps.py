@@ -5,7 +5,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from omnidraft.runtime.vocab.code_point_program import find_matches
-from omnidraft.runtime.vocab.tokenizer_format import NORMALISERS, Behaviour, StepOp, TextStep
+from omnidraft.runtime.vocab.tokenizer_format import SplitBehaviour, StepOp
+from omnidraft.runtime.vocab.tokenizer_tables import NORMALISERS, TextStep
 
 _MOST_CACHED = 1 << 15  # code points
 _FIRST_MARK = 0x300  # the first code point that NFC changes or that changes the one before it
@@ -116,20 +117,20 @@ def _split(step: TextStep, masks: ClassMasks, word: str) -> Iterable[str]:
     parts = _matches(step, masks, word)
     if step.invert:
         parts = [(part, not matched) for part, matched in parts]
-    if step.behaviour is Behaviour.ISOLATED:
+    if step.behaviour is SplitBehaviour.ISOLATED:
         return [part for part, _ in parts]
-    if step.behaviour is Behaviour.REMOVED:
+    if step.behaviour is SplitBehaviour.REMOVED:
         return [part for part, matched in parts if not matched]
     return _joined(step.behaviour, parts)
 
 
-def _joined(behaviour: Behaviour, parts: list[tuple[str, bool]]) -> list[str]:
+def _joined(behaviour: SplitBehaviour, parts: list[tuple[str, bool]]) -> list[str]:
     """Parts after those joins: equal neighbours, or a match with the other text before or after it."""
-    backwards = behaviour is Behaviour.MERGED_WITH_NEXT
+    backwards = behaviour is SplitBehaviour.MERGED_WITH_NEXT
     words: list[list[str]] = []  # the parts of each, joined at the end: joining one by one would be quadratic
     before = False  # whether the part before this one is a match
     for part, matched in reversed(parts) if backwards else parts:
-        joins = matched == before if behaviour is Behaviour.CONTIGUOUS else matched and not before
+        joins = matched == before if behaviour is SplitBehaviour.CONTIGUOUS else matched and not before
         if joins and words:
             words[-1].append(part)
         else:

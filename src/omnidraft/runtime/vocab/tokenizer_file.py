@@ -18,11 +18,7 @@ from omnidraft.errors import TokenizerError
 from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.vocab.code_point_program import Program, make_program
 from omnidraft.runtime.vocab.tokenizer_format import (
-    HEADER,
-    KINDS,
-    MAGIC,
     MOST_BYTE_TOKENS,
-    MOST_BYTES,
     MOST_CLASSES,
     MOST_CODE,
     MOST_GROWTH,
@@ -33,21 +29,27 @@ from omnidraft.runtime.vocab.tokenizer_format import (
     MOST_STEPS,
     MOST_STRING,
     MOST_STRINGS,
+    MOST_TOKENIZER_BYTES,
     MOST_WORK,
+    SECTIONS,
+    SECTIONS_START,
+    TOKENIZER_VERSION,
+    AddedFlag,
+    SplitBehaviour,
+    StepOp,
+    TokenRole,
+)
+from omnidraft.runtime.vocab.tokenizer_tables import (
+    HEADER,
+    KINDS,
+    MAGIC,
     NONE,
     NORMALISERS,
-    SECTIONS,
-    START,
     TABLE,
-    VERSION,
-    AddedFlag,
     AddedToken,
-    Behaviour,
-    Role,
-    StepOp,
     TextStep,
     TokenizerTables,
-)  # fmt: skip
+)
 
 _VERSION_END = len(MAGIC) + 4
 _HEXADECIMAL = b"0123456789ABCDEFabcdef"
@@ -129,18 +131,26 @@ def _require(holds: bool, fault: str, sentence: str) -> None:
 
 def _sections(data: memoryview) -> Sections:
     """The sections by name; each begins at the first multiple of 8 behind the one before it."""
-    _require(bytes(data[: len(MAGIC)]) == MAGIC, "not_a_tokenizer", "it is not a compiled tokenizer")
+    _require(
+        bytes(data[: len(MAGIC)]) == MAGIC,
+        "not_a_tokenizer",
+        "it is not a compiled tokenizer",
+    )
     _require(len(data) >= _VERSION_END, "truncated", f"it has {len(data)} bytes")
     version = int.from_bytes(data[len(MAGIC) : _VERSION_END], "little")
-    if version != VERSION:
-        _refuse("version", f"it has version {version} and this omnidraft reads version {VERSION}")
-    _require(len(data) >= START, "truncated", f"it has {len(data)} bytes and a header has {START}")
+    if version != TOKENIZER_VERSION:
+        _refuse("version", f"it has version {version} and this omnidraft reads version {TOKENIZER_VERSION}")
+    _require(
+        len(data) >= SECTIONS_START,
+        "truncated",
+        f"it has {len(data)} bytes and a header has {SECTIONS_START}",
+    )
     _, _, count, *_ = HEADER.unpack_from(data)
     _require(
         count == len(SECTIONS), "header", f"it has {count} sections, and a tokenizer has {len(SECTIONS)}"
     )
-    _require(len(data) <= MOST_BYTES, "header", f"it has more than {MOST_BYTES} bytes")
-    table, end, sections = TABLE.unpack_from(data, HEADER.size), START, {}
+    _require(len(data) <= MOST_TOKENIZER_BYTES, "header", f"it has more than {MOST_TOKENIZER_BYTES} bytes")
+    table, end, sections = TABLE.unpack_from(data, HEADER.size), SECTIONS_START, {}
     for at, (name, width) in enumerate(SECTIONS.items()):
         start, size = table[2 * at : 2 * at + 2]
         _require(start == end and size % width == 0, "layout", f"its section {name} is not where it must be")
@@ -176,8 +186,8 @@ def _check_ids(sections: Sections, ids: int) -> None:
     _require(0 < ids <= MOST_IDS, "header", f"it has {ids} ids")
     _require(len(offsets) == ids + 1 and len(roles) == ids, "layout", "a table has another number of ids")
     _require(_offsets_fit(offsets, len(sections["text"])), "offset", "the offsets of its ids do not ascend")
-    _require(_below(roles, len(Role)), "role", "an id has an unknown role")
-    tokens = np.flatnonzero(roles == Role.BYTE)
+    _require(_below(roles, len(TokenRole)), "role", "an id has an unknown role")
+    tokens = np.flatnonzero(roles == TokenRole.BYTE)
     _require(len(tokens) <= MOST_BYTE_TOKENS, "role", f"it has {len(tokens)} byte tokens")
     for token in tokens.tolist():
         text = bytes(sections["text"][int(offsets[token]) : int(offsets[token + 1])])
@@ -309,8 +319,8 @@ def _step(record: tuple[int, ...], strings: list[str], programs: list[Program], 
     if op in (StepOp.REPLACE_MATCHES, StepOp.SPLIT):
         _require(a < len(programs), "step", "a step names a program that does not exist")
     if op is StepOp.SPLIT:
-        _require(b < len(Behaviour) and c < 2, "step", "a split has an unknown behaviour")
-        return TextStep(op, program=programs[a], behaviour=Behaviour(b), invert=bool(c))
+        _require(b < len(SplitBehaviour) and c < 2, "step", "a split has an unknown behaviour")
+        return TextStep(op, program=programs[a], behaviour=SplitBehaviour(b), invert=bool(c))
     used = {StepOp.PREPEND: [a], StepOp.PREFIX: [a], StepOp.PREFIX_FIRST: [a], StepOp.BYTES: []}.get(
         op, [a, b]
     )

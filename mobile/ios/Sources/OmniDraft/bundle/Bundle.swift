@@ -2,8 +2,6 @@
 //
 // Every file is hashed before use, and a missing hash is an error: integrity fails closed.
 
-private let maxNames = 64  // values that a chat template may use
-
 /// A verified bundle.
 struct Bundle: Sendable {
     /// The directory.
@@ -106,7 +104,7 @@ func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) thro
 /// - Throws: ``OmniDraftError/bundle(_:)`` `field`.
 private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
     do {
-        _ = try text(manifest.at("omnidraft"), most: 64)
+        _ = try text(manifest.at("omnidraft"), most: BundleLimits.maxVersion)
         let costs = try mapping(manifest.at("costs"))
         let drafter = try manifest.at("drafter")
         return Bundle(
@@ -147,8 +145,8 @@ private func promptOf(_ data: JsonObject) throws -> PromptTemplate {
     let prompt = try readPrompt(data)
     let template = try data.at("template")
     if template != .null { _ = try text(template, most: maxPath) }
-    for (name, value) in try mapping(data.at("names"), most: maxNames).members {
-        _ = try text(.string(name), most: 64)
+    for (name, value) in try mapping(data.at("names"), most: BundleLimits.maxNames).members {
+        _ = try text(.string(name), most: BundleLimits.maxName)
         _ = try text(value, most: maxPrompt)
     }
     return prompt

@@ -11,9 +11,9 @@ enum Verify: Sendable {
 }
 
 /// Files of a bundle at most.
-let maxFiles = 1024
+let maxFiles = BundleLimits.maxFiles
 /// Bytes of a path at most.
-let maxPath = 512
+let maxPath = BundleLimits.maxPath
 /// Bytes that are read at once.
 let pieceBytes = 1 << 16
 

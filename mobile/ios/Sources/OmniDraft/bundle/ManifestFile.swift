@@ -5,7 +5,7 @@
 /// The name of the manifest.
 let manifestName = "manifest.json"
 /// Bytes of manifest.json at most.
-let maxManifestBytes = 1 << 22
+let maxManifestBytes = BundleLimits.maxManifestBytes
 
 let bundleFormat = "omnidraft.bundle"
 private let formatVersion = 3

@@ -8,18 +8,6 @@ enum Layout: String, Sendable {
     case concat
 }
 
-/// Ids of a vocabulary at most.
-let maxVocabulary = 1 << 24
-
-private let maxLayers = 1 << 10  // also of KV heads
-private let maxHeadDim = 1 << 12
-private let maxLength = 1 << 24
-private let maxSites = 1 << 13
-private let maxWidth = 1 << 20
-private let maxEos = 256
-private let maxSource = 1024  // bytes
-private let maxName = 64  // bytes
-
 /// The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer.
 struct KvShape: Sendable, Equatable {
     let numLayers: Int
@@ -31,42 +19,28 @@ struct KvShape: Sendable, Equatable {
     var bytes: Int { 8 * numLayers * numKvHeads * headDim * maxLength }
 }
 
-/// One model of a bundle.
+/// One model of a bundle. The fields are those of spec/03-bundle.md; nil where the manifest has none.
 struct ModelEntry: Sendable {
-    /// The checkpoint that the model was exported from.
     let source: String
-    /// The class name of the checkpoint.
     let architecture: String
-    /// Path in the bundle.
     var graph: String
-    /// Path in the bundle.
     let tokenizer: String
-    /// Shape of the KV buffers.
     let kv: KvShape
-    /// Width of the logits.
     let vocabSize: Int
-    /// Of the weights.
     let quantization: String
-    /// Put before a text; nil for none.
     let bosId: Int32?
-    /// End an answer.
     let eosIds: [Int32]
-    /// Number of weights.
     let parameters: Int
     /// Where the static graphs may run, by name; empty if there are none.
     let places: ByName<Place>
     /// The chosen one; nil is the dynamic graph.
     var place: Place?
-    /// Of the weights of the checkpoint; nil if the manifest has none.
     let fingerprint: String?
     /// Where adapters enter the graph; nil if they cannot.
     let lora: LoraSites?
     let layout: Layout
-    /// The training step; nil if there is none.
     let train: StepEntry?
-    /// SHA-256 of the vocabulary.
     let tokenizerFingerprint: String
-    /// Path in the bundle; nil where the tokenizer could not be compiled.
     let compiledTokenizer: String?
 
     /// Whether this stands for the drafter of a bundle that has none.
@@ -104,66 +78,68 @@ extension JsonObject {
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readEntry(_ data: JsonObject) throws -> ModelEntry {
     let places = try data.given("npu").map { try readPlaces(mapping($0)) } ?? ByName()
-    if data.given("lora") == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
+    let lora = try data.given("lora").map { try loraOf(mapping($0)) }
+    if lora == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
-    let vocabSize = try integer(data.at("vocab_size"), 1, maxVocabulary)
+    let vocabSize = try integer(data.at("vocab_size"), 1, BundleLimits.maxVocabulary)
     func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, 0, vocabSize - 1)) }
     let bos = try data.at("bos_id")
     return ModelEntry(
-        source: try text(data.at("source"), most: maxSource),
-        architecture: try text(data.at("architecture"), most: maxSource),
-        graph: try text(data.at("graph"), most: maxPath),
-        tokenizer: try text(data.at("tokenizer"), most: maxPath),
+        source: try text(data.at("source"), most: BundleLimits.maxSource),
+        architecture: try text(data.at("architecture"), most: BundleLimits.maxSource),
+        graph: try text(data.at("graph"), most: BundleLimits.maxPath),
+        tokenizer: try text(data.at("tokenizer"), most: BundleLimits.maxPath),
         kv: try kvOf(mapping(data.at("kv"))),
         vocabSize: vocabSize,
-        quantization: try text(data.at("quantization"), most: maxName),
+        quantization: try text(data.at("quantization"), most: BundleLimits.maxName),
         bosId: bos == .null ? nil : try tokenId(bos),
-        eosIds: try array(data.at("eos_ids"), most: maxEos).map(tokenId),
+        eosIds: try array(data.at("eos_ids"), most: BundleLimits.maxEos).map(tokenId),
         parameters: try integer(data.at("parameters"), 0, mostExact),
         places: places,
         place: nil,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
-        lora: try data.given("lora").map { try loraOf(mapping($0)) },
+        lora: lora,
         layout: try layoutOf(data["layout"]),
-        train: try trainOf(data),
+        train: try trainOf(data, lora),
         tokenizerFingerprint: try hexadecimal(data.at("tokenizer_fingerprint"), 64),
-        compiledTokenizer: try data.given("compiled_tokenizer").map { try text($0, most: maxPath) })
+        compiledTokenizer: try data.given("compiled_tokenizer").map { try text($0, most: BundleLimits.maxPath) })
 }
 
 private func kvOf(_ data: JsonObject) throws -> KvShape {
     KvShape(
-        numLayers: try integer(data.at("num_layers"), 1, maxLayers),
-        numKvHeads: try integer(data.at("num_kv_heads"), 1, maxLayers),
-        headDim: try integer(data.at("head_dim"), 1, maxHeadDim),
-        maxLength: try integer(data.at("max_length"), 1, maxLength))
+        numLayers: try integer(data.at("num_layers"), 1, BundleLimits.maxLayers),
+        numKvHeads: try integer(data.at("num_kv_heads"), 1, BundleLimits.maxLayers),
+        headDim: try integer(data.at("head_dim"), 1, BundleLimits.maxHeadDim),
+        maxLength: try integer(data.at("max_length"), 1, BundleLimits.maxLength))
 }
 
-private func trainOf(_ data: JsonObject) throws -> StepEntry? {
+private func trainOf(_ data: JsonObject, _ lora: LoraSites?) throws -> StepEntry? {
     guard let train = data.given("train") else { return nil }
     let step = try readStep(mapping(train))
-    guard let lora = data.given("lora"), data.given("fingerprint") != nil else {
+    guard let lora, data.given("fingerprint") != nil else {
         throw ValueError("a training step without the fields lora and fingerprint")
     }
-    try checkLayout(step, loraOf(mapping(lora)))
+    try checkLayout(step, lora)
     return step
 }
 
 private func loraOf(_ data: JsonObject) throws -> LoraSites {
-    let sites = try mapping(data.at("sites"), most: maxSites).members.map { name, site in
-        (try text(.string(name), most: maxName), try siteOf(mapping(site)))
+    let sites = try mapping(data.at("sites"), most: BundleLimits.maxSites).members.map { name, site in
+        (try text(.string(name), most: BundleLimits.maxName), try siteOf(mapping(site)))
     }
     if sites.isEmpty { throw ValueError("LoRA without a site") }
     let rank = try data.at("rank")
-    return LoraSites(rank: rank == .null ? nil : try integer(rank, 1, maxRank), sites: ByName(sites))
+    return LoraSites(rank: rank == .null ? nil : try integer(rank, 1, BundleLimits.maxRank), sites: ByName(sites))
 }
 
 private func siteOf(_ data: JsonObject) throws -> Site {
-    let parts = try array(data.at("parts"), most: 8, least: 1).map { part in
+    let parts = try array(data.at("parts"), most: BundleLimits.maxParts, least: 1).map { part in
         let pair = try array(part, most: 2, least: 2)
-        return Site.Part(name: try text(pair[0], most: maxName), width: try integer(pair[1], 1, maxWidth))
+        let width = try integer(pair[1], 1, BundleLimits.maxWidth)
+        return Site.Part(name: try text(pair[0], most: BundleLimits.maxName), width: width)
     }
-    return Site(inputs: try integer(data.at("inputs"), 1, maxWidth), parts: parts)
+    return Site(inputs: try integer(data.at("inputs"), 1, BundleLimits.maxWidth), parts: parts)
 }
 
 private func layoutOf(_ value: JsonValue?) throws -> Layout {

@@ -6,30 +6,6 @@ let cpuProvider = "CPUExecutionProvider"
 let npuPlace = "npu"
 
 private let reserved = ["cpu", npuPlace]
-private let mostMask = -1e9
-
-/// The options that a manifest may set. None names a file: a provider would load it as code.
-let providerOptions: [(provider: String, options: [String])] = [
-    (
-        "QNNExecutionProvider",
-        [
-            "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
-            "htp_graph_finalization_optimization_mode", "htp_performance_mode", "offload_graph_io_quantization",
-            "qnn_context_priority", "rpc_control_latency", "soc_model", "vtcm_mb",
-        ]
-    ),
-    (
-        "CoreMLExecutionProvider",
-        [
-            "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
-            "RequireStaticInputShapes", "SpecializationStrategy",
-        ]
-    ),
-    ("NnapiExecutionProvider", []),
-]
-
-/// Options for which the device chooses a directory.
-let providerDirectories = ["ModelCacheDirectory"]
 
 /// An execution provider by onnxruntime's name, with its options.
 struct ProviderEntry: Sendable, Equatable {
@@ -117,11 +93,11 @@ func isLetterOrDigit(_ byte: UInt8) -> Bool {
     (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a) || (byte >= 0x30 && byte <= 0x39)
 }
 
-/// The provider of a place; what it may be and may be told is in ``providerOptions``.
+/// The provider of a place. No option of ``BundleLimits`` names a file: a provider would load it as code.
 private func providerOf(_ entry: JsonObject) throws -> ProviderEntry {
     let name = try text(entry.at("provider"))
-    guard let known = providerOptions.first(where: { isSame($0.provider, name) }) else {
-        let names = providerOptions.map(\.provider).joined(separator: ", ")
+    guard let known = BundleLimits.providerOptions.first(where: { isSame($0.provider, name) }) else {
+        let names = BundleLimits.providerOptions.map(\.provider).joined(separator: ", ")
         throw ValueError("provider \(quoted(.string(name))) is not one of \(names)")
     }
     let options = ByName(try mapping(entry.at("options")).members.map { ($0.name, try text($0.value)) })
@@ -131,7 +107,7 @@ private func providerOf(_ entry: JsonObject) throws -> ProviderEntry {
         throw ValueError("option \(key) of \(name) cannot be set to \(option) by a bundle")
     }
     let directories = try array(entry["directories"] ?? .array([])).map { try text($0) }
-    for directory in directories where !providerDirectories.contains(where: { isSame($0, directory) }) {
+    for directory in directories where !BundleLimits.providerDirectories.contains(where: { isSame($0, directory) }) {
         throw ValueError("\(quoted(.string(directory))) is not a directory that a device chooses")
     }
     return ProviderEntry(name: known.provider, options: options, directories: directories)
@@ -150,7 +126,7 @@ private func formOf(_ value: JsonValue, _ kvLength: Int) throws -> Form {
         throw ValueError("static graphs for blocks of \(graphs.map(\.block)) tokens and none for one")
     }
     let mask = try number(data.at("mask"))
-    if mask < mostMask || mask >= 0 { throw ValueError("mask \(mask) is not between -1e9 and 0") }
-    let loraRank = try data["lora_rank"].map { try integer($0, 1, maxRank) }
+    if mask < Double(BundleLimits.leastMask) || mask >= 0 { throw ValueError("mask \(mask) is not between -1e9 and 0") }
+    let loraRank = try data["lora_rank"].map { try integer($0, 1, BundleLimits.maxRank) }
     return Form(graphs: graphs, weights: try text(data.at("weights")), mask: mask, loraRank: loraRank)
 }

@@ -3,8 +3,6 @@
 /// Terms of the loss, in the order of the graph's `scales` and `sums`.
 let lossTerms = ["trie", "direct", "ngram"]
 
-private let maxTensors = 1 << 17
-
 /// The shape of a tensor of the vector.
 struct Matrix: Sendable, Equatable {
     let rows: Int
@@ -65,15 +63,16 @@ func readStep(_ data: JsonObject) throws -> StepEntry {
     }
     let layout = StepLayout(tensors: try tensorsOf(data.at("tensors")))
     return StepEntry(
-        graph: try text(data.at("graph"), most: maxPath), folder: try text(data.at("folder"), most: maxPath),
-        rank: try integer(data.at("rank"), 1, maxRank), layout: layout)
+        graph: try text(data.at("graph"), most: BundleLimits.maxPath),
+        folder: try text(data.at("folder"), most: BundleLimits.maxPath),
+        rank: try integer(data.at("rank"), 1, BundleLimits.maxRank), layout: layout)
 }
 
 private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
     var tensors = ByName<Matrix>()
-    for each in try array(data, most: maxTensors) {
+    for each in try array(data, most: BundleLimits.maxTensors) {
         let fields = try mapping(each)
-        let name = try text(fields.at("name"), most: 128)
+        let name = try text(fields.at("name"), most: BundleLimits.maxTensorName)
         if tensors.has(name) { throw ValueError("two tensors \(quoted(.string(name)))") }
         let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, 1) }
         tensors[name] = Matrix(rows: sizes[0], columns: sizes[1])

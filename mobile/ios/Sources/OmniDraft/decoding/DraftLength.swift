@@ -3,11 +3,11 @@
 // Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give equal
 // lengths. All numbers are float64, in the order of operations of the Python runtime.
 
-let maxDraftTokens = 48
-let copyAcceptance = 0.5  // of a copied token, before any was compared
-let priorRounds = 5.0  // weight of what is assumed before the first round, in rounds
-let lengthDecay = 0.97  // weight of a round after the next one, relative to before
-let probeTokens = 3  // draft tokens of a probe
+let maxDraftTokens = Defaults.maxDraftTokens
+let copyAcceptance = Defaults.draftLengthCopyAcceptance  // of a copied token, before any was compared
+let priorRounds = Defaults.draftLengthPriorRounds  // weight of what is assumed before the first round, in rounds
+let lengthDecay = Defaults.draftLengthDecay  // weight of a round after the next one, relative to before
+let probeTokens = Defaults.draftLengthProbe  // draft tokens of a probe
 
 /// Where the tokens of a round come from; the raw value is the name in vectors.
 enum Source: String, Sendable {

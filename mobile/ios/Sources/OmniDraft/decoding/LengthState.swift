@@ -1,12 +1,12 @@
 // What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds both.
 
-let priorAcceptance = 0.6  // of a drafter that was never measured
-let longestDraft = 12  // tokens that a round proposes at most
-let longestMatch = 6  // tokens of a match; longer matches count as this long
-let shortestMatch = 2
-let textRounds = 20.0  // weight of all earlier texts at the start of a text, at most, in rounds
-let firstShare = 0.0125  // of the time since the last draft, what a probe may cost
-let lastShare = 0.0025
+let priorAcceptance = Defaults.draftLengthPriorAcceptance  // of a drafter that was never measured
+let longestDraft = Defaults.draftLengthLongest  // tokens that a round proposes at most
+let longestMatch = Defaults.draftLengthLongestMatch  // tokens of a match; longer matches count as this long
+let shortestMatch = Defaults.draftLengthShortestMatch
+let textRounds = Defaults.draftLengthTextRounds  // of all earlier texts, at most, in rounds
+let firstShare = Defaults.draftLengthFirstShare  // of the time since the last draft, what a probe may cost
+let lastShare = Defaults.draftLengthLastShare
 
 /// Seconds on one device.
 struct Costs: Sendable, Equatable {

@@ -4,8 +4,8 @@
 // exactly at every temperature. It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
 
 // Tokens of the suffix that is searched for.
-let longestSuffix = 4
-let shortestSuffix = 2
+let longestSuffix = Defaults.promptLookupLongest
+let shortestSuffix = Defaults.promptLookupShortest
 
 /// A ``Proposer`` that copies what followed the context's last tokens before.
 ///

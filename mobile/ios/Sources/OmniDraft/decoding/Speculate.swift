@@ -3,7 +3,7 @@
 // One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and log-probabilities
 // leave through one observer.
 
-let maxProposed = 64  // target tokens in one pass, at most
+let maxProposed = Defaults.maxProposedTokens  // target tokens in one pass, at most
 let prefillChunk = 64  // tokens of a prompt in one pass; a cancellation waits for one pass
 
 /// Called with each verified round before anything is learned from it.

@@ -5,11 +5,11 @@
 // sampling on the decisions of the trie walk, one after another. `verifyBlock` verifies the decisions together.
 // `verifyMatch` needs no drafter's distributions.
 
-// Measured in the Python runtime (benchmarks/block_verification.py of commit 8a60be2): what block verification adds to
-// the tokens of a round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-let blockGain = 0.03
-let blockExtraSeconds = 0.2e-3
-let blockExtraSecondsPerToken = 6e-9
+// Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
+// round, and to its host work, which grows with the target's vocabulary because every row is asked for.
+let blockGain = Defaults.blockGain
+let blockExtraSeconds = Defaults.blockExtraSeconds
+let blockExtraSecondsPerToken = Defaults.blockExtraSecondsPerToken
 
 /// The outcome of a verification.
 struct Verdict: Sendable, Equatable {

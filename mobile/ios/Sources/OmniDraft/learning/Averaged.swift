@@ -3,7 +3,7 @@
 // Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is as
 // steady as with a decaying rate, and learns as fast as with a high one.
 
-private let mostKept = 0.9  // of the average, the share that a step keeps at most; smaller in the first steps
+private let mostKept = Defaults.learnerMeanKept  // share of the average that a step keeps; less in the first steps
 private let prefix = "average."
 private let stepsName = "average_steps"
 

@@ -13,7 +13,7 @@
 // positions of one generation are correlated, so a generation counts as one observation.
 
 /// With fewer generations the confidence interval is infinite.
-let leastGenerations = 8
+let leastGenerations = Defaults.syncLeastGenerations
 
 private let chunk = 64  // positions whose logits are in memory at once
 

@@ -7,7 +7,7 @@
 // A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change.
 
 private let threadsPerCore = 4  // at most; more only take memory and time
-private let usualDraft = 4  // draft tokens of the round by which a verification is chosen
+private let usualDraft = Defaults.blockUsualDraft  // draft tokens of the round that is compared
 private let measureSeconds = 1.5  // for timing a device; a pass that has begun then is finished
 private let measuredText = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private let measuredTokens = 16  // of that text

@@ -3,7 +3,7 @@
 // A record has exactly one form in bytes, and the reader refuses every other input with a named fault.
 
 /// Bytes of the record of a push at most.
-let mostPushBytes = 1 << 20
+let mostPushBytes = Defaults.syncMaxPushBytes
 
 private let title = "omnidraft.push "
 private let version = "1"

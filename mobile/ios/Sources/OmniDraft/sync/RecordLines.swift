@@ -2,7 +2,7 @@
 // (spec/15-sync.md, Records).
 
 /// Bytes of an adapter, a cache or a segment.
-let maxStoredBytes = 1 << 28
+let maxStoredBytes = Defaults.syncMaxFileBytes
 /// The largest number of a record.
 let largestNumber = 999_999_999_999_999
 

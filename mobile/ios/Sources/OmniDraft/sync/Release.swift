@@ -4,7 +4,7 @@
 // and the reader refuses every other input with a named fault.
 
 /// Bytes of the file of a release at most; the longest possible has 819.
-let mostReleaseBytes = 2048
+let mostReleaseBytes = Defaults.syncMaxReleaseBytes
 
 private let title = "omnidraft.release "
 private let version = "1"

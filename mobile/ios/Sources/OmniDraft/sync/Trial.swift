@@ -5,7 +5,7 @@
 typealias Trial = (_ current: Adapter?, _ offered: Adapter) throws -> AdapterComparison
 
 /// Recorded generations that are read at most; the latest.
-let recentGenerations = 256
+let recentGenerations = Defaults.syncRecentRecords
 
 /// A trial on the traces in a directory. Records of the target with an adapter are left out: they have the
 /// distributions of another target.

@@ -2,11 +2,11 @@
 // Training computes from these alone, without a second pass of the target.
 
 /// Ids that are kept of a distribution, at most.
-let traceTop = 64
+let traceTop = Defaults.traceTop
 /// The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest.
-let traceFloor = 0x1p-14
+let traceFloor = Defaults.traceFloor
 /// Draft ids that a record keeps of the text before it, at most.
-let traceWindow = 2048
+let traceWindow = Defaults.traceWindow
 
 private let shownDigits = 12  // of a fingerprint
 

@@ -10,12 +10,12 @@
 // power loses the rounds since the last flush.
 
 /// Bytes of all segments of a trace together, at most.
-let maxTraceBytes = 16 << 20
+let maxTraceBytes = Defaults.traceMaxBytes
 /// The least bound that a trace may have.
-let leastTraceBytes = 1 << 20
+let leastTraceBytes = Defaults.traceLeastBytes
 
-private let segmentsOfStore = 8  // of a full one
-private let syncRounds = 32  // between two flushes to the disk within a generation
+private let segmentsOfStore = Defaults.traceSegments  // of a full one
+private let syncRounds = Defaults.traceSyncRounds  // between two flushes to the disk within a generation
 
 /// Records generations in a directory; nothing is sent anywhere.
 ///

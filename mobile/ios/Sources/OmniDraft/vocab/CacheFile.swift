@@ -10,7 +10,7 @@ let cacheHeaderBytes = 136
 let maxCacheBytes = 1 << 28
 
 private let formatVersion = 2
-private let maxEntries = 1 << 23  // times 255 draft tokens stays below 2^31
+private let maxEntries = Defaults.cacheMaxEntries  // times 255 draft tokens stays below 2^31
 private let widthsAt = 12
 private let draftAt = 16
 private let targetAt = 48

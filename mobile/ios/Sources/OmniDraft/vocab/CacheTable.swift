@@ -3,7 +3,7 @@
 // Pure: no file, clock or random number.
 
 /// Draft tokens in a cached n-gram, at most.
-let maxPieces = 255
+let maxPieces = Defaults.cacheMaxPieces
 /// Counts and ticks do not grow further.
 let maxCount = 0xffff_ffff
 

@@ -3,26 +3,6 @@
 // It replaces a regular expression of a pre-tokenizer. No pair (split, position) is visited twice, so the time for a text
 // is at most its length times the cost of the program.
 
-/// What an instruction does; `a` and `b` are its arguments.
-enum Op: Int32, Sendable {
-    /// The attempt succeeds.
-    case match = 0
-    /// Consume one code point of class a, or fail.
-    case codeClass
-    /// Go on at a; where that fails, at b.
-    case split
-    /// Go on at a.
-    case jump
-    /// Fail unless there is a next code point, of class a.
-    case nextIs
-    /// Fail if there is a next code point of class a.
-    case nextIsNot
-    /// Fail unless there is a code point before, of class a.
-    case beforeIs
-    /// Fail if there is a code point before of class a.
-    case beforeIsNot
-}
-
 /// The instructions of a program; execution begins at the first.
 struct Program: Sendable {
     /// Of each instruction.
@@ -79,7 +59,7 @@ private func checkedInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ a
     let number = code.unsigned(3 * (start + at))
     let a = code.unsigned(3 * (start + at) + 1)
     let b = code.unsigned(3 * (start + at) + 2)
-    guard let op = Int32(exactly: number).flatMap(Op.init) else {
+    guard let op = Op(rawValue: number) else {
         throw ValueError("instruction \(at) is \(number), which is not an instruction")
     }
     switch op {
@@ -87,7 +67,7 @@ private func checkedInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ a
     case .split: if a >= size || b >= size { throw ValueError("instruction \(at) leads outside") }
     case .jump:
         if a >= size { throw ValueError("instruction \(at) leads outside") }
-        if a <= at && code[3 * (start + a)] != Op.split.rawValue {
+        if a <= at && Int(code[3 * (start + a)]) != Op.split.rawValue {
             throw ValueError("instruction \(at) jumps back to an instruction that is not SPLIT")
         }
     default: if a >= classes { throw ValueError("instruction \(at) names class \(a) of \(classes)") }

@@ -42,7 +42,7 @@ final class CompiledTokenizer: Tokenizer {
     func bytes(of id: Int32) -> [UInt8]? {
         if id < 0 || Int(id) >= count { return nil }
         let text = tables.textOf(Int(id))
-        switch TokenRole(rawValue: tables.roles[Int(id)]) {
+        switch TokenRole(rawValue: Int(tables.roles[Int(id)])) {
         case .piece: return kind == .sentencePiece ? spaces(text) : text
         case .byte: return [UInt8(truncatingIfNeeded: 16 * hexDigit(text[3]) + hexDigit(text[4]))]
         case .added: return text

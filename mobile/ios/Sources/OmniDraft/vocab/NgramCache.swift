@@ -4,7 +4,7 @@
 // a target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
 
 /// Entries at most, unless the caller says another number.
-let cacheCapacity = 32_768
+let cacheCapacity = Defaults.cacheCapacity
 
 /// One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted.
 struct CacheEntry: Sendable, Equatable {

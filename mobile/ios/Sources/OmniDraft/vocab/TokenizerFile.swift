@@ -68,7 +68,7 @@ struct TokenizerSections {
             let start = data.u32(tableAt + 8 * index)
             let length = data.u32(tableAt + 8 * index + 4)
             try requireSound(
-                start == end && length % section.entryBytes == 0, "layout",
+                start == end && length % sectionSizes[index] == 0, "layout",
                 "its section \(section.rawValue) is not where it must be")
             try requireSound(
                 start + length <= data.count, "truncated", "its section \(section.rawValue) ends behind its last byte")
@@ -86,7 +86,7 @@ struct TokenizerSections {
 }
 
 private func checkBeginning(_ data: Bytes) throws {
-    let magic = tokenizerMagic
+    let magic = Array(tokenizerMagic.utf8)
     let isOne = data.count >= magic.count && data.array(0, magic.count) == magic
     try requireSound(isOne, "not_a_tokenizer", "it is not a compiled tokenizer")
     try requireSound(data.count >= versionEnd, "truncated", "it has \(data.count) bytes")
@@ -150,8 +150,8 @@ private func checkIds(_ sections: TokenizerSections, _ ids: Int) throws {
     try requireSound(ids >= 1 && ids <= mostIds, "header", "it has \(ids) ids")
     try requireSound(offsets.count == ids + 1 && roles.count == ids, "layout", "a table has another number of ids")
     try requireSound(offsetsFit(offsets, text.count), "offset", "the offsets of its ids do not ascend")
-    try requireSound(isBelow(roles, Int(TokenRole.added.rawValue) + 1), "role", "an id has an unknown role")
-    let byteTokens = (0..<ids).filter { roles[$0] == TokenRole.byte.rawValue }
+    try requireSound(isBelow(roles, TokenRole.added.rawValue + 1), "role", "an id has an unknown role")
+    let byteTokens = (0..<ids).filter { Int(roles[$0]) == TokenRole.byte.rawValue }
     try requireSound(byteTokens.count <= mostByteTokens, "role", "it has \(byteTokens.count) byte tokens")
     for id in byteTokens {
         let form = text.array(Int(offsets[id]), Int(offsets[id + 1]))

@@ -89,7 +89,7 @@ final class DecodingVectorsTests: VectorTestCase {
     }
 
     func testDraftLength() throws {
-        let usual = try specDefaults()["block"]!.object["usual_draft"]!.int
+        let usual = Defaults.blockUsualDraft
         try run("draft_length") { vector in
             let (given, expected) = (vector.input, vector.expected)
             let costs = costsOf(given["costs"]!.object)

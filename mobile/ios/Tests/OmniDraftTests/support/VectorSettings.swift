@@ -2,9 +2,6 @@
 
 // Settings of the vectors as the runtime's own values.
 
-/// spec/defaults.json.
-func specDefaults() throws -> JsonObject { try jsonOf("../defaults.json").object }
-
 /// The sampling of a vector; what it does not say changes nothing.
 func samplingOf(_ settings: JsonObject) throws -> SamplingConfig {
     let known = ["temperature", "top_k", "top_p", "min_p", "repetition_penalty"]

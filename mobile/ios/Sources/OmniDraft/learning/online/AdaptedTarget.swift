@@ -5,13 +5,13 @@ private let drafted = "trie"  // the mode whose answers the guard counts: others
 /// Options of an adaptation.
 struct AdaptOptions: Sendable {
     /// Answers between two rounds of learning, at least.
-    var interval = 8
+    var interval = Defaults.learnerInterval
     /// Over the answers of an interval, in steps of ``answersInStep``.
-    var passes = 4
+    var passes = Defaults.learnerPasses
     /// Earlier answers in each step, besides the new ones.
-    var replayed = 8
+    var replayed = Defaults.learnerReplayed
     /// Earlier answers that are kept to be replayed, and new answers that are learned from at once.
-    var memory = 64
+    var memory = Defaults.learnerMemory
     /// Of the choice of earlier answers.
     var seed: UInt64 = 0
     /// Draft tokens of a response with its prompt at most; nil for all that the drafter's context holds.

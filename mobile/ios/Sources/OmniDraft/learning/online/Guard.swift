@@ -17,13 +17,13 @@ struct AnswerCounts: Sendable, Equatable {
 /// When an adapter counts as worse.
 struct GuardOptions: Sendable, Equatable {
     /// Answers in a window before it is judged, 2 or more.
-    var least = 8
+    var least = Defaults.learnerGuardLeast
     /// Answers in a window at most.
-    var window = 32
+    var window = Defaults.learnerGuardWindow
     /// Confidence as one-sided normal standard deviations; 3.3 is wrong 1 time in 2,000.
-    var deviations = 3.3
+    var deviations = Defaults.learnerGuardDeviations
     /// The smallest decrease that counts, as a share of the value before.
-    var fall = 0.02
+    var fall = Defaults.learnerGuardFall
 }
 
 /// The recorded answers of a guard: those before the last "good", and those since.
@@ -108,7 +108,10 @@ func ratioOf(_ answers: [AnswerCounts]) -> Double {
 ///   - after: at least two answers.
 ///   - deviations: confidence in normal standard deviations.
 ///   - fall: the smallest decrease that counts, as a share of the value before.
-func isWorse(_ before: [AnswerCounts], _ after: [AnswerCounts], deviations: Double = 3.3, fall: Double = 0) -> Bool {
+func isWorse(
+    _ before: [AnswerCounts], _ after: [AnswerCounts], deviations: Double = Defaults.learnerGuardDeviations,
+    fall: Double = 0
+) -> Bool {
     let lower = ratioOf(before) - ratioOf(after)
     if lower <= fall * ratioOf(before) { return false }
     let (a, b) = (variance(before), variance(after))

@@ -7,10 +7,10 @@
 enum IntervalDecision: Sendable { case rollBack, coolDown, learn }
 
 /// Intervals without learning after a rollback, at most.
-let maxCooldown = 32
+let maxCooldown = Defaults.learnerMaxRest
 
-private let rollbackScale = 0.5  // of the learning rate
-private let recoveryScale = 1.25  // at an adapter that is found good, up to the full rate
+private let rollbackScale = Defaults.learnerSlower  // of the learning rate
+private let recoveryScale = Defaults.learnerRecovery  // at an adapter that is found good, up to the full rate
 private let doublings = 5  // 2^5 = maxCooldown
 
 /// Judge the adapter in use and decide what comes next.

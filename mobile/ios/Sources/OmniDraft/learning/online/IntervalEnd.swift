@@ -4,7 +4,7 @@
 // call.
 
 /// New answers in one step, as in the paper.
-let answersInStep = 8
+let answersInStep = Defaults.learnerBatch
 
 /// What happened at the end of an interval.
 enum IntervalEvent: Sendable { case learned, skipped, rolledBack, rested, unfinished }

@@ -83,7 +83,7 @@ struct Aligner {
     /// Draft tokens of prompt and response together; later target tokens are dropped.
     let maxLength: Int
     /// Draft ids in a distribution at most.
-    var keep = 64
+    var keep = Defaults.learnerKeep
 
     private var map: VocabMap { trie.map }
 

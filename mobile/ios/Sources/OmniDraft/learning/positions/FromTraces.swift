@@ -12,7 +12,7 @@
 // used.
 
 /// Incomplete generations in memory: sessions that share a store write records in turn.
-let openGenerations = 8
+let openGenerations = Defaults.learnerOpenGenerations
 
 private let nothing = 1e-9  // mass at the root below which no draft token can be written
 

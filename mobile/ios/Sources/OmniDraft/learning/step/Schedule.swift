@@ -5,8 +5,8 @@ let constantSchedule = "constant"
 /// A pass over recorded text ends with a rate that falls to 0.
 let decayingSchedule = "decay"
 
-private let warmUp = 0.05
-private let decay = 0.3
+private let warmUp = Defaults.learnerWarmUp
+private let decay = Defaults.learnerDecay
 
 /// - Throws: ``OmniDraftError/setting(_:)``: the name is unknown.
 func checkSchedule(_ schedule: String) throws {

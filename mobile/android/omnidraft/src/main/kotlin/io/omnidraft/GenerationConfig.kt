@@ -24,7 +24,7 @@ package io.omnidraft
  * @property logprobs also give each token's natural log-probability.
  */
 public data class GenerationConfig(
-    public val maxNewTokens: Int = 128,
+    public val maxNewTokens: Int = Defaults.MAX_NEW_TOKENS,
     public val temperature: Double = 0.0,
     public val seed: Long? = null,
     public val mode: Mode = Mode.TRIE,

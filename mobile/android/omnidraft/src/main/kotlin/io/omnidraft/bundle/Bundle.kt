@@ -24,8 +24,6 @@ import io.omnidraft.parts.FilePlaces
 import io.omnidraft.parts.findPlaces
 import java.io.File
 
-private const val MAX_NAMES = 64 // values that a chat template may use
-
 /**
  * A verified bundle.
  *
@@ -138,7 +136,7 @@ internal fun describedBundle(path: File, data: ByteArray, packed: Boolean = fals
  * @throws BundleException `field`.
  */
 private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
-    text(manifest.at("omnidraft"), 64)
+    text(manifest.at("omnidraft"), BundleLimits.MAX_VERSION)
     val costs = mapping(manifest.at("costs"))
     Bundle(
         path = path,
@@ -176,8 +174,8 @@ private fun used(bundle: Bundle, packed: Boolean): List<String> {
 private fun promptOf(data: Map<String, Any?>): PromptTemplate {
     val prompt = readPrompt(data)
     data.at("template")?.let { text(it, MAX_PATH) }
-    for ((name, value) in mapping(data.at("names"), MAX_NAMES)) {
-        text(name, 64)
+    for ((name, value) in mapping(data.at("names"), BundleLimits.MAX_NAMES)) {
+        text(name, BundleLimits.MAX_NAME)
         text(value, MAX_PROMPT)
     }
     return prompt

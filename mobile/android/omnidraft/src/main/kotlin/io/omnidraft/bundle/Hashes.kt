@@ -34,10 +34,10 @@ import java.nio.file.Files
 internal enum class Verify { AUTO, FULL, STAMP }
 
 /** Files of a bundle at most. */
-internal const val MAX_FILES = 1024
+internal const val MAX_FILES = BundleLimits.MAX_FILES
 
 /** Bytes of a path at most. */
-internal const val MAX_PATH = 512
+internal const val MAX_PATH = BundleLimits.MAX_PATH
 
 /** The largest integer of a manifest: every binary64 below it is exact. */
 internal const val MOST_EXACT = (1L shl 53) - 1

@@ -7,7 +7,7 @@ package io.omnidraft.bundle
  */
 
 /** Of one site: three packed parts of rank 256 fit, and a wrong file cannot ask for all memory. */
-internal const val MAX_RANK = 1024
+internal const val MAX_RANK = BundleLimits.MAX_RANK
 
 /** The name of the graph's input for A of a site. */
 internal fun aName(site: String): String = "$site.lora_a"

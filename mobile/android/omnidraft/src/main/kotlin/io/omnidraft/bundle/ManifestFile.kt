@@ -24,7 +24,7 @@ private const val VERSION = 3L
 internal const val MANIFEST = "manifest.json"
 
 /** Bytes of manifest.json at most. */
-internal const val MAX_MANIFEST_BYTES = 1 shl 22
+internal const val MAX_MANIFEST_BYTES = BundleLimits.MAX_MANIFEST_BYTES
 private const val BEFORE = "{\"seal\": \""
 private const val SEALED = BEFORE.length + 64 // what is sealed begins with the quotation mark behind the digits
 private const val AGAIN = "run `omnidraft export` again"

@@ -20,15 +20,6 @@ internal const val CONCAT_LAYOUT = "concat"
 
 /** How a graph keeps its past. */
 internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
-internal const val MAX_VOCABULARY = 1 shl 24
-private const val MAX_LAYERS = 1 shl 10 // also of KV heads
-private const val MAX_HEAD_DIM = 1 shl 12
-private const val MAX_LENGTH = 1 shl 24
-private const val MAX_SITES = 1 shl 13
-private const val MAX_WIDTH = 1 shl 20
-private const val MAX_EOS = 256
-private const val MAX_SOURCE = 1024 // bytes
-private const val MAX_NAME = 64 // bytes
 
 /** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
 internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
@@ -40,24 +31,12 @@ internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim
 /**
  * One model of a bundle.
  *
- * @property source the checkpoint that the model was exported from.
- * @property architecture the class name of the checkpoint.
- * @property graph path in the bundle.
- * @property tokenizer path in the bundle.
- * @property kv shape of the KV buffers.
- * @property vocabSize width of the logits.
- * @property quantization of the weights.
- * @property bosId put before a text; null for none.
- * @property eosIds end an answer.
- * @property parameters number of weights.
+ * The fields are those of spec/03-bundle.md; null where the manifest has none.
+ *
  * @property places where the static graphs may run, by name; empty if there are none.
  * @property place the chosen one; null is the dynamic graph.
- * @property fingerprint of the weights of the checkpoint; null if the manifest has none.
  * @property lora where adapters enter the graph; null if they cannot.
  * @property layout one of [LAYOUTS].
- * @property train the training step; null if there is none.
- * @property tokenizerFingerprint SHA-256 of the vocabulary.
- * @property compiledTokenizer path in the bundle; null where the tokenizer could not be compiled.
  */
 internal data class ModelEntry(
     val source: String,
@@ -117,59 +96,62 @@ internal val NO_DRAFTER: ModelEntry = ModelEntry(
  */
 internal fun readEntry(data: Map<String, Any?>): ModelEntry {
     val places = data["npu"]?.let { readPlaces(mapping(it)) } ?: emptyMap()
-    if (data["lora"] == null && places.values.any { it.form.loraRank != null }) {
+    val lora = data["lora"]?.let { loraOf(mapping(it)) }
+    if (lora == null && places.values.any { it.form.loraRank != null }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
-    val vocabSize = integer(data.at("vocab_size"), 1, MAX_VOCABULARY)
+    val vocabSize = integer(data.at("vocab_size"), 1, BundleLimits.MAX_VOCABULARY)
     return ModelEntry(
-        source = text(data.at("source"), MAX_SOURCE),
-        architecture = text(data.at("architecture"), MAX_SOURCE),
-        graph = text(data.at("graph"), MAX_PATH),
-        tokenizer = text(data.at("tokenizer"), MAX_PATH),
+        source = text(data.at("source"), BundleLimits.MAX_SOURCE),
+        architecture = text(data.at("architecture"), BundleLimits.MAX_SOURCE),
+        graph = text(data.at("graph"), BundleLimits.MAX_PATH),
+        tokenizer = text(data.at("tokenizer"), BundleLimits.MAX_PATH),
         kv = kvOf(mapping(data.at("kv"))),
         vocabSize = vocabSize,
-        quantization = text(data.at("quantization"), MAX_NAME),
+        quantization = text(data.at("quantization"), BundleLimits.MAX_NAME),
         bosId = data.at("bos_id")?.let { integer(it, 0, vocabSize - 1) },
-        eosIds = array(data.at("eos_ids"), MAX_EOS).map { integer(it, 0, vocabSize - 1) },
+        eosIds = array(data.at("eos_ids"), BundleLimits.MAX_EOS).map { integer(it, 0, vocabSize - 1) },
         parameters = long(data.at("parameters"), 0, MOST_EXACT),
         places = places,
         fingerprint = data["fingerprint"]?.let { hexadecimal(it, 64) },
-        lora = data["lora"]?.let { loraOf(mapping(it)) },
+        lora = lora,
         layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT),
-        train = trainOf(data),
+        train = trainOf(data, lora),
         tokenizerFingerprint = hexadecimal(data.at("tokenizer_fingerprint"), 64),
-        compiledTokenizer = data["compiled_tokenizer"]?.let { text(it, MAX_PATH) },
+        compiledTokenizer = data["compiled_tokenizer"]?.let { text(it, BundleLimits.MAX_PATH) },
     )
 }
 
 private fun kvOf(data: Map<String, Any?>): KvShape = KvShape(
-    numLayers = integer(data.at("num_layers"), 1, MAX_LAYERS),
-    numKvHeads = integer(data.at("num_kv_heads"), 1, MAX_LAYERS),
-    headDim = integer(data.at("head_dim"), 1, MAX_HEAD_DIM),
-    maxLength = integer(data.at("max_length"), 1, MAX_LENGTH),
+    numLayers = integer(data.at("num_layers"), 1, BundleLimits.MAX_LAYERS),
+    numKvHeads = integer(data.at("num_kv_heads"), 1, BundleLimits.MAX_LAYERS),
+    headDim = integer(data.at("head_dim"), 1, BundleLimits.MAX_HEAD_DIM),
+    maxLength = integer(data.at("max_length"), 1, BundleLimits.MAX_LENGTH),
 )
 
-private fun trainOf(data: Map<String, Any?>): StepEntry? {
+private fun trainOf(data: Map<String, Any?>, lora: LoraSites?): StepEntry? {
     val step = readStep(mapping(data["train"] ?: return null))
-    if (data["lora"] == null || data["fingerprint"] == null) {
+    if (lora == null || data["fingerprint"] == null) {
         throw ValueError("a training step without the fields lora and fingerprint")
     }
-    checkLayout(step, loraOf(mapping(data["lora"])))
+    checkLayout(step, lora)
     return step
 }
 
 private fun loraOf(data: Map<String, Any?>): LoraSites {
-    val sites = mapping(data.at("sites"), MAX_SITES).entries.associate { (name, site) ->
-        text(name, MAX_NAME) to siteOf(mapping(site))
+    val sites = mapping(data.at("sites"), BundleLimits.MAX_SITES).entries.associate { (name, site) ->
+        text(name, BundleLimits.MAX_NAME) to siteOf(mapping(site))
     }
     if (sites.isEmpty()) throw ValueError("LoRA without a site")
-    return LoraSites(data.at("rank")?.let { integer(it, 1, MAX_RANK) }, sites)
+    return LoraSites(data.at("rank")?.let { integer(it, 1, BundleLimits.MAX_RANK) }, sites)
 }
 
 private fun siteOf(data: Map<String, Any?>): Site {
-    val parts = array(data.at("parts"), 8, 1).map { array(it, 2, 2) }
-    val widths = parts.map { (name, width) -> Part(text(name, MAX_NAME), integer(width, 1, MAX_WIDTH)) }
-    return Site(integer(data.at("inputs"), 1, MAX_WIDTH), widths)
+    val parts = array(data.at("parts"), BundleLimits.MAX_PARTS, 1).map { array(it, 2, 2) }
+    val widths = parts.map { (name, width) ->
+        Part(text(name, BundleLimits.MAX_NAME), integer(width, 1, BundleLimits.MAX_WIDTH))
+    }
+    return Site(integer(data.at("inputs"), 1, BundleLimits.MAX_WIDTH), widths)
 }
 
 private fun layoutOf(value: Any?): String {

@@ -17,24 +17,6 @@ internal const val CPU = "CPUExecutionProvider"
 /** The place of the float graphs on the CPU, which each bundle with static graphs has. */
 internal const val NPU = "npu"
 private val RESERVED = setOf("cpu", NPU)
-private const val MOST_MASK = -1e9
-
-/** The options that a manifest may set. None names a file: a provider would load it as code. */
-internal val OPTIONS: Map<String, Set<String>> = linkedMapOf(
-    "QNNExecutionProvider" to setOf(
-        "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
-        "htp_graph_finalization_optimization_mode", "htp_performance_mode", "offload_graph_io_quantization",
-        "qnn_context_priority", "rpc_control_latency", "soc_model", "vtcm_mb",
-    ),
-    "CoreMLExecutionProvider" to setOf(
-        "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
-        "RequireStaticInputShapes", "SpecializationStrategy",
-    ),
-    "NnapiExecutionProvider" to emptySet(),
-)
-
-/** Options for which the device chooses a directory. */
-internal val DIRECTORIES: Set<String> = setOf("ModelCacheDirectory")
 
 /** An execution provider by onnxruntime's name, with its options. */
 internal data class Provider(val name: String = CPU, val options: Map<String, String> = emptyMap())
@@ -100,18 +82,18 @@ private fun isPlaceName(name: String): Boolean =
 private fun isValue(value: String): Boolean = value.length in 1..64 &&
     value.all { it in 'A'..'Z' || it in 'a'..'z' || it in '0'..'9' || it in "_.+-" }
 
-/** The provider of a place; what it may be and may be told is in [OPTIONS]. */
+/** The provider of a place. No option of [BundleLimits] names a file: a provider would load it as code. */
 private fun providerOf(entry: Map<String, Any?>): Provider {
     val name = text(entry.at("provider"))
-    val known = OPTIONS[name]
-        ?: throw ValueError("provider ${quoted(name)} is not one of ${OPTIONS.keys.joinToString()}")
+    val known = BundleLimits.PROVIDER_OPTIONS[name]
+        ?: throw ValueError("provider ${quoted(name)} is not one of ${BundleLimits.PROVIDER_OPTIONS.keys.joinToString()}")
     val options = mapping(entry.at("options")).mapValues { text(it.value) }
     for ((key, option) in options) {
         if (key in known && isValue(option)) continue
         throw ValueError("option ${quoted(key)} of $name cannot be set to ${quoted(option)} by a bundle")
     }
     val directories = array(if ("directories" in entry) entry["directories"] else emptyList<Any?>()).map { text(it) }
-    directories.firstOrNull { it !in DIRECTORIES }?.let {
+    directories.firstOrNull { it !in BundleLimits.PROVIDER_DIRECTORIES }?.let {
         throw ValueError("${quoted(it)} is not a directory that a device chooses")
     }
     return Provider(name, options)
@@ -124,7 +106,7 @@ private fun formOf(value: Any?, kvLength: Int): Form {
     }
     if (1 !in graphs) throw ValueError("static graphs for blocks of ${graphs.keys} tokens and none for one")
     val mask = number(data.at("mask"))
-    if (mask < MOST_MASK || mask >= 0) throw ValueError("mask $mask is not between -1e9 and 0")
-    val loraRank = if ("lora_rank" in data) integer(data["lora_rank"], 1, MAX_RANK) else null
+    if (mask < BundleLimits.LEAST_MASK || mask >= 0) throw ValueError("mask $mask is not between -1e9 and 0")
+    val loraRank = if ("lora_rank" in data) integer(data["lora_rank"], 1, BundleLimits.MAX_RANK) else null
     return Form(graphs, text(data.at("weights")), mask, loraRank)
 }

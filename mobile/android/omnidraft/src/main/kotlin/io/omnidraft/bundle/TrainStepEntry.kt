@@ -12,7 +12,6 @@ import io.omnidraft.disk.text
 
 /** Of the loss, in the order of the graph's `scales` and `sums`. */
 internal val TERMS: List<String> = listOf("trie", "direct", "ngram")
-private const val MAX_TENSORS = 1 shl 17
 
 /** The shape of a tensor of the vector. */
 internal data class Matrix(val rows: Int, val columns: Int) {
@@ -71,15 +70,16 @@ internal fun readStep(data: Map<String, Any?>): StepEntry {
     val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
     if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")
     val layout = StepLayout(tensorsOf(data.at("tensors")), terms)
-    val graph = text(data.at("graph"), MAX_PATH)
-    return StepEntry(graph, text(data.at("folder"), MAX_PATH), integer(data.at("rank"), 1, MAX_RANK), layout)
+    val graph = text(data.at("graph"), BundleLimits.MAX_PATH)
+    val folder = text(data.at("folder"), BundleLimits.MAX_PATH)
+    return StepEntry(graph, folder, integer(data.at("rank"), 1, BundleLimits.MAX_RANK), layout)
 }
 
 private fun tensorsOf(data: Any?): Map<String, Matrix> {
     val tensors = LinkedHashMap<String, Matrix>()
-    for (each in array(data, MAX_TENSORS)) {
+    for (each in array(data, BundleLimits.MAX_TENSORS)) {
         val fields = mapping(each)
-        val name = text(fields.at("name"), 128)
+        val name = text(fields.at("name"), BundleLimits.MAX_TENSOR_NAME)
         if (name in tensors) throw ValueError("two tensors ${quoted(name)}")
         tensors[name] = matrix(fields.at("shape"))
     }

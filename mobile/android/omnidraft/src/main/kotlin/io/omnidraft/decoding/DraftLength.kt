@@ -1,5 +1,6 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 
 /*
@@ -9,11 +10,11 @@ import io.omnidraft.SettingException
  * equal lengths. All numbers are float64, in the order of operations of the Python runtime.
  */
 
-internal const val MAX_DRAFT_TOKENS: Int = 48
-internal const val COPY_ACCEPTANCE: Double = 0.5 // of a copied token, before any was compared
-internal const val PRIOR_ROUNDS: Double = 5.0 // weight of what is assumed before the first round, in rounds
-internal const val DECAY: Double = 0.97 // weight of a round after the next one, relative to before
-internal const val PROBE: Int = 3 // draft tokens of a probe
+internal const val MAX_DRAFT_TOKENS: Int = Defaults.MAX_DRAFT_TOKENS
+internal const val COPY_ACCEPTANCE: Double = Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE // before any copy was compared
+internal const val PRIOR_ROUNDS: Double = Defaults.DRAFT_LENGTH_PRIOR_ROUNDS // of what is assumed at first
+internal const val DECAY: Double = Defaults.DRAFT_LENGTH_DECAY // of a round, after the next one
+internal const val PROBE: Int = Defaults.DRAFT_LENGTH_PROBE // draft tokens of a probe
 
 /**
  * Where the tokens of a round come from.

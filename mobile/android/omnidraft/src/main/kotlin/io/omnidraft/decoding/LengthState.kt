@@ -1,17 +1,19 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
+
 /*
  * What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds
  * both.
  */
 
-internal const val PRIOR_ACCEPTANCE: Double = 0.6 // of a drafter that was never measured
-internal const val LONGEST: Int = 12 // tokens that a round proposes at most
-internal const val LONGEST_MATCH: Int = 6 // tokens of a match; longer matches count as this long
-internal const val SHORTEST_MATCH: Int = 2
-internal const val TEXT_ROUNDS: Double = 20.0 // weight of all earlier texts at the start of a text, at most, in rounds
-internal const val FIRST_SHARE: Double = 0.0125 // of the time since the last draft, what a probe may cost
-internal const val LAST_SHARE: Double = 0.0025
+internal const val PRIOR_ACCEPTANCE: Double = Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE // never measured
+internal const val LONGEST: Int = Defaults.DRAFT_LENGTH_LONGEST // tokens that a round proposes at most
+internal const val LONGEST_MATCH: Int = Defaults.DRAFT_LENGTH_LONGEST_MATCH // longer matches count as this long
+internal const val SHORTEST_MATCH: Int = Defaults.DRAFT_LENGTH_SHORTEST_MATCH
+internal const val TEXT_ROUNDS: Double = Defaults.DRAFT_LENGTH_TEXT_ROUNDS // of all earlier texts, at most
+internal const val FIRST_SHARE: Double = Defaults.DRAFT_LENGTH_FIRST_SHARE // what a probe may cost
+internal const val LAST_SHARE: Double = Defaults.DRAFT_LENGTH_LAST_SHARE
 
 /**
  * Seconds on one device.

@@ -1,5 +1,6 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.IntList
 
@@ -11,8 +12,8 @@ import io.omnidraft.vocab.IntList
  */
 
 // Tokens of the suffix that is searched for.
-internal const val LONGEST_SUFFIX: Int = 4
-internal const val SHORTEST_SUFFIX: Int = 2
+internal const val LONGEST_SUFFIX: Int = Defaults.PROMPT_LOOKUP_LONGEST
+internal const val SHORTEST_SUFFIX: Int = Defaults.PROMPT_LOOKUP_SHORTEST
 
 /**
  * A [Proposer] that copies what followed the context's last tokens before.

@@ -1,5 +1,6 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.vocab.IntList
 
 /*
@@ -9,7 +10,7 @@ import io.omnidraft.vocab.IntList
  * log-probabilities leave through one observer.
  */
 
-internal const val MAX_PROPOSED: Int = 64 // target tokens in one pass, at most
+internal const val MAX_PROPOSED: Int = Defaults.MAX_PROPOSED_TOKENS // target tokens in one pass, at most
 internal const val PREFILL_CHUNK: Int = 64 // tokens of a prompt in one pass; a cancellation waits for one pass
 
 /** Called with each verified round before anything is learned from it. */

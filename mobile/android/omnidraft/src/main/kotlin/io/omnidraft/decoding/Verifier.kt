@@ -1,5 +1,6 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.vocab.ActiveTrie
 
 /*
@@ -11,11 +12,11 @@ import io.omnidraft.vocab.ActiveTrie
  * [verifyMatch] needs no drafter's distributions.
  */
 
-// Measured in the Python runtime (benchmarks/block_verification.py of commit 8a60be2): what block verification adds to
-// the tokens of a round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-internal const val GAIN: Double = 0.03
-internal const val EXTRA_SECONDS: Double = 0.2e-3
-internal const val EXTRA_SECONDS_PER_TOKEN: Double = 6e-9
+// Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
+// round, and to its host work, which grows with the target's vocabulary because every row is asked for.
+internal const val GAIN: Double = Defaults.BLOCK_GAIN
+internal const val EXTRA_SECONDS: Double = Defaults.BLOCK_EXTRA_SECONDS
+internal const val EXTRA_SECONDS_PER_TOKEN: Double = Defaults.BLOCK_EXTRA_SECONDS_PER_TOKEN
 
 /**
  * The outcome of a verification.

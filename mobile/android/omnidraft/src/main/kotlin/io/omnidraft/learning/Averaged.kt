@@ -1,5 +1,6 @@
 package io.omnidraft.learning
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.bundle.aName
@@ -24,7 +25,7 @@ import kotlin.math.min
  */
 
 /** Largest share of the average that a step keeps; smaller in the first steps. */
-internal const val KEPT = 0.9
+internal const val KEPT = Defaults.LEARNER_MEAN_KEPT
 
 private const val PREFIX = "average."
 private const val STEPS = "average_steps"

@@ -1,5 +1,6 @@
 package io.omnidraft.learning
 
+import io.omnidraft.Defaults
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.SessionModel
@@ -22,7 +23,7 @@ import kotlin.math.sqrt
  */
 
 /** With fewer generations the confidence interval is infinite. */
-internal const val LEAST_GENERATIONS = 8
+internal const val LEAST_GENERATIONS = Defaults.SYNC_LEAST_GENERATIONS
 
 private const val CHUNK = 64 // positions whose logits are in memory at once
 

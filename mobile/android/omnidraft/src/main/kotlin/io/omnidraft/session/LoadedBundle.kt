@@ -1,5 +1,7 @@
 package io.omnidraft.session
 
+import io.omnidraft.BundleException
+import io.omnidraft.Defaults
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.GenerationConfig.Verification
@@ -34,7 +36,7 @@ import io.omnidraft.vocab.loadVocabMap
 /* A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change. */
 
 private const val THREADS_PER_CORE = 4 // at most; more only take memory and time
-private const val USUAL_DRAFT = 4 // draft tokens of the round by which a verification is chosen
+private const val USUAL_DRAFT = Defaults.BLOCK_USUAL_DRAFT // tokens of the round that is compared
 private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
 private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private const val MEASURED_TOKENS = 16 // of that text

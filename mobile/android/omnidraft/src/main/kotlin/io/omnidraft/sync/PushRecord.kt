@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.SyncException
 
@@ -10,7 +11,7 @@ import io.omnidraft.SyncException
  */
 
 /** Bytes of the record of a push at most. */
-internal const val MOST_PUSH_BYTES = 1 shl 20
+internal const val MOST_PUSH_BYTES = Defaults.SYNC_MAX_PUSH_BYTES
 
 private const val PUSH_VERSION = "1"
 private const val PUSH_TITLE = "omnidraft.push "

@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.SyncException
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.sha256
@@ -10,7 +11,7 @@ import io.omnidraft.disk.sha256
  */
 
 /** Bytes of an adapter, a cache or a segment. */
-internal const val MAX_FILE = 1L shl 28
+internal const val MAX_FILE = Defaults.SYNC_MAX_FILE_BYTES.toLong()
 
 /** The largest number of a record. */
 internal const val LARGEST = 999_999_999_999_999L

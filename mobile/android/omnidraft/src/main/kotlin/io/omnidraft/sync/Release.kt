@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.SignatureException
 import io.omnidraft.SyncException
 import io.omnidraft.bundle.SIGNATURE_BYTES
@@ -17,7 +18,7 @@ import io.omnidraft.bundle.keyId
  */
 
 /** Bytes of the file of a release at most; the longest possible has 819. */
-internal const val MOST_RELEASE_BYTES = 2048
+internal const val MOST_RELEASE_BYTES = Defaults.SYNC_MAX_RELEASE_BYTES
 
 private const val RELEASE_VERSION = "1"
 private const val RELEASE_TITLE = "omnidraft.release "

@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.decoding.SessionModel
 import io.omnidraft.learning.AdapterComparison
@@ -25,7 +26,7 @@ import java.io.File
  */
 
 /** Recorded generations that are read at most; the latest. */
-internal const val RECENT = 256
+internal const val RECENT = Defaults.SYNC_RECENT_RECORDS
 
 /**
  * A trial on the traces in a directory. Records of the target with an adapter are left out: they have the distributions

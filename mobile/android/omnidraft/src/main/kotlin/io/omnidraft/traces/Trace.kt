@@ -1,5 +1,6 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
 import io.omnidraft.TraceFileException
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.VocabMap
@@ -11,13 +12,13 @@ import kotlin.math.max
  */
 
 /** Ids that are kept of a distribution, at most. */
-internal const val TOP = 64
+internal const val TOP = Defaults.TRACE_TOP
 
 /** The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest. */
-internal const val FLOOR = 1.0 / (1 shl 14)
+internal const val FLOOR = Defaults.TRACE_FLOOR
 
 /** Draft ids that a record keeps of the text before it, at most. */
-internal const val WINDOW = 2048
+internal const val WINDOW = Defaults.TRACE_WINDOW
 
 /**
  * The pair of vocabularies of the ids of a trace.

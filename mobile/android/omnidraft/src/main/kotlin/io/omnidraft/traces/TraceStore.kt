@@ -1,5 +1,6 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.TraceFileException
 import io.omnidraft.disk.Claim
@@ -20,16 +21,16 @@ import java.nio.file.Files
  */
 
 /** Bytes of all segments of a trace together, at most. */
-internal const val MAX_BYTES = 16L shl 20
+internal const val MAX_BYTES = Defaults.TRACE_MAX_BYTES.toLong()
 
 /** The least bound that a trace may have. */
-internal const val LEAST_BYTES = 1L shl 20
+internal const val LEAST_BYTES = Defaults.TRACE_LEAST_BYTES.toLong()
 
 /** Segments of a full store. */
-internal const val SEGMENTS = 8
+internal const val SEGMENTS = Defaults.TRACE_SEGMENTS
 
 /** Rounds between two flushes to the disk within a generation. */
-internal const val SYNC_ROUNDS = 32
+internal const val SYNC_ROUNDS = Defaults.TRACE_SYNC_ROUNDS
 
 /** Where a record continues: the number of the segment, and of the record in it. */
 internal data class SegmentPlace(val segment: Long, val record: Long)

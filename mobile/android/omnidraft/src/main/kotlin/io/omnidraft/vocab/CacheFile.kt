@@ -1,6 +1,7 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
+import io.omnidraft.Defaults
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.bytesOf
 import io.omnidraft.disk.crc32
@@ -26,7 +27,7 @@ internal const val CACHE_HEADER_BYTES: Int = 136
 internal const val MAX_CACHE_BYTES: Long = 1L shl 28
 
 private const val VERSION = 2L
-private const val MAX_ENTRIES = 1L shl 23 // times 255 draft tokens stays below 2^31
+private const val MAX_ENTRIES = Defaults.CACHE_MAX_ENTRIES.toLong() // times 255 draft tokens stays below 2^31
 private const val WIDTHS_AT = 12
 private const val DRAFT_AT = 16
 private const val TARGET_AT = 48

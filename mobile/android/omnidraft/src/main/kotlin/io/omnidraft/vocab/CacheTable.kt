@@ -1,6 +1,7 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
+import io.omnidraft.Defaults
 
 /*
  * The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md).
@@ -9,7 +10,7 @@ import io.omnidraft.CacheFileException
  */
 
 /** Draft tokens in a cached n-gram, at most. */
-internal const val MAX_PIECES: Int = 255
+internal const val MAX_PIECES: Int = Defaults.CACHE_MAX_PIECES
 
 /** Counts and ticks do not grow further. */
 internal const val MAX_COUNT: Long = 0xffffffffL

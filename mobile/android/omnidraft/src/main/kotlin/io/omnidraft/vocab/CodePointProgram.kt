@@ -9,33 +9,6 @@ import io.omnidraft.disk.ValueError
  * text is at most its length times the cost of the program.
  */
 
-/** What an instruction does; `a` and `b` are its arguments. */
-internal object Op {
-    /** The attempt succeeds. */
-    const val MATCH: Int = 0
-
-    /** Consume one code point of class a, or fail. */
-    const val CLASS: Int = 1
-
-    /** Go on at a; where that fails, at b. */
-    const val SPLIT: Int = 2
-
-    /** Go on at a. */
-    const val JUMP: Int = 3
-
-    /** Fail unless there is a next code point, of class a. */
-    const val NEXT_IS: Int = 4
-
-    /** Fail if there is a next code point of class a. */
-    const val NEXT_IS_NOT: Int = 5
-
-    /** Fail unless there is a code point before, of class a. */
-    const val BEFORE_IS: Int = 6
-
-    /** Fail if there is a code point before of class a. */
-    const val BEFORE_IS_NOT: Int = 7
-}
-
 /**
  * The instructions of a program; execution begins at the first.
  *
@@ -131,7 +104,7 @@ internal class Attempts(private val program: Program, private val masks: LongArr
             val next = step(pc, at)
             if (next == DONE) return at
             if (next >= 0) {
-                if (program.ops[pc] == Op.CLASS) at++
+                if (program.ops[pc] == Op.CODE_CLASS) at++
                 pc = next
             } else {
                 if (waiting.size == 0) return -1
@@ -143,7 +116,7 @@ internal class Attempts(private val program: Program, private val masks: LongArr
 
     /** The instruction behind [pc] on the current path; FAIL, or DONE where the attempt succeeds. */
     private fun step(pc: Int, at: Int): Int = when (val op = program.ops[pc]) {
-        Op.CLASS -> if (isIn(at, program.a[pc])) pc + 1 else FAIL
+        Op.CODE_CLASS -> if (isIn(at, program.a[pc])) pc + 1 else FAIL
         Op.SPLIT -> if (visit(pc, at)) program.a[pc] else FAIL
         Op.JUMP -> program.a[pc]
         Op.MATCH -> DONE

@@ -13,9 +13,9 @@ internal class TokenBytes(private val tables: TokenizerTables) : AbstractList<By
     override val size: Int get() = tables.roles.size
 
     override fun get(index: Int): ByteArray? = when (tables.roles[index]) {
-        Role.UNUSED, Role.CONTROL -> null
-        Role.BYTE -> byteArrayOf(byteOf(tables.textOf(index)))
-        Role.PIECE -> if (tables.kind == Kind.SENTENCEPIECE) spacesOf(tables.textOf(index)) else tables.textOf(index)
+        TokenRole.UNUSED, TokenRole.CONTROL -> null
+        TokenRole.BYTE -> byteArrayOf(byteOf(tables.textOf(index)))
+        TokenRole.PIECE -> if (tables.kind == Kind.SENTENCEPIECE) spacesOf(tables.textOf(index)) else tables.textOf(index)
         else -> tables.textOf(index)
     }
 

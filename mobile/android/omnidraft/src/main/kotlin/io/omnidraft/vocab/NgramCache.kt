@@ -1,5 +1,6 @@
 package io.omnidraft.vocab
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 
 /*
@@ -13,7 +14,7 @@ import io.omnidraft.SettingException
 internal val POLICIES: List<String> = listOf("lfu", "lru")
 
 /** Entries at most, unless the caller says another number. */
-internal const val CAPACITY: Int = 32_768
+internal const val CAPACITY: Int = Defaults.CACHE_CAPACITY
 
 /** One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted. */
 internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long, val tick: Long)

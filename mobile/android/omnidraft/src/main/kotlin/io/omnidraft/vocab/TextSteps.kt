@@ -195,21 +195,21 @@ private fun split(step: TextStep, masks: ClassMasks, word: Word, words: MutableL
         ends.add(until)
         matches.add(if (isMatch != step.invert) 1 else 0)
     }
-    if (step.behaviour == Behaviour.MERGED_WITH_NEXT) return addMergedWithNext(word, ends, matches, words)
+    if (step.behaviour == SplitBehaviour.MERGED_WITH_NEXT) return addMergedWithNext(word, ends, matches, words)
     var start = word.from
     for (i in 0 until ends.size) {
         // A part goes on where the next one is joined to it.
         if (i + 1 < ends.size && joinsPrevious(step.behaviour, matches[i + 1], matches[i])) continue
-        val isDropped = step.behaviour == Behaviour.REMOVED && matches[i] == 1
+        val isDropped = step.behaviour == SplitBehaviour.REMOVED && matches[i] == 1
         if (!isDropped) words.add(Word(word.points, start, ends[i]))
         start = ends[i]
     }
 }
 
 /** Whether a part joins the part before it: an equal neighbour, or a match behind other text. */
-private fun joinsPrevious(behaviour: Behaviour, isMatch: Int, wasMatch: Int): Boolean = when (behaviour) {
-    Behaviour.CONTIGUOUS -> isMatch == wasMatch
-    Behaviour.MERGED_WITH_PREVIOUS -> isMatch > wasMatch
+private fun joinsPrevious(behaviour: SplitBehaviour, isMatch: Int, wasMatch: Int): Boolean = when (behaviour) {
+    SplitBehaviour.CONTIGUOUS -> isMatch == wasMatch
+    SplitBehaviour.MERGED_WITH_PREVIOUS -> isMatch > wasMatch
     else -> false
 }
 

@@ -38,7 +38,7 @@ internal fun openTokenizerFile(file: File): TokenizerTables = try {
 
 /** The file, or the beginning of one that is too large: enough to refuse it. */
 private fun mapped(file: File): ByteBuffer = openFile(file).use { stream ->
-    val size = minOf(stream.channel.size(), MOST_BYTES + 1)
+    val size = minOf(stream.channel.size(), MOST_TOKENIZER_BYTES + 1L)
     if (size == 0L) ByteBuffer.allocate(0) else stream.channel.map(FileChannel.MapMode.READ_ONLY, 0, size)
 }
 
@@ -109,9 +109,9 @@ internal fun words(sections: Map<String, ByteBuffer>, name: String): WordTable =
 private fun sectionsOf(data: ByteBuffer): Map<String, ByteBuffer> {
     val size = data.limit()
     checkBeginning(data, size)
-    val table = WordTable(part(data, TABLE_AT, START))
+    val table = WordTable(part(data, TABLE_AT, SECTIONS_START))
     val sections = HashMap<String, ByteBuffer>()
-    var end = START.toLong()
+    var end = SECTIONS_START.toLong()
     for ((at, section) in SECTIONS.entries.withIndex()) {
         val start = table.unsigned(2 * at)
         val length = table.unsigned(2 * at + 1)
@@ -133,15 +133,15 @@ private fun checkBeginning(data: ByteBuffer, size: Int) {
     requireSound(isOne, "not_a_tokenizer") { "it is not a compiled tokenizer" }
     requireSound(size >= VERSION_END, "truncated") { "it has $size bytes" }
     val version = WordTable(part(data, TOKENIZER_MAGIC.length, VERSION_END)).unsigned(0)
-    requireSound(version == TOKENIZER_VERSION, "version") {
+    requireSound(version == TOKENIZER_VERSION.toLong(), "version") {
         "it has version $version and this omnidraft reads version $TOKENIZER_VERSION"
     }
-    requireSound(size >= START, "truncated") { "it has $size bytes and a header has $START" }
+    requireSound(size >= SECTIONS_START, "truncated") { "it has $size bytes and a header has $SECTIONS_START" }
     val count = WordTable(part(data, VERSION_END, FINGERPRINT_AT)).unsigned(0)
     requireSound(count == SECTIONS.size.toLong(), "header") {
         "it has $count sections, and a tokenizer has ${SECTIONS.size}"
     }
-    requireSound(size <= MOST_BYTES, "header") { "it has more than $MOST_BYTES bytes" }
+    requireSound(size <= MOST_TOKENIZER_BYTES, "header") { "it has more than $MOST_TOKENIZER_BYTES bytes" }
 }
 
 /** Whether all entries, unsigned, are below a bound that is below 2^31. */
@@ -172,8 +172,8 @@ private fun checkRoles(roles: IntTable, offsets: IntTable, text: ByteBuffer) {
     var token = 0
     var byteTokens = 0
     roles.forEach { role ->
-        requireSound(role <= Role.ADDED, "role") { "an id has an unknown role" }
-        if (role == Role.BYTE) {
+        requireSound(role <= TokenRole.ADDED, "role") { "an id has an unknown role" }
+        if (role == TokenRole.BYTE) {
             byteTokens++
             val isOne = isByteToken(text, offsets[token], offsets[token + 1])
             requireSound(isOne, "role") { "$token is not a byte token" }

@@ -154,8 +154,8 @@ private fun stepOf(record: List<Long>, strings: Strings, programs: List<Program>
     requireSound(!hasProgram || a < programs.size, "step") { "a step names a program that does not exist" }
     val program = if (hasProgram) programs[a.toInt()] else null
     if (op == StepOp.SPLIT) {
-        requireSound(b < Behaviour.entries.size && c < 2, "step") { "a split has an unknown behaviour" }
-        return TextStep(op, program = program, behaviour = Behaviour.entries[b.toInt()], invert = c == 1L)
+        requireSound(b < SplitBehaviour.entries.size && c < 2, "step") { "a split has an unknown behaviour" }
+        return TextStep(op, program = program, behaviour = SplitBehaviour.entries[b.toInt()], invert = c == 1L)
     }
     val used = when (op) {
         StepOp.PREPEND, StepOp.PREFIX, StepOp.PREFIX_FIRST -> listOf(a)

@@ -1,5 +1,6 @@
 package io.omnidraft.conformance
 
+import io.omnidraft.Defaults
 import io.omnidraft.GenerationConfig
 import io.omnidraft.decoding.Categorical
 import io.omnidraft.decoding.Costs
@@ -182,7 +183,7 @@ class DecodingVectorsTest : VectorsRun() {
         val (given, expected) = vector.input to vector.expected
         val costs = costsOf(given["costs"].obj())
         if ("vocab_size" in given) {
-            val usual = DEFAULTS["block"].obj()["usual_draft"].int()
+            val usual = Defaults.BLOCK_USUAL_DRAFT
             val pays = blockPays(costs.roundSeconds(usual), given["vocab_size"].int())
             assertEquals(expected["verification"], if (pays) "block" else "token", vector.why)
         } else {

@@ -24,9 +24,6 @@ typealias Json = Map<String, Any?>
 /** The parsed content of a JSON file below spec/vectors. */
 fun jsonOf(path: String): Any? = parse(File(ROOT, path).readBytes())
 
-/** The default numbers: spec/defaults.json. */
-val DEFAULTS: Json by lazy { jsonOf("../defaults.json").obj() }
-
 /** One vector of a folder. */
 class Vector(val folder: String, content: Json) {
     /** The name, which is unique in the folder. */

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.online
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.learning.positions.Aligned
@@ -33,10 +34,10 @@ private const val DRAFTED = "trie"
  * @property guard options of the guard.
  */
 internal class AdaptOptions(
-    val interval: Int = 8,
-    val passes: Int = 4,
-    val replayed: Int = 8,
-    val memory: Int = 64,
+    val interval: Int = Defaults.LEARNER_INTERVAL,
+    val passes: Int = Defaults.LEARNER_PASSES,
+    val replayed: Int = Defaults.LEARNER_REPLAYED,
+    val memory: Int = Defaults.LEARNER_MEMORY,
     val seed: Long = 0,
     val maxLength: Int? = null,
     val guard: GuardOptions = GuardOptions(),

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.online
 
+import io.omnidraft.Defaults
 import io.omnidraft.disk.array
 import io.omnidraft.disk.integer
 import io.omnidraft.disk.mapping
@@ -33,10 +34,10 @@ internal class AnswerCounts(val tokens: Long, val passes: Long)
  * @property fall the smallest decrease that counts, as a share of the value before.
  */
 internal class GuardOptions(
-    val least: Int = 8,
-    val window: Int = 32,
-    val deviations: Double = 3.3,
-    val fall: Double = 0.02,
+    val least: Int = Defaults.LEARNER_GUARD_LEAST,
+    val window: Int = Defaults.LEARNER_GUARD_WINDOW,
+    val deviations: Double = Defaults.LEARNER_GUARD_DEVIATIONS,
+    val fall: Double = Defaults.LEARNER_GUARD_FALL,
 )
 
 /** The recorded answers of a guard: those before the last "good", and those since. */
@@ -134,7 +135,7 @@ internal fun ratio(answers: List<AnswerCounts>): Double {
 internal fun isWorse(
     before: List<AnswerCounts>,
     after: List<AnswerCounts>,
-    deviations: Double = 3.3,
+    deviations: Double = Defaults.LEARNER_GUARD_DEVIATIONS,
     fall: Double = 0.0,
 ): Boolean {
     val lower = ratio(before) - ratio(after)

@@ -1,5 +1,7 @@
 package io.omnidraft.learning.online
 
+import io.omnidraft.Defaults
+
 /*
  * Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md).
  *
@@ -11,13 +13,13 @@ package io.omnidraft.learning.online
 internal enum class IntervalDecision { ROLL_BACK, COOL_DOWN, LEARN }
 
 /** Intervals without learning after a rollback, at most. */
-internal const val MAX_COOLDOWN = 32
+internal const val MAX_COOLDOWN = Defaults.LEARNER_MAX_REST
 
 /** Factor of the learning rate at a rollback. */
-internal const val ROLLBACK_SCALE = 0.5
+internal const val ROLLBACK_SCALE = Defaults.LEARNER_SLOWER
 
 /** Factor of the learning rate at an adapter that is found good, up to the full rate. */
-internal const val RECOVERY_SCALE = 1.25
+internal const val RECOVERY_SCALE = Defaults.LEARNER_RECOVERY
 
 /**
  * A decision, and whether the adapter in use was found good, so that a rollback goes back to it.

@@ -1,6 +1,7 @@
 package io.omnidraft.learning.online
 
 import io.omnidraft.AdapterException
+import io.omnidraft.Defaults
 import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.learning.step.StepBudget
 
@@ -12,7 +13,7 @@ import io.omnidraft.learning.step.StepBudget
  */
 
 /** New answers in one step, as in the paper. */
-internal const val BATCH = 8
+internal const val BATCH = Defaults.LEARNER_BATCH
 
 /** What happened at the end of an interval. */
 internal enum class IntervalEvent { LEARNED, SKIPPED, ROLLED_BACK, RESTED, UNFINISHED }

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.positions
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.VocabMap
@@ -92,7 +93,7 @@ internal class Aligned(
  * @property maxLength draft tokens of prompt and response together; later target tokens are dropped.
  * @property keep draft ids in a distribution at most.
  */
-internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int = 64) {
+internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int = Defaults.LEARNER_KEEP) {
     private val map: VocabMap get() = trie.map
 
     /**

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.positions
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.traces.Traced
 import io.omnidraft.traces.TracedToken
@@ -18,7 +19,7 @@ import kotlin.math.min
  */
 
 /** Incomplete generations in memory: sessions that share a store write records in turn. */
-internal const val OPEN = 8
+internal const val OPEN = Defaults.LEARNER_OPEN_GENERATIONS
 
 private const val NOTHING = 1e-9 // mass at the root below which no draft token can be written
 

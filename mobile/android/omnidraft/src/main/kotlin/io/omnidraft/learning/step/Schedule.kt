@@ -1,5 +1,6 @@
 package io.omnidraft.learning.step
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 
 /*
@@ -12,8 +13,8 @@ internal const val CONSTANT = "constant"
 /** A pass over recorded text ends with a rate that falls to 0. */
 internal const val DECAYING = "decay"
 
-internal const val WARM_UP = 0.05
-internal const val DECAY = 0.3
+internal const val WARM_UP = Defaults.LEARNER_WARM_UP
+internal const val DECAY = Defaults.LEARNER_DECAY
 
 /** @throws SettingException the name is unknown. */
 internal fun checkSchedule(schedule: String) {
