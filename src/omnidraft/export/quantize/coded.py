@@ -59,9 +59,9 @@ def rounded(weight: Floats, bits: int, method: str = "round", factor: Floats | N
         else:
             codes, grid = compensate(rows.T, factor, bits, BLOCK)
         parts.append((codes, *grid))
-    codes, scales, zeros = zip(*parts, strict=True)
+    packed, scales, zeros = zip(*parts, strict=True)
     whole = None if zeros[0] is None else np.concatenate(zeros)
-    return BlockCodes(bits, np.concatenate(codes), np.concatenate(scales), zeros=whole)
+    return BlockCodes(bits, np.concatenate(packed), np.concatenate(scales), zeros=whole)
 
 
 def write_weight(
