@@ -21,7 +21,7 @@ from omnidraft.runtime.traces import trace, trace_store
 from omnidraft.runtime.vocab import cache_file, cache_table
 from omnidraft.runtime.vocab.cache_store import open_cache
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from omnidraft.sync import push_record, record_lines, release
+from omnidraft.sync import record
 from support.places import ROOT
 
 DEFAULTS = json.loads((ROOT / "spec/defaults.json").read_text())
@@ -114,13 +114,12 @@ def test_what_a_learner_goes_by_agrees_with_the_spec() -> None:
 
 def test_sync_limits_agree_with_the_spec() -> None:
     pytest.importorskip("cryptography", reason="publishing needs cryptography")
-    from omnidraft.sync import publish, trial
+    from omnidraft.sync import trial
 
     assert DEFAULTS["sync"] == {
-        "max_release_bytes": release.MOST_BYTES,
-        "max_push_bytes": push_record.MOST_BYTES,
-        "max_file_bytes": record_lines.MAX_FILE,
-        "kept_releases": publish.KEPT,
+        "max_bytes": record.MOST_BYTES,
+        "max_text_bytes": record.MOST_TEXT,
+        "days": record.DAYS,
         "least_generations": compare.LEAST_GENERATIONS,
         "recent_records": trial.RECENT,
     }

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidraft.errors import AdapterError, SettingError
-from omnidraft.runtime.bundle.head import Head, HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.sync.average import average, bounded_head, size
+from omnidraft.sync.average import average, size
 from support.adapters import CREATED, OPEN, SITES, adapter
 
 WIDE = LoraSites(None, {"layers.0.o": Site(24, (("o", 30),)), "layers.0.down": Site(20, (("down", 24),))})
@@ -76,29 +75,6 @@ def test_a_place_that_only_some_have_counts_as_nothing_added_by_the_others() -> 
     np.testing.assert_allclose(added(mean, "layers.0.o"), expected, atol=1e-6)
 
 
-def test_heads_are_averaged_by_those_that_have_one() -> None:
-    def with_head(seed: int) -> Adapter:
-        rng = np.random.default_rng(seed)
-        sizes = HeadShape(3, 1).sizes().items()
-        return replace(
-            adapter(2, seed), head=Head({n: rng.normal(size=s).astype(np.float32) for n, s in sizes})
-        )
-
-    one, two, none = with_head(1), with_head(2), adapter(2, 3)
-    mean = average([one, two, none], [1, 3, 12], CREATED).adapter.head
-    assert mean is not None and one.head is not None and two.head is not None
-    for name, tensor in mean.tensors.items():
-        expected = 0.25 * one.head.tensors[name] + 0.75 * two.head.tensors[name]
-        np.testing.assert_allclose(tensor, expected, atol=1e-6)
-    assert average([none], [1], CREATED).adapter.head is None
-    assert average([none, one], [1, 0], CREATED).adapter.head is None
-    alone = replace(one, tensors={})
-    assert average([alone], [2], CREATED).adapter.digest == replace(alone, created=CREATED).digest
-    wide = replace(one, head=Head(HeadShape(4, 1).untrained()))
-    with pytest.raises(SettingError, match="heads differ"):
-        average([one, wide], [1, 1], CREATED)
-
-
 def test_a_weight_of_0_and_an_adapter_of_zeros() -> None:
     one, two = adapter(2, 1), adapter(3, 2)
     alone = average([one, two], [5, 0], CREATED).adapter
@@ -137,15 +113,3 @@ def test_what_cannot_be_averaged() -> None:
     assert np.isfinite(size(replace(one, tensors=huge)))
     with pytest.raises(AdapterError, match="not finite"):
         average([replace(one, tensors=huge)], [1], CREATED)
-
-
-def test_a_head_of_a_small_weight_is_left_out() -> None:
-    """Else the head of one device with one token would be everybody's."""
-    head = Head({n: np.ones(s, np.float32) for n, s in HeadShape(3, 1).sizes().items()})
-    adapters = {"a": adapter(2, 1), "b": adapter(2, 2), "evil": replace(adapter(2, 3), head=head)}
-    kept = bounded_head(adapters, {"a": 50, "b": 50, "evil": 99})
-    assert kept["evil"].head is None and kept["evil"].tensors is adapters["evil"].tensors
-    assert bounded_head(adapters, {"a": 50, "b": 50, "evil": 100}) == adapters
-    alone = {"a": adapter(2, 1), "b": replace(adapter(2, 1), tensors={}, head=head)}
-    assert bounded_head(alone, {"a": 9, "b": 1}) == {"a": alone["a"]}, "it has nothing but a head"
-    assert bounded_head(alone, {"a": 1, "b": 9}) == alone

@@ -3,9 +3,6 @@
 The mean of A times the mean of B is not the mean of A B. Concatenated factors, [A1 A2] [w1 B1; w2 B2], are
 the weighted mean exactly, with the sum of the ranks. A singular value decomposition gives the nearest product
 of any smaller rank (Eckart and Young, 1936).
-
-The tensors of adaptive heads, small networks on the same hidden state, are averaged (McMahan et al., 2017).
-The result is not the mean of their outputs; a wrong head only costs speed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import SettingError, SyncError
-from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
@@ -66,8 +62,7 @@ def average(
         tensors[site], values = _mean(parts, min(most, MAX_RANK))
         whole += float((values**2).sum())
         left += float((values[min(most, MAX_RANK) :] ** 2).sum())
-    head = _mean_head([(s, each.head) for s, each in zip(shares, adapters, strict=True) if each.head])
-    mean = Adapter(first.base, first.draft_tokenizer, first.target_tokenizer, tensors, created, head)
+    mean = Adapter(first.base, first.draft_tokenizer, first.target_tokenizer, tensors, created)
     return AveragedAdapter(mean, float(np.sqrt(left / whole)) if whole > 0.0 else 0.0)
 
 
@@ -119,17 +114,6 @@ def bounded_norms(adapters: Mapping[str, Adapter]) -> tuple[dict[str, Adapter], 
     return kept, left_out
 
 
-def bounded_head(adapters: Mapping[str, Adapter], weights: Mapping[str, float]) -> dict[str, Adapter]:
-    """The adapters, without heads where those that have one are less than half of the weight.
-
-    An adapter that is a head alone is left out then.
-    """
-    with_head = sum(weights[name] for name, each in adapters.items() if each.head)
-    if 2 * with_head >= sum(weights.values()):
-        return dict(adapters)
-    return {name: replace(each, head=None) for name, each in adapters.items() if each.tensors}
-
-
 def usual_rank(adapters: Sequence[Adapter], weights: Sequence[float]) -> int | None:
     """The smallest rank that adapters of at least half of the weight do not exceed; None without a site."""
     total, sum_so_far = sum(weights), 0.0
@@ -166,23 +150,6 @@ def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:
         )
     shares: Matrix = values / values.sum()
     return shares
-
-
-def _mean_head(parts: Sequence[tuple[float, Head]]) -> Head | None:
-    """The mean of the heads of those adapters that have one."""
-    whole = sum(share for share, _ in parts)
-    if whole <= 0.0:
-        return None
-    if len({each.shape for _, each in parts}) > 1:
-        raise SettingError("the adapters' heads differ in width or blocks", "average those of one bundle")
-    return Head(
-        {
-            name: np.sum(
-                [s / whole * each.tensors[name].astype(np.float64) for s, each in parts], axis=0
-            ).astype(np.float32)
-            for name in parts[0][1].tensors
-        }
-    )
 
 
 def _mean(parts: Sequence[tuple[float, Floats, Floats]], rank: int) -> tuple[tuple[Floats, Floats], Matrix]:
