@@ -131,7 +131,7 @@ def test_a_full_disk_at_any_write_leaves_what_was_in_use(
         assert error.fault == "unwritable" and "No space left" in str(error)
         assert in_use(into) == before
         room += 1
-    assert room >= 3
+    assert room >= 2  # the adapter, and the pointer
     assert decode_adapter(in_use(into)).digest == adapter(2, 2).digest
 
 
