@@ -22,7 +22,7 @@ from omnidraft.sync.record import (
     HASH,
     NUMBER,
     Channel,
-    Record,
+    SignedRecord,
     StoredFile,
     channel_of,
 )
@@ -46,7 +46,7 @@ class Seen:
     number: int
     sha256: str
 
-    def check(self, release: Record) -> None:
+    def check(self, release: SignedRecord) -> None:
         """Refuse an older release (`older`), and another one of the same number (`conflict`)."""
         if release.number < self.number:
             raise SyncError(

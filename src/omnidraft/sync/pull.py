@@ -32,7 +32,7 @@ from omnidraft.sync.installed import (
     read_installed,
     tidy,
 )
-from omnidraft.sync.record import ChannelPair, Record, Signed, check_current
+from omnidraft.sync.record import ChannelPair, SignedRecord, Signed, check_current
 
 Trial = Callable[[Adapter | None, Adapter], AdapterComparison]  # the adapter in use, the offered one
 PullOutcome = Literal[
@@ -73,7 +73,7 @@ class Pulled:
     """
 
     outcome: PullOutcome
-    release: Record
+    release: SignedRecord
     comparison: AdapterComparison | None
     adapter: Path | None
     learned: int | None

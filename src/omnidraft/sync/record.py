@@ -133,7 +133,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True)
-class Record:
+class SignedRecord:
     """The signed lines.
 
     Attributes:
@@ -188,7 +188,7 @@ class Record:
 class Signed:
     """A verified file: its record, and the bytes of the files that it names."""
 
-    record: Record
+    record: SignedRecord
     adapter: bytes | None
     cache: bytes | None
     traces: tuple[bytes, ...]
@@ -196,7 +196,7 @@ class Signed:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is to be signed; see `Record`."""
+    """What is to be signed; see `SignedRecord`."""
 
     adapter: bytes | None = None
     cache: bytes | None = None
@@ -220,7 +220,7 @@ def write_signed(
         SyncError: `too_large`, or `malformed` where there is no file.
     """
     adapter, cache = (None if d is None else StoredFile.of(d) for d in (contents.adapter, contents.cache))
-    record = Record(
+    record = SignedRecord(
         kind, raw_public(key).hex(), channel, min(max(after + 1, int(time.time())), LARGEST), utc(DAYS),
         min(max(contents.accepted, 0), LARGEST), adapter, cache,
         tuple(StoredFile.of(each) for each in contents.traces),
@@ -231,7 +231,7 @@ def write_signed(
     return data
 
 
-def read_head(data: bytes, kind: Kind, public_key: bytes | None) -> Record:
+def read_head(data: bytes, kind: Kind, public_key: bytes | None) -> SignedRecord:
     """The record at the beginning of a file, its signature verified.
 
     Args:
@@ -296,8 +296,8 @@ def read_signed(data: bytes, kind: Kind, public_key: bytes | None) -> Signed:
     return Signed(record, adapter, cache, tuple(parts))
 
 
-def parse(text: bytes, kind: Kind) -> Record:
-    """The record of the signed lines, whose signature nobody has verified; errors are those of `read_head`."""
+def parse(text: bytes, kind: Kind) -> SignedRecord:
+    """The record of the signed lines, not verified; errors are those of `read_head`."""
     line = text[:40].partition(b"\n")[0]
     title, _, version = line.rpartition(b" ")
     if title != f"omnidraft.{kind}".encode():
@@ -308,7 +308,7 @@ def parse(text: bytes, kind: Kind) -> Record:
     if fields is None:
         raise _malformed(kind, "is not written as spec/15-sync.md says")
     traces = [StoredFile.read(each[6:]) for each in fields["traces"].splitlines()]
-    record = Record(
+    record = SignedRecord(
         kind, fields["key"], channel_of(fields), int(fields["number"]), fields["expires"],
         int(fields["accepted"]), StoredFile.read(fields["adapter"]), StoredFile.read(fields["cache"]),
         tuple(each for each in traces if each),
@@ -334,7 +334,7 @@ def utc(days: float = 0.0) -> str:
     return (datetime.now(timezone.utc) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def check_current(record: Record, channel: Channel, now: str | None = None) -> None:
+def check_current(record: SignedRecord, channel: Channel, now: str | None = None) -> None:
     """Refuse a record of other models (`foreign`) or one that has expired (`expired`)."""
     channel.check(record.channel, f"the {record.kind}")
     now = now or utc()

@@ -23,7 +23,7 @@ from omnidraft.sync.pull import Device, pull
 from omnidraft.sync.record import (
     Channel,
     ChannelPair,
-    Record,
+    SignedRecord,
     Signed,
     StoredFile,
     check_current,
@@ -67,7 +67,7 @@ def _check_written(given: dict[str, Any], channel: Channel, expect: dict[str, An
     adapter, cache = (None if given[n] is None else bytes.fromhex(given[n]) for n in ("adapter", "cache"))
     traces = [bytes.fromhex(each) for each in given["traces"]]
     files = [None if each is None else StoredFile.of(each) for each in (adapter, cache)]
-    record = Record(
+    record = SignedRecord(
         given["kind"], key.public_key().public_bytes_raw().hex(), channel, given["number"], given["expires"],
         given["accepted"], *files, tuple(StoredFile.of(each) for each in traces),
     )  # fmt: skip

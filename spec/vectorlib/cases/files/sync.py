@@ -104,6 +104,7 @@ def _invalid() -> list[dict[str, Any]]:
     signature = OURS.sign(release)
     twin = signature[:32] + (int.from_bytes(signature[32:], "little") + ORDER).to_bytes(32, "little")
     older = {"number": 8, "sha256": "33" * 32}
+    by_device = {"kind": "push", "public_key": None}
     other, no_key = OTHER.public_key().public_bytes_raw(), text("push", key="ff" * 32)
     vectors = [
         _checked("empty", "no bytes", b"", "malformed"),
@@ -118,13 +119,14 @@ def _invalid() -> list[dict[str, Any]]:
         _checked("key_hidden", "signed with another key under our key's id",
                  file_of(PUBLIC, OTHER.sign(release)) + release + A + C, "wrong_signature"),
         _checked("push_under_a_key", "a push that names a key which did not sign it",
-                 signed(text("push", key=other.hex()), A, C), "wrong_signature", kind="push", public_key=None),
+                 signed(text("push", key=other.hex()), A, C), "wrong_signature", **by_device),
         _checked("no_key", "a key that is no point of the curve",
-                 file_of(b"\xff" * 32, OURS.sign(no_key)) + no_key + A + C, "wrong_signature", kind="push", public_key=None),
+                 file_of(b"\xff" * 32, OURS.sign(no_key)) + no_key + A + C, "wrong_signature", **by_device),
         _checked("twin", "S + L instead of S", file_of(PUBLIC, twin) + release + A + C, "wrong_signature"),
         _checked("shorter", "the last byte is missing", good[:-1], "size"),
         _checked("longer", "a byte more", good + b"x", "size"),
-        _checked("adapter_flipped", "a bit of the adapter changed", signed(release, b"An adapter", C), "checksum"),
+        _checked("adapter_flipped", "a bit of the adapter changed", signed(release, b"An adapter", C),
+                 "checksum"),
         _checked("cache_flipped", "a bit of the cache changed", signed(release, A, b"A cache"), "checksum"),
         _checked("turned", "the files in another order", signed(release, C, A), "checksum"),
         _checked("older", "a smaller number than the device saw", good, "older", seen=older),

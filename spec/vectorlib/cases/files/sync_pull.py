@@ -27,7 +27,9 @@ def release(adapter: bytes = ADAPTER, cache: bytes = CACHE, **changes: str) -> b
 def installed(**changes: str) -> str:
     """The pointer `current` of a device."""
     fields = CHANNEL | {"seen": "none", "refused": "0", "current": "none", "previous": "none"} | changes
-    return "".join(f"{line}\n" for line in ("omnidraft.installed 1", *(f"{k} {v}" for k, v in fields.items())))
+    return "".join(
+        f"{line}\n" for line in ("omnidraft.installed 1", *(f"{k} {v}" for k, v in fields.items()))
+    )
 
 
 def seen(signs: bytes) -> str:

@@ -12,7 +12,7 @@ from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
 if TYPE_CHECKING:
-    from omnidraft.sync.record import ChannelPair, Record
+    from omnidraft.sync.record import ChannelPair, SignedRecord
 
 BundlePath = Annotated[
     Path,
@@ -38,7 +38,7 @@ def open_pair(bundle: Path) -> "ChannelPair":
     return pair
 
 
-def record_json(record: "Record") -> dict[str, Any]:
+def record_json(record: "SignedRecord") -> dict[str, Any]:
     """A record as a JSON object."""
     return {
         "key": record.key,

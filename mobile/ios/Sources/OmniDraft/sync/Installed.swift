@@ -29,7 +29,7 @@ struct Seen: Sendable, Equatable {
     /// Refuse an older release, and another one of the same number.
     ///
     /// - Throws: ``OmniDraftError/sync(_:)`` `older` or `conflict`.
-    func check(_ release: Record) throws {
+    func check(_ release: SignedRecord) throws {
         if release.number < number {
             let message = "release \(release.number) is older than release \(number), which this device has seen"
             throw syncError("older", message, "do not use this store before its publisher made a newer one")

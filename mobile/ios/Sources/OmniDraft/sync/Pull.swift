@@ -29,7 +29,7 @@ struct Pulled {
     /// Of the release's adapter.
     let outcome: PullOutcome
     /// The newest release.
-    let release: Record
+    let release: SignedRecord
     /// Of the offered adapter with the one in use; nil where there was no trial.
     let comparison: AdapterComparison?
     /// The file in use now; nil for the drafter without an adapter.

@@ -20,7 +20,7 @@ private let shownTitle = 40
 private let newline = UInt8(ascii: "\n")
 
 /// What a signed file is.
-enum Kind: String, Sendable {
+enum SignedKind: String, Sendable {
     case push, release
 
     /// The beginning of its first line.
@@ -87,8 +87,8 @@ struct StoredFile: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// The signed lines.
-struct Record: Sendable, Equatable {
-    let kind: Kind
+struct SignedRecord: Sendable, Equatable {
+    let kind: SignedKind
     /// The signer's public key, 64 hexadecimal digits; of a push, the identity of the device.
     let key: String
     /// The pair of models.
@@ -126,7 +126,7 @@ struct Record: Sendable, Equatable {
 
 /// A verified file: its record, and the bytes of the files that it names.
 struct Signed: Sendable {
-    let record: Record
+    let record: SignedRecord
     var adapter: [UInt8]?
     var cache: [UInt8]?
     var traces: [[UInt8]] = []
@@ -139,7 +139,7 @@ struct Signed: Sendable {
 ///   - files: in the order of the record.
 ///   - seed: of the signer's key, 32 bytes.
 /// - Throws: ``OmniDraftError/sync(_:)`` `too_large`, or `malformed` where there is no file.
-func writeSigned(_ record: Record, _ files: [[UInt8]], seed: [UInt8]) throws -> [UInt8] {
+func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) throws -> [UInt8] {
     _ = try parseRecord(record.text, record.kind)  // what a reader would refuse is not written
     let (publicKey, value) = try signedByKey(record.text, seed: seed)
     return encodeSignature(Signature(keyId: keyId(publicKey), value: value)) + record.text + files.joined()
@@ -153,7 +153,7 @@ func writeSigned(_ record: Record, _ files: [[UInt8]], seed: [UInt8]) throws -> 
 ///   - publicKey: that must have signed it, 32 bytes; nil takes the key that the record names.
 /// - Throws: ``OmniDraftError/sync(_:)`` `malformed`, `other_kind`, `version`, `too_large`, `other_key`,
 ///   `wrong_signature`, `size` or `checksum`; ``OmniDraftError/signature(_:)`` `unverifiable`.
-func readSigned(_ data: [UInt8], _ kind: Kind, publicKey: [UInt8]?) throws -> Signed {
+func readSigned(_ data: [UInt8], _ kind: SignedKind, publicKey: [UInt8]?) throws -> Signed {
     let record = try verifiedRecord(data, kind, publicKey)
     if data.count != record.size {
         throw syncError(
@@ -177,7 +177,7 @@ func readSigned(_ data: [UInt8], _ kind: Kind, publicKey: [UInt8]?) throws -> Si
     return Signed(record: record, adapter: adapter, cache: cache, traces: parts)
 }
 
-private func verifiedRecord(_ data: [UInt8], _ kind: Kind, _ publicKey: [UInt8]?) throws -> Record {
+private func verifiedRecord(_ data: [UInt8], _ kind: SignedKind, _ publicKey: [UInt8]?) throws -> SignedRecord {
     let signature: Signature
     do {
         signature = try decodeSignature(Array(data.prefix(signatureBytes)))
@@ -207,9 +207,9 @@ private func textOf(_ data: [UInt8]) -> [UInt8] {
 }
 
 /// The record of the signed lines, whose signature nobody has verified.
-func parseRecord(_ text: [UInt8], _ kind: Kind) throws -> Record {
+func parseRecord(_ text: [UInt8], _ kind: SignedKind) throws -> SignedRecord {
     try checkTitle(text, kind)
-    let record: Record
+    let record: SignedRecord
     do {
         record = try parsed(text, kind)
     } catch is MalformedRecord {
@@ -223,7 +223,7 @@ func parseRecord(_ text: [UInt8], _ kind: Kind) throws -> Record {
     return record
 }
 
-private func checkTitle(_ text: [UInt8], _ kind: Kind) throws {
+private func checkTitle(_ text: [UInt8], _ kind: SignedKind) throws {
     let line = text.prefix(shownTitle).prefix { $0 != newline }
     let space = line.lastIndex(of: UInt8(ascii: " ")) ?? line.startIndex
     if !line[..<space].elementsEqual(kind.title.utf8) {
@@ -234,10 +234,10 @@ private func checkTitle(_ text: [UInt8], _ kind: Kind) throws {
     }
 }
 
-private func parsed(_ text: [UInt8], _ kind: Kind) throws -> Record {
+private func parsed(_ text: [UInt8], _ kind: SignedKind) throws -> SignedRecord {
     var reader = RecordReader(text)
     try reader.line("\(kind.title) \(version)")
-    var record = Record(
+    var record = SignedRecord(
         kind: kind, key: try hashIn(reader.value("key")), channel: try reader.channel(),
         number: try numberIn(reader.value("number")), expires: try timeIn(reader.value("expires")),
         accepted: try countIn(reader.value("accepted")), adapter: try fileOrNoneIn(reader.value("adapter")),
@@ -248,14 +248,14 @@ private func parsed(_ text: [UInt8], _ kind: Kind) throws -> Record {
     return record
 }
 
-private func malformed(_ kind: Kind, _ why: String) -> OmniDraftError {
+private func malformed(_ kind: SignedKind, _ why: String) -> OmniDraftError {
     syncError("malformed", "the \(kind) \(why)", "ask its writer for another")
 }
 
 /// Refuse a record of other models, or one that has expired.
 ///
 /// - Throws: ``OmniDraftError/sync(_:)`` `foreign` or `expired`.
-func checkCurrent(_ record: Record, _ channel: Channel, now: String = utc()) throws {
+func checkCurrent(_ record: SignedRecord, _ channel: Channel, now: String = utc()) throws {
     try channel.check(record.channel, "the \(record.kind)")
     if record.expires.utf8.lexicographicallyPrecedes(now.utf8) {
         throw syncError(

@@ -37,7 +37,7 @@ internal data class Seen(val number: Long, val sha256: String) {
      *
      * @throws SyncException `older` or `conflict`.
      */
-    fun check(release: Record) {
+    fun check(release: SignedRecord) {
         if (release.number < number) {
             val message = "release ${release.number} is older than release $number, which this device has seen"
             throw SyncException("older", message, "do not use this store before its publisher made a newer one")

@@ -65,7 +65,7 @@ internal class Device(
  */
 internal class Pulled(
     val outcome: PullOutcome,
-    val release: Record,
+    val release: SignedRecord,
     val comparison: AdapterComparison?,
     val adapter: File?,
     val learned: Int?,

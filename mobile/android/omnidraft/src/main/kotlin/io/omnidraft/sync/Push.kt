@@ -46,8 +46,8 @@ internal fun writePush(
     if (files.isEmpty()) {
         throw SettingException("nothing is to be sent", "choose an adapter, n-grams or traces", "parts")
     }
-    val record = Record(
-        Kind.PUSH, hexOf(publicKeyOf(seed)), channel, System.currentTimeMillis() / MILLISECONDS, utc(SIGNED_DAYS),
+    val record = SignedRecord(
+        SignedKind.PUSH, hexOf(publicKeyOf(seed)), channel, System.currentTimeMillis() / MILLISECONDS, utc(SIGNED_DAYS),
         accepted.coerceIn(0, LARGEST), adapter?.let { StoredFile.of(it) }, cache?.let { StoredFile.of(it) },
         traces.map { StoredFile.of(it) },
     )

@@ -39,7 +39,7 @@ private const val SHOWN_TITLE = 40
 private const val NEWLINE: Byte = 0x0a
 
 /** What a signed file is. */
-internal enum class Kind(val title: String) { PUSH("omnidraft.push"), RELEASE("omnidraft.release") }
+internal enum class SignedKind(val title: String) { PUSH("omnidraft.push"), RELEASE("omnidraft.release") }
 
 /**
  * A pair of models. Devices of one channel can use each other's adapters and caches.
@@ -112,8 +112,8 @@ internal data class StoredFile(val sha256: String, val size: Long) {
  * @property cache n-grams; null for none.
  * @property traces segments, the oldest first; of a push alone.
  */
-internal data class Record(
-    val kind: Kind,
+internal data class SignedRecord(
+    val kind: SignedKind,
     val key: String,
     val channel: Channel,
     val number: Long,
@@ -139,7 +139,7 @@ internal data class Record(
 }
 
 /** A verified file: its record, and the bytes of the files that it names. */
-internal class Signed(val record: Record, val adapter: ByteArray?, val cache: ByteArray?, val traces: List<ByteArray>)
+internal class Signed(val record: SignedRecord, val adapter: ByteArray?, val cache: ByteArray?, val traces: List<ByteArray>)
 
 /**
  * Sign a record.
@@ -149,7 +149,7 @@ internal class Signed(val record: Record, val adapter: ByteArray?, val cache: By
  * @param seed of the signer's key, 32 bytes.
  * @throws SyncException `too_large`, or `malformed` where there is no file.
  */
-internal fun writeSigned(record: Record, files: List<ByteArray>, seed: ByteArray): ByteArray {
+internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: ByteArray): ByteArray {
     parseRecord(record.text, record.kind) // what a reader would refuse is not written
     val key = publicKeyOf(seed)
     val signature = encodeSignature(Signature(keyId(key), signatureOf(record.text, seed)))
@@ -163,7 +163,7 @@ internal fun writeSigned(record: Record, files: List<ByteArray>, seed: ByteArray
  * @throws SyncException `malformed`, `other_kind`, `version`, `too_large`, `other_key`, `wrong_signature`, `size` or
  *   `checksum`.
  */
-internal fun readSigned(data: ByteArray, kind: Kind, publicKey: ByteArray?): Signed {
+internal fun readSigned(data: ByteArray, kind: SignedKind, publicKey: ByteArray?): Signed {
     val record = verifiedRecord(data, kind, publicKey)
     if (data.size.toLong() != record.size) {
         val message = "the ${kind.shown} has ${data.size} bytes where ${record.size} were announced"
@@ -184,7 +184,7 @@ internal fun readSigned(data: ByteArray, kind: Kind, publicKey: ByteArray?): Sig
     return Signed(record, adapter, cache, parts)
 }
 
-private fun verifiedRecord(data: ByteArray, kind: Kind, publicKey: ByteArray?): Record {
+private fun verifiedRecord(data: ByteArray, kind: SignedKind, publicKey: ByteArray?): SignedRecord {
     val signature = try {
         decodeSignature(data.copyOf(minOf(data.size, SIGNATURE_BYTES)))
     } catch (_: SignatureException) {
@@ -213,7 +213,7 @@ private fun textOf(data: ByteArray): ByteArray {
 }
 
 /** The record of the signed lines, whose signature nobody has verified. */
-internal fun parseRecord(text: ByteArray, kind: Kind): Record {
+internal fun parseRecord(text: ByteArray, kind: SignedKind): SignedRecord {
     checkTitle(text, kind)
     val record = try {
         parsed(RecordReader(text), kind)
@@ -221,14 +221,14 @@ internal fun parseRecord(text: ByteArray, kind: Kind): Record {
         throw malformed(kind, "is not written as spec/15-sync.md says")
     }
     if (record.files.isEmpty()) throw malformed(kind, "has no files")
-    if (kind == Kind.RELEASE && record.traces.isNotEmpty()) throw malformed(kind, "has traces")
+    if (kind == SignedKind.RELEASE && record.traces.isNotEmpty()) throw malformed(kind, "has traces")
     if (text.size > MOST_TEXT_BYTES || record.size > MOST_SIGNED_BYTES) {
         throw SyncException("too_large", "the ${kind.shown} has more than $MOST_SIGNED_BYTES bytes", "leave files out")
     }
     return record
 }
 
-private fun checkTitle(text: ByteArray, kind: Kind) {
+private fun checkTitle(text: ByteArray, kind: SignedKind) {
     val line = String(text, 0, minOf(text.size, SHOWN_TITLE), Charsets.ISO_8859_1).substringBefore('\n')
     if (line.substringBeforeLast(' ', "") != kind.title) {
         throw SyncException("other_kind", "the file is not a ${kind.shown}", "give what `omnidraft sync` wrote")
@@ -238,9 +238,9 @@ private fun checkTitle(text: ByteArray, kind: Kind) {
     }
 }
 
-private fun parsed(reader: RecordReader, kind: Kind): Record {
+private fun parsed(reader: RecordReader, kind: SignedKind): SignedRecord {
     reader.line("${kind.title} $VERSION")
-    val record = Record(
+    val record = SignedRecord(
         kind = kind,
         key = hash(reader.value("key")),
         channel = reader.channel(),
@@ -256,15 +256,15 @@ private fun parsed(reader: RecordReader, kind: Kind): Record {
     return record
 }
 
-private val Kind.shown: String get() = title.substringAfter('.')
+private val SignedKind.shown: String get() = title.substringAfter('.')
 
-private fun malformed(kind: Kind, why: String) =
+private fun malformed(kind: SignedKind, why: String) =
     SyncException("malformed", "the ${kind.shown} $why", "ask its writer for another")
 
 private fun keyOf(digits: String) = ByteArray(digits.length / 2) { digits.substring(2 * it, 2 * it + 2).toInt(16).toByte() }
 
 /** The SHA-256 of the signed bytes. */
-internal val Record.digest: String get() = digestOf(text)
+internal val SignedRecord.digest: String get() = digestOf(text)
 
 /**
  * Refuse a record of other models, or one that has expired.
@@ -272,7 +272,7 @@ internal val Record.digest: String get() = digestOf(text)
  * @param now ISO 8601 in UTC.
  * @throws SyncException `foreign` or `expired`.
  */
-internal fun checkCurrent(record: Record, channel: Channel, now: String = utc()) {
+internal fun checkCurrent(record: SignedRecord, channel: Channel, now: String = utc()) {
     channel.check(record.channel, "the ${record.kind.shown}")
     if (record.expires < now) {
         val message = "the ${record.kind.shown} was valid until ${record.expires} and it is $now"

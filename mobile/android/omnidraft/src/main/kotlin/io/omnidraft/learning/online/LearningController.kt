@@ -20,7 +20,7 @@ import io.omnidraft.models.placeOf
 import io.omnidraft.session.Session
 import io.omnidraft.sync.Device
 import io.omnidraft.sync.DeviceReleases
-import io.omnidraft.sync.Kind
+import io.omnidraft.sync.SignedKind
 import io.omnidraft.sync.Trial
 import io.omnidraft.sync.channelOfBundle
 import io.omnidraft.sync.deviceSeed
@@ -139,7 +139,7 @@ internal class LearningController(
             "give one in the options of the bundle",
             "publicKey",
         )
-        val signed = readSigned(release, Kind.RELEASE, readPublicKey(key))
+        val signed = readSigned(release, SignedKind.RELEASE, readPublicKey(key))
         val directory = directory()
         val outcome = directory.claimed {
             val own = adaptation(null).checkpoint()?.used
