@@ -7,12 +7,14 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.runtime.models.adapter_file import write_adapter
+from omnidraft.runtime.traces.trace_file import encode as encode_segment
 from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.signing import raw_public
 from omnidraft.sync.device_key import FILE, device_key
@@ -22,6 +24,7 @@ from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import CHANNEL, PAIR, cache_of, device, fault, name_of, pair_of, push, push_of, sent
 from support.tables import TOY
+from support.trace_files import random_segment
 
 
 def test_a_push_holds_what_was_named_and_nothing_else(tmp_path: Path) -> None:
@@ -105,3 +108,22 @@ def test_what_a_device_pushes_is_private_in_a_folder(folder: Store, tmp_path: Pa
     push(folder, 1)
     file = tmp_path / "store" / push_name(CHANNEL, name_of(1))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_training_reads_the_segments_of_a_push(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="training reads traces with fsspec")
+    from omnidraft.training.data.trace_source import find_sources
+
+    recorded = [random_segment(np.random.default_rng(seed)) for seed in (1, 2)]
+    segments, vocabularies = [encode_segment(each) for each in recorded], recorded[0].header.vocabularies
+    data = write_signed("push", CHANNEL, Contents(None, b"grams", segments, 1), device(1))
+    file = tmp_path / f"{name_of(1)}.push"
+    file.write_bytes(data)
+    sources = find_sources([str(file)])
+    assert [encode_segment(each.read(vocabularies)) for each in sources] == segments
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(TraceFileError, match="not the segment that the push names"):
+        sources[-1].read(vocabularies)
+    file.write_bytes(data[:300] + b"x" + data[301:])
+    with pytest.raises(SettingError, match="is refused"):
+        find_sources([str(file)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,10 @@ def files(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     for name, seed, size in (("good", 1, 1e-4), ("fair", 2, 1e-4), ("poison", 3, 0.3)):
         paths[name] = tmp_path / f"{name}.safetensors"
         write_adapter(paths[name], adapter_of(opened, "drafter", seed, size=size))
+    good = read_adapter(paths["good"])
+    paths["opposite"] = tmp_path / "opposite.safetensors"
+    opposite = {site: (a, -b) for site, (a, b) in good.tensors.items()}
+    write_adapter(paths["opposite"], replace(good, tensors=opposite))
     paths["private"], paths["public"], _ = make_keys(tmp_path / "key")
     session = load(bundle)
     session.generate("Once upon a time", max_new_tokens=16).finish()
@@ -81,11 +86,11 @@ def test_the_whole_story(
     refused(run(*publish, "--adapter", files["good"]), "an adapter is published after a trial")
     trained = (*publish, "--traces", traces, "--adapter")
     refused(run(*trained, files["poison"]), "the adapter is worse than the drafter without an adapter")
-    code, out, err = run(*trained, files["good"], "--json")
-    if code == 1:  # on these traces it is a little worse than none, so nothing changed
-        assert "is worse than" in err
-        return
-    number = json.loads(out)["number"]
+    # A small change and its opposite: one of the two is better than no change, and only that is published.
+    results = {name: run(*trained, files[name], "--json") for name in ("good", "opposite")}
+    assert sorted(code for code, _, _ in results.values()) == [0, 1]
+    [chosen] = [name for name, (code, _, _) in results.items() if code == 0]
+    number = json.loads(results[chosen][1])["number"]
     printed = json.loads(run(*pull, "--traces", traces, "--json")[1])
     assert printed["outcome"] in ("switched", "not better") and printed["shadow"]["generations"] == len(
         PROMPTS
@@ -94,7 +99,7 @@ def test_the_whole_story(
     code, out, _ = run(*other, "--traces", traces, "--adapter", files["poison"])
     assert code == 0 and f"release {number} is in use, better" in out
     text = ("generate", bundle, PROMPTS[0], "-n", 12, "--json", "--adapter")
-    answers = [json.loads(run(*text, a)[1])["token_ids"] for a in (tmp_path / "other", files["good"])]
+    answers = [json.loads(run(*text, a)[1])["token_ids"] for a in (tmp_path / "other", files[chosen])]
     assert answers[0] == answers[1]
     status = json.loads(run("sync", "status", tmp_path / "other", "--json")[1])
     assert (status["current"]["release"], status["previous"]["release"]) == (number, None)

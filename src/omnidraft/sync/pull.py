@@ -32,7 +32,7 @@ from omnidraft.sync.installed import (
     read_installed,
     tidy,
 )
-from omnidraft.sync.record import ChannelPair, SignedRecord, Signed, check_current
+from omnidraft.sync.record import ChannelPair, Signed, SignedRecord, check_current
 
 Trial = Callable[[Adapter | None, Adapter], AdapterComparison]  # the adapter in use, the offered one
 PullOutcome = Literal[

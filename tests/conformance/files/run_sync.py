@@ -23,8 +23,8 @@ from omnidraft.sync.pull import Device, pull
 from omnidraft.sync.record import (
     Channel,
     ChannelPair,
-    SignedRecord,
     Signed,
+    SignedRecord,
     StoredFile,
     check_current,
     read_signed,

@@ -78,7 +78,9 @@ def pull_command(
     refused. With --traces, the new adapter and the one in use are compared on what was recorded here, and the
     new one is used if its drafts are accepted significantly more often; without --traces it is used untried.
     Traces stay on this device. The trial needs 8 recorded generations: with fewer the adapter is not taken,
-    and the next pull tries it again. `outcome` in --json says what happened.
+    and the next pull tries it again.
+
+    In --json `outcome` says what happened; a release that is not taken is no failure.
     """
     from omnidraft.runtime.bundle.signature import read_public_key
     from omnidraft.sync.pull import Device, pull
