@@ -81,7 +81,8 @@ func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pul
 private func decide(
     _ before: Installed, _ signed: Signed, _ offered: Adapter?, _ device: Device
 ) throws -> PullDecision {
-    var (state, used) = try withOwn(before, device)
+    let (own, used) = try withOwn(before, device)
+    var state = own
     guard let offered, let data = signed.adapter, let file = signed.record.adapter else {
         return PullDecision(state: state, outcome: .noAdapter)
     }
@@ -89,7 +90,7 @@ private func decide(
     if state.current == new { return PullDecision(state: state, outcome: .newest) }
     if state.refused >= new.number { return PullDecision(state: state, outcome: .refusedBefore) }
     let isUsed = used.map { isSame($0.digest, offered.digest) } ?? false
-    let comparison = isUsed ? nil : try device.trial?(used, offered)
+    let comparison = try isUsed ? nil : device.trial?(used, offered)
     if let comparison, !comparison.isBetter {
         // With too few generations the next pull tries the release again.
         if comparison.isEnough { state.refused = new.number }

@@ -42,8 +42,7 @@ func writePush(_ channel: Channel, _ contents: PushContents, seed: [UInt8]) thro
 func deviceSeed(_ file: String) throws -> [UInt8] {
     do {
         if !exists(file) {
-            var random = SystemRandomNumberGenerator()
-            try writeAtomically(file, (0..<seedBytes).map { _ in UInt8.random(in: .min ... .max, using: &random) })
+            try writeAtomically(file, (0..<seedBytes).map { _ in UInt8.random(in: .min ... .max) })
         }
         let seed = try readFile(file, most: seedBytes)
         if seed.count == seedBytes { return seed }

@@ -102,6 +102,13 @@ struct SyncWorld {
     func inUse() throws -> String? { try DeviceReleases(into).adapter()?.digest }
 }
 
+/// Bytes with one bit changed.
+func flipped(_ data: [UInt8], _ at: Int) -> [UInt8] {
+    var changed = data
+    changed[at] ^= 1
+    return changed
+}
+
 /// All files below a directory, by their paths in it.
 func everything(_ place: String) throws -> [String: [UInt8]] {
     let paths = FileManager.default.enumerator(atPath: place)?.compactMap { $0 as? String } ?? []

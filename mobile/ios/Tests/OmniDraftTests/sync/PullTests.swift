@@ -62,7 +62,7 @@ final class PullTests: XCTestCase {
             XCTAssertEqual(try world.fault(), "other_key")
             try world.publish(6)
             XCTAssertEqual(try world.fault({ $0 + [0] }), "size")
-            XCTAssertEqual(try world.fault({ $0.dropLast() + [$0[$0.count - 1] ^ 1] }), "checksum")
+            XCTAssertEqual(try world.fault({ flipped($0, $0.count - 1) }), "checksum")
             try world.publish(4)
             XCTAssertEqual(try world.fault(), "older")
             try world.publish(5, of: 9)
@@ -79,7 +79,7 @@ final class PullTests: XCTestCase {
     func testGoingBack() throws {
         try SyncWorld.run { world in
             try world.publish(1)
-            XCTAssertEqual(try faultOf { try rollBack(world.into) }, "absent")
+            XCTAssertEqual(try faultOf { _ = try rollBack(world.into) }, "absent")
             _ = try world.pull()
             try world.publish(2)
             _ = try world.pull()

@@ -16,7 +16,7 @@ final class SyncFuzzTests: XCTestCase {
             }
             let file = try readFile(world.release, most: 1 << 20)
             for at in stride(from: 0, to: file.count, by: 37) {
-                XCTAssertNotNil(try world.fault({ $0[..<at] + [$0[at] ^ 1] + $0[(at + 1)...] }), "byte \(at)")
+                XCTAssertNotNil(try world.fault({ flipped($0, at) }), "byte \(at)")
             }
             try files.check([readFile(world.pointer, most: 4096)], ["malformed"]) {
                 let data = files.changed($0)
