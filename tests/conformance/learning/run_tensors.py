@@ -8,7 +8,6 @@ import numpy as np
 
 from conformance.vectors import Vector
 from omnidraft.learning.step.step_tensors import initial_vector, sites_of, vector_of
-from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.train_step_entry import layout_of
 from omnidraft.runtime.models.adapter import Adapter
@@ -47,11 +46,6 @@ def run_average(vector: Vector) -> None:
         assert np.allclose(a @ b, expected, rtol=1e-5, atol=1e-6), site
         assert given["rank"] is None or a.shape[1] <= given["rank"]
     assert abs(mean.lost - expect["lost"]) < 1e-6
-    head = mean.adapter.head
-    assert (head is None) == (expect["head"] is None)
-    if head is not None:
-        for name, rows in expect["head"].items():
-            assert np.allclose(head.tensors[name], rows[0] if name == "head.bias" else rows, rtol=1e-6)
 
 
 def _adapter(device: dict[str, Any]) -> Adapter:
@@ -59,8 +53,4 @@ def _adapter(device: dict[str, Any]) -> Adapter:
         site: (np.array(pair["lora_a"], np.float32), np.array(pair["lora_b"], np.float32))
         for site, pair in device["tensors"].items()
     }
-    head = device["head"] and Head({
-        name: np.array(rows[0] if name == "head.bias" else rows, np.float32)
-        for name, rows in device["head"].items()
-    })  # fmt: skip
-    return Adapter(*FINGERPRINTS, tensors, CREATED, head)
+    return Adapter(*FINGERPRINTS, tensors, CREATED)

@@ -77,28 +77,23 @@ BESIDE = {"layers.1.o": ([[4.0], [0.5]], [[1.0, 1.0, -2.0]])}
 AGAINST = {"layers.0.o": ([[-1.0], [-1.0]], ONE["layers.0.o"][1])}
 # Singular values 6 and 1: columns and rows are orthogonal.
 APART = {"layers.0.o": ([[3.0, 0.0], [0.0, 1.0]], [[2.0, 0.0, 0.0], [0.0, 0.0, 1.0]])}
-HEAD = {"head.blocks.0": [[0.5, -0.25], [1.0, 2.0]], "head.weight": [[1.5], [-1.0]], "head.bias": [[0.75]]}
-ZERO = {name: [[0.0] * len(row) for row in rows] for name, rows in HEAD.items()}
 Sites = dict[str, tuple[Matrix, Matrix]]
-Device = tuple[int, Sites, dict[str, Matrix] | None]  # accepted tokens, adapter, head
+Device = tuple[int, Sites]  # accepted tokens, adapter
 
 
 def _averages() -> Iterator[Case]:
     """Cases in which the rank holds the whole mean, and one in which the lost part is known."""
     cases: list[tuple[str, str, list[Device], int | None, list[float] | None]] = [
-        ("alone", "one device: its own adapter", [(512, ONE, None)], None, None),
+        ("alone", "one device: its own adapter", [(512, ONE)], None, None),
         ("weighed", "weighted by accepted tokens, 1 to 3; the mean of the products and not of the factors",
-         [(100, ONE, None), (300, TWO, None)], 2, None),
+         [(100, ONE), (300, TWO)], 2, None),
         ("nothing_accepted", "a device without accepted tokens has weight 0",
-         [(0, TWO, None), (7, ONE, None)], None, None),
+         [(0, TWO), (7, ONE)], None, None),
         ("other_places", "a site that an adapter does not have counts as 0",
-         [(10, ONE, None), (30, BESIDE, None)], None, None),
-        ("heads", "the mean of the heads of those devices that have one",
-         [(10, ONE, HEAD), (30, TWO, ZERO), (60, TWO, None)], 2,
-         None),
-        ("cut", "rank 1 of 2: the smaller singular value is cut", [(5, APART, None)], 1, [6.0, 1.0]),
+         [(10, ONE), (30, BESIDE)], None, None),
+        ("cut", "rank 1 of 2: the smaller singular value is cut", [(5, APART)], 1, [6.0, 1.0]),
         ("against", "two adapters that cancel in part: rank 1, and nothing is lost",
-         [(5, ONE, None), (5, AGAINST, None)], 1, None),
+         [(5, ONE), (5, AGAINST)], 1, None),
     ]  # fmt: skip
     for name, why, devices, rank, singular in cases:
         product, lost = _product(devices), 0.0
@@ -106,18 +101,17 @@ def _averages() -> Iterator[Case]:
             product = {site: [rows[0], [0.0] * len(rows[0])] for site, rows in product.items()}
             lost = singular[1] / math.hypot(*singular)
         devices_json = [
-            {"accepted": accepted, "tensors": {s: {"lora_a": a, "lora_b": b} for s, (a, b) in sites.items()},
-             "head": head}
-            for accepted, sites, head in devices
+            {"accepted": accepted, "tensors": {s: {"lora_a": a, "lora_b": b} for s, (a, b) in sites.items()}}
+            for accepted, sites in devices
         ]  # fmt: skip
-        expect = {"products": product, "lost": lost, "head": _head(devices)}
+        expect = {"products": product, "lost": lost}
         yield vector(name, why, {"rank": rank, "devices": devices_json}, expect)
 
 
 def _product(devices: Sequence[Device]) -> dict[str, Matrix]:
     """The mean of A B at each site."""
-    total, mean = sum(accepted for accepted, _, _ in devices), dict[str, Matrix]()
-    for accepted, sites, _ in devices:
+    total, mean = sum(accepted for accepted, _ in devices), dict[str, Matrix]()
+    for accepted, sites in devices:
         for site, (a, b) in sites.items():
             before = mean.get(site, [[0.0] * len(b[0]) for _ in a])
             mean[site] = [
@@ -126,16 +120,3 @@ def _product(devices: Sequence[Device]) -> dict[str, Matrix]:
                 for row, was in zip(a, before, strict=True)
             ]  # fmt: skip
     return mean
-
-
-def _head(devices: Sequence[Device]) -> dict[str, Matrix] | None:
-    """The mean of the heads; None where no device has one."""
-    heads = [(accepted, head) for accepted, _, head in devices if head]
-    total = sum(accepted for accepted, _ in heads)
-    if not heads:
-        return None
-    return {
-        name: [[fsum(w / total * head[name][i][j] for w, head in heads) for j in range(len(row))]
-               for i, row in enumerate(HEAD[name])]
-        for name in HEAD
-    }  # fmt: skip
