@@ -53,7 +53,7 @@ def seen(signs: bytes) -> dict[str, Any]:
 
 def write(writer: VectorWriter) -> None:
     writer.vectors("sync/record", "valid", _valid())
-    writer.vectors("sync/record", "invalid", _invalid())
+    writer.vectors("sync/record", "invalid", _invalid() + _badly_written())
     writer.vectors("sync/compare", "figures", _acceptances() + _intervals())
 
 
@@ -150,15 +150,17 @@ def _invalid() -> list[dict[str, Any]]:
         _checked("too_large", "more than 2^28 bytes",
                  signed(text(cache=f"{'22' * 32} {1 << 28}"), A), "too_large"),
     ]  # fmt: skip
-    vectors += [
+    return vectors + [
         _checked(f"foreign_{name}", f"another {name}", signed(text(**{name: "cc" * 32}), A, C), "foreign")
         for name in CHANNEL
     ]
-    vectors += [
+
+
+def _badly_written() -> list[dict[str, Any]]:
+    return [
         _checked(name, "the signature is right, the text is not canonical", signed(data, A, C), "malformed")
-        for name, data in _not_canonical(release).items()
+        for name, data in _not_canonical(text()).items()
     ]
-    return vectors
 
 
 def _not_canonical(right: bytes) -> dict[str, bytes]:

@@ -1,11 +1,11 @@
 package io.omnidraft.bundle
 
 /*
- * Signatures of Ed25519, made as RFC 8032, section 5.1.6, says, and checked as RFC 8032, section 5.1.7, says, without the cofactor.
+ * Signatures of Ed25519, made as RFC 8032, section 5.1.6, says, and checked as section 5.1.7 says, without the cofactor.
  *
  * Android names the algorithm on some devices, in providers that cannot all check a signature, and on others not at all.
- * So it is computed here, the same on each device. Its time depends on the numbers. A seed here is that of a device, which signs what it shares, a few
- * times, where nobody else measures.
+ * So it is computed here, the same on each device. Its time depends on the numbers. A seed here is that of a device, which
+ * signs what it shares, a few times, where nobody else measures.
  */
 
 import java.math.BigInteger
