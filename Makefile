@@ -123,10 +123,10 @@ hostile: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m hostile.signals $(HOSTILE)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
 	$(BIN)/python -m pytest tests/runtime/bundle/test_checked_files.py tests/runtime/session/test_chat_template.py \
-		tests/sync/test_hostile_server.py tests/sync/test_hostile_store.py tests/sync/test_hostile_publishing.py \
+		tests/sync/test_hostile_server.py tests/sync/test_hostile_store.py tests/sync/test_publish.py \
 		tests/checkpoints/test_workplace.py
 
-# 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls; 50
+# 200 kills while caches are written, as many while sessions and traces are, and amid publications and pulls; 50
 # while a drafter adapts.
 crash: $(READY)
 	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/runtime/session/test_crash_safety.py tests/runtime/traces/test_trace_store.py \

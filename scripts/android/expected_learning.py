@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -74,16 +75,19 @@ def publish(bundle: Path, place: Path, loaded: LoadedBundle, responses: list[Ali
     (place / "released.safetensors").write_bytes(encode_adapter(learn(learner, responses, options).adapter))
     store, cache = place / "store", place / "cache.odc"
     command("keygen", "-o", place / "team")
-    command("sync", "push", bundle, store, "--cache", cache, "--device", "kitchen", "--yes", "--json")
-    key, adapter = place / "team.private.pem", place / "released.safetensors"
-    command("sync", "publish", bundle, store, "--key", key, "--adapter", adapter)
+    os.environ["OMNIDRAFT_STATE"] = str(place / "state")
+    pushed = command("sync", "push", bundle, store, "--cache", cache, "--yes", "--json")
+    (place / "devices").write_text(json.loads(pushed)["key"], encoding="ascii")
+    files = {"key": "team.private.pem", "devices": "devices", "adapter": "released.safetensors"}
+    given = [part for name, file in files.items() for part in (f"--{name}", place / file)]
+    command("sync", "publish", bundle, store, "--traces", place / "traces", *given)
     (place / "key").write_bytes(read_public_key(place / "team.public.pem"))
 
 
-def command(*arguments: str | Path) -> None:
-    """Run a command of omnidraft."""
+def command(*arguments: str | Path) -> str:
+    """What a command of omnidraft prints."""
     program = Path(sys.executable).with_name("omnidraft")
-    subprocess.run([program, *arguments], check=True, stdout=subprocess.DEVNULL)
+    return subprocess.run([program, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 if __name__ == "__main__":

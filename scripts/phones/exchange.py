@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from omnidraft import Session, load_bundle
 from omnidraft.learning.learn_traces import LearnOptions, learn, responses_of
@@ -34,8 +35,11 @@ from omnidraft.runtime.traces.trace_store import TraceStore
 from omnidraft.runtime.vocab.cache_file import encode as encode_cache
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.sample_prompts import word_problems
-from omnidraft.sync.device_pushes import ChannelPair, sent_by_devices
+from omnidraft.signing import raw_public
+from omnidraft.sync.publish import contents_of
 from omnidraft.sync.pull import Device, pull
+from omnidraft.sync.push import adapter_item, cache_item, trace_items, write_push
+from omnidraft.sync.record import ChannelPair, push_name, read_signed, release_name
 from omnidraft.sync.store import open_store
 
 LANGUAGES = ("python", "kotlin", "swift")
@@ -44,7 +48,6 @@ TOKENS = 32
 GREEDY: dict[str, Any] = {"max_new_tokens": TOKENS, "num_draft_tokens": 4}
 SAMPLED: dict[str, Any] = {**GREEDY, "temperature": 1.0, "seed": 77}
 STEPS = 4
-DEVICE = "phone"
 
 
 def write(bundle: Path, expected: Path, folder: Path) -> None:
@@ -67,17 +70,17 @@ def write(bundle: Path, expected: Path, folder: Path) -> None:
     options = LearnOptions(StepOptions(learning_rate=2e-3), steps=STEPS)
     learner = OrtLearner(loaded.bundle, loaded.vocab_map, options.step)
     (folder / "learned.safetensors").write_bytes(encode_adapter(learn(learner, responses, options).adapter))
-    files = {"adapter": "learned.safetensors", "cache": "cache.odc", "traces": "traces"}
-    chosen = [part for name, file in files.items() for part in (f"--{name}", folder / file)]
-    command("sync", "push", bundle, folder / "store", *chosen, "--device", DEVICE, "--yes", "--json")
+    pair = ChannelPair(loaded.bundle, loaded.vocab_map)
+    items = [
+        adapter_item(folder / "learned.safetensors", pair),
+        cache_item(folder / "cache.odc", pair.vocab_map),
+        *trace_items(folder / "traces", pair.vocab_map),
+    ]
+    key = Ed25519PrivateKey.generate()
+    data = write_push(items, pair, 1, key)
+    open_store(str(folder / "store")).write(push_name(pair.channel, raw_public(key).hex()), data)
     shutil.copytree(expected / "store", folder / "release")
     shutil.copy(expected / "key", folder / "release/key")
-
-
-def command(*arguments: str | Path) -> None:
-    """Run a command of omnidraft."""
-    program = Path(sys.executable).with_name("omnidraft")
-    subprocess.run([program, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def read(bundle: Path, folder: Path, report: Path) -> None:
@@ -142,8 +145,9 @@ def read_release(loaded: LoadedBundle, store: Path, into: Path) -> dict[str, Any
     key = (store / "key").read_bytes()
     cache = into / "cache.odc"
     Session(loaded).save_cache(cache)
-    device = Device(loaded.bundle, loaded.vocab_map, into / "releases", key, cache=cache)
-    pulled = pull(open_store(str(store)), device)
+    pair = ChannelPair(loaded.bundle, loaded.vocab_map)
+    release = open_store(str(store)).read(release_name(pair.channel), "release", key)
+    pulled = pull(release, Device(pair, into / "releases", cache=cache))
     assert pulled.adapter is not None
     ngrams = len(read_table(cache, loaded.vocab_map))
     return {"adapter": read_adapter(pulled.adapter).digest, "ngrams": ngrams}
@@ -191,12 +195,12 @@ def check_own(folder: Path, own: dict[str, Any]) -> None:
 def read_push(loaded: LoadedBundle, folder: Path, own: dict[str, Any]) -> None:
     """Fail unless the training side takes the push of a phone, with the adapter, the cache and the traces."""
     pair = ChannelPair(loaded.bundle, loaded.vocab_map)
-    [sent] = sent_by_devices(open_store(str(folder / "store")), pair)
-    assert sent.refusal is None, sent.refusal
-    assert sent.push is not None and sent.adapter is not None and sent.cache is not None
-    assert sent.adapter.digest == own["adapter"]["digest"]
-    pushed = {file.sha256 for _, file in sent.push.traces}
-    assert pushed == set(own["trace"]["again"])
+    [file] = (folder / "store" / pair.channel.id).glob("*.push")
+    signed = read_signed(file.read_bytes(), "push", bytes.fromhex(file.stem))
+    adapter, cache = contents_of(signed, pair)
+    assert adapter is not None and cache is not None
+    assert adapter.digest == own["adapter"]["digest"]
+    assert {digest(each) for each in signed.traces} == set(own["trace"]["again"])
 
 
 def digest(data: bytes) -> str:

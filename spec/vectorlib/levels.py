@@ -16,7 +16,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "trace/rows", "trace/valid", "trace/invalid", "learner/align", "learner/trace", "learner/calls",
         "learner/vector", "learner/rate", "learner/mean", "learner/guard", "learner/interval",
     ),
-    "publishing": ("sync/release", "sync/pull", "sync/push", "sync/compare", "learner/average"),
+    "publishing": ("sync/record", "sync/pull", "sync/compare", "learner/average"),
 }  # fmt: skip
 
 

@@ -82,13 +82,6 @@ def test_long_commands_group_their_options(command: str, panels: tuple[str, ...]
     assert [heading for heading in headings if heading != "Arguments"] == list(panels)
 
 
-def test_sync_pull_says_its_exit_statuses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", WIDE)
-    out = " ".join(run("sync", "pull", "--help")[1].split())
-    assert "Exit status: 0 the newest release is in use" in out
-    assert "3 not taken, too few recordings to try it on; 4 not taken, tried" in out
-
-
 @pytest.mark.parametrize(("name", "lazy"), ALL, ids=[name for name, _ in ALL])
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str, lazy: cli.LazyCommand) -> None:
     command = cli.loaded(name, lazy)

@@ -38,11 +38,14 @@ WITHOUT_VECTOR: dict[str, dict[str, str]] = {
     "12": {"unreadable": NO_FILE, "in_use": WRITING, "unwritable": WRITING},
     "15": {
         "read_only": WRITING,
-        "taken": WRITING,
         "in_use": WRITING,
         "unwritable": WRITING,
         "unreadable": NO_FILE,
+        "missing": "of a store: tests of sync have it",
+        "unreachable": "of a store: tests of sync have it",
         "absent": "of going back, which reads no file from outside",
+        "worse": "of publishing, which is for desktops: tests of sync have it",
+        "too_few": "of publishing, which is for desktops: tests of sync have it",
         "no_fingerprint": "of a bundle that cannot share: tests of sync have it",
     },
     "16": {

@@ -1,4 +1,4 @@
-"""Mutated releases, pushes and pointers: each is refused by name, or is written again as the same bytes.
+"""Mutated records and pointers: each is refused by name, or is written again as the same bytes.
 
 PYTHONPATH=tests python -m fuzz.fuzz_sync [--count 100000] [--seconds 120] [--seed 0]
 """
@@ -14,28 +14,17 @@ from pathlib import Path
 
 from fuzz.command import command
 from omnidraft.errors import SyncError
-from omnidraft.runtime.bundle.signature import FILE_BYTES, Signature, decode
-from omnidraft.sync.installed import POINTER, Installed, Used, read_installed
-from omnidraft.sync.push_record import Push, decode_push, encode_push
-from omnidraft.sync.record_lines import Channel, StoredFile
-from omnidraft.sync.release import Release, Seen, check_release, decode_release, encode_release
+from omnidraft.runtime.bundle.signature import FILE_BYTES
+from omnidraft.sync.installed import POINTER, Installed, Seen, Used, read_installed
+from omnidraft.sync.record import Channel, Contents, Kind, StoredFile, parse, read_signed, write_signed
 
 CHANNEL = Channel("a" * 64, "b" * 64, "d" * 64, "e" * 64)
 FILE, OTHER = StoredFile("1" * 64, 4096), StoredFile("2" * 64, 1 << 28)
-NOW = "2026-03-01T12:00:00Z"
-SEEN = Seen(7, "3" * 64)
-TIMES = "2026-02-01T08:30:00Z", "2026-08-01T00:00:00Z"
-SIGNATURE = Signature("5" * 16, bytes(64))
-RELEASES = [
-    encode_release(Release(number, CHANNEL, TIMES[0], expires, FILE, OTHER, 300, 2), SIGNATURE)
-    for number, expires in ((9, TIMES[1]), (9, TIMES[0]), (7, TIMES[1]), (2, TIMES[1]))
-]
-TRACES = tuple((f"trace-{n:010d}.odt", StoredFile(f"{n:064x}", n)) for n in (1, 2, 3))
-PUSH = encode_push(Push("phone", CHANNEL, TIMES[0], 300, FILE, OTHER, TRACES))
-POINTED = Installed(CHANNEL, SEEN, 3, "7" * 16, Used(7, FILE), Used(0, OTHER), OTHER).text
+FILES = Contents(b"an adapter", b"a cache", (), 300)
+POINTED = Installed(CHANNEL, Seen(7, "3" * 64), 3, Used(7, FILE), Used(0, OTHER)).text
 _PARTS = (
     b"", b"\n", b" ", b"none", b"0", b"9" * 16, b"8", b"-1", b"\r", b"\0", b"\xff", b"A" * 64, b"f" * 64,
-    b"trace ", b"..", b"/", b"x" * 3000, b"1.5", b"omnidraft.push 2\n",
+    b"trace ", b"..", b"/", b"x" * 3000, b"1.5", b"omnidraft.push 2\n", b"\n\n",
 )  # fmt: skip
 
 
@@ -64,29 +53,39 @@ def mutant(data: bytes, rng: random.Random) -> bytes:
 
 
 def read(kind: str, data: bytes, place: Path) -> None:
-    """Read a record; a record that is accepted must be written again as the same bytes."""
-    if kind == "release":
-        release, _ = decode_release(data, None)
-        assert encode_release(release, decode(data[:FILE_BYTES])) == data
-        check_release(release, CHANNEL, SEEN, NOW)
-        assert release.number > SEEN.number and release.expires >= NOW
-    elif kind == "push":
-        assert encode_push(decode_push(data)) == data
-    else:
+    """Read a file; what is accepted must be written again as the same bytes."""
+    if kind == "pointer":
         (place / POINTER).write_bytes(data)
         installed = read_installed(place)
         assert installed is not None and installed.text == data
         assert all("/" not in name for name in installed.files)
+    elif kind == "lines":
+        assert parse(data, "push").text == data
+    else:
+        known: Kind = "push" if kind == "push" else "release"
+        signed = read_signed(data, known, None)
+        assert data[FILE_BYTES:].startswith(signed.record.text) and len(data) == signed.record.size
+
+
+def originals() -> dict[str, bytes]:
+    """A valid file of each kind."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    push = write_signed("push", CHANNEL, Contents(b"x", None, (b"one", b"two"), 3), key)
+    lines = read_signed(push, "push", None).record.text
+    release = write_signed("release", CHANNEL, FILES, key)
+    return {"release": release, "push": push, "lines": lines, "pointer": POINTED}
 
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Try that many mutants, or as many as the time allows, and count how each ended."""
     rng, seen = random.Random(seed), Counter[str]()
-    kinds = {"release": RELEASES, "push": [PUSH], "pointer": [POINTED]}
+    kinds = originals()
     stop = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name:
         for kind, data in kinds.items():
-            read(kind, data[0], Path(name))  # without a change they are valid
+            read(kind, data, Path(name))  # without a change they are valid
         for number in range(count):
             if number % 500 == 0:
                 faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
@@ -94,7 +93,7 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
                     break
             kind = rng.choice(list(kinds))
             try:
-                read(kind, mutant(rng.choice(kinds[kind]), rng), Path(name))
+                read(kind, mutant(kinds[kind], rng), Path(name))
                 seen["valid"] += 1
             except SyncError as error:
                 seen[error.fault if str(error) else "no sentence"] += 1

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fsspec.implementations.dirfs import DirFileSystem
 
 from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.length_state import Costs
-from omnidraft.runtime.models.adapter_file import encode_adapter, write_adapter
+from omnidraft.runtime.models.adapter_file import encode_adapter
 from omnidraft.runtime.vocab.cache_file import encode
-from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.signing import raw_public
-from omnidraft.sync.channel import utc
-from omnidraft.sync.device_pushes import ChannelPair, sent_by_devices
 from omnidraft.sync.installed import adapter_in_use
-from omnidraft.sync.publish import Publisher, publish
-from omnidraft.sync.published import PublisherMemory
+from omnidraft.sync.publish import Sent, publish, remembered, sent_by
 from omnidraft.sync.pull import Device, Pulled, pull
-from omnidraft.sync.push import Pushed, PushItem, adapter_item, cache_item, push, push_of, trace_items
-from omnidraft.sync.record_lines import LARGEST
-from omnidraft.sync.release import Release
-from omnidraft.sync.release_contents import Contents, mean_of, merged
+from omnidraft.sync.record import (
+    Channel,
+    ChannelPair,
+    Contents,
+    Signed,
+    push_name,
+    release_name,
+    write_signed,
+)
 from omnidraft.sync.store import Store, open_store
 from support.adapters import BASE, OPEN, adapter
 from support.tables import GRAM_IDS, TOY, table
@@ -64,111 +66,56 @@ def cache_of(number: int) -> CacheTable:
     return table(counts=[(number + 2, number + 1)] * len(GRAM_IDS))
 
 
-def items_of(place: Path, number: int) -> list[PushItem]:
-    """The items of a device, from files, different for each number."""
-    place.mkdir(exist_ok=True)
-    file, cache = place / f"{number}.safetensors", place / f"{number}.odc"
-    if not cache.exists():
-        write_adapter(file, adapter(2, number))
-        write_table(cache, cache_of(number))
-    return [adapter_item(file, PAIR.bundle, TOY), cache_item(cache, TOY)]
+def device(number: int) -> Ed25519PrivateKey:
+    """The key of a device, different for each number."""
+    return Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
 
 
-def made_items(number: int) -> list[PushItem]:
-    """The same without files, so that pushing takes all of the time."""
-    data = {"adapter": encode_adapter(adapter(2, number)), "cache": encode(cache_of(number))}
-    return [PushItem(kind, Path(kind), content, "") for kind, content in data.items()]
+def name_of(number: int) -> str:
+    return raw_public(device(number)).hex()
 
 
-def push_number(
-    store: Store, place: Path, number: int, device: str = "phone", traces: Path | None = None
-) -> Pushed:
-    """Push the items of a number, which is also the number of accepted tokens."""
-    items = items_of(place, number) + ([] if traces is None else trace_items(traces, TOY))
-    return push(store, push_of(items, device, PAIR.channel, number, utc()), items)
+def listed(*numbers: int) -> dict[str, str]:
+    """The devices of some numbers as a publisher lists them."""
+    return {name_of(number): f"phone-{number}" for number in numbers}
 
 
-def publish_number(store: Store, number: int, memory: Path | None = None, **others: Any) -> Release:
-    """Publish the adapter and the cache of `number` under the next release number."""
-    settings: dict[str, Any] = {"key": KEY, "days": 1.0, "now": None, "channel": PAIR.channel} | others
-    remembered = None if memory is None else PublisherMemory(memory)
-    publisher = Publisher(
-        settings["key"], remembered, settings.get("restore", False), settings.get("after", 0)
-    )
+def push_of(number: int, scale: float = 1.0, accepted: int | None = None, rank: int = 2) -> bytes:
+    """The push of a device: the adapter of its number, multiplied by a factor, and its n-grams."""
+    plain = adapter(rank, number)
+    tensors = {site: (a, (b * scale).astype(np.float32)) for site, (a, b) in plain.tensors.items()}
+    files = encode_adapter(replace(plain, tensors=tensors)), encode(cache_of(number))
+    count = number if accepted is None else accepted
+    return write_signed("push", CHANNEL, Contents(*files, (), count), device(number))
+
+
+def push(store: Store, number: int, scale: float = 1.0, accepted: int | None = None, rank: int = 2) -> None:
+    """Push what `push_of` makes."""
+    store.write(push_name(CHANNEL, name_of(number)), push_of(number, scale, accepted, rank), private=True)
+
+
+def publish_number(
+    store: Store, number: int, memory: Path, key: Ed25519PrivateKey = KEY, channel: Channel = CHANNEL
+) -> Signed:
+    """Publish the adapter and the cache of `number` as the next release."""
     grams = GRAM_IDS[: 1 + number % 4]
-    cache = table(grams, [(number + 1, 0)] * len(grams))
-    contents = Contents(adapter(2, number), cache, number, 1, settings["days"])
-    return publish(store, settings["channel"], contents, publisher, settings["now"])
+    contents = adapter(2, number), table(grams, [(number + 1, 0)] * len(grams)), number
+    before = remembered(memory, PAIR, raw_public(key)) if channel == CHANNEL else None
+    return publish(store, channel, contents, key, memory, before)
 
 
-def publish_sent(store: Store, rank: int | None = None, cap: int = LARGEST) -> Release:
-    """Publish the mean of the devices' adapters."""
-    sent = sent_by_devices(store, PAIR)
-    mean = mean_of(sent, rank, cap)
-    assert mean is not None
-    cache = merged([each.cache for each in sent if each.cache is not None])
-    return publish(
-        store,
-        PAIR.channel,
-        Contents(mean.averaged.adapter, cache, mean.accepted, len(sent), 1.0),
-        Publisher(KEY),
-    )
+def sent(store: Store, *numbers: int) -> list[Sent]:
+    """What the devices of some numbers pushed, for a publisher that lists them."""
+    return sent_by(store, PAIR, listed(*numbers))
 
 
 def pull_into(store: Store, into: Path, now: str | None = None, **others: Any) -> Pulled:
     """Pull as a device with the publisher's key."""
-    return pull(store, Device(PAIR.bundle, TOY, into, **({"public_key": PUBLIC} | others)), None, now)
+    return pull(store.read(release_name(CHANNEL), "release", PUBLIC), Device(PAIR, into, **others), now)
 
 
 def folder_store(place: Path) -> Store:
     return open_store(str(place))
-
-
-class BreakingFileSystem(DirFileSystem):  # type: ignore[misc] # fsspec has no types
-    """A folder whose connection breaks at its n-th operation; a write breaks in the middle."""
-
-    def __init__(self, path: Path, breaks_at: int) -> None:
-        super().__init__(path=str(path), skip_instance_cache=True)
-        self.left = breaks_at
-
-    def _count(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise ConnectionError("the connection is gone")
-
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
-        try:
-            self._count()
-        except ConnectionError:
-            super().pipe_file(path, value[: len(value) // 2], **options)
-            raise
-        super().pipe_file(path, value, **options)
-
-    def open(self, path: str, *arguments: Any, **options: Any) -> Any:
-        self._count()
-        return super().open(path, *arguments, **options)
-
-    def mv(self, path1: str, path2: str, **options: Any) -> None:
-        self._count()
-        super().mv(path1, path2, **options)
-
-    def ls(self, path: str, **options: Any) -> Any:
-        self._count()
-        return super().ls(path, **options)
-
-    def info(self, path: str, **options: Any) -> Any:
-        self._count()
-        return super().info(path, **options)
-
-    def rm_file(self, path: str) -> None:
-        self._count()
-        super().rm_file(path)
-
-
-def breaking_store(place: Path, breaks_at: int) -> Store:
-    """A store that is neither a folder nor a bucket, so it writes a temporary name and moves it."""
-    place.mkdir(parents=True, exist_ok=True)
-    return Store(BreakingFileSystem(place, breaks_at), "", "breaking")
 
 
 def fault(call: Callable[[], object], *words: str) -> str:

@@ -1,5 +1,4 @@
-"""Share adapters, n-gram caches and traces between devices and a training side (spec/15-sync.md).
+"""Share what drafters learned: one signed file for each push and each release (spec/15-sync.md).
 
-Begin with push.py and pull.py, the side of a device, and publish.py, the training side. store.py is the
-store, channel.py its names, release.py and push_record.py the records, installed.py the files on a device.
+Begin with `record.py`. A device runs `push.py` and `pull.py`, a training side `publish.py`.
 """

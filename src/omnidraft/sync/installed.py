@@ -16,21 +16,52 @@ from omnidraft.errors import ClaimError, SyncError
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.disk.read_file import read_file, read_whole
-from omnidraft.sync.record_lines import CHANNEL_LINES, COUNT, HASH, NUMBER, Channel, StoredFile, channel_of
-from omnidraft.sync.release import Seen
+from omnidraft.sync.record import (
+    CHANNEL_LINES,
+    COUNT,
+    HASH,
+    NUMBER,
+    Channel,
+    SignedRecord,
+    StoredFile,
+    channel_of,
+)
 
 POINTER = "current"
-ADAPTER, CACHE = ".safetensors", ".odc"  # endings of file names, after the SHA-256
+ADAPTER = ".safetensors"  # ending of file names, after the SHA-256
 _MOST_BYTES = 2048
-_KEPT = re.compile(f"{HASH}({re.escape(ADAPTER)}|{re.escape(CACHE)})")
+_KEPT = re.compile(f"{HASH}{re.escape(ADAPTER)}")
 _LEFT = re.compile(f"\\.({_KEPT.pattern}|{POINTER})\\.[0-9a-f]{{16}}\\.tmp")
 _USED = f"(?:{COUNT} {HASH} {NUMBER}|none)"
 _FORM = re.compile(
     f"omnidraft\\.installed 1\n{CHANNEL_LINES}seen (?P<seen>{NUMBER} {HASH}|none)\n"
-    f"refused (?P<refused>{COUNT})\nkey (?P<key>[0-9a-f]{{16}}|none)\n"
-    f"current (?P<current>{_USED})\nprevious (?P<previous>{_USED})\n"
-    f"cache (?P<cache>{HASH} {NUMBER}|none)\n"
+    f"refused (?P<refused>{COUNT})\ncurrent (?P<current>{_USED})\nprevious (?P<previous>{_USED})\n"
 )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The newest release that a device verified: its number, and the SHA-256 of its signed lines."""
+
+    number: int
+    sha256: str
+
+    def check(self, release: SignedRecord) -> None:
+        """Refuse an older release (`older`), and another one of the same number (`conflict`)."""
+        if release.number < self.number:
+            raise SyncError(
+                f"the store offers release {release.number} and this device has seen {self.number}: an old "
+                "release was put back",
+                "do not use this store before its publisher made a newer one",
+                fault="older",
+            )
+        if release.number == self.number and release.digest != self.sha256:
+            raise SyncError(
+                f"the store's release {release.number} is not the one that this device has seen under that "
+                "number",
+                "tell its publisher",
+                fault="conflict",
+            )
 
 
 @dataclass(frozen=True)
@@ -57,26 +88,20 @@ class Installed:
         channel: of the device's bundle.
         seen: the newest release that was verified.
         refused: number of the newest release whose adapter was not taken, 0 for none.
-        key: id of the key that a release was last checked with; None if none was. With a key, every later
-            release must be signed.
         current: the adapter in use; None for the drafter without an adapter.
         previous: the adapter before it; None likewise.
-        cache: of the newest release that has one.
     """
 
     channel: Channel
     seen: Seen | None = None
     refused: int = 0
-    key: str | None = None
     current: Used | None = None
     previous: Used | None = None
-    cache: StoredFile | None = None
 
     @property
     def files(self) -> set[str]:
         """The names of all files in the pointer file."""
-        used = {f"{each.file.sha256}{ADAPTER}" for each in (self.current, self.previous) if each}
-        return used | ({f"{self.cache.sha256}{CACHE}"} if self.cache else set())
+        return {f"{each.file.sha256}{ADAPTER}" for each in (self.current, self.previous) if each}
 
     @property
     def text(self) -> bytes:
@@ -84,8 +109,7 @@ class Installed:
         seen = f"{self.seen.number} {self.seen.sha256}" if self.seen else "none"
         return (
             f"omnidraft.installed 1\n{self.channel.lines}seen {seen}\nrefused {self.refused}\n"
-            f"key {self.key or 'none'}\ncurrent {self.current or 'none'}\n"
-            f"previous {self.previous or 'none'}\ncache {self.cache or 'none'}\n"
+            f"current {self.current or 'none'}\nprevious {self.previous or 'none'}\n"
         ).encode()
 
     def switched(self, to: Used | None) -> "Installed":
@@ -122,10 +146,8 @@ def read_installed(place: Path) -> Installed | None:
         channel=channel_of(fields),
         seen=Seen(int(number), sha256) if sha256 else None,
         refused=int(fields["refused"]),
-        key=None if fields["key"] == "none" else fields["key"],
         current=_used(fields["current"]),
         previous=_used(fields["previous"]),
-        cache=StoredFile.read(fields["cache"]),
     )
 
 
@@ -162,24 +184,25 @@ def tidy(place: Path, state: Installed) -> None:
                 file.unlink()
 
 
-def keep(place: Path, data: bytes, suffix: str) -> StoredFile:
-    """Write a file into a directory; the pointer file does not change.
+def keep(place: Path, data: bytes) -> StoredFile:
+    """Put an adapter into a directory where it is absent or damaged; the pointer file does not change.
 
     Raises:
         SyncError: `unwritable`.
     """
     file = StoredFile.of(data)
-    try:
-        write_atomically(place / f"{file.sha256}{suffix}", data)
-    except OSError as error:
-        raise unwritable(place, error) from None
+    if kept(place, file) is None:
+        try:
+            write_atomically(place / f"{file.sha256}{ADAPTER}", data)
+        except OSError as error:
+            raise unwritable(place, error) from None
     return file
 
 
-def kept(place: Path, file: StoredFile, suffix: str) -> bytes | None:
-    """The bytes of a file in a directory; None where it is absent or damaged."""
+def kept(place: Path, file: StoredFile) -> bytes | None:
+    """The bytes of an adapter in a directory; None where it is absent or damaged."""
     try:
-        data = read_whole(place / f"{file.sha256}{suffix}", file.size)
+        data = read_whole(place / f"{file.sha256}{ADAPTER}", file.size)
     except OSError:
         return None
     return data if StoredFile.of(data) == file else None
@@ -199,7 +222,7 @@ def adapter_in_use(place: Path) -> Path | None:
         )
     if state.current is None:
         return None
-    if kept(place, state.current.file, ADAPTER) is None:
+    if kept(place, state.current.file) is None:
         raise SyncError(
             f"the adapter in use in {place} is not the file that was pulled",
             "run `omnidraft sync pull` again",
@@ -209,7 +232,7 @@ def adapter_in_use(place: Path) -> Path | None:
 
 
 def roll_back(place: Path) -> Installed:
-    """Use the previous adapter again. The release of the present adapter is not taken again without --again.
+    """Use the previous adapter again. The release of the present adapter is not taken again.
 
     Raises:
         SyncError: `absent`, no adapter is in use; `in_use` or `unwritable`.

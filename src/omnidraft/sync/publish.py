@@ -1,202 +1,309 @@
-"""The training side: publish one adapter and one cache as a signed, numbered release.
+"""The training side: a release of the accepted devices' mean, or of a trained adapter, that passed a trial.
 
-The files are written first, then the release under its number, then the name of the newest release. Devices
-see the release only after the last write.
+Only devices whose public keys the publisher lists take part. No number of a device can be checked, so what
+one device can do is bounded by what the others sent, and the result is tried on text that the publisher holds
+back.
 """
 
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnidraft import defaults
-from omnidraft.errors import SettingError, SyncError
-from omnidraft.runtime.models.adapter_file import encode_adapter
+import numpy as np
+
+from omnidraft.errors import AdapterError, CacheFileError, SettingError, SyncError, counted
+from omnidraft.learning.compare import LEAST_GENERATIONS, AdapterComparison
+from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.read_file import read_whole
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import decode_adapter, encode_adapter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.vocab.cache_file import decode as decode_cache
 from omnidraft.runtime.vocab.cache_file import encode as encode_cache
-from omnidraft.signing import raw_public, sign
-from omnidraft.sync.channel import (
-    channel_folder,
-    files_folder,
-    latest_name,
+from omnidraft.runtime.vocab.cache_table import CacheTable, Counts, check_against, merge
+from omnidraft.runtime.vocab.ngram_cache import CAPACITY
+from omnidraft.signing import raw_public
+from omnidraft.sync.average import average, bounded_norms, bounded_share, check_values, usual_rank
+from omnidraft.sync.pull import Trial, bounded
+from omnidraft.sync.record import (
+    HASH,
+    MOST_BYTES,
+    PUSH_END,
+    Channel,
+    ChannelPair,
+    Contents,
+    Signed,
+    check_current,
+    push_name,
+    read_signed,
     release_name,
-    releases_folder,
     utc,
+    write_signed,
 )
-from omnidraft.sync.installed import ADAPTER, CACHE
-from omnidraft.sync.published import Published, PublisherMemory
-from omnidraft.sync.record_lines import LARGEST, Channel, StoredFile
-from omnidraft.sync.release import MOST_BYTES, Release, decode_release, encode_release
-from omnidraft.sync.release_contents import Contents
 from omnidraft.sync.store import Store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-KEPT = defaults.SYNC_KEPT_RELEASES  # releases kept in a store
-MOST_RELEASES = 64  # names of releases that are read; anyone can write more
-_NAME = re.compile("[0-9]{15}")
-
-
-def latest_release(store: Store, channel: Channel, public_key: bytes | None) -> Release | None:
-    """The newest release of a channel; None where there is none.
-
-    Raises:
-        SyncError: the release is refused, or the store cannot be reached.
-    """
-    name = latest_name(channel)
-    if store.size(name) is None:
-        return None
-    release, _ = decode_release(store.read(name, MOST_BYTES), public_key)
-    channel.check(release.channel, f"{name} in {store.shown}")
-    return release
-
-
-def newest_of(store: Store, channel: Channel, public_key: bytes) -> Release | None:
-    """The newest release, before publishing the next; None where there is none.
-
-    Raises:
-        SyncError: the release is of another key or damaged, or the store cannot be reached.
-    """
-    try:
-        return latest_release(store, channel, public_key)
-    except SyncError as error:
-        if error.fault == "unreachable":
-            raise
-        raise SyncError(
-            f"the newest release is not ours: {error}",
-            f"to publish nevertheless, remove {latest_name(channel)}",
-            fault=error.fault,
-        ) from None
+MOST_COUNT = 1 << 10  # of an n-gram in a release
+MOST_DEVICES = 10_000
+_MOST_LIST_BYTES = 1 << 20
+_DEVICE = re.compile(rf"({HASH})(?: +([ -~]{{1,64}}))?")
 
 
 @dataclass(frozen=True)
-class Publisher:
-    """Who publishes.
+class Sent:
+    """The push of a device.
 
     Attributes:
-        key: to sign with.
-        memory: what this publisher published; None believes the store.
-        restore: publish also where the store does not have the newest release that is remembered.
-        after: a number that devices have seen, where store and memory may have lost it.
+        device: its label in the publisher's list with the beginning of its key; the key of another device.
+        accepted: tokens that its drafts were accepted for.
+        adapter, cache: None where there is none, or the push is refused.
+        refusal: why nothing of it is taken; None where it is.
     """
 
-    key: "Ed25519PrivateKey"
-    memory: PublisherMemory | None = None
-    restore: bool = False
-    after: int = 0
+    device: str
+    accepted: int = 0
+    adapter: Adapter | None = None
+    cache: CacheTable | None = None
+    refusal: str | None = None
 
-    @property
-    def public(self) -> bytes:
-        """The public key, 32 bytes."""
-        return raw_public(self.key)
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of the adapters of devices.
+
+    Attributes:
+        adapter: the mean.
+        lost: the part of it that was cut off to keep the rank, 0 to 1.
+        weights: accepted tokens that each device counts with.
+        left_out: why a device's adapter is not in the mean.
+    """
+
+    adapter: Adapter
+    lost: float
+    weights: dict[str, int]
+    left_out: dict[str, str]
+
+
+def read_devices(path: Path) -> dict[str, str]:
+    """The devices of a publisher: the label of each public key, from lines `KEY LABEL`.
+
+    Raises:
+        SettingError: the file cannot be read, or a line is no device.
+    """
+    try:
+        lines = read_whole(path, _MOST_LIST_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read ({error.strerror})", "check the path") from None
+    devices = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = _DEVICE.fullmatch(line.strip())
+        if found is None:
+            raise SettingError(
+                f"{path}, line {number} is not a device",
+                "write the 64 digits that `omnidraft sync push` prints, and a name if you like",
+            )
+        devices[found[1]] = found[2] or "device"
+    if len(devices) > MOST_DEVICES:
+        raise SettingError(f"{path} names more than {MOST_DEVICES} devices", "choose fewer")
+    return devices
+
+
+def sent_by(store: Store, pair: ChannelPair, devices: Mapping[str, str]) -> list[Sent]:
+    """The pushes of the devices, each verified with its own key; others in the store are refused by key.
+
+    Raises:
+        SyncError: the store cannot be reached.
+    """
+    found = {name.removesuffix(PUSH_END) for name in store.names(pair.channel.id) if name.endswith(PUSH_END)}
+    keys = sorted(key for key in found if re.fullmatch(HASH, key))
+    known = [_sent(store, pair, key, devices[key]) for key in keys if key in devices]
+    unknown = [Sent(key, refusal="its key is not among --devices") for key in keys if key not in devices]
+    return known + unknown
+
+
+def _sent(store: Store, pair: ChannelPair, key: str, label: str) -> Sent:
+    name = f"{label} ({key[:12]})"
+    try:
+        signed = store.read(push_name(pair.channel, key), "push", bytes.fromhex(key))
+        check_current(signed.record, pair.channel)
+        adapter, cache = contents_of(signed, pair)
+        if adapter is not None:
+            check_values(adapter)
+    except (SyncError, AdapterError, CacheFileError) as error:
+        if error.fault == "unreachable":
+            raise
+        return Sent(name, refusal=str(error))
+    return Sent(name, signed.record.accepted, adapter, cache)
+
+
+def contents_of(signed: Signed, pair: ChannelPair) -> tuple[Adapter | None, CacheTable | None]:
+    """The adapter and the cache of a push or release, which must fit the pair of models.
+
+    Raises:
+        AdapterError, CacheFileError: one is refused.
+    """
+    adapter = None if signed.adapter is None else decode_adapter(signed.adapter)
+    if adapter is not None:
+        fit(adapter, pair.bundle, pair.vocab_map, "drafter")
+    cache = None if signed.cache is None else decode_cache(signed.cache)
+    if cache is not None:
+        check_against(cache, pair.vocab_map)
+    return adapter, cache
+
+
+def mean_of(sent: Sequence[Sent]) -> Mean | None:
+    """The mean of the devices' adapters, by accepted tokens; None where no device has an adapter.
+
+    Raises:
+        SettingError, AdapterError: see `average`.
+    """
+    adapters = {each.device: each.adapter for each in sent if each.adapter is not None}
+    if not adapters:
+        return None
+    adapters, left_out = bounded_norms(adapters)
+    weights = bounded_share({each.device: each.accepted for each in sent if each.device in adapters})
+    weights = {name: weights[name] for name in adapters}
+    parts, shares = list(adapters.values()), list(weights.values())
+    mean = average(parts, shares, utc(), usual_rank(parts, shares))
+    return Mean(mean.adapter, mean.lost, weights, left_out)
+
+
+def merged(devices: Sequence[CacheTable], before: CacheTable | None = None) -> CacheTable | None:
+    """What several caches know, cut to the size that a session holds, without the counts of single devices.
+
+    Args:
+        devices: caches of devices; each adds at most half of the n-grams where there are several.
+        before: of the newest release; None for none.
+    """
+    most = CAPACITY if len(devices) == 1 else CAPACITY // 2
+    tables = [coarse(bounded(each, most)) for each in devices] + ([] if before is None else [before])
+    if not tables:
+        return None
+    table = tables[0]
+    for each in tables[1:]:
+        table = merge(table, each)
+    return bounded(table)
+
+
+def coarse(table: CacheTable) -> CacheTable:
+    """A cache with rounded counts: powers of two up to 1,024, and no time of any entry.
+
+    A merged cache keeps the largest count of an entry, which is the count of one device.
+    """
+
+    def rounded(counts: Counts) -> Counts:
+        powers = np.floor(np.log2(np.maximum(counts, 1).astype(np.float64)))
+        return np.where(counts > 0, np.minimum(2.0**powers, MOST_COUNT), 0).astype(np.uint32)
+
+    hits, accepted = rounded(table.hits), rounded(table.accepted)
+    return replace(table, tick=0, ticks=np.zeros_like(table.ticks), hits=hits, accepted=accepted)
+
+
+def tried(trial: Trial, before: Adapter | None, offered: Adapter) -> AdapterComparison:
+    """The comparison of an adapter with that of the release before on text that was held back.
+
+    Raises:
+        SyncError: `too_few` recordings, or the adapter is `worse`.
+    """
+    comparison = trial(before, offered)
+    if not comparison.is_enough:
+        raise SyncError(
+            f"the traces have {counted(comparison.generations, 'recorded generation')} and "
+            f"{LEAST_GENERATIONS} are needed to try the adapter",
+            "record more with `omnidraft generate --trace`",
+            fault="too_few",
+        )
+    if comparison.offered < comparison.current:
+        than = "the drafter without an adapter" if before is None else "the release before"
+        raise SyncError(
+            f"the adapter is worse than {than}: {comparison.offered:.4f} of its draft tokens would have been "
+            f"accepted, and {comparison.current:.4f} of those",
+            "nothing was published; look at which devices took part",
+            fault="worse",
+        )
+    return comparison
+
+
+def memory_beside(key: str | os.PathLike[str], channel: Channel) -> Path:
+    """Where a publisher keeps its newest release, `team.3f2a….release` of `team.private.pem`."""
+    path = Path(key)
+    name = path.name.removesuffix(".pem").removesuffix(".private")
+    return path.with_name(f"{name}.{channel.id[:16]}.release")
+
+
+def remembered(memory: Path, pair: ChannelPair, public_key: bytes) -> Signed | None:
+    """The newest release of a publisher in its own copy; None where there is none.
+
+    The store's word is not needed for it, so nobody there can put an older release back.
+
+    Raises:
+        SyncError: the file is refused; `unreadable`.
+    """
+    try:
+        signed = read_signed(read_whole(memory, MOST_BYTES), "release", public_key)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SyncError(
+            f"{memory} cannot be read ({error.strerror})", "check its permissions", fault="unreadable"
+        ) from None
+    except SyncError as error:
+        raise SyncError(
+            f"{memory} is refused: {error}", "restore it, or move it away to begin again", fault=error.fault
+        ) from None
+    pair.channel.check(signed.record.channel, str(memory))
+    return signed
 
 
 def publish(
-    store: Store, channel: Channel, contents: Contents, publisher: Publisher, now: str | None = None
-) -> Release:
-    """Sign the contents and publish them under the next number.
+    store: Store,
+    channel: Channel,
+    contents: tuple[Adapter | None, CacheTable | None, int],
+    key: "Ed25519PrivateKey",
+    memory: Path,
+    before: Signed | None = None,
+) -> Signed:
+    """Sign a release, keep a copy of it, and write it to a store.
 
     Args:
         store: to write to.
         channel: of the pair of models.
-        contents: of the release.
-        publisher: signs, and remembers.
-        now: ISO 8601 in UTC; the clock's time when None.
+        contents: adapter, cache, accepted tokens.
+        key: to sign with.
+        memory: the publisher's own copy.
+        before: the release before.
 
     Raises:
         SettingError: there is nothing to publish.
-        SyncError: the newest release is of another key or damaged, or not the newest one that was published
-            (`older`, `conflict`); another release was published meanwhile (`taken`); `read_only`,
-            `unreachable` or `unwritable`.
+        SyncError: `read_only`, `unreachable`, `unwritable` or `too_large`.
     """
-    if contents.adapter is None and contents.cache is None:
+    adapter, cache, accepted = contents
+    if adapter is None and cache is None:
         raise SettingError(
-            f"{store.shown} has neither adapters nor caches of devices to publish",
-            "let devices push, or give --adapter",
+            f"{store.shown} has neither adapters nor caches of accepted devices to publish",
+            "let devices push and list their keys in --devices, or give --adapter",
         )
-    number = _next_number(store, channel, publisher)
-    files = {}
-    if contents.adapter is not None:
-        files[ADAPTER] = encode_adapter(contents.adapter)
-    if contents.cache is not None:
-        files[CACHE] = encode_cache(contents.cache)
-    named = {suffix: StoredFile.of(data) for suffix, data in files.items()}
-    release = Release(
-        number, channel, now or utc(), utc(contents.days), named.get(ADAPTER), named.get(CACHE),
-        min(contents.accepted, LARGEST), contents.devices,
-    )  # fmt: skip
-    record = encode_release(release, sign(release.text, publisher.key))
-    decode_release(record, publisher.public)  # refuse to publish what a device would refuse
-    for suffix, data in files.items():
-        name = f"{files_folder(channel)}/{named[suffix].sha256}{suffix}"
-        if store.size(name) != len(data):
-            store.write(name, data)
-    _write_release(store, release, record, publisher)
-    _prune(store, release, publisher.public)
-    return release
-
-
-def _next_number(store: Store, channel: Channel, publisher: Publisher) -> int:
-    """One more than every number that this key signed, as far as store, memory and caller know."""
-    newest = newest_of(store, channel, publisher.public)
-    known = Published() if publisher.memory is None else publisher.memory.of(store.address, channel)
-    if not publisher.restore:
-        known.check(newest, store.shown)
-    signed = _signed(store, channel, publisher.public)
-    numbers = [publisher.after, known.reserved, newest.number if newest else 0, *signed]
-    if max(numbers) >= LARGEST:
-        raise SyncError(f"release {LARGEST} is the last number", "publish with another key", fault="taken")
-    return 1 + max(numbers)
-
-
-def _write_release(store: Store, release: Release, record: bytes, publisher: Publisher) -> None:
-    """Write a release under its number and as the newest one, and remember it."""
-    name = release_name(release.channel, release.number)
-    if publisher.memory is not None:
-        publisher.memory.reserve(store.address, release.channel, release.number)
-    if store.size(name) is not None and _release_at(store, release.channel, name, publisher.public) is None:
-        store.delete(name)  # this key did not sign it, so it keeps no number
-    store.write(name, record, new=True)
-    store.write(latest_name(release.channel), record)
-    if publisher.memory is not None:
-        publisher.memory.keep(store.address, release)
-
-
-def _signed(store: Store, channel: Channel, public_key: bytes) -> dict[int, Release]:
-    """The releases of a channel that this key signed, by number, by the largest names."""
-    releases = {}
-    names = [name for name in store.names(releases_folder(channel)) if _NAME.fullmatch(name)]
-    for name in names[-MOST_RELEASES:]:
-        release = _release_at(store, channel, f"{releases_folder(channel)}/{name}", public_key)
-        if release is not None:
-            releases[release.number] = release
-    return releases
-
-
-def _release_at(store: Store, channel: Channel, name: str, public_key: bytes) -> Release | None:
-    """The release under a number's name; None if the key did not sign it, or signed it under another one."""
+    files = Contents(
+        None if adapter is None else encode_adapter(adapter),
+        None if cache is None else encode_cache(cache),
+        (),
+        accepted,
+    )
+    data = write_signed("release", channel, files, key, before.record.number if before else 0)
     try:
-        release, _ = decode_release(store.read(name, MOST_BYTES), public_key)
-    except SyncError as error:
-        if error.fault == "unreachable":
-            raise
-        return None
-    return release if release.channel == channel and release_name(channel, release.number) == name else None
-
-
-def _prune(store: Store, newest: Release, public_key: bytes) -> None:
-    """Remove our releases before the last `KEPT`, files that none of ours names, and leftovers."""
-    channel = newest.channel
-    releases = {**_signed(store, channel, public_key), newest.number: newest}
-    kept = sorted(releases)[-KEPT:]
-    named = set()
-    for number in kept:
-        release = releases[number]
-        named |= {f"{file.sha256}{suffix}" for file, suffix in
-                  ((release.adapter, ADAPTER), (release.cache, CACHE)) if file}  # fmt: skip
-    for number in set(releases) - set(kept):
-        store.delete(release_name(channel, number))
-    for name in store.names(files_folder(channel)):
-        if name not in named and not name.startswith("."):
-            store.delete(f"{files_folder(channel)}/{name}")
-    for folder in (channel_folder(channel), releases_folder(channel), files_folder(channel)):
-        store.tidy(folder)
+        write_atomically(memory, data)  # first, so that its number is never used again
+    except OSError as error:
+        raise SyncError(
+            f"{memory} cannot be written ({error.strerror})",
+            "keep the private key where you can write",
+            fault="unwritable",
+        ) from None
+    store.write(release_name(channel), data)
+    return read_signed(data, "release", raw_public(key))

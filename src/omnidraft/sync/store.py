@@ -1,227 +1,129 @@
-"""A store: a folder, a bucket or a web server that fsspec can reach, with the operations that syncing needs.
+"""A store: files by name in a folder, on a web server, or anywhere that fsspec reaches.
 
-A write is whole or absent. In a folder it is a temporary file and a rename; an object store writes whole
-objects; in other file systems a temporary name is moved to its place.
+Nobody who can write to it is trusted. Files are signed and name their sizes, so a write that is not atomic,
+as in some file systems of fsspec, is refused by its readers and repeated by its writer.
 """
 
 import os
 import re
-import secrets
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from omnidraft.errors import OmnidraftError, SettingError, SyncError, install, reason
 from omnidraft.errors import shown as printable
-from omnidraft.sync.transport.bounded_time import pieces, within
-from omnidraft.sync.transport.folder_files import open_in_folder, remove_all_leftovers, write_in_folder
-from omnidraft.sync.transport.web_files import WebFiles
+from omnidraft.runtime.disk.atomic_write import remove_leftovers, write_atomically
+from omnidraft.runtime.disk.read_file import open_file
+from omnidraft.sync.record import MOST_HEAD, Kind, Signed, read_head, read_signed
 
-TransferProgress = Callable[[str, int, int], None]  # name of the file, bytes done, bytes in total
-_OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci", "oss", "tos", "hf", "memory"}
-_READ_ONLY = {"http", "https"}
-_CHUNK = 1 << 18
 MOST_NAMES = 1 << 16  # in one folder
 PATIENCE = 10.0  # seconds
+LEAST_SPEED = 1 << 10  # bytes a second that a transfer must bring
+_CHUNK = 1 << 16
+_STALE_SECONDS = 60.0  # no write takes that long, so the writer of an older leftover was killed
 
 
 class Store:
-    """A directory in a file system of fsspec.
+    """A place of files.
 
     Attributes:
         shown: its address for messages, without a password.
     """
 
-    def __init__(self, fs: Any, root: str, shown: str, patience: float = PATIENCE) -> None:
+    def __init__(self, root: str, fs: Any, patience: float = PATIENCE, shown: str | None = None) -> None:
         """
         Args:
-            fs: of fsspec, or one like it.
-            root: path in it.
-            shown: the address for messages.
-            patience: seconds that a call may take, and in which a transfer must reach a least speed.
+            root: a folder, a web address, or a path in `fs`.
+            fs: of fsspec; None for folders and web servers.
+            patience: seconds in which a transfer must reach a least speed.
+            shown: the address; `root` when None.
         """
-        self._fs, self._root, self.shown, self._patience = fs, root.rstrip("/"), printable(shown), patience
-        protocol = fs.protocol
-        self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+        self._root, self._fs, self._patience = root.rstrip("/"), fs, patience
+        self._is_web = fs is None and re.match("https?://", root) is not None
+        self.shown = printable(shown or root)
 
-    @property
-    def address(self) -> str:
-        """What tells this store from others: the same however it was named."""
-        return f"{min(self._protocols)}:{self._root}"
-
-    def read(self, name: str, most: int, progress: TransferProgress | None = None, of: int = 0) -> bytes:
-        """The bytes of a file.
-
-        Args:
-            name: of the file.
-            most: bytes at most.
-            progress: called after each chunk.
-            of: expected bytes, for the progress.
+    def read(self, name: str, kind: Kind, public_key: bytes | None) -> Signed:
+        """A signed file; no more than its beginning is read before the signature is verified.
 
         Raises:
-            SyncError: `missing`, `too_large` or `unreachable`, also where it is a pipe or comes too slowly.
+            SyncError: `missing`, `unreachable`; also those of `read_signed`.
         """
-        chunks, done = [], 0
-
-        def source() -> Iterator[bytes]:
-            left = most + 1
-            with self._open(name) as file:
-                while left and (chunk := file.read(min(_CHUNK, left))):
-                    left -= len(chunk)
-                    yield chunk
-
+        data = bytearray()
         with self._telling(name):
-            for chunk in source() if self._is_folder else pieces(self._patience, source):
-                chunks.append(chunk)
-                done += len(chunk)
-                if done > most:
-                    raise SyncError(
-                        f"{short(name)} in {self.shown} has more than {most} bytes",
-                        "ask its publisher",
-                        fault="too_large",
-                    )
-                if progress:
-                    progress(name.rpartition("/")[2], done, max(of, done))
-        return b"".join(chunks)
+            for piece in _in_time(self._patience, lambda: self._opened(name)):
+                before = len(data)
+                data += piece
+                if before < MOST_HEAD <= len(data):
+                    size = read_head(bytes(data[:MOST_HEAD]), kind, public_key).size
+                if len(data) >= MOST_HEAD and len(data) > size:
+                    break  # refused below by its size
+        return read_signed(bytes(data), kind, public_key)
 
-    def write(self, name: str, data: bytes, *, new: bool = False, private: bool = False) -> None:
-        """Write a file, whole or not at all.
+    def write(self, name: str, data: bytes, *, private: bool = False) -> None:
+        """Write a file; in a folder whole or not at all.
 
         Args:
             name: of the file.
             data: its bytes.
-            new: refuse to replace a file, also one that another process makes at this moment.
-            private: in a folder, only its owner may read it.
+            private: in a folder, only its owner may read it; else those whom the umask allows.
 
         Raises:
-            SyncError: `taken`, `read_only` or `unreachable`.
+            SyncError: `read_only` or `unreachable`.
         """
-        if self._protocols & _READ_ONLY:
+        if self._is_web:
             raise SyncError(
                 f"{self.shown} can only be read from",
-                "push and publish to the folder or bucket behind it",
+                "write to the folder or bucket behind it",
                 fault="read_only",
             )
-        if new and self.size(name) is not None:
-            raise self._taken(name)
-        path = self._path(name)
         with self._telling(name):
-            try:
-                if self._is_folder:
-                    write_in_folder(Path(path), data, new=new, private=private)
-                elif self._protocols & _OBJECTS:
-                    self._fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
-                else:
-                    self._write_moved(path, data, new)
-            except FileExistsError:
-                raise self._taken(name) from None
-
-    def _write_moved(self, path: str, data: bytes, new: bool) -> None:
-        """Write under a temporary name and move; a folder that one process can make guards a new file."""
-        parent, _, last = path.rpartition("/")
-        self._fs.makedirs(parent, exist_ok=True)
-        guard = f"{parent}/.{last}.guard"
-        if new:
-            self._fs.mkdir(guard, create_parents=False)
-        try:
-            temporary = f"{parent}/.{last}.{secrets.token_hex(8)}.tmp"
-            self._fs.pipe_file(temporary, data)
-            self._fs.mv(temporary, path)
-        finally:
-            if new:
-                self._fs.rmdir(guard)
+            path = f"{self._root}/{name}"
+            if self._fs is not None:
+                _within(60.0 * self._patience, lambda: self._fs.pipe_file(path, data))
+                return
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(Path(path), data, shared=not private)
+            remove_leftovers(Path(path), _STALE_SECONDS)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; empty where the folder is absent. Anyone may have chosen them.
+        """The names in a folder, sorted; empty where it is absent. Anyone may have chosen them.
 
         Raises:
             SyncError: `unreachable`, or `too_large` where there are more than 65,536.
         """
+        names: list[str] = []
         try:
             with self._telling(folder):
-                paths = within(self._patience, lambda: self._listed(self._path(folder)))
+                names = _within(self._patience, lambda: self._listed(f"{self._root}/{folder}"))
         except SyncError as error:
-            if error.fault == "missing":
-                return []
-            raise
-        if len(paths) > MOST_NAMES:
+            if error.fault != "missing":
+                raise
+        if len(names) > MOST_NAMES:
             raise SyncError(
                 f"{short(folder)} in {self.shown} has more than {MOST_NAMES} names",
                 "ask who runs it to clear it",
                 fault="too_large",
             )
-        return sorted({str(each).rstrip("/").rpartition("/")[2] for each in paths} - {""})
+        return sorted(names)
 
     def _listed(self, path: str) -> list[str]:
-        if self._is_folder:
+        if self._fs is None:
             with os.scandir(path) as entries:
                 return [entry.name for entry in islice(entries, MOST_NAMES + 1)]
         self._fs.invalidate_cache()
-        return list(self._fs.ls(path, detail=False))
+        return [str(each).rstrip("/").rpartition("/")[2] for each in self._fs.ls(path, detail=False)]
 
-    def size(self, name: str) -> int | None:
-        """The size of a file in bytes; None where the file is absent.
-
-        Raises:
-            SyncError: `unreachable`.
-        """
-        try:
-            with self._telling(name):
-                size = within(self._patience, lambda: self._size(self._path(name)))
-        except SyncError as error:
-            if error.fault == "missing":
-                return None
-            raise
-        return -1 if size is None else int(size)
-
-    def _size(self, path: str) -> int | None:
-        self._fs.invalidate_cache()
-        size: int | None = self._fs.info(path)["size"]
-        return size
-
-    def delete(self, name: str) -> None:
-        """Remove a file, if it exists.
-
-        Raises:
-            SyncError: `unreachable`.
-        """
-        try:
-            with self._telling(name):
-                self._fs.rm_file(self._path(name))
-        except SyncError as error:
-            if error.fault != "missing":
-                raise
-
-    def tidy(self, folder: str) -> None:
-        """Remove the leftovers of killed writers from a folder; other kinds of store leave none."""
-        if self._is_folder:
-            remove_all_leftovers(Path(self._path(folder)))
-
-    def _open(self, name: str) -> Any:
-        path = self._path(name)
-        return open_in_folder(path, self._root) if self._is_folder else self._fs.open(path, "rb")
-
-    @property
-    def is_absent(self) -> bool:
-        """Whether it is a folder that does not exist; of other kinds of store this is not known."""
-        return self._is_folder and not os.path.isdir(self._root)
-
-    @property
-    def _is_folder(self) -> bool:
-        return bool(self._protocols & {"file", "local"})
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
-
-    def _taken(self, name: str) -> SyncError:
-        return SyncError(
-            f"{short(name)} is in {self.shown} already",
-            "another release was published meanwhile, try again",
-            fault="taken",
-        )
+    def _opened(self, name: str) -> AbstractContextManager[Any]:
+        path = f"{self._root}/{name}"
+        if self._is_web:
+            return _web(path, self._patience)
+        return open_file(path) if self._fs is None else self._fs.open(path, "rb")
 
     @contextmanager
     def _telling(self, name: str) -> Iterator[None]:
@@ -230,57 +132,51 @@ class Store:
             yield
         except OmnidraftError:
             raise
-        except FileNotFoundError as error:
-            hidden = error.__cause__  # over HTTP fsspec reports every failure as an absent file
-            if hidden is not None and getattr(hidden, "status", None) != 404:
-                raise self._unreachable(name, hidden) from None
+        except FileNotFoundError:
             raise SyncError(
-                f"{self.shown} has no readable {short(name)}",
-                "check its address, or ask who runs it",
-                fault="missing",
+                f"{self.shown} has no {short(name)}", "check its address, or ask who runs it", fault="missing"
             ) from None
         except Exception as error:  # the file systems behind fsspec share no narrower base
-            raise self._unreachable(name, error) from None
-
-    def _unreachable(self, name: str, error: BaseException) -> SyncError:
-        return SyncError(
-            f"{short(name)} in {self.shown} cannot be reached ({_reason(error)})",
-            "try again",
-            fault="unreachable",
-        )
+            why = (isinstance(error, OSError) and error.strerror) or short(reason(error))
+            raise SyncError(
+                f"{short(name)} in {self.shown} cannot be reached ({why})",
+                "check the address and its permissions, or try again",
+                fault="unreachable",
+            ) from None
 
 
 def open_store(address: str, patience: float = PATIENCE) -> Store:
     """Open a store.
 
     Args:
-        address: a path, or a URL of a web server or of a file system of fsspec.
-        patience: seconds that a call may take (see `Store`).
+        address: a folder, a web address, or a URL of a file system of fsspec.
+        patience: see `Store`.
 
     Raises:
-        SettingError: fsspec or a package for this address is not installed, or the address is not valid.
+        SettingError: a package for this address is not installed, or the address is not valid.
     """
-    if find_spec("fsspec") is None:
-        raise SettingError("syncing needs the package fsspec", install("sync"))
-    from fsspec.core import url_to_fs
-
     shown = re.sub(r"//[^/@]*@", "//", address)
-    if web := re.fullmatch(r"(https?://)(?:([^/@]*)@)?([^/@]+(?:/.*)?)", address):
-        return Store(WebFiles(web[2], patience), web[1] + web[3], shown, patience)
+    if "://" not in address:
+        if Path(address).exists() and not Path(address).is_dir():
+            raise SettingError(f"{address} is a file and not a store", "give a folder, or a URL")
+        return Store(address, None, patience)
+    if re.match("https?://", address):
+        if shown != address:
+            raise SettingError(f"{shown} was given with a user name", "give an address without one")
+        return Store(address, None, patience)
     try:
+        from fsspec.core import url_to_fs
+
         fs, root = url_to_fs(address)
     except ImportError as error:
-        raise SettingError(f"{shown} needs a package that is not installed ({_reason(error)})") from None
+        raise SettingError(
+            f"{shown} needs a package that is not installed ({reason(error)})", install("sync")
+        ) from None
     except Exception as error:  # the file systems behind fsspec share no narrower base
         raise SettingError(
-            f"{shown} is not a store ({_reason(error)})", "give a folder, or a URL such as s3://bucket/place"
+            f"{shown} is not a store ({reason(error)})", "give a folder, or a URL such as s3://bucket/place"
         ) from None
-    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
-    if protocols & {"file", "local"} and Path(root).exists() and not Path(root).is_dir():
-        raise SettingError(
-            f"{shown} is a file and not a store", "give a folder, or a URL such as s3://bucket/place"
-        )
-    return Store(fs, str(root), shown, patience)
+    return Store(str(root), fs, patience, shown)
 
 
 def short(name: str) -> str:
@@ -288,9 +184,87 @@ def short(name: str) -> str:
     return re.sub("[0-9a-f]{64}", lambda match: match[0][:12], name)
 
 
-def _reason(error: BaseException) -> str:
-    """Why a store cannot be reached, in the system's words where it has some; aiohttp wraps them."""
-    cause = getattr(error, "os_error", error)
-    if isinstance(cause, OSError) and (cause.errno or 0) > 0:
-        return os.strerror(cause.errno or 0)
-    return short(reason(error))
+class _Pieces:
+    """The body of a response; a read returns what has arrived, so that a slow server is noticed."""
+
+    def __init__(self, response: Any) -> None:
+        self.read = response.read1
+
+
+@contextmanager
+def _web(address: str, patience: float) -> Iterator[_Pieces]:
+    try:
+        with urlopen(Request(address, headers={"User-Agent": "omnidraft"}), timeout=patience) as response:
+            yield _Pieces(response)
+    except HTTPError as error:
+        error.close()
+        if error.code in (404, 410):
+            raise FileNotFoundError(address) from None
+        raise ConnectionError(f"the server answers {error.code}") from None
+    except URLError as error:
+        raise (error.reason if isinstance(error.reason, OSError) else ConnectionError(error.reason)) from None
+
+
+def _in_time(patience: float, opened: Callable[[], AbstractContextManager[Any]]) -> Iterator[bytes]:
+    """The pieces of a file, as long as at least `LEAST_SPEED` bytes a second arrive. A thread reads them, and
+    is given up where they do not.
+
+    Raises:
+        TimeoutError: they are slower.
+    """
+    pieces: list[bytes] = []
+    ended: list[BaseException | None] = []
+    wanted, arrived, stopped = threading.Semaphore(8), threading.Semaphore(0), threading.Event()
+
+    def run() -> None:
+        try:
+            with opened() as file:
+                while not stopped.is_set() and (piece := file.read(_CHUNK)):
+                    wanted.acquire()
+                    pieces.append(piece)
+                    arrived.release()
+            ended.append(None)
+        except BaseException as error:  # raised again in the thread that waits
+            ended.append(error)
+        arrived.release()
+
+    threading.Thread(target=run, daemon=True).start()
+    began, count = time.monotonic(), 0
+    try:
+        while True:
+            if not arrived.acquire(timeout=max(0.0, began + patience - time.monotonic())):
+                raise TimeoutError(f"less than {LEAST_SPEED} bytes a second in {patience:g} s")
+            if not pieces:
+                if ended[0] is not None:
+                    raise ended[0]
+                return
+            piece = pieces.pop(0)
+            count += len(piece)
+            yield piece
+            wanted.release()
+            if count >= LEAST_SPEED * patience:  # the next seconds begin
+                began, count = time.monotonic(), 0
+    finally:
+        stopped.set()
+        wanted.release()
+
+
+def _within(seconds: float, call: Callable[[], Any]) -> Any:
+    """The result of a call, or its exception; a `TimeoutError` where it takes longer and is given up."""
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # raised again in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError(f"no answer in {seconds:g} s")
+    return results[0]

@@ -16,16 +16,22 @@ from conformance.vectors import Vector, close, map_of
 from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.learning.compare import interval, overlaps, probabilities
 from omnidraft.learning.positions.alignment import SparseDistributions
-from omnidraft.runtime.bundle.signature import Signature, decode, key_id
-from omnidraft.sync.installed import read_installed
+from omnidraft.runtime.bundle.signature import encode
+from omnidraft.signing import sign
+from omnidraft.sync.installed import Seen, read_installed
 from omnidraft.sync.pull import Device, pull
-from omnidraft.sync.push_record import decode_push, encode_push
-from omnidraft.sync.record_lines import Channel, StoredFile
-from omnidraft.sync.release import Release, Seen, check_release, decode_release, encode_release
-from omnidraft.sync.store import open_store
+from omnidraft.sync.record import (
+    Channel,
+    ChannelPair,
+    Signed,
+    SignedRecord,
+    StoredFile,
+    check_current,
+    read_signed,
+)
 
 
-def run_release(vector: Vector) -> None:
+def run_record(vector: Vector) -> None:
     pytest.importorskip("cryptography", reason="signatures need the package cryptography")
     given, expect = vector["input"], vector["expect"]
     channel = Channel(**given["channel"])
@@ -33,52 +39,41 @@ def run_release(vector: Vector) -> None:
         _check_written(given, channel, expect)
         return
     data = bytes.fromhex(given["file"])
-    seen = None if given["seen"] is None else Seen(**given["seen"])
     public = None if given["public_key"] is None else bytes.fromhex(given["public_key"])
 
-    def read() -> tuple[Release, str | None]:
-        release, signer = decode_release(data, public)
-        check_release(release, channel, seen, given["now"])
-        return release, signer
+    def read() -> Signed:
+        signed = read_signed(data, given["kind"], public)
+        channel.check(signed.record.channel, "it")
+        if given["seen"] is not None:
+            Seen(**given["seen"]).check(signed.record)
+        check_current(signed.record, channel, given["now"])
+        return signed
 
     if expect["fault"] is not None:
-        _refused(read, expect["fault"], vector)
+        with pytest.raises(SyncError) as refused:
+            read()
+        assert refused.value.fault == expect["fault"], json.dumps(vector)
+        assert str(refused.value)
         return
-    release, signer = read()
-    assert encode_release(release, decode(data[:200])) == data
-    assert signer == (None if public is None else key_id(public))
+    signed = read()
+    parts = [each for each in (signed.adapter, signed.cache, *signed.traces) if each is not None]
+    assert data[:200] + signed.record.text + b"".join(parts) == data
 
 
 def _check_written(given: dict[str, Any], channel: Channel, expect: dict[str, Any]) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(given["seed"]))
-    adapter, cache = (
-        None if given[name] is None else StoredFile(given[name]["sha256"], given[name]["bytes"])
-        for name in ("adapter", "cache")
-    )
-    release = Release(
-        given["number"], channel, given["created"], given["expires"], adapter, cache,
-        given["accepted"], given["devices"],
+    adapter, cache = (None if given[n] is None else bytes.fromhex(given[n]) for n in ("adapter", "cache"))
+    traces = [bytes.fromhex(each) for each in given["traces"]]
+    files = [None if each is None else StoredFile.of(each) for each in (adapter, cache)]
+    record = SignedRecord(
+        given["kind"], key.public_key().public_bytes_raw().hex(), channel, given["number"], given["expires"],
+        given["accepted"], *files, tuple(StoredFile.of(each) for each in traces),
     )  # fmt: skip
-    signature = Signature(key_id(key.public_key().public_bytes_raw()), key.sign(release.text))
     assert channel.id == expect["channel_id"]
-    assert encode_release(release, signature) == bytes.fromhex(expect["file"])
-
-
-def run_push(vector: Vector) -> None:
-    data, fault = bytes.fromhex(vector["input"]["file"]), vector["expect"]["fault"]
-    if fault is None:
-        assert encode_push(decode_push(data)) == data
-    else:
-        _refused(lambda: decode_push(data), fault, vector)
-
-
-def _refused(read: Any, fault: str, vector: Vector) -> None:
-    with pytest.raises(SyncError) as refused:
-        read()
-    assert refused.value.fault == fault, json.dumps(vector)
-    assert str(refused.value)
+    data = encode(sign(record.text, key)) + record.text + b"".join([adapter or b"", cache or b"", *traces])
+    assert data == bytes.fromhex(expect["file"])
 
 
 def run_compare(vector: Vector) -> None:
@@ -101,33 +96,26 @@ def run_compare(vector: Vector) -> None:
 
 def run_pull(vector: Vector) -> None:
     pytest.importorskip("cryptography", reason="signatures need the package cryptography")
-    pytest.importorskip("fsspec", reason="stores need the package fsspec")
     given, expect = vector["input"], vector["expect"]
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        device = _device(given, place / "device")
-        store = open_store(str(_filled(place, given["store"])))
+        device = _device(given, Path(name) / "device")
+
+        def take() -> None:
+            signed = read_signed(bytes.fromhex(given["file"]), "release", bytes.fromhex(given["public_key"]))
+            pull(signed, device, given["now"])
+
         if expect["fault"] is not None:
             with pytest.raises(OmnidraftError) as refused:
-                pull(store, device, now=given["now"])
+                take()
             assert refused.value.fault == expect["fault"], str(refused.value)
         else:
-            pull(store, device, now=given["now"])
+            take()
             installed = read_installed(device.into)
             assert installed is not None
-            assert {file.name for file in device.into.iterdir()} == {"current", *installed.files}
-        assert _pointer(device) == expect["pointer"]
-
-
-def _filled(place: Path, files: dict[str, str] | None) -> Path:
-    """A folder with the files of a store; one that cannot be read where there is no store."""
-    if files is None:
-        (place / "file").write_bytes(b"")
-        return place / "file" / "store"
-    for path, data in files.items():
-        (place / "store" / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / "store" / path).write_bytes(bytes.fromhex(data))
-    return place / "store"
+            held = {file.name for file in device.into.iterdir()}
+            assert held - installed.files == {"current"}
+        pointer = device.into / "current"
+        assert (pointer.read_text("ascii") if pointer.exists() else None) == expect["pointer"]
 
 
 def _device(given: dict[str, Any], into: Path) -> Device:
@@ -136,10 +124,4 @@ def _device(given: dict[str, Any], into: Path) -> Device:
     if given["installed"] is not None:
         into.mkdir()
         (into / "current").write_text(given["installed"], encoding="ascii")
-    key = None if given["public_key"] is None else bytes.fromhex(given["public_key"])
-    return Device(bundle, map_of(given["map"]), into, key)
-
-
-def _pointer(device: Device) -> str | None:
-    pointer = device.into / "current"
-    return pointer.read_text("ascii") if pointer.exists() else None
+    return Device(ChannelPair(bundle, map_of(given["map"])), into)

@@ -18,9 +18,9 @@ enum Defaults {
     static let traceTop = 64
     static let traceFloor = 6.103515625e-05
     static let traceWindow = 2_048
-    static let syncMaxReleaseBytes = 2_048
-    static let syncMaxPushBytes = 1_048_576
-    static let syncMaxFileBytes = 268_435_456
+    static let syncMaxBytes = 268_435_456
+    static let syncMaxTextBytes = 65_536
+    static let syncDays = 180
     static let syncLeastGenerations = 8
     static let syncRecentRecords = 256
     static let learnerKeep = 64

@@ -1,5 +1,3 @@
-import Foundation
-
 /// Learning on this device, and releases that were learned elsewhere (spec/08-phones.md, The interface).
 ///
 /// Learning is off until ``on()`` is called. None of these calls sends anything. Calls that take long do not block a
@@ -35,30 +33,40 @@ public protocol Learning: Sendable {
     /// - Throws: ``OmniDraftError``: learning is off, the bundle has no training step, or a trace is refused.
     func step(seconds: Double, freeMemory: Int?) async throws -> LearnOutcome
 
-    /// Verifies the newest release, compares its adapter and installs it (spec/15-sync.md).
+    /// Where a store has the newest release for the models of this bundle: a relative path with `/`.
     ///
-    /// - Parameter source: where releases are read from.
+    /// - Throws: ``OmniDraftError/sync(_:)``: the bundle does not name its weights (fault `no_fingerprint`).
+    func releaseName() throws -> String
+
+    /// Verifies a release with the public key of ``OpenOptions``, compares its adapter and installs it (spec/15-sync.md).
+    ///
+    /// - Parameter release: the whole file, which the app fetched with its own means.
     /// - Returns: what became of the release.
-    /// - Throws: ``OmniDraftError/sync(_:)``: the release is refused, or the source cannot be reached (fault
-    ///   `unreachable`). What was in use stays.
-    func pull(_ source: any ReleaseSource) async throws -> PullOutcome
+    /// - Throws: ``OmniDraftError/sync(_:)``: the release is refused. What was in use stays.
+    func pull(_ release: [UInt8]) async throws -> PullOutcome
 
     /// Goes back to the adapter that was used before.
     ///
     /// - Throws: ``OmniDraftError``: there is none, or a learner is at work in the same directory.
     func goBack() async throws
 
-    /// Writes what this device shares into a folder, in the layout of a store; the app uploads it with its own means
-    /// (spec/15-sync.md, push).
+    /// What this device shares, in one file that it signs with a key of its own; the app uploads it with its own means
+    /// (spec/15-sync.md).
     ///
-    /// - Parameters:
-    ///   - folder: where the layout begins; made if it is absent.
-    ///   - device: a name that the user chose, or a random one; 1 to 64 letters, digits, `.`, `-`, `_`.
-    ///   - parts: what is shared; nothing else is written.
-    /// - Returns: the files in the order in which they are to be uploaded, the record last.
-    /// - Throws: ``OmniDraftError/sync(_:)``: a file cannot be written. ``OmniDraftError/setting(_:)``: there is nothing to
-    ///   share.
-    func writePush(_ folder: URL, device: String, parts: Set<PushPart>) async throws -> [URL]
+    /// - Parameter parts: what is shared; nothing else is in the file.
+    /// - Returns: the file.
+    /// - Throws: ``OmniDraftError/setting(_:)``: there is nothing to share. ``OmniDraftError/sync(_:)``: the device's key
+    ///   cannot be written.
+    func push(_ parts: Set<PushPart>) async throws -> PushFile
+}
+
+/// The file of a push.
+public struct PushFile: Sendable, Equatable {
+    /// Where a store has it: a relative path with `/`. Its last part is the public key of this device, by which a
+    /// publisher accepts it. A push replaces the one before.
+    public let name: String
+    /// The bytes.
+    public let data: [UInt8]
 }
 
 extension Learning {
@@ -115,15 +123,4 @@ public enum PullOutcome: Sendable {
     case refusedBefore
     /// It has no adapter.
     case noAdapter
-}
-
-/// A place that releases are read from; an app writes one for its own transport.
-public protocol ReleaseSource: Sendable {
-    /// The bytes of a file of the store; nil where there is none.
-    ///
-    /// - Parameters:
-    ///   - path: a relative path, with `/` between its parts.
-    ///   - most: bytes at most; a larger file is an error of the source.
-    /// - Throws: the store cannot be reached; the pull is refused with the fault `unreachable`.
-    func read(_ path: String, most: Int) async throws -> [UInt8]?
 }

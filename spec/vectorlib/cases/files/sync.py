@@ -16,195 +16,181 @@ CHANNEL = {
     "draft_tokenizer": "dd" * 32,
     "target_tokenizer": "ee" * 32,
 }
-ADAPTER, CACHE = f"{'11' * 32} 4096", f"{'22' * 32} 196"
 NOW = "2026-03-01T12:00:00Z"
 OURS, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes.fromhex(r[0])) for r in RFC_8032[:2])
 PUBLIC = OURS.public_key().public_bytes_raw()
-RELEASE = {
-    "number": "7", **CHANNEL, "created": "2026-02-01T08:30:00Z", "expires": "2026-08-01T00:00:00Z",
-    "adapter": ADAPTER, "cache": CACHE, "accepted": "51234", "devices": "3",
+A, C, T = b"an adapter", b"a cache", b"a segment"
+
+
+def stored(data: bytes) -> str:
+    """A file in a record."""
+    return f"{hashlib.sha256(data).hexdigest()} {len(data)}"
+
+
+RECORD = {
+    "key": PUBLIC.hex(), **CHANNEL, "number": "7", "expires": "2026-08-01T00:00:00Z", "accepted": "51234",
+    "adapter": stored(A), "cache": stored(C),
 }  # fmt: skip
-PUSH = {
-    "device": "phone-1", **CHANNEL, "created": "2026-02-01T08:30:00Z", "accepted": "300",
-    "adapter": ADAPTER, "cache": CACHE,
-}  # fmt: skip
 
 
-def lines(title: str, fields: dict[str, str], *more: str) -> bytes:
-    return "".join(f"{line}\n" for line in (title, *(f"{k} {v}" for k, v in fields.items()), *more)).encode()
+def text(kind: str = "release", *traces: bytes, **changes: str) -> bytes:
+    """The signed lines of a record."""
+    lines = [f"omnidraft.{kind} 1", *(f"{k} {v}" for k, v in (RECORD | changes).items())]
+    lines += [f"trace {stored(each)}" for each in traces]
+    return "".join(f"{line}\n" for line in (*lines, "")).encode()
 
 
-def release(**changes: str) -> bytes:
-    return lines("omnidraft.release 1", RELEASE | changes)
+def signed(signs: bytes, *files: bytes, key: Ed25519PrivateKey = OURS) -> bytes:
+    """A whole file."""
+    return file_of(key.public_key().public_bytes_raw(), key.sign(signs)) + signs + b"".join(files)
 
 
-def signed(text: bytes, key: Ed25519PrivateKey = OURS) -> bytes:
-    return file_of(key.public_key().public_bytes_raw(), key.sign(text)) + text
-
-
-def seen(text: bytes) -> dict[str, Any]:
-    number = int(text.split(b"\n")[1].split()[1])
-    return {"number": number, "sha256": hashlib.sha256(text).hexdigest()}
+def seen(signs: bytes) -> dict[str, Any]:
+    """What a device keeps of a release."""
+    number = int(signs.split(b"\nnumber ")[1].split()[0])
+    return {"number": number, "sha256": hashlib.sha256(signs).hexdigest()}
 
 
 def write(writer: VectorWriter) -> None:
-    writer.vectors("sync/release", "valid", _valid())
-    writer.vectors("sync/release", "invalid", _invalid())
-    writer.vectors("sync/push", "pushes", _pushes())
+    writer.vectors("sync/record", "valid", _valid())
+    writer.vectors("sync/record", "invalid", _invalid() + _badly_written())
     writer.vectors("sync/compare", "figures", _acceptances() + _intervals())
 
 
 def _checked(name: str, why: str, file: bytes, fault: str | None, **others: Any) -> dict[str, Any]:
-    given = {"public_key": PUBLIC.hex(), "channel": CHANNEL, "seen": None, "now": NOW} | others
-    return vector(name, why, {**given, "file": file.hex()}, {"fault": fault})
+    given = {"kind": "release", "public_key": PUBLIC.hex(), "channel": CHANNEL, "seen": None, "now": NOW}
+    return vector(name, why, {**given, **others, "file": file.hex()}, {"fault": fault})
+
+
+def _written(name: str, why: str, kind: str, file: bytes, **contents: Any) -> dict[str, Any]:
+    channel = hashlib.sha256("".join(f"{k} {v}\n" for k, v in CHANNEL.items()).encode()).hexdigest()
+    given = {"seed": RFC_8032[0][0], "kind": kind, "channel": CHANNEL, "number": 7,
+             "expires": RECORD["expires"], "accepted": 51234, "adapter": A.hex(), "cache": C.hex(),
+             "traces": [], **contents}  # fmt: skip
+    return vector(name, why, given, {"channel_id": channel, "file": file.hex()})
 
 
 def _valid() -> list[dict[str, Any]]:
-    text = release()
-    channel = hashlib.sha256("".join(f"{k} {v}\n" for k, v in CHANNEL.items()).encode()).hexdigest()
-    written = {
-        "seed": RFC_8032[0][0], "number": 7, "channel": CHANNEL, "created": RELEASE["created"],
-        "expires": RELEASE["expires"], "adapter": {"sha256": "11" * 32, "bytes": 4096},
-        "cache": {"sha256": "22" * 32, "bytes": 196}, "accepted": 51234, "devices": 3,
-    }  # fmt: skip
-    bare = written | {"cache": None, "accepted": 0, "devices": 0, "number": 1}
-    bare_text = release(number="1", cache="none", accepted="0", devices="0")
-    top = release(number="9" * 15, adapter=f"{'11' * 32} {1 << 28}")
+    release = text()
+    by_device = {"kind": "push", "public_key": None}
+    bare = text("push", adapter="none", accepted="0")
+    top = text(number="9" * 15, expires="9999-12-31T23:59:59Z")
     return [
-        vector("written", "the worked example of spec/15-sync.md", written,
-               {"channel_id": channel, "file": signed(text).hex()}),
-        vector("written_bare", "a trained adapter alone: no cache, no tokens, no devices", bare,
-               {"channel_id": channel, "file": signed(bare_text).hex()}),
-        _checked("right", "the worked example, by a device that saw no release", signed(text), None),
-        _checked("newer", "a device that saw an earlier release", signed(text), None,
-                 seen=seen(release(number="6"))),
-        _checked("again", "the same release again", signed(text), None, seen=seen(text)),
-        _checked("last_second", "valid up to and including that second", signed(text), None,
-                 now=RELEASE["expires"]),
-        _checked("largest", "the largest number, and the largest file", signed(top), None),
-        _checked("cache_alone", "n-grams without an adapter", signed(release(adapter="none")), None),
-        _checked("unchecked", "no public key: the signature is not checked, everything else is",
-                 signed(text, OTHER), None, public_key=None),
+        _written("written", "the worked example of spec/15-sync.md", "release", signed(release, A, C)),
+        _written("written_push", "n-grams alone", "push", signed(bare, C), adapter=None, accepted=0),
+        _written("written_traces", "two segments, in their order", "push",
+                 signed(text("push", T, C), A, C, T, C), traces=[T.hex(), C.hex()]),
+        _checked("right", "the worked example, by a device that saw no release", signed(release, A, C), None),
+        _checked("newer", "a device that saw an earlier release", signed(release, A, C), None,
+                 seen=seen(text(number="6"))),
+        _checked("again", "the same release again", signed(release, A, C), None, seen=seen(release)),
+        _checked("last_second", "valid up to and including that second", signed(release, A, C), None,
+                 now=RECORD["expires"]),
+        _checked("largest_number", "the largest number and time", signed(top, A, C), None),
+        _checked("cache_alone", "n-grams without an adapter", signed(text(adapter="none"), C), None),
+        _checked("push", "the key that the push names is the one that counts",
+                 signed(text("push"), A, C), None, **by_device),
+        _checked("push_of_another", "of another device",
+                 signed(text("push", key=OTHER.public_key().public_bytes_raw().hex()), A, C, key=OTHER), None,
+                 **by_device),
+        _checked("traces_alone", "a push of one segment",
+                 signed(text("push", T, adapter="none", cache="none"), T), None, **by_device),
     ]  # fmt: skip
 
 
 def _invalid() -> list[dict[str, Any]]:
-    text, good = release(), signed(release())
-    signature = OURS.sign(text)
+    release = text()
+    good = signed(release, A, C)
+    signature = OURS.sign(release)
     twin = signature[:32] + (int.from_bytes(signature[32:], "little") + ORDER).to_bytes(32, "little")
     older = {"number": 8, "sha256": "33" * 32}
+    by_device = {"kind": "push", "public_key": None}
+    other, no_key = OTHER.public_key().public_bytes_raw(), text("push", key="ff" * 32)
     vectors = [
         _checked("empty", "no bytes", b"", "malformed"),
         _checked("cut_signature", "the signature is cut", good[:199], "malformed"),
-        _checked("signature_alone", "a signature without a text", good[:200], "wrong_signature"),
-        _checked("too_large", "2,049 bytes", good + b"\n" * (2049 - len(good)), "too_large"),
+        _checked("signature_alone", "a signature without a text", good[:200], "other_kind"),
         _checked("changed", "one digit of the signed text changed", good.replace(b"number 7", b"number 9"),
                  "wrong_signature"),
-        _checked("cut", "the last byte is missing", good[:-1], "wrong_signature"),
-        _checked("longer", "a newline more", good + b"\n", "wrong_signature"),
-        _checked("other_key", "signed with another key, under that key's id",
-                 signed(text, OTHER), "other_key"),
-        _checked("other_key_hidden", "signed with another key under our key's id",
-                 file_of(PUBLIC, OTHER.sign(text)) + text, "wrong_signature"),
-        _checked("twin", "S + L instead of S", file_of(PUBLIC, twin) + text, "wrong_signature"),
+        _checked("other_key", "signed with another key", signed(text(key=other.hex()), A, C, key=OTHER),
+                 "other_key"),
+        _checked("key_of_another", "the text names our key, another one signed it",
+                 signed(release, A, C, key=OTHER), "wrong_signature"),
+        _checked("key_hidden", "signed with another key under our key's id",
+                 file_of(PUBLIC, OTHER.sign(release)) + release + A + C, "wrong_signature"),
+        _checked("push_under_a_key", "a push that names a key which did not sign it",
+                 signed(text("push", key=other.hex()), A, C), "wrong_signature", **by_device),
+        _checked("no_key", "a key that is no point of the curve",
+                 file_of(b"\xff" * 32, OURS.sign(no_key)) + no_key + A + C, "wrong_signature", **by_device),
+        _checked("twin", "S + L instead of S", file_of(PUBLIC, twin) + release + A + C, "wrong_signature"),
+        _checked("shorter", "the last byte is missing", good[:-1], "size"),
+        _checked("longer", "a byte more", good + b"x", "size"),
+        _checked("adapter_flipped", "a bit of the adapter changed", signed(release, b"An adapter", C),
+                 "checksum"),
+        _checked("cache_flipped", "a bit of the cache changed", signed(release, A, b"A cache"), "checksum"),
+        _checked("turned", "the files in another order", signed(release, C, A), "checksum"),
         _checked("older", "a smaller number than the device saw", good, "older", seen=older),
         _checked("conflict", "another release with the number that the device saw", good, "conflict",
                  seen={"number": 7, "sha256": "33" * 32}),
         _checked("expired", "one second too late", good, "expired", now="2026-08-01T00:00:01Z"),
         _checked("older_and_expired", "the first fault is named", good, "older", seen=older,
                  now="2027-01-01T00:00:00Z"),
-        _checked("foreign_and_older", "the first fault is named", signed(release(base="cc" * 32)), "foreign",
-                 seen=older),
+        _checked("foreign_and_older", "the first fault is named", signed(text(base="cc" * 32), A, C),
+                 "foreign", seen=older),
+        _checked("foreign_and_flipped", "the first fault is named",
+                 signed(text(base="cc" * 32), A, b"A cache"), "checksum"),
         _checked("manifest", "a signed bundle manifest is not a release", signed(b'{\n  "version": 1\n}\n'),
-                 "not_a_release"),
-        _checked("push", "a push is not a release", signed(lines("omnidraft.push 1", PUSH)), "not_a_release"),
-        _checked("version_2", "a later format", signed(text.replace(b"release 1", b"release 2")), "version"),
-        _checked("version_01", "another way to write 1", signed(text.replace(b"release 1", b"release 01")),
+                 "other_kind"),
+        _checked("push_is_no_release", "a push is not a release", signed(text("push"), A, C), "other_kind"),
+        _checked("version_2", "a later format", signed(release.replace(b"release 1", b"release 2"), A, C),
                  "version"),
-        _checked("no_newline", "the first line has no end", signed(b"omnidraft.release 1"), "malformed"),
+        _checked("version_01", "another way to write 1",
+                 signed(release.replace(b"release 1", b"release 01"), A, C), "version"),
+        _checked("traces", "a release has none", signed(text("release", T), A, C, T), "malformed"),
+        _checked("too_large", "more than 2^28 bytes",
+                 signed(text(cache=f"{'22' * 32} {1 << 28}"), A), "too_large"),
     ]  # fmt: skip
-    vectors += [
-        _checked(f"foreign_{name}", f"another {name}", signed(release(**{name: "cc" * 32})), "foreign")
+    return vectors + [
+        _checked(f"foreign_{name}", f"another {name}", signed(text(**{name: "cc" * 32}), A, C), "foreign")
         for name in CHANNEL
     ]
-    spoiled = _not_canonical(text)
-    vectors += [
-        _checked(name, "the signature is right, the text is not canonical", signed(data), "malformed")
-        for name, data in spoiled.items()
+
+
+def _badly_written() -> list[dict[str, Any]]:
+    return [
+        _checked(name, "the signature is right, the text is not canonical", signed(data, A, C), "malformed")
+        for name, data in _not_canonical(text()).items()
     ]
-    huge = release(cache=f"{'22' * 32} {(1 << 28) + 1}")
-    vectors.append(_checked("cache_too_large", "a file above 256 MiB", signed(huge), "too_large"))
-    return vectors
 
 
-def _not_canonical(text: bytes) -> dict[str, bytes]:
+def _not_canonical(right: bytes) -> dict[str, bytes]:
     """Texts that are not written as the specification says."""
     return {
-        "number_0": release(number="0"),
-        "number_01": release(number="01"),
-        "number_minus": release(number="-1"),
-        "number_16_digits": release(number="1" + "0" * 15),
-        "number_arabic": release(number="\u0667"),
-        "hash_short": release(base="aa" * 31),
-        "hash_upper": release(base="AA" * 32),
-        "created_local": release(created="2026-02-01T08:30:00+01:00"),
-        "created_month_13": release(created="2026-13-01T08:30:00Z"),
-        "expires_never": release(expires="never"),
-        "expires_24h": release(expires="2026-08-01T24:00:00Z"),
-        "adapter_no_size": release(adapter="11" * 32),
-        "adapter_size_0": release(adapter=f"{'11' * 32} 0"),
-        "adapter_two_spaces": release(adapter=f"{'11' * 32}  5"),
-        "adapter_path": release(adapter="../../x 5"),
-        "nothing": release(adapter="none", cache="none"),
-        "devices_absent": text.replace(b"devices 3\n", b""),
-        "line_more": text + b"note hello\n",
-        "line_empty": text + b"\n",
-        "lines_turned": text.replace(b"accepted 51234\ndevices 3\n", b"devices 3\naccepted 51234\n"),
-        "line_ends": text.replace(b"\n", b"\r\n").replace(b"1\r\n", b"1\n", 1),
-        "zero_byte": text.replace(b"devices 3", b"devices\x003"),
-        "not_ascii": text.replace(b"devices 3", b"devices \xff"),
+        "number_0": text(number="0"),
+        "number_01": text(number="01"),
+        "number_minus": text(number="-1"),
+        "number_16_digits": text(number="1" + "0" * 15),
+        "number_arabic": text(number="\u0667"),
+        "key_short": text(key="aa" * 31),
+        "hash_short": text(base="aa" * 31),
+        "hash_upper": text(base="AA" * 32),
+        "expires_local": text(expires="2026-02-01T08:30:00+01:00"),
+        "expires_month_13": text(expires="2026-13-01T08:30:00Z"),
+        "expires_never": text(expires="never"),
+        "expires_24h": text(expires="2026-08-01T24:00:00Z"),
+        "adapter_no_size": text(adapter="11" * 32),
+        "adapter_size_0": text(adapter=f"{'11' * 32} 0"),
+        "adapter_two_spaces": text(adapter=f"{'11' * 32}  5"),
+        "adapter_path": text(adapter="../../x 5"),
+        "nothing": text(adapter="none", cache="none"),
+        "accepted_absent": right.replace(b"accepted 51234\n", b""),
+        "line_more": right[:-1] + b"note hello\n\n",
+        "end_absent": right[:-1],
+        "lines_turned": right.replace(b"\nnumber 7", b"").replace(b"accepted", b"number 7\naccepted"),
+        "line_ends": right.replace(b"\n", b"\r\n").replace(b"1\r\n", b"1\n", 1),
+        "zero_byte": right.replace(b"accepted 5", b"accepted\x005"),
+        "not_ascii": right.replace(b"accepted 5", b"accepted \xff"),
     }
-
-
-def _pushes() -> list[dict[str, Any]]:
-    def segment(number: int, byte: str = "44") -> str:
-        return f"trace trace-{number:010d}.odt {byte * 32} 5000"
-
-    right = {
-        "right": ("an adapter and a cache", lines("omnidraft.push 1", PUSH)),
-        "traces": ("traces alone", lines("omnidraft.push 1", PUSH | {"adapter": "none", "cache": "none"},
-                                         segment(1), segment(2))),
-        "nothing": ("a device that sent no files: not a fault",
-                    lines("omnidraft.push 1", PUSH | {"adapter": "none", "cache": "none"})),
-        "longest_name": ("64 characters", lines("omnidraft.push 1", PUSH | {"device": "a" * 64})),
-    }  # fmt: skip
-    text = lines("omnidraft.push 1", PUSH)
-    wrong = {
-        "empty": ("no bytes", b"", "not_a_push"),
-        "release": ("a release is not a push", release(), "not_a_push"),
-        "version_2": ("a later format", text.replace(b"push 1", b"push 2"), "version"),
-        "cut": ("the last byte is missing", text[:-1], "malformed"),
-        "longer": ("one byte more", text + b"x", "malformed"),
-        "device_empty": ("no name", lines("omnidraft.push 1", PUSH | {"device": ""}), "malformed"),
-        "device_path": ("a name that is a path", lines("omnidraft.push 1", PUSH | {"device": "../x"}),
-                        "malformed"),
-        "device_hidden": ("a name that begins with a dot", lines("omnidraft.push 1", PUSH | {"device": ".x"}),
-                          "malformed"),
-        "device_65": ("65 characters", lines("omnidraft.push 1", PUSH | {"device": "a" * 65}), "malformed"),
-        "traces_turned": ("segments descend", lines("omnidraft.push 1", PUSH, segment(2), segment(1)),
-                          "malformed"),
-        "trace_twice": ("a segment twice", lines("omnidraft.push 1", PUSH, segment(1), segment(1, "55")),
-                        "malformed"),
-        "trace_name": ("not the name of a segment", text + f"trace secrets.txt {'44' * 32} 5\n".encode(),
-                       "malformed"),
-        "trace_before": ("a segment before the other lines",
-                         text.replace(b"created", f"{segment(1)}\ncreated".encode()), "malformed"),
-        "huge": ("a segment above 256 MiB",
-                 text + f"trace trace-0000000001.odt {'44' * 32} 268435457\n".encode(), "too_large"),
-    }  # fmt: skip
-    return [vector(n, why, {"file": data.hex()}, {"fault": None}) for n, (why, data) in right.items()] + [
-        vector(n, why, {"file": data.hex()}, {"fault": fault}) for n, (why, data, fault) in wrong.items()
-    ]
 
 
 def _acceptances() -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 """`omnidraft sync`: share adapters, n-grams and traces through a store.
 
 Begin with `sync.py`, which registers the commands. `sync_push.py` and `sync_pull.py` are for devices,
-`sync_training.py` is for those who train and publish.
+`sync_publish.py` is for those who train and publish.
 """

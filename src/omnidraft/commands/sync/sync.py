@@ -5,21 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from omnidraft.commands.sync import sync_training
-from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair
+from omnidraft.commands.sync.sync_options import Json
+from omnidraft.commands.sync.sync_publish import publish_command
 from omnidraft.commands.sync.sync_pull import pull_command
 from omnidraft.commands.sync.sync_push import push_command
 from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.errors import SettingError, counted
+from omnidraft.errors import SettingError
 from omnidraft.sync.installed import Installed, Used, read_installed, roll_back
 
 app = typer.Typer(
     help="Share what drafters learned: devices push to a store and pull from it, others publish.\n\n"
     "A store is a folder, a bucket (s3://bucket/place) or, to pull from, a web address.\n\n"
-    "On a device:  `sync push BUNDLE STORE --adapter mine.safetensors --cache mine.odc`,  "
-    "`sync pull BUNDLE STORE -o DIR --public-key KEY`.\n\n"
-    "On the training side:  `sync list`,  `sync fetch`,  `sync publish BUNDLE STORE --key KEY`.",
+    "On a device:  `sync push BUNDLE STORE --adapted learned`,  "
+    "`sync pull BUNDLE STORE -o DIR --public-key KEY --traces DIR`.\n\n"
+    "On the training side:  `sync publish BUNDLE STORE --key KEY --devices FILE --traces DIR`.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,28 +27,9 @@ Directory = Annotated[
 ]
 
 
-@app.command("withdraw")
-@tells_when_interrupted(lambda _: "some files of the device may be left; the same command deletes them")
-def withdraw_command(
-    bundle: BundlePath,
-    store: StoreAddress,
-    device: Annotated[str, typer.Option("--device", help="The name that the files were pushed under.")],
-    as_json: Json = False,
-) -> None:
-    """Remove the files of a device from a store. Releases that were made from them stay."""
-    from omnidraft.sync import push
-    from omnidraft.sync.store import open_store
-
-    place = open_store(store)
-    count = push.withdraw(place, open_pair(bundle).channel, push.check_device(device))
-    if as_json:
-        return options.print_json({"device": device, "deleted": count})
-    print(f"{place.shown}: {counted(count, 'file')} of {device} deleted")
-
-
 @app.command("rollback")
 def rollback_command(directory: Directory, as_json: Json = False) -> None:
-    """Use the previous adapter again. Later pulls do not take the abandoned release again by themselves."""
+    """Use the previous adapter again. Later pulls do not take the abandoned release again."""
     state = roll_back(directory)
     if as_json:
         return options.print_json(_state_json(state))
@@ -66,8 +46,7 @@ def status_command(directory: Directory, as_json: Json = False) -> None:
         return options.print_json(_state_json(state))
     before = "" if state.current == state.previous else f"; before it, {_used(state.previous)}"
     print(f"{directory}: {_used(state.current)} is in use{before}")
-    print(f"  newest release seen: {state.seen.number if state.seen else 'none'}"
-          f"; signatures: {f'key {state.key}' if state.key else 'not checked'}")  # fmt: skip
+    print(f"  newest release seen: {state.seen.number if state.seen else 'none'}")
 
 
 def _used(used: Used | None) -> str:
@@ -85,12 +64,9 @@ def _state_json(state: Installed) -> dict[str, Any]:
         "current": used(state.current),
         "previous": used(state.previous),
         "seen": state.seen.number if state.seen else None,
-        "key": state.key,
     }
 
 
 app.command("push")(push_command)
 app.command("pull")(pull_command)
-app.command("list")(sync_training.list_command)
-app.command("fetch")(sync_training.fetch_command)
-app.command("publish")(sync_training.publish_command)
+app.command("publish")(publish_command)

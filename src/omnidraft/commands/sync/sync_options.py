@@ -1,23 +1,18 @@
-"""Arguments of the commands of `omnidraft sync`, a bundle's pair of models, and releases as JSON."""
+"""Arguments of the commands of `omnidraft sync`, a bundle's pair of models, and records as JSON."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal import options
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
-from omnidraft.sync.record_lines import StoredFile
-from omnidraft.sync.release import Release
 
 if TYPE_CHECKING:
-    from omnidraft.sync.device_pushes import ChannelPair
-    from omnidraft.sync.store import TransferProgress
+    from omnidraft.sync.record import ChannelPair, SignedRecord
 
 BundlePath = Annotated[
     Path,
@@ -35,7 +30,7 @@ def open_pair(bundle: Path) -> "ChannelPair":
     Raises:
         BundleError, VocabMapError: the bundle is refused.
     """
-    from omnidraft.sync.device_pushes import ChannelPair
+    from omnidraft.sync.record import ChannelPair
 
     opened = open_bundle(bundle, os.environ.get(options.PUBLIC_KEY) or None)
     pair = ChannelPair(opened, load_vocab_map(opened.file(opened.vocab_map)))
@@ -43,25 +38,14 @@ def open_pair(bundle: Path) -> "ChannelPair":
     return pair
 
 
-@contextmanager
-def transfer(what: str, quiet: bool) -> Iterator["TransferProgress"]:
-    """Show on standard error how many bytes were transferred."""
-    with output.progress_bar(what, quiet=quiet) as bar:
-        yield bar.stage
-
-
-def release_json(release: Release) -> dict[str, Any]:
-    """A release as a JSON object."""
-
-    def file(each: StoredFile | None) -> dict[str, Any] | None:
-        return None if each is None else {"sha256": each.sha256, "bytes": each.size}
-
+def record_json(record: "SignedRecord") -> dict[str, Any]:
+    """A record as a JSON object."""
     return {
-        "number": release.number,
-        "created": release.created,
-        "expires": release.expires,
-        "adapter": file(release.adapter),
-        "cache": file(release.cache),
-        "accepted_tokens": release.accepted,
-        "devices": release.devices,
+        "key": record.key,
+        "number": record.number,
+        "expires": record.expires,
+        "adapter_bytes": record.adapter.size if record.adapter else None,
+        "cache_bytes": record.cache.size if record.cache else None,
+        "traces": len(record.traces),
+        "accepted_tokens": record.accepted,
     }

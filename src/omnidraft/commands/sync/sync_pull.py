@@ -12,24 +12,19 @@ from omnidraft.commands.sync.sync_options import (
     Json,
     StoreAddress,
     open_pair,
-    release_json,
-    transfer,
+    record_json,
 )
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.errors import SettingError, counted
+from omnidraft.errors import SettingError, SyncError, counted
 from omnidraft.learning.compare import LEAST_GENERATIONS
 from omnidraft.runtime.bundle.bundle import MANIFEST
 
 if TYPE_CHECKING:
     from omnidraft.learning.compare import AdapterComparison
-    from omnidraft.runtime.models.adapter import Adapter
-    from omnidraft.sync.device_pushes import ChannelPair
-    from omnidraft.sync.pull import Pulled, Trial
-    from omnidraft.sync.store import TransferProgress
+    from omnidraft.sync.pull import Pulled
 
-# Exit statuses where the newest release was not taken; 1 is a refusal, 2 a wrong option.
-STATUS = {"too few recordings": 3, "not better": 4, "not better before": 4}
+_NOT_TAKEN = ("too few recordings", "not better", "refused before")
 
 
 def _kept(arguments: Mapping[str, Any]) -> str:
@@ -46,17 +41,16 @@ def pull_command(
         typer.Option(
             "--out",
             "-o",
-            "--into",
             help="Directory for adapters; `--adapter DIR` uses the one in use.",
             readable=False,
         ),
     ],
     public_key: Annotated[
-        Path | None,
+        Path,
         typer.Option(
             "--public-key", help="The publisher's key, NAME.public.pem; only its releases are taken."
         ),
-    ] = None,
+    ],
     traces: Annotated[
         Path | None,
         typer.Option(
@@ -76,7 +70,6 @@ def pull_command(
             "--cache", help="The device's own n-grams; the published ones are merged in.", readable=False
         ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also try a release refused before.")] = False,
     as_json: Json = False,
 ) -> None:
     """Fetch the newest release, verify it, try it on this device's traces, and use it if it is better.
@@ -87,57 +80,47 @@ def pull_command(
     Traces stay on this device. The trial needs 8 recorded generations: with fewer the adapter is not taken,
     and the next pull tries it again.
 
-    Exit status: 0 the newest release is in use, or has n-grams only; 1 something was refused or failed;
-    2 wrong options; 3 not taken, too few recordings to try it on; 4 not taken, tried (now or before) and not
-    better.
+    In --json `outcome` says what happened; a release that is not taken is no failure.
     """
+    from omnidraft.runtime.bundle.signature import read_public_key
     from omnidraft.sync.pull import Device, pull
+    from omnidraft.sync.record import release_name
     from omnidraft.sync.store import open_store
-
-    pair = open_pair(bundle)
-    if (into / MANIFEST).exists():
-        raise SettingError(f"--out {into} is a bundle", "give a directory of its own for what is pulled")
-    with transfer("pull", as_json) as progress:
-        trial = None if traces is None else _trial(traces, pair, progress)
-        device = Device(pair.bundle, pair.vocab_map, into, public_key, trial, adapter, cache, again)
-        pulled = pull(open_store(store), device, progress)
-    if as_json:
-        options.print_json(_as_json(pulled))
-    else:
-        print(_sentence(pulled, into, traces))
-        if pulled.learned is not None:
-            print(f"{cache}: {counted(pulled.learned, 'new n-gram')}")
-        if pulled.key is None:
-            print("the signature was not checked; --public-key checks it")
-    if pulled.why_not_taken is not None:
-        raise typer.Exit(STATUS[pulled.why_not_taken])
-
-
-def _trial(traces: Path, pair: "ChannelPair", progress: "TransferProgress") -> "Trial":
-    """A trial on traces that reports its start, since it takes longer than the download."""
     from omnidraft.sync.trial import trial_on
 
-    compare = trial_on(traces, pair.bundle, pair.vocab_map)
-
-    def trial(current: "Adapter | None", offered: "Adapter") -> "AdapterComparison":
-        progress("try it on what was recorded", 0, 0)
-        return compare(current, offered)
-
-    return trial
+    pair, key = open_pair(bundle), read_public_key(public_key)
+    if (into / MANIFEST).exists():
+        raise SettingError(f"--out {into} is a bundle", "give a directory of its own for what is pulled")
+    trial = None if traces is None else trial_on(traces, pair.bundle, pair.vocab_map)
+    try:
+        signed = open_store(store).read(release_name(pair.channel), "release", key)
+    except SyncError as error:
+        if error.fault != "missing":
+            raise
+        raise SyncError(
+            f"{store} has no release for the pair of models of {bundle.name}",
+            "check the store's address and the bundle, or ask its publisher",
+            fault="missing",
+        ) from None
+    pulled = pull(signed, Device(pair, into, trial, adapter, cache))
+    if as_json:
+        return options.print_json(_as_json(pulled))
+    print(_sentence(pulled, into, traces))
+    if pulled.learned is not None:
+        print(f"{cache}: {counted(pulled.learned, 'new n-gram')}")
 
 
 def _as_json(pulled: "Pulled") -> dict[str, Any]:
     comparison = pulled.comparison
     return {
         "outcome": pulled.outcome,
-        "why_not_taken": pulled.why_not_taken,
+        "why_not_taken": pulled.outcome if pulled.outcome in _NOT_TAKEN else None,
         "recordings": None if comparison is None else comparison.generations,
         "recordings_needed": LEAST_GENERATIONS,
-        "release": release_json(pulled.release),
+        "release": record_json(pulled.release),
         "shadow": None if comparison is None else _comparison_json(comparison),
         "adapter": None if pulled.adapter is None else str(pulled.adapter),
         "learned": pulled.learned,
-        "signed_by": pulled.key,
     }
 
 
@@ -157,16 +140,15 @@ def _sentence(pulled: "Pulled", into: Path, traces: Path | None) -> str:
     if pulled.outcome == "no adapter":
         stays = "the drafter stays as it is" if pulled.adapter is None else "the adapter in use stays"
         return f"release {number} has n-grams only; {stays}"
-    if pulled.why_not_taken == "not better before":
+    if pulled.outcome == "refused before":
         return (
-            f"release {number} was not taken: it was tried before or given up, and the store has no newer "
-            "one; --again tries it once more"
+            f"release {number} was not taken: it was tried before or given up, and the store has no newer one"
         )
     if comparison is None:
         return (
             f"release {number} is in use, untried (no --traces); `omnidraft sync rollback {into}` undoes it"
         )
-    if pulled.why_not_taken == "too few recordings":
+    if pulled.outcome == "too few recordings":
         recorded = counted(comparison.generations, "recorded generation")
         return (
             f"release {number} was not taken: {traces} has {recorded} and {LEAST_GENERATIONS} are needed to "

@@ -1,14 +1,13 @@
 """`omnidraft sync push`: send learned files to a store, after a table of what they reveal."""
 
-import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair, transfer
+from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair, record_json
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import existing, learned_of, tell
@@ -18,17 +17,25 @@ from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
-    from omnidraft.sync.device_pushes import ChannelPair
-    from omnidraft.sync.push import Pushed, PushItem
-    from omnidraft.sync.push_record import Push
+    from omnidraft.sync.push import PushItem
+    from omnidraft.sync.record import ChannelPair
 
 
-@tells_when_interrupted(lambda _: "a push is visible once it is whole; the same command goes on with it")
+@tells_when_interrupted(
+    lambda _: "the store has the last push or this one, whole; the same command repeats it"
+)
 def push_command(
     bundle: BundlePath,
     store: StoreAddress,
-    adapter: Annotated[
-        Path | None, typer.Option("--adapter", help="Send this adapter of the drafter.", readable=False)
+    adapted: Annotated[
+        Path | None,
+        typer.Option(
+            "--adapted",
+            metavar="PLACE",
+            help="Send what `omnidraft adapt --out PLACE` learned of this bundle's target: its adapter, its "
+            "n-grams and its count of accepted tokens. Its answers are not sent.",
+            readable=False,
+        ),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Send these learned n-grams.", readable=False)
@@ -41,96 +48,41 @@ def push_command(
             readable=False,
         ),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("--device", help="Name of this device in the store (default: a random one)."),
-    ] = None,
-    accepted_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--accepted-tokens",
-            help="Weight of the adapter in averages: the number of accepted tokens of its drafts (default: "
-            "counted in --adapted or --traces).",
-        ),
-    ] = None,
-    adapted: Annotated[
-        Path | None,
-        typer.Option(
-            "--adapted",
-            metavar="PLACE",
-            help="Send what `omnidraft adapt --out PLACE` learned of this bundle's target: its adapter, its "
-            "n-grams and its count of accepted tokens. Its answers are not sent.",
-            readable=False,
-        ),
-    ] = None,
-    replace: Annotated[
-        bool,
-        typer.Option("--replace", help="This device used this name before: replace what it sent."),
-    ] = False,
-    rename: Annotated[
-        str | None,
-        typer.Option(
-            "--rename",
-            metavar="OLD",
-            help="Push under a new name, then remove what this device sent under the name OLD.",
-        ),
-    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without asking.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send this device's own adapter and n-grams, or its traces, to a store. Nothing else is sent.
+    """Send this device's own adapter and n-grams, or its traces, in one file that the device signs.
 
     A table first lists the files and what they reveal about you; they are sent with --yes, or when you agree.
-    With --replace they replace what this device sent before. An interrupted push is invisible; the next one
-    goes on with it. The name is all that tells this device's pushes from others'; --rename takes a new one.
+    They replace what this device sent before. The device's key is made at the first push; its public half is
+    the device's identity, which a publisher lists to accept it.
     """
+    from omnidraft.signing import raw_public
     from omnidraft.sync import push
-    from omnidraft.sync.channel import utc
+    from omnidraft.sync.device_key import device_key
+    from omnidraft.sync.record import push_name, read_signed
     from omnidraft.sync.store import open_store
 
-    if adapted is not None and (adapter or cache or accepted_tokens is not None):
-        raise SettingError(
-            f"--adapted {adapted} brings its own adapter, cache and accepted tokens",
-            "leave out --adapter, --cache and --accepted-tokens, or --adapted",
-        )
-    pair = open_pair(bundle)
+    if adapted is not None and cache is not None:
+        raise SettingError(f"--adapted {adapted} brings its own n-grams", "leave out --cache or --adapted")
+    pair, accepted, items = open_pair(bundle), 0, []
     if adapted is not None:
-        adapter, cache, accepted_tokens = _learned(adapted, pair)
-    name = push.check_device(secrets.token_hex(8) if device is None else device)
-    items = [] if adapter is None else [push.adapter_item(adapter, pair.bundle, pair.vocab_map)]
+        adapter, cache, accepted = _learned(adapted, pair)
+        items += [] if adapter is None else [push.adapter_item(adapter, pair)]
     items += [] if cache is None else [push.cache_item(cache, pair.vocab_map)]
     items += [] if traces is None else push.trace_items(traces, pair.vocab_map)
-    record = push.push_of(items, name, pair.channel, accepted_tokens, utc())
-    place = open_store(store)
-    push.check_owner(place, record, replace)
-    due = push.missing(place, record, items)
+    place, key = open_store(store), device_key()
+    data = push.write_push(items, pair, accepted, key)
+    record = read_signed(data, "push", raw_public(key)).record
     if not (as_json and yes):
-        _show_push(record, items, due, place.shown)
+        _show_push(items, record.key, accepted, place.shown)
     if not yes:
         _confirm()
-    with transfer("push", as_json) as progress:
-        done = push.push(place, record, items, progress)
-    if rename is not None and push.check_device(rename) != name:
-        push.withdraw(place, pair.channel, rename)
+    place.write(push_name(pair.channel, record.key), data, private=True)
     if as_json:
-        return options.print_json(_as_json(record, items, done, pair))
-    present = f", {done.present} there already" if done.present else ""
-    print(f"{place.shown}: {counted(done.sent, 'file')} sent{present}")
-    if device is None:
-        print(f"this device was named {name}; give --device {name} --replace from now on, or --rename {name}")
-
-
-def _as_json(
-    record: "Push", items: "Sequence[PushItem]", done: "Pushed", pair: "ChannelPair"
-) -> dict[str, Any]:
-    return {
-        "device": record.device,
-        "channel": pair.channel.id,
-        "accepted_tokens": record.accepted,
-        "sent": [{"kind": i.kind, "file": str(i.source), "bytes": len(i.data)} for i in items],
-        "new_files": done.sent,
-        "new_bytes": done.sent_bytes,
-    }
+        return options.print_json(record_json(record))
+    print(f"{place.shown}: {counted(len(items), 'file')} sent, {len(data):,} bytes")
+    print(f"this device is {record.key}; a publisher that lists this key accepts it")
 
 
 def _learned(place: Path, pair: "ChannelPair") -> tuple[Path | None, Path, int]:
@@ -146,29 +98,17 @@ def _learned(place: Path, pair: "ChannelPair") -> tuple[Path | None, Path, int]:
     return adapter, profile.cache, accepted
 
 
-def _show_push(record: "Push", items: "Sequence[PushItem]", due: "Sequence[PushItem]", store: str) -> None:
+def _show_push(items: "Sequence[PushItem]", key: str, accepted: int, store: str) -> None:
     """Print the table of a push: its files, and what each reveals."""
-    table = Table(title=f"to {store}, as device {record.device}")
-    for column in ("what", "file", "bytes", "", "what it reveals about you"):
+    table = Table(title=f"to {store}")
+    for column in ("what", "file", "bytes", "what it reveals about you"):
         table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
     for item in items:
-        state = "is sent" if item in due else "is in the store"
-        table.add_row(item.kind, str(item.source), f"{len(item.data):,}", state, item.tells)
-    table.add_row(
-        "record",
-        "",
-        "",
-        "is sent",
-        f"the names and sizes above, {record.accepted:,} accepted tokens, the time, which models (by hash)",
-    )
-    table.add_row(
-        "identity",
-        "",
-        "",
-        "is sent",
-        f"the name {record.device}: a reader of the store can tell by it which pushes are of one device "
-        "(--rename takes a new one)",
-    )
+        table.add_row(item.kind, str(item.source), f"{len(item.data):,}", item.tells)
+    tells = f"the sizes above, {accepted:,} accepted tokens, the time, which models (by hash)"
+    table.add_row("record", "", "", tells)
+    tells = f"the key {key[:12]}: a reader can tell by it which pushes are of one device"
+    table.add_row("identity", "", "", tells)
     output.err.print(table)
 
 

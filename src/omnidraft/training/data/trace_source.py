@@ -2,7 +2,8 @@
 
 A location is the path or URL of a folder, an archive or a single segment: `traces/phone`,
 `s3://bucket/traces`, `zip::https://host/phone.zip`. Folders are searched recursively, so one location may
-hold a folder or an archive for each device.
+hold a folder or an archive for each device. So are the segments in a device's push (`NAME.push`,
+spec/15-sync.md), whose signature covers them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from omnidraft.errors import OmnidraftError, SettingError, TraceFileError, install, reason
+from omnidraft.errors import OmnidraftError, SettingError, SyncError, TraceFileError, install, reason
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import Segment, decode
 from omnidraft.runtime.traces.trace_payload import demand
 from omnidraft.runtime.traces.trace_reader import SUFFIX
+from omnidraft.sync.record import MOST_HEAD, PUSH_END, read_head
 
 ARCHIVES = {".zip": "zip", ".tar": "tar"}
 MAX_SEGMENT = 256 << 20  # bytes; a trace store writes segments of 2 MiB by default
@@ -31,11 +33,15 @@ class TraceSource:
 
     Attributes:
         url: address for fsspec.
+        offset: where it begins in the file.
         size: bytes; -1 if the file system does not report it.
+        sha256: that a push says it has; None for a file of its own.
     """
 
     url: str
+    offset: int
     size: int
+    sha256: str | None = None
 
     @property
     def shown(self) -> str:
@@ -52,11 +58,14 @@ class TraceSource:
             with _errors_about(self.shown):
                 fs, path = _opened(self.url)
                 with fs.open(path, "rb") as file:
-                    data = file.read(MAX_SEGMENT + 1)
+                    file.seek(self.offset)
+                    data = file.read(MAX_SEGMENT + 1 if self.sha256 is None else self.size)
         except SettingError as error:
             raise TraceFileError(str(error), fault="unreadable") from None
         try:
             demand(len(data) <= MAX_SEGMENT, "limits", f"it has more than {MAX_SEGMENT} bytes")
+            changed = self.sha256 is not None and hashlib.sha256(data).hexdigest() != self.sha256
+            demand(not changed, "checksum", "it is not the segment that the push names")
             segment = decode(data)
             vocabularies.check(segment.header.vocabularies)
         except TraceFileError as error:
@@ -75,7 +84,7 @@ def find_sources(locations: Sequence[str]) -> list[TraceSource]:
         segments = set(_sources_of(location))
         if not segments:
             raise SettingError(
-                f"{_shown(location)} holds no trace (NAME{SUFFIX}) or cannot be reached",
+                f"{_shown(location)} holds no trace (NAME{SUFFIX}, NAME{PUSH_END}) or cannot be reached",
                 "give a folder, an archive or a segment",
             )
         sources |= segments
@@ -97,9 +106,28 @@ def _sources_of(location: str) -> Iterator[TraceSource]:
         details = fs.find(root, detail=True)
     for path, info in sorted(details.items()):
         if path.endswith(SUFFIX):
-            yield TraceSource(_url(location, fs, path), -1 if info.get("size") is None else int(info["size"]))
+            size = -1 if info.get("size") is None else int(info["size"])
+            yield TraceSource(_url(location, fs, path), 0, size)
+        elif path.endswith(PUSH_END):
+            yield from _pushed(_url(location, fs, path))
         elif _archive(path) and "::" not in location:
             yield from _sources_of(fs.unstrip_protocol(path))
+
+
+def _pushed(url: str) -> Iterator[TraceSource]:
+    """The segments in a device's push, whose signature is verified."""
+    with _errors_about(_shown(url)):
+        fs, path = _opened(url)
+        with fs.open(path, "rb") as file:
+            head = file.read(MOST_HEAD)
+    try:
+        record = read_head(head, "push", None)
+    except SyncError as error:
+        raise SettingError(f"{_shown(url)} is refused: {error}") from None
+    offset = record.size - sum(each.size for each in record.traces)
+    for each in record.traces:
+        yield TraceSource(url, offset, each.size, each.sha256)
+        offset += each.size
 
 
 def _archive(name: str) -> str | None:

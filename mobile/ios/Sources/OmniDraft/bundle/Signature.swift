@@ -5,7 +5,7 @@
 
 // The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
 //
-// Format and order of the checks: spec/10-signing.md. The platform checks the signature; there is no cryptography here.
+// Format and order of the checks: spec/10-signing.md. The platform signs and checks; there is no cryptography here.
 
 /// The name of the file that holds a signature.
 let signatureName = "manifest.sig"
@@ -164,6 +164,12 @@ func readPublicKey(_ key: [UInt8]) throws -> [UInt8] {
         guard let key = try? Curve25519.Signing.PublicKey(rawRepresentation: publicKey) else { return false }
         return key.isValidSignature(signature, for: data)
     }
+
+    /// The public key of a seed of 32 bytes, and its signature of some bytes.
+    func signedByKey(_ data: [UInt8], seed: [UInt8]) throws -> (publicKey: [UInt8], value: [UInt8]) {
+        let key = try Curve25519.Signing.PrivateKey(rawRepresentation: seed)
+        return (Array(key.publicKey.rawRepresentation), Array(try key.signature(for: data)))
+    }
 #else
     /// Checks signatures on a system without CryptoKit, which no phone is: tests give OpenSSL's check, so that all
     /// behind a signature runs there too. Nil: what has to be checked is refused.
@@ -173,5 +179,16 @@ func readPublicKey(_ key: [UInt8]) throws -> [UInt8] {
         if let check = givenEd25519.with({ $0 }) { return check(data, signature, publicKey) }
         let message = "this system has no Ed25519, so the signature cannot be checked"
         throw signatureError("unverifiable", message, "open the bundle without a key, or on another system")
+    }
+
+    /// Signs in tests, as ``givenEd25519`` checks.
+    let givenSigner = Guarded<
+        (@Sendable (_ data: [UInt8], _ seed: [UInt8]) throws -> (publicKey: [UInt8], value: [UInt8]))?
+    >(nil)
+
+    func signedByKey(_ data: [UInt8], seed: [UInt8]) throws -> (publicKey: [UInt8], value: [UInt8]) {
+        if let sign = givenSigner.with({ $0 }) { return try sign(data, seed) }
+        let message = "this system has no Ed25519, so nothing can be signed"
+        throw signatureError("unverifiable", message, "sign on another system")
     }
 #endif

@@ -44,7 +44,7 @@ struct DeviceReleases: Sendable {
 
     private func putOwn(_ own: Adapter) throws {
         guard let state = try readInstalled(place) else { return }
-        let file = try keep(place, encodeAdapter(own), adapterEnd)
+        let file = try keep(place, encodeAdapter(own))
         try install(place, state.switched(Used(number: 0, file: file)))
     }
 }

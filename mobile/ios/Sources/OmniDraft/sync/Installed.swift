@@ -11,13 +11,35 @@
 
 /// Name of the pointer file.
 let pointerName = "current"
+/// Ending of file names, after the SHA-256.
+let adapterEnd = ".safetensors"
 
 private let title = "omnidraft.installed 1"
 private let mostPointerBytes = 2048
-private let keyDigits = 16
 private let hashDigits = 64
 private let randomDigits = 16
 private let temporaryEnd = ".tmp"
+
+/// The newest release that a device verified.
+struct Seen: Sendable, Equatable {
+    let number: Int
+    /// Of its signed lines.
+    let sha256: String
+
+    /// Refuse an older release, and another one of the same number.
+    ///
+    /// - Throws: ``OmniDraftError/sync(_:)`` `older` or `conflict`.
+    func check(_ release: SignedRecord) throws {
+        if release.number < number {
+            let message = "release \(release.number) is older than release \(number), which this device has seen"
+            throw syncError("older", message, "do not use this store before its publisher made a newer one")
+        }
+        if release.number == number && !isSame(release.digest, sha256) {
+            let message = "release \(number) is not the one that this device has seen under that number"
+            throw syncError("conflict", message, "tell its publisher")
+        }
+    }
+}
 
 /// An adapter that is or was in use.
 struct Used: Sendable, Equatable, CustomStringConvertible {
@@ -38,29 +60,22 @@ struct Installed: Sendable, Equatable {
     var seen: Seen?
     /// Number of the newest release whose adapter was not taken, 0 for none.
     var refused = 0
-    /// Id of the key that a release was last checked with; nil if none was. With a key, every later release must be
-    /// signed.
-    var key: String?
     /// The adapter in use; nil for the drafter without an adapter.
     var current: Used?
     /// The adapter before it; nil likewise.
     var previous: Used?
-    /// Of the newest release that has one.
-    var cache: StoredFile?
 
     /// The names of all files in the pointer file.
     var files: Set<String> {
         Set([current, previous].compactMap { $0 }.map { $0.file.sha256 + adapterEnd })
-            .union([cache].compactMap { $0 }.map { $0.sha256 + cacheEnd })
     }
 
     /// The bytes of the pointer file.
     var text: [UInt8] {
         let seen = seen.map { "\($0.number) \($0.sha256)" } ?? "none"
         return Array(
-            ("\(title)\n\(channel.lines)seen \(seen)\nrefused \(refused)\nkey \(key ?? "none")\n"
-                + "current \(current?.description ?? "none")\nprevious \(previous?.description ?? "none")\n"
-                + "cache \(shownFile(cache))\n").utf8)
+            ("\(title)\n\(channel.lines)seen \(seen)\nrefused \(refused)\n"
+                + "current \(current?.description ?? "none")\nprevious \(previous?.description ?? "none")\n").utf8)
     }
 
     /// This state with another adapter in use; the present adapter becomes the previous one.
@@ -95,9 +110,8 @@ private func parse(_ data: [UInt8]) throws -> Installed {
     try reader.line(title)
     let installed = Installed(
         channel: try reader.channel(), seen: try seenIn(reader.value("seen")),
-        refused: try countIn(reader.value("refused")), key: try keyIn(reader.value("key")),
-        current: try usedIn(reader.value("current")), previous: try usedIn(reader.value("previous")),
-        cache: try fileOrNoneIn(reader.value("cache")))
+        refused: try countIn(reader.value("refused")), current: try usedIn(reader.value("current")),
+        previous: try usedIn(reader.value("previous")))
     try reader.end()
     return installed
 }
@@ -106,12 +120,6 @@ private func seenIn(_ value: ArraySlice<UInt8>) throws -> Seen? {
     if isNone(value) { return nil }
     let (number, hash) = try pairIn(value)
     return Seen(number: try numberIn(number), sha256: try hashIn(hash))
-}
-
-private func keyIn(_ value: ArraySlice<UInt8>) throws -> String? {
-    if isNone(value) { return nil }
-    if !isHexadecimal(value, digits: keyDigits) { throw MalformedRecord() }
-    return String(decoding: value, as: UTF8.self)
 }
 
 private func usedIn(_ value: ArraySlice<UInt8>) throws -> Used? {
@@ -135,11 +143,10 @@ func tidy(_ place: String, _ state: Installed) {
     }
 }
 
-/// Whether a name is that of an adapter or a cache.
+/// Whether a name is that of an adapter.
 private func isKept(_ name: some BidirectionalCollection<UInt8>) -> Bool {
     let end = name.dropFirst(hashDigits)
-    return isHexadecimal(name.prefix(hashDigits), digits: hashDigits)
-        && (end.elementsEqual(adapterEnd.utf8) || end.elementsEqual(cacheEnd.utf8))
+    return isHexadecimal(name.prefix(hashDigits), digits: hashDigits) && end.elementsEqual(adapterEnd.utf8)
 }
 
 /// Whether a name is that of a temporary file of this directory.
@@ -155,39 +162,27 @@ private func isLeft(_ name: String) -> Bool {
     return of.elementsEqual(pointerName.utf8) || isKept(of)
 }
 
-/// Write a file into a directory; the pointer file does not change.
+/// Put an adapter into a directory where it is absent or damaged; the pointer file does not change.
 ///
 /// - Throws: ``OmniDraftError/sync(_:)`` `unwritable`.
-func keep(_ place: String, _ data: [UInt8], _ end: String) throws -> StoredFile {
+@discardableResult
+func keep(_ place: String, _ data: [UInt8]) throws -> StoredFile {
     let file = StoredFile(data)
-    try write(place, file.sha256 + end, data)
+    if kept(place, file) == nil { try write(place, file.sha256 + adapterEnd, data) }
     return file
 }
 
-/// The bytes of a file in a directory; nil where it is absent or damaged.
-func kept(_ place: String, _ file: StoredFile, _ end: String) -> [UInt8]? {
-    guard let data = try? readFile(joined(place, file.sha256 + end), most: file.size) else { return nil }
+/// The bytes of an adapter in a directory; nil where it is absent or damaged.
+func kept(_ place: String, _ file: StoredFile) -> [UInt8]? {
+    guard let data = try? readFile(joined(place, file.sha256 + adapterEnd), most: file.size) else { return nil }
     return StoredFile(data) == file ? data : nil
-}
-
-/// The file of the adapter in use; nil for the drafter without an adapter.
-///
-/// - Throws: ``OmniDraftError/sync(_:)`` `absent`: nothing is installed there; `unreadable` or `malformed`; `checksum`:
-///   the file was changed.
-func adapterInUse(_ place: String) throws -> String? {
-    guard let state = try readInstalled(place) else {
-        throw syncError("absent", "\(place) holds nothing that was pulled", "pull a release first")
-    }
-    guard let current = state.current else { return nil }
-    _ = try inUse(place, current)
-    return joined(place, current.file.sha256 + adapterEnd)
 }
 
 /// The bytes of the adapter in use.
 ///
 /// - Throws: ``OmniDraftError/sync(_:)`` `checksum`: the file was changed.
 func inUse(_ place: String, _ current: Used) throws -> [UInt8] {
-    if let data = kept(place, current.file, adapterEnd) { return data }
+    if let data = kept(place, current.file) { return data }
     let message = "the adapter in use in \(place) is not the file that was pulled"
     throw syncError("checksum", message, "pull the release again")
 }

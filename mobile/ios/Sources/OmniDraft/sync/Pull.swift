@@ -1,7 +1,7 @@
-// Fetch the newest release on a device, verify it, compare its adapter, and switch or stay (spec/15-sync.md).
+// Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md).
 //
-// All files are read and checked beside those in use; replacing one pointer file is the switch. A kill, a broken
-// connection or a full disk leaves the files in use as they were. Nothing is sent.
+// Everything is checked first; then the adapter is written beside that in use, and replacing one pointer file is the
+// switch. A kill or a full disk leaves the adapter in use as it was.
 
 /// The device that pulls.
 struct Device {
@@ -11,17 +11,12 @@ struct Device {
     let vocabMap: VocabMap
     /// The directory of `Installed.swift`.
     let into: String
-    /// Of the signer, as an app gives it; nil leaves signatures unchecked, which is allowed where none was checked
-    /// before.
-    var publicKey: [UInt8]?
     /// Compares adapters on recent traces; nil takes the release without a comparison.
     var trial: Trial?
     /// An adapter that the device learned and has in use; nil for the adapter in ``into``.
     var own: Adapter?
     /// The device's own n-grams, into which those of the release are merged; nil for none.
     var cache: String?
-    /// Try a release again that was refused before.
-    var again = false
 
     /// The channel of the bundle.
     ///
@@ -34,15 +29,13 @@ struct Pulled {
     /// Of the release's adapter.
     let outcome: PullOutcome
     /// The newest release.
-    let release: Release
+    let release: SignedRecord
     /// Of the offered adapter with the one in use; nil where there was no trial.
     let comparison: AdapterComparison?
     /// The file in use now; nil for the drafter without an adapter.
     let adapter: String?
     /// N-grams that were new to the device's own cache; nil without a cache.
     let learned: Int?
-    /// Id of the key that the signature was checked with; nil where it was not checked.
-    let key: String?
 }
 
 /// The state after a release, and what happened to its adapter.
@@ -52,138 +45,70 @@ private struct PullDecision {
     var comparison: AdapterComparison?
 }
 
-/// Take the newest release if it is valid and its adapter is better. Waits for the store: call it from a ``Worker``.
+/// Take a verified release if it is current and its adapter is better.
 ///
 /// - Parameters:
-///   - store: to read from.
+///   - signed: the release.
 ///   - device: that pulls.
 ///   - now: ISO 8601 in UTC.
-/// - Throws: ``OmniDraftError/sync(_:)``: the release is refused, the store cannot be reached, or the directory cannot
-///   be written; ``OmniDraftError/adapter(_:)`` or ``OmniDraftError/cacheFile(_:)``: a file of the release or of the
-///   device is refused; ``OmniDraftError/signature(_:)`` `unverifiable`; `CancellationError`.
-func pull(_ store: Store, _ device: Device, now: String = utc()) throws -> Pulled {
-    let key = try device.publicKey.map(readPublicKey)
-    return try claimedDirectory(device.into) {
-        let channel = try device.channel()
-        var verified = try stateOf(device, channel)
-        let signed = try decodeRelease(newest(store, device, channel), publicKey: key)
-        let release = signed.release
-        try checkRelease(release, channel: channel, seen: verified.seen, now: now)
-        // Kept at once: who withholds a file of this release cannot offer an older release afterwards.
-        verified.seen = Seen(release)
-        verified.key = signed.keyId ?? verified.key
-        try installIfNew(device.into, verified)
-        let offered = try filesOf(store, release, device)
-        var decision = try decide(verified, release, offered, device)
-        decision.state.cache = release.cache ?? decision.state.cache
-        try installIfNew(device.into, decision.state)
+/// - Throws: ``OmniDraftError/sync(_:)``: the release is refused, or the directory cannot be written;
+///   ``OmniDraftError/adapter(_:)`` or ``OmniDraftError/cacheFile(_:)``: a file of the release or of the device is
+///   refused; `CancellationError`.
+func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pulled {
+    try claimedDirectory(device.into) {
+        let (channel, release) = (try device.channel(), signed.record)
+        var state = try readInstalled(device.into) ?? Installed(channel: channel)
+        try channel.check(state.channel, "the content of \(device.into)")
+        try channel.check(release.channel, "the release")
+        try state.seen?.check(release)
+        try checkCurrent(release, channel, now: now)
+        let offered = try signed.adapter.map { try decodeAdapter(Bytes($0)) }
+        if let offered { _ = try fit(offered, device.models, .drafter) }
+        let theirs = try signed.cache.map { try decodeCache(Bytes($0)) }
+        if let theirs { try checkAgainst(theirs, device.vocabMap) }
+        state.seen = Seen(number: release.number, sha256: release.digest)
+        let decision = try decide(state, signed, offered, device)
+        if try readInstalled(device.into) != decision.state { try install(device.into, decision.state) }
         tidy(device.into, decision.state)
-        let learned = try device.cache.map { try mergeCache(device, $0, decision.state) }
+        let learned = try device.cache.map { try mergeCache(device, $0, theirs) }
         let file = decision.state.current.map { joined(device.into, $0.file.sha256 + adapterEnd) }
         return Pulled(
             outcome: decision.outcome, release: release, comparison: decision.comparison, adapter: file,
-            learned: learned, key: signed.keyId)
+            learned: learned)
     }
-}
-
-private func installIfNew(_ place: String, _ state: Installed) throws {
-    if try readInstalled(place) != state { try install(place, state) }
-}
-
-private func stateOf(_ device: Device, _ channel: Channel) throws -> Installed {
-    guard var state = try readInstalled(device.into) else { return Installed(channel: channel) }
-    try channel.check(state.channel, "the content of \(device.into)")
-    if let key = state.key, device.publicKey == nil {
-        let message = "releases in \(device.into) were checked with key \(key) so far"
-        throw syncError("unsigned", message, "give that public key")
-    }
-    if state.key == nil && device.publicKey != nil {  // what nobody signed does not count against what is signed
-        (state.seen, state.refused) = (nil, 0)
-    }
-    return state
-}
-
-private func newest(_ store: Store, _ device: Device, _ channel: Channel) throws -> [UInt8] {
-    do {
-        return try store.read(latestName(channel), most: mostReleaseBytes)
-    } catch OmniDraftError.sync(let refusal) where refusal.fault == "missing" {
-        throw syncError(
-            "missing", "the store has no release for the pair of models of \(device.models.name)",
-            "check the store's address and the bundle, or ask its publisher")
-    }
-}
-
-/// Put all files of a release into the directory, each verified; return the adapter.
-private func filesOf(_ store: Store, _ release: Release, _ device: Device) throws -> Adapter? {
-    var adapter: Adapter?
-    if let file = release.adapter {
-        let data = try dataOf(store, release, file, adapterEnd, device.into)
-        let offered = try decodeAdapter(Bytes(data))
-        _ = try fit(offered, device.models, .drafter)
-        try keepOnce(device.into, data, adapterEnd)
-        adapter = offered
-    }
-    if let file = release.cache {
-        let data = try dataOf(store, release, file, cacheEnd, device.into)
-        try checkAgainst(decodeCache(Bytes(data)), device.vocabMap)
-        try keepOnce(device.into, data, cacheEnd)
-    }
-    return adapter
-}
-
-/// Put a file into the directory if it is absent or damaged.
-@discardableResult
-private func keepOnce(_ place: String, _ data: [UInt8], _ end: String) throws -> StoredFile {
-    let file = StoredFile(data)
-    return kept(place, file, end) == nil ? try keep(place, data, end) : file
-}
-
-private func dataOf(
-    _ store: Store, _ release: Release, _ file: StoredFile, _ end: String, _ place: String
-) throws -> [UInt8] {
-    if let data = kept(place, file, end) { return data }
-    let name = "\(filesFolder(release.channel))/\(file.sha256)\(end)"
-    let data = try store.read(name, most: file.size)
-    try file.check(data, shortName(name))
-    return data
 }
 
 private func decide(
-    _ state: Installed, _ release: Release, _ offered: Adapter?, _ device: Device
+    _ before: Installed, _ signed: Signed, _ offered: Adapter?, _ device: Device
 ) throws -> PullDecision {
-    guard let offered, let file = release.adapter else {
-        return PullDecision(state: try withOwn(state, device).state, outcome: .noAdapter)
+    let (own, used) = try withOwn(before, device)
+    var state = own
+    guard let offered, let data = signed.adapter, let file = signed.record.adapter else {
+        return PullDecision(state: state, outcome: .noAdapter)
     }
-    let new = Used(number: release.number, file: file)
-    if state.current == new && device.own == nil { return PullDecision(state: state, outcome: .newest) }
-    if state.refused >= release.number && !device.again {
-        return PullDecision(state: try withOwn(state, device).state, outcome: .refusedBefore)
+    let new = Used(number: signed.record.number, file: file)
+    if state.current == new { return PullDecision(state: state, outcome: .newest) }
+    if state.refused >= new.number { return PullDecision(state: state, outcome: .refusedBefore) }
+    let isUsed = used.map { isSame($0.digest, offered.digest) } ?? false
+    let comparison = try isUsed ? nil : device.trial?(used, offered)
+    if let comparison, !comparison.isBetter {
+        // With too few generations the next pull tries the release again.
+        if comparison.isEnough { state.refused = new.number }
+        return PullDecision(state: state, outcome: .kept, comparison: comparison)
     }
-    var (used, adapter) = try withOwn(state, device)
-    if let adapter, isSame(adapter.digest, offered.digest) {
-        return PullDecision(state: used.switched(new), outcome: .newest)
-    }
-    guard let trial = device.trial else { return PullDecision(state: used.switched(new), outcome: .switched) }
-    let comparison = try trial(adapter, offered)
-    if comparison.isBetter {
-        used = used.switched(new)
-        used.refused = 0
-        return PullDecision(state: used, outcome: .switched, comparison: comparison)
-    }
-    // With too few generations the next pull tries the release again.
-    if comparison.isEnough { used.refused = release.number }
-    return PullDecision(state: used, outcome: .kept, comparison: comparison)
+    try keep(device.into, data)
+    return PullDecision(state: state.switched(new), outcome: isUsed ? .newest : .switched, comparison: comparison)
 }
 
 /// The state, with the device's own adapter in use if it has one; and the adapter in use.
 private func withOwn(_ state: Installed, _ device: Device) throws -> (state: Installed, adapter: Adapter?) {
     if let own = device.own {
         _ = try fit(own, device.models, .drafter)
-        let file = try keepOnce(device.into, encodeAdapter(own), adapterEnd)
+        let file = try keep(device.into, encodeAdapter(own))
         return (state.switched(Used(number: 0, file: file)), own)
     }
     guard let current = state.current else { return (state, nil) }
-    guard let data = kept(device.into, current.file, adapterEnd) else {
+    guard let data = kept(device.into, current.file) else {
         var without = state  // an adapter that is absent or damaged cannot be in use
         without.current = nil
         return (without, nil)
@@ -191,10 +116,9 @@ private func withOwn(_ state: Installed, _ device: Device) throws -> (state: Ins
     return (state, try decodeAdapter(Bytes(data)))
 }
 
-/// Merge the newest release's n-grams into the device's cache; the number of new ones. Repeating it adds nothing.
-private func mergeCache(_ device: Device, _ place: String, _ state: Installed) throws -> Int {
-    guard let file = state.cache, let data = kept(device.into, file, cacheEnd) else { return 0 }
-    let theirs = try decodeCache(Bytes(data))
+/// Merge a release's n-grams into the device's cache; the number of new ones. Repeating it adds nothing.
+private func mergeCache(_ device: Device, _ place: String, _ theirs: CacheTable?) throws -> Int {
+    guard let theirs else { return 0 }
     if !exists(place) || (try? OpenFile(place).size) == 0 {
         try writeCacheTable(place, theirs)
         return theirs.count

@@ -4,98 +4,58 @@
     import Glibc
 #endif
 
-// Write a push into a folder of this device (spec/15-sync.md, push). Nothing is sent: an app uploads the files with its
-// own means, in their order, so that the record comes last.
-//
-// Files are named by their SHA-256, so a push that was interrupted goes on where it stopped.
+// What a device shares: the parts that its user chose, in one file that the device signs (spec/15-sync.md).
 
-private let traceEnd = ".odt"
-private let hashDigits = 64
-
-/// A file to send.
-private struct PushItem {
-    let data: [UInt8]
-    let file: StoredFile
-    let storedName: String
-
-    init(_ data: [UInt8], _ end: String) {
-        self.data = data
-        file = StoredFile(data)
-        storedName = file.sha256 + end
-    }
-}
+private let seedBytes = 32
 
 /// What a push holds; the user chose it.
 struct PushContents {
     /// The device's own; nil for none.
-    var adapter: Adapter?
+    var adapter: [UInt8]?
     /// The device's own n-grams; nil for none.
-    var cache: CacheTable?
-    /// Directory whose segments are sent, word for word; nil for none.
-    var traces: String?
+    var cache: [UInt8]?
+    /// Segments, from ``segmentsIn(_:_:)``.
+    var traces: [[UInt8]] = []
     /// Target tokens that the device's drafts proposed and the target accepted; the weight of the adapter.
     var accepted = 0
 }
 
-/// Write the files of a push, then its record.
+/// The file of a push, and the public key of the device in hexadecimal digits.
 ///
-/// - Parameters:
-///   - folder: where the layout of a store begins; made if it is absent.
-///   - device: name of the device.
-///   - channel: of the bundle.
-///   - contents: what is sent.
-///   - vocabularies: of the bundle; a segment of other ones is refused.
-///   - now: ISO 8601 in UTC.
-/// - Returns: the files in the order in which they are to be uploaded.
-/// - Throws: ``OmniDraftError/setting(_:)``: the name is no name of a device, there is nothing to send, or a file is
-///   too large; ``OmniDraftError/traceFile(_:)``: a segment is refused; ``OmniDraftError/sync(_:)`` `unwritable`.
-func writePush(
-    _ folder: String, device: String, _ channel: Channel, _ contents: PushContents, _ vocabularies: Vocabularies,
-    now: String = utc()
-) throws -> [String] {
-    try checkDevice(device)
-    let adapter = try contents.adapter.map { PushItem(try encodeAdapter($0), adapterEnd) }
-    let cache = try contents.cache.map { PushItem(try encodeCache($0), cacheEnd) }
-    let traces = try contents.traces.map { try segments($0, vocabularies) } ?? []
-    let items = [adapter, cache].compactMap { $0 } + traces.map(\.item)
-    if items.isEmpty { throw settingError("nothing is to be sent", "choose an adapter, n-grams or traces") }
-    if let large = items.first(where: { $0.data.count > maxStoredBytes }) {
-        throw settingError("a file has \(large.data.count) bytes, more than \(maxStoredBytes)", "leave it out")
-    }
-    let record = Push(
-        device: device, channel: channel, created: now, accepted: min(max(contents.accepted, 0), largestNumber),
-        adapter: adapter?.file, cache: cache?.file,
-        traces: traces.map { PushedTrace(name: $0.name, file: $0.item.file) })
-    return try write(items, encodePush(record), joined(folder, deviceFolder(channel, device)))
+/// - Parameter seed: of the device's key.
+/// - Throws: ``OmniDraftError/setting(_:)``: there is nothing to send; ``OmniDraftError/sync(_:)`` `too_large`;
+///   ``OmniDraftError/signature(_:)`` `unverifiable`: the platform has no Ed25519.
+func writePush(_ channel: Channel, _ contents: PushContents, seed: [UInt8]) throws -> (key: String, data: [UInt8]) {
+    let files = [contents.adapter, contents.cache].compactMap { $0 } + contents.traces
+    if files.isEmpty { throw settingError("nothing is to be sent", "choose an adapter, n-grams or traces") }
+    let key = hexOf(try signedByKey([], seed: seed).publicKey)
+    let record = SignedRecord(
+        kind: .push, key: key, channel: channel, number: time(nil), expires: utc(days: signedDays),
+        accepted: min(max(contents.accepted, 0), largestNumber), adapter: contents.adapter.map { StoredFile($0) },
+        cache: contents.cache.map { StoredFile($0) }, traces: contents.traces.map { StoredFile($0) })
+    return (key, try writeSigned(record, files, seed: seed))
 }
 
-/// Writes each file once, and then the record; what an earlier push wrote and this one does not name is removed.
-private func write(_ items: [PushItem], _ record: [UInt8], _ place: String) throws -> [String] {
-    var named: Set<String> = [pushRecordName]
-    var files: [String] = []
+/// The seed of this device's key; the first call makes it.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `unwritable`, or `malformed` where the file is damaged.
+func deviceSeed(_ file: String) throws -> [UInt8] {
     do {
-        try makeDirectories(place)
-        for item in items where named.insert(item.storedName).inserted {
-            let file = joined(place, item.storedName)
-            try writeAtomically(file, item.data)
-            files.append(file)
+        if !exists(file) {
+            try writeAtomically(file, (0..<seedBytes).map { _ in UInt8.random(in: .min ... .max) })
         }
-        try writeAtomically(joined(place, pushRecordName), record)
+        let seed = try readFile(file, most: seedBytes)
+        if seed.count == seedBytes { return seed }
     } catch let error as FileError {
-        throw unwritablePlace(place, error)
+        throw unwritablePlace(file, error)
     }
-    for old in namesIn(place) where isStored(old) && !named.contains(old) { unlink(joined(place, old)) }
-    return files + [joined(place, pushRecordName)]
+    throw syncError("malformed", "\(file) is not the key of this device", "delete it, which makes a new identity")
 }
 
-/// Whether a name is that of a file of a push.
-private func isStored(_ name: String) -> Bool {
-    let end = name.utf8.dropFirst(hashDigits)
-    return isHexadecimal(name.utf8.prefix(hashDigits), digits: hashDigits)
-        && [adapterEnd, cacheEnd, traceEnd].contains { end.elementsEqual($0.utf8) }
-}
-
-private func segments(_ place: String, _ vocabularies: Vocabularies) throws -> [(name: String, item: PushItem)] {
+/// The segments of a trace.
+///
+/// - Throws: ``OmniDraftError/traceFile(_:)``: a segment is refused, or there is none.
+func segmentsIn(_ place: String, _ vocabularies: Vocabularies) throws -> [[UInt8]] {
     let files: [String]
     do {
         files = try segmentsOf(place)
@@ -103,14 +63,14 @@ private func segments(_ place: String, _ vocabularies: Vocabularies) throws -> [
         throw traceError("unreadable", "\(place) cannot be read (\(error.message))", "check the path")
     }
     if files.isEmpty { throw traceError("not_a_trace", "\(place) holds no trace", "record some text first") }
-    return try files.map { (name: split($0).name, item: try segment($0, vocabularies)) }
+    return try files.map { try segment($0, vocabularies) }
 }
 
-private func segment(_ file: String, _ vocabularies: Vocabularies) throws -> PushItem {
+private func segment(_ file: String, _ vocabularies: Vocabularies) throws -> [UInt8] {
     do {
         let data = try readFile(file, most: maxSegmentBytes)
         try vocabularies.check(decodeSegment(Bytes(data)).header.vocabularies)
-        return PushItem(data, traceEnd)
+        return data
     } catch let error as FileError {
         throw traceError("unreadable", "\(file) cannot be read (\(error.message))")
     } catch OmniDraftError.traceFile(let refusal) {

@@ -27,11 +27,11 @@ final class ExchangeTests: XCTestCase {
         let adapter = try learned(loaded, "\(folder)/traces")
         try writeAdapter("\(folder)/learned.safetensors", adapter)
         let contents = PushContents(
-            adapter: adapter, cache: session.cache.table(), traces: "\(folder)/traces", accepted: 1)
+            adapter: try encodeAdapter(adapter), cache: try encodeCache(session.cache.table()),
+            traces: try segmentsIn("\(folder)/traces", Vocabularies(loaded.vocabMap)), accepted: 1)
         let channel = try channelOf(loaded.adapterPlace)
-        let files = try writePush(
-            "\(folder)/store", device: "phone", channel, contents, Vocabularies(loaded.vocabMap))
-        XCTAssertGreaterThanOrEqual(files.count, 4)
+        let (key, data) = try withEd25519 { try writePush(channel, contents, seed: [UInt8](1...32)) }
+        try put("\(folder)/store/\(channel.id)/\(key).push", data)
     }
 
     func testReads() throws {
@@ -120,10 +120,11 @@ final class ExchangeTests: XCTestCase {
         let file = "\(directory)/cache.odc"
         try TextSession(loaded).saveCache(file)
         let device = Device(
-            models: loaded.adapterPlace, vocabMap: loaded.vocabMap, into: "\(directory)/releases",
-            publicKey: try readFile("\(store)/key", most: 1 << 10), cache: file)
-        let source = ReleaseFolder(URL(fileURLWithPath: store))
-        let pulled = try withEd25519 { try pull(Store(source), device) }
+            models: loaded.adapterPlace, vocabMap: loaded.vocabMap, into: "\(directory)/releases", cache: file)
+        let release = try readFile(
+            "\(store)/\(channelOf(loaded.adapterPlace).id)/release", most: mostSignedBytes)
+        let key = try readFile("\(store)/key", most: 1 << 10)
+        let pulled = try withEd25519 { try pull(readSigned(release, .release, publicKey: key), device) }
         XCTAssertEqual(pulled.outcome, .switched)
         let adapter = try readAdapter(XCTUnwrap(pulled.adapter))
         let ngrams = try readCacheTable(file, loaded.vocabMap).count

@@ -4,7 +4,7 @@ import XCTest
 @testable import OmniDraft
 
 // Ed25519 for tests: CryptoKit on Apple's systems, and OpenSSL where there is no CryptoKit. The library itself never
-// links OpenSSL; a test lends it OpenSSL's check with `withEd25519`.
+// links OpenSSL; a test lends it OpenSSL's with `withEd25519`.
 
 #if canImport(CryptoKit)
     import CryptoKit
@@ -37,8 +37,9 @@ import XCTest
         return try await body()
     }
 
-    /// Gives OpenSSL's check, and returns the one before.
+    /// Gives OpenSSL's check and signatures, and returns the check before.
     private func lend() -> (@Sendable ([UInt8], [UInt8], [UInt8]) -> Bool)? {
+        givenSigner.with { $0 = { try signed($0, seed: $1) } }
         givenEd25519.with { given in
             defer { given = isValidByOpenSsl }
             return given

@@ -3,7 +3,7 @@ import XCTest
 
 @testable import OmniDraft
 
-/// A tiny pair of models without graphs, a store in a folder, and the actions of a publisher and of a device.
+/// A tiny pair of models without graphs, a release in a file, and the actions of a publisher and of a device.
 struct SyncWorld {
     /// Target ids of the toy map that are n-grams.
     static let grams: [Int32] = [5, 6, 7, 9]
@@ -37,15 +37,14 @@ struct SyncWorld {
     /// The same place with another target.
     func withTarget(_ digit: String) throws -> SyncWorld { try SyncWorld(place, target: digit) }
 
-    /// The folder of the store.
-    var folder: String { joined(place, "store") }
+    /// The file of the newest release.
+    var release: String { joined(place, "release") }
     /// The directory of the device.
     var into: String { joined(place, "device") }
     /// The pointer file of the device.
     var pointer: String { joined(into, pointerName) }
 
     func channel() throws -> Channel { try channelOf(models) }
-    func latest() throws -> String { joined(folder, latestName(try channel())) }
 
     /// An adapter, another one for each number.
     func adapter(_ number: Int) throws -> Adapter {
@@ -70,56 +69,44 @@ struct SyncWorld {
     /// Publishes an adapter and all n-grams under a number, which also chooses the adapter unless `of` does.
     @discardableResult
     func publish(
-        _ number: Int, of: Int? = nil, expires: String = "2099-01-01T00:00:00Z", withAdapter: Bool = true
-    ) throws -> Release {
+        _ number: Int, of: Int? = nil, expires: String = "2099-01-01T00:00:00Z", withAdapter: Bool = true,
+        seed: [UInt8] = Self.seed
+    ) throws -> SignedRecord {
         let adapter = withAdapter ? try encodeAdapter(adapter(of ?? number)) : nil
         let cache = try encodeCache(table(Self.grams, hits: Int32(number + 1)))
-        let channel = try channel()
-        let files = joined(folder, filesFolder(channel))
-        for (data, end) in [(adapter, adapterEnd), (cache, cacheEnd)] {
-            if let data { try put(joined(files, StoredFile(data).sha256 + end), data) }
-        }
-        let release = Release(
-            number: number, channel: channel, created: Self.created, expires: expires,
-            adapter: adapter.map { StoredFile($0) }, cache: StoredFile(cache), accepted: number, devices: 1)
-        try put(latest(), file(of: release))
-        return release
+        let record = SignedRecord(
+            kind: .release, key: hexOf(try signed([], seed: seed).publicKey), channel: try channel(), number: number,
+            expires: expires, accepted: number, adapter: adapter.map { StoredFile($0) }, cache: StoredFile(cache))
+        try put(release, try writeSigned(record, [adapter, cache].compactMap { $0 }, seed: seed))
+        return record
     }
 
-    /// The file of a release, signed.
-    func file(of release: Release) throws -> [UInt8] {
-        let value = try signed(release.text, seed: Self.seed).value
-        return encodeRelease(release, Signature(keyId: keyId(publicKey), value: value))
-    }
-
-    /// The device, with the publisher's key.
-    func device() -> Device { Device(models: models, vocabMap: map, into: into, publicKey: publicKey) }
-
-    /// Pulls from the folder, or from another source.
-    func pull(_ source: (any ReleaseSource)? = nil, _ change: (inout Device) -> Void = { _ in }) throws -> Pulled {
-        var device = device()
+    /// Pulls the newest release with the publisher's key, after a change of its bytes or of the device.
+    func pull(
+        _ bytes: ([UInt8]) -> [UInt8] = { $0 }, _ change: (inout Device) -> Void = { _ in }
+    ) throws -> Pulled {
+        var device = Device(models: models, vocabMap: map, into: into)
         change(&device)
-        return try pulled(Store(source ?? ReleaseFolder(URL(fileURLWithPath: folder))), device)
+        let data = bytes(try readFile(release, most: 1 << 20))
+        return try pulled(readSigned(data, .release, publicKey: publicKey), device)
     }
 
     /// The fault of a pull; nil where there is none.
     func fault(
-        _ source: (any ReleaseSource)? = nil, _ change: (inout Device) -> Void = { _ in }
+        _ bytes: ([UInt8]) -> [UInt8] = { $0 }, _ change: (inout Device) -> Void = { _ in }
     ) throws -> String? {
-        try faultOf { _ = try pull(source, change) }
+        try faultOf { _ = try pull(bytes, change) }
     }
 
     /// The digest of the adapter in use; nil without one.
-    func inUse() throws -> String? { try adapterInUse(into).map { try readAdapter($0).digest } }
+    func inUse() throws -> String? { try DeviceReleases(into).adapter()?.digest }
 }
 
-/// A source that a test makes.
-struct GivenSource: ReleaseSource {
-    let answer: @Sendable (String, Int) async throws -> [UInt8]?
-
-    init(_ answer: @escaping @Sendable (String, Int) async throws -> [UInt8]?) { self.answer = answer }
-
-    func read(_ path: String, most: Int) async throws -> [UInt8]? { try await answer(path, most) }
+/// Bytes with one bit changed.
+func flipped(_ data: [UInt8], _ at: Int) -> [UInt8] {
+    var changed = data
+    changed[at] ^= 1
+    return changed
 }
 
 /// All files below a directory, by their paths in it.
@@ -131,5 +118,5 @@ func everything(_ place: String) throws -> [String: [UInt8]] {
         })
 }
 
-/// The function `pull` of the runtime, whose name a method hides; `OmniDraft.pull` is looked for in the type OmniDraft.
-private func pulled(_ store: Store, _ device: Device) throws -> Pulled { try pull(store, device) }
+/// The function `pull` of the runtime, whose name a method hides.
+private func pulled(_ signed: Signed, _ device: Device) throws -> Pulled { try pull(signed, device) }

@@ -12,7 +12,10 @@ final class SyncTests: XCTestCase {
     }
     private func key() throws -> [UInt8] { try readFile(expected("key"), most: 1 << 10) }
     private func released() throws -> String { try readAdapter(expected("released.safetensors")).digest }
-    private func store() throws -> ReleaseFolder { ReleaseFolder(URL(fileURLWithPath: try expected("store"))) }
+    private func store() throws -> [UInt8] {
+        let name = try channelOf(Self.loaded.get().adapterPlace).id
+        return try readFile(expected("store") + "/\(name)/release", most: mostSignedBytes)
+    }
 
     /// Runs `body` in a new place with a session that learns, and with the digest of the adapter that it has in use.
     private func withDevice(
@@ -103,13 +106,11 @@ final class SyncTests: XCTestCase {
         }
     }
 
-    func testAnUnsignedPullAfterASignedOneIsRefused() async throws {
-        try await withDevice { place, _, learning in
-            _ = try await learning.pull(store())
-            try await withDevice(signed: false, place: place) { _, _, learning in
-                let fault = try await fault { _ = try await learning.pull(store()) }
-                XCTAssertEqual(fault, "unsigned")
-            }
+    func testWithoutAKeyNoReleaseIsTaken() async throws {
+        try await withDevice(signed: false) { _, session, learning in
+            let fault = try await fault { _ = try await learning.pull(store()) }
+            XCTAssertEqual(fault, "")
+            XCTAssertNil(inUse(session))
         }
     }
 
@@ -128,22 +129,20 @@ final class SyncTests: XCTestCase {
     }
 
     func testAPushHoldsWhatWasChosen() async throws {
-        try await withDevice { place, session, learning in
+        try await withDevice { _, session, learning in
             try await learning.on()
             try said(session, 0..<8)
             _ = try await learning.step(seconds: 20)
-            let out = URL(fileURLWithPath: "\(place)/out")
-            let files = try await learning.writePush(out, device: "phone-1", parts: [.adapter, .cache])
+            let file = try await learning.push([.adapter, .cache])
+            let push = try readSigned(file.data, .push, publicKey: nil)
             let channel = try channelOf(session.loaded.adapterPlace)
-            XCTAssertEqual(files.last?.path, "\(place)/out/channels/\(channel.id)/devices/phone-1/push")
-            let push = try decodePush(readFile(try XCTUnwrap(files.last).path, most: mostPushBytes))
-            XCTAssertEqual(push.traces, [])
-            XCTAssertGreaterThan(push.accepted, 0)
-            let names = files.dropLast().map { $0.deletingPathExtension().lastPathComponent }
-            XCTAssertEqual(names, [push.adapter?.sha256, push.cache?.sha256])
-            XCTAssertEqual(inUse(session), try readAdapter(files[0].path).digest)
-            let all = try await learning.writePush(out, device: "phone-1", parts: Set(PushPart.allCases))
-            XCTAssertEqual(try decodePush(readFile(all[all.count - 1].path, most: mostPushBytes)).traces.count, 1)
+            XCTAssertEqual(file.name, "\(channel.id)/\(push.record.key).push")
+            XCTAssertEqual(try learning.releaseName(), "\(channel.id)/release")
+            XCTAssert(push.traces.isEmpty && push.cache != nil && push.record.accepted > 0)
+            XCTAssertEqual(inUse(session), try decodeAdapter(Bytes(XCTUnwrap(push.adapter))).digest)
+            let all = try await learning.push(Set(PushPart.allCases))
+            XCTAssertEqual(all.name, file.name)
+            XCTAssertEqual(try readSigned(all.data, .push, publicKey: nil).traces.count, 1)
         }
     }
 }

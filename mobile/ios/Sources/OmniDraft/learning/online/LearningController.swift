@@ -14,7 +14,7 @@ private let mostSeconds = 1e6
 /// - Parameters:
 ///   - session: whose answers are recorded, and whose drafter learns.
 ///   - options: of the session: places.
-///   - publicKey: of the publisher of releases; nil checks no signature.
+///   - publicKey: of the publisher of releases; without one no release is taken.
 func learningOf(session: TextSession, options: SessionOptions, publicKey: [UInt8]? = nil) -> any Learning {
     LearningController(session, options, publicKey: publicKey)
 }

@@ -3,31 +3,35 @@ import Foundation
 // Releases that were learned elsewhere, and what this device shares (spec/15-sync.md), as an app sees them.
 
 private let taken: [PullOutcome] = [.switched, .newest]
+private let deviceKey = "device.key"
 
 extension LearningController {
-    func pull(_ source: any ReleaseSource) async throws -> PullOutcome {
-        let (store, isCancelled) = (Store(source), Guarded(false))
+    func releaseName() throws -> String { "\(try channelOf(session.loaded.adapterPlace).id)/release" }
+
+    func pull(_ release: [UInt8]) async throws -> PullOutcome {
+        let isCancelled = Guarded(false)
         return try await withTaskCancellationHandler {
-            try await worker.run { try self.take(store) { isCancelled.with { $0 } } }
+            try await worker.run { try self.take(release) { isCancelled.with { $0 } } }
         } onCancel: {
             isCancelled.with { $0 = true }
-            store.cancel()
         }
     }
 
-    func writePush(_ folder: URL, device: String, parts: Set<PushPart>) async throws -> [URL] {
-        try await worker.run {
-            try self.push(folder.path, device, parts).map { URL(fileURLWithPath: $0, isDirectory: false) }
-        }
-    }
+    func push(_ parts: Set<PushPart>) async throws -> PushFile { try await worker.run { try self.written(parts) } }
 
-    private func take(_ store: Store, _ isCancelled: @escaping () -> Bool) throws -> PullOutcome {
+    private func take(_ release: [UInt8], _ isCancelled: @escaping () -> Bool) throws -> PullOutcome {
+        guard let publicKey else {
+            throw settingError(
+                "a release is checked with the public key of its publisher, and none was given",
+                "give one in the options of the bundle")
+        }
+        let signed = try readSigned(release, .release, publicKey: readPublicKey(publicKey))
         let directory = try directory()
         let outcome = try directory.claimed {
             let own = try learned()?.used
             let cache = options.cache?.path
             if let cache, isDirectory(split(cache).directory) { try session.saveCache(cache) }
-            let outcome = try pulled(store, device(own, isCancelled))
+            let outcome = try pulled(signed, device(own, isCancelled))
             if own != nil && taken.contains(outcome) { try directory.wipe() }
             if let cache { try takeCache(cache) }
             return outcome
@@ -39,7 +43,7 @@ extension LearningController {
     private func device(_ own: Adapter?, _ isCancelled: @escaping () -> Bool) throws -> Device {
         Device(
             models: session.loaded.adapterPlace, vocabMap: session.vocabMap, into: try releases().place,
-            publicKey: publicKey, trial: try trial(isCancelled), own: own, cache: options.cache?.path)
+            trial: try trial(isCancelled), own: own, cache: options.cache?.path)
     }
 
     /// A comparison on what was recorded; nil where nothing was, and then a release is used without one.
@@ -60,15 +64,18 @@ extension LearningController {
         try session.turn { session.text.cache = try NgramCache(table, session.vocabMap) }
     }
 
-    private func push(_ folder: String, _ device: String, _ parts: Set<PushPart>) throws -> [String] {
+    private func written(_ parts: Set<PushPart>) throws -> PushFile {
         let vocabularies = Vocabularies(session.vocabMap)
         let contents = PushContents(
-            adapter: parts.contains(.adapter) ? try learned()?.used : nil,
-            cache: parts.contains(.cache) ? try session.turn { session.cache.table() } : nil,
-            traces: parts.contains(.traces) ? try traces() : nil,
+            adapter: parts.contains(.adapter) ? try learned()?.used.map { try encodeAdapter($0) } : nil,
+            cache: parts.contains(.cache) ? try encodeCache(session.turn { session.cache.table() }) : nil,
+            traces: parts.contains(.traces) ? try segmentsIn(traces(), vocabularies) : [],
             accepted: try accepted(vocabularies))
         let channel = try channelOf(session.loaded.adapterPlace)
-        return try written(folder, device, channel, contents, vocabularies)
+        let directory = try directory()
+        let seed = try directory.claimed { try deviceSeed(joined(directory.place, deviceKey)) }
+        let (key, data) = try writePush(channel, contents, seed: seed)
+        return PushFile(name: "\(channel.id)/\(key).push", data: data)
     }
 
     /// The target tokens that drafts proposed and the target accepted, in the records of the trace.
@@ -85,17 +92,10 @@ extension LearningController {
 }
 
 /// The function `pull`, where the method of that name hides it. A pass that was cancelled cancels the task.
-private func pulled(_ store: Store, _ device: Device) throws -> PullOutcome {
+private func pulled(_ signed: Signed, _ device: Device) throws -> PullOutcome {
     do {
-        return try pull(store, device).outcome
+        return try pull(signed, device).outcome
     } catch is Cancelled {
         throw CancellationError()
     }
-}
-
-/// The function `writePush`, where the method of that name hides it.
-private func written(
-    _ folder: String, _ device: String, _ channel: Channel, _ contents: PushContents, _ vocabularies: Vocabularies
-) throws -> [String] {
-    try writePush(folder, device: device, channel, contents, vocabularies)
 }

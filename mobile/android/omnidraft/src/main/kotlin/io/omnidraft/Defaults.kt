@@ -19,9 +19,9 @@ internal object Defaults {
     const val TRACE_TOP = 64
     const val TRACE_FLOOR = 6.103515625e-05
     const val TRACE_WINDOW = 2_048
-    const val SYNC_MAX_RELEASE_BYTES = 2_048
-    const val SYNC_MAX_PUSH_BYTES = 1_048_576
-    const val SYNC_MAX_FILE_BYTES = 268_435_456
+    const val SYNC_MAX_BYTES = 268_435_456
+    const val SYNC_MAX_TEXT_BYTES = 65_536
+    const val SYNC_DAYS = 180
     const val SYNC_LEAST_GENERATIONS = 8
     const val SYNC_RECENT_RECORDS = 256
     const val LEARNER_KEEP = 64

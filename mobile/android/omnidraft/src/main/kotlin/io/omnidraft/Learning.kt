@@ -1,7 +1,5 @@
 package io.omnidraft
 
-import java.io.File
-
 /**
  * Learning on this device, and releases that were learned elsewhere (spec/08-phones.md, The interface).
  *
@@ -29,28 +27,38 @@ public interface Learning {
      */
     public fun step(seconds: Double, freeMemory: Long? = null): LearnOutcome
 
+    /** Where a store has the newest release for the models of this bundle: a relative path with `/`. */
+    public val releaseName: String
+
     /**
-     * Verifies the newest release, compares its adapter on the traces of this device and installs it; blocks
-     * (spec/15-sync.md). Where nothing was recorded, the release is used without a comparison.
+     * Verifies a release with the public key of [OpenOptions], compares its adapter on the traces of this device and
+     * installs it; blocks (spec/15-sync.md). Where nothing was recorded, the release is used without a comparison.
      *
-     * @throws SyncException the release is refused or cannot be read; what was in use stays.
+     * @param release the whole file, which the app fetched with its own means.
+     * @throws SyncException the release is refused; what was in use stays.
      */
-    public fun pull(source: ReleaseSource): PullOutcome
+    public fun pull(release: ByteArray): PullOutcome
 
     /** Goes back to the adapter that was used before. */
     public fun goBack()
 
     /**
-     * Writes what this device shares into a folder, in the layout of a store; the app uploads it with its own means
-     * (spec/15-sync.md, push).
+     * What this device shares, in one file that it signs with a key of its own; the app uploads it with its own means
+     * (spec/15-sync.md).
      *
-     * @param folder where the layout begins; made if it is absent.
-     * @param device a name that the user chose, or a random one; 1 to 64 letters, digits, `.`, `-`, `_`.
-     * @param parts what is shared; nothing else is written.
-     * @return the files in the order in which they are to be uploaded, the record last.
+     * @param parts what is shared; nothing else is in the file.
      */
-    public fun writePush(folder: File, device: String, parts: Set<PushPart>): List<File>
+    public fun push(parts: Set<PushPart>): PushFile
 }
+
+/**
+ * The file of a push.
+ *
+ * @property name where a store has it: a relative path with `/`. Its last part is the public key of this device, by
+ *   which a publisher accepts it. A push replaces the one before.
+ * @property data the bytes.
+ */
+public class PushFile(public val name: String, public val data: ByteArray)
 
 /** What a device shares. */
 public enum class PushPart {
@@ -97,16 +105,4 @@ public enum class PullOutcome {
 
     /** It has no adapter. */
     NO_ADAPTER,
-}
-
-/** A place that releases are read from; an app writes one for its own transport. */
-public interface ReleaseSource {
-    /**
-     * The bytes of a file of the store; null where there is none.
-     *
-     * @param path relative path, with `/` between its parts.
-     * @param most bytes at most; a larger file is an error of the source.
-     * @throws java.io.IOException the store cannot be reached; the pull is refused with the fault `unreachable`.
-     */
-    public fun read(path: String, most: Long): ByteArray?
 }

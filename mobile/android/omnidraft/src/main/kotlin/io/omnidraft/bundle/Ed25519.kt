@@ -1,10 +1,11 @@
 package io.omnidraft.bundle
 
 /*
- * Signatures of Ed25519, checked as RFC 8032, section 5.1.7, says, without the cofactor.
+ * Signatures of Ed25519, made as RFC 8032, section 5.1.6, says, and checked as section 5.1.7 says, without the cofactor.
  *
  * Android names the algorithm on some devices, in providers that cannot all check a signature, and on others not at all.
- * So it is computed here, the same on each device. Nothing of it is secret: its time may depend on the numbers.
+ * So it is computed here, the same on each device. Its time depends on the numbers. A seed here is that of a device, which
+ * signs what it shares, a few times, where nobody else measures.
  */
 
 import java.math.BigInteger
@@ -35,12 +36,35 @@ internal fun isSignedBy(data: ByteArray, signature: ByteArray, publicKey: ByteAr
     val r = signature.copyOf(POINT_BYTES)
     val s = numberOf(signature.copyOfRange(POINT_BYTES, signature.size))
     if (s >= ORDER) return false
-    val hash = MessageDigest.getInstance("SHA-512")
-    for (part in listOf(r, publicKey, data)) hash.update(part)
-    val k = numberOf(hash.digest()).mod(ORDER)
+    val k = numberOf(sha512(r, publicKey, data)).mod(ORDER)
     // A point has one encoding, so the signature is right where that of S B - k A is R.
     return bytesOf(sumOf(s, BASE, k, key.negative())).contentEquals(r)
 }
+
+/** The public key of a seed, both 32 bytes. */
+internal fun publicKeyOf(seed: ByteArray): ByteArray = bytesOf(times(secretOf(sha512(seed)), BASE))
+
+/** The signature of some bytes by the key of a seed, 64 bytes. */
+internal fun signatureOf(data: ByteArray, seed: ByteArray): ByteArray {
+    val hash = sha512(seed)
+    val number = numberOf(sha512(hash.copyOfRange(POINT_BYTES, hash.size), data)).mod(ORDER)
+    val r = bytesOf(times(number, BASE))
+    val k = numberOf(sha512(r, publicKeyOf(seed), data)).mod(ORDER)
+    return r + bytesOf((number + k * secretOf(hash)).mod(ORDER))
+}
+
+private fun secretOf(hash: ByteArray): BigInteger {
+    val number = numberOf(hash.copyOf(POINT_BYTES))
+    return number.clearBit(SIGN).setBit(SIGN - 1).clearBit(0).clearBit(1).clearBit(2)
+}
+
+private fun sha512(vararg parts: ByteArray): ByteArray {
+    val hash = MessageDigest.getInstance("SHA-512")
+    for (part in parts) hash.update(part)
+    return hash.digest()
+}
+
+private fun times(n: BigInteger, point: Point): Point = sumOf(n, point, BigInteger.ZERO, NEUTRAL)
 
 /** A point (X : Y : Z : T), where x = X / Z, y = Y / Z and T = X Y / Z (section 5.1.4). */
 private class Point(val x: BigInteger, val y: BigInteger, val z: BigInteger = ONE, val t: BigInteger = (x * y).mod(P)) {

@@ -19,7 +19,7 @@ internal class DeviceReleases(val place: File) {
      */
     fun adapter(): Adapter? {
         val current = readInstalled(place)?.current ?: return null
-        val data = kept(place, current.file, ADAPTER_END) ?: throw SyncException(
+        val data = kept(place, current.file) ?: throw SyncException(
             "checksum",
             "the adapter in use in $place is not the file that was pulled",
             "pull the release again",
@@ -57,7 +57,7 @@ internal class DeviceReleases(val place: File) {
 
     private fun putOwn(own: Adapter) {
         val state = readInstalled(place) ?: return
-        val file = keep(place, encodeAdapter(own), ADAPTER_END)
+        val file = keep(place, encodeAdapter(own))
         install(place, state.switched(Used(0, file)))
     }
 }

@@ -21,16 +21,33 @@ import java.io.IOException
 
 internal const val POINTER = "current"
 
-/** Endings of file names, after the SHA-256. */
+/** Ending of file names, after the SHA-256. */
 internal const val ADAPTER_END = ".safetensors"
-internal const val CACHE_END = ".odc"
 
 private const val TITLE = "omnidraft.installed 1"
 private const val MOST_POINTER_BYTES = 2048
 private const val NONE = "none"
-private const val KEY_DIGITS = 16
 private const val HASH_DIGITS = 64
 private const val RANDOM_DIGITS = 16
+
+/** The newest release that a device verified: its number, and the SHA-256 of its signed lines. */
+internal data class Seen(val number: Long, val sha256: String) {
+    /**
+     * Refuse an older release, and another one of the same number.
+     *
+     * @throws SyncException `older` or `conflict`.
+     */
+    fun check(release: SignedRecord) {
+        if (release.number < number) {
+            val message = "release ${release.number} is older than release $number, which this device has seen"
+            throw SyncException("older", message, "do not use this store before its publisher made a newer one")
+        }
+        if (release.number == number && release.digest != sha256) {
+            val message = "release $number is not the one that this device has seen under that number"
+            throw SyncException("conflict", message, "tell its publisher")
+        }
+    }
+}
 
 /**
  * An adapter that is or was in use.
@@ -48,35 +65,28 @@ internal data class Used(val number: Long, val file: StoredFile) {
  * @property channel of the device's bundle.
  * @property seen the newest release that was verified.
  * @property refused number of the newest release whose adapter was not taken, 0 for none.
- * @property key id of the key that a release was last checked with; null if none was. With a key, every later release
- *   must be signed.
  * @property current the adapter in use; null for the drafter without an adapter.
  * @property previous the adapter before it; null likewise.
- * @property cache of the newest release that has one.
  */
 internal data class Installed(
     val channel: Channel,
     val seen: Seen? = null,
     val refused: Long = 0,
-    val key: String? = null,
     val current: Used? = null,
     val previous: Used? = null,
-    val cache: StoredFile? = null,
 ) {
     /** The names of all files in the pointer file. */
     val files: Set<String>
         get() = listOfNotNull(
             current?.let { it.file.sha256 + ADAPTER_END },
             previous?.let { it.file.sha256 + ADAPTER_END },
-            cache?.let { it.sha256 + CACHE_END },
         ).toSet()
 
     /** The bytes of the pointer file. */
     val text: ByteArray
         get() = ascii(
             "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
-                "key ${key ?: NONE}\ncurrent ${current ?: NONE}\nprevious ${previous ?: NONE}\n" +
-                "cache ${shownFile(cache)}\n",
+                "current ${current ?: NONE}\nprevious ${previous ?: NONE}\n",
         )
 
     /** This state with another adapter in use; the present adapter becomes the previous one. */
@@ -118,10 +128,8 @@ private fun parseInstalled(reader: RecordReader): Installed {
         channel = reader.channel(),
         seen = seen(reader.value("seen")),
         refused = count(reader.value("refused")),
-        key = key(reader.value("key")),
         current = used(reader.value("current")),
         previous = used(reader.value("previous")),
-        cache = fileOrNone(reader.value("cache")),
     )
     reader.end()
     return installed
@@ -132,12 +140,6 @@ private fun seen(value: String): Seen? {
     val space = value.indexOf(' ')
     if (space < 0) throw MalformedRecord()
     return Seen(number(value.substring(0, space)), hash(value.substring(space + 1)))
-}
-
-private fun key(value: String): String? = when {
-    value == NONE -> null
-    isHexadecimal(value, KEY_DIGITS) -> value
-    else -> throw MalformedRecord()
 }
 
 private fun used(value: String): Used? {
@@ -166,11 +168,9 @@ internal fun tidy(place: File, state: Installed) {
     }
 }
 
-/** Whether a name is that of an adapter or a cache. */
-private fun isKept(name: String): Boolean {
-    val end = listOf(ADAPTER_END, CACHE_END).firstOrNull { name.endsWith(it) } ?: return false
-    return isHexadecimal(name.removeSuffix(end), HASH_DIGITS)
-}
+/** Whether a name is that of an adapter. */
+private fun isKept(name: String): Boolean =
+    name.endsWith(ADAPTER_END) && isHexadecimal(name.removeSuffix(ADAPTER_END), HASH_DIGITS)
 
 /** Whether a name is that of a temporary file of this directory. */
 private fun isLeft(name: String): Boolean {
@@ -181,44 +181,24 @@ private fun isLeft(name: String): Boolean {
 }
 
 /**
- * Write a file into a directory; the pointer file does not change.
+ * Put an adapter into a directory where it is absent or damaged; the pointer file does not change.
  *
  * @throws SyncException `unwritable`.
  */
-internal fun keep(place: File, data: ByteArray, end: String): StoredFile {
+internal fun keep(place: File, data: ByteArray): StoredFile {
     val file = StoredFile.of(data)
-    write(place, file.sha256 + end, data)
+    if (kept(place, file) == null) write(place, file.sha256 + ADAPTER_END, data)
     return file
 }
 
-/** The bytes of a file in a directory; null where it is absent or damaged. */
-internal fun kept(place: File, file: StoredFile, end: String): ByteArray? {
+/** The bytes of an adapter in a directory; null where it is absent or damaged. */
+internal fun kept(place: File, file: StoredFile): ByteArray? {
     val data = try {
-        readWhole(File(place, file.sha256 + end), file.size)
+        readWhole(File(place, file.sha256 + ADAPTER_END), file.size)
     } catch (_: IOException) {
         return null
     }
     return if (StoredFile.of(data) == file) data else null
-}
-
-/**
- * The file of the adapter in use; null for the drafter without an adapter.
- *
- * @throws SyncException `absent`, nothing is installed there; `unreadable` or `malformed`; `checksum`, the file was
- *   changed.
- */
-internal fun adapterInUse(place: File): File? {
-    val state = readInstalled(place)
-        ?: throw SyncException("absent", "$place holds nothing that was pulled", "pull a release first")
-    val current = state.current ?: return null
-    if (kept(place, current.file, ADAPTER_END) == null) {
-        throw SyncException(
-            "checksum",
-            "the adapter in use in $place is not the file that was pulled",
-            "pull the release again",
-        )
-    }
-    return File(place, current.file.sha256 + ADAPTER_END)
 }
 
 /**

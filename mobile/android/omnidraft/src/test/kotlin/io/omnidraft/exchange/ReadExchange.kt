@@ -1,7 +1,6 @@
 package io.omnidraft.exchange
 
 import io.omnidraft.PullOutcome
-import io.omnidraft.ReleaseFolder
 import io.omnidraft.SessionOptions
 import io.omnidraft.bundle.openBundle
 import io.omnidraft.device.Measure
@@ -86,7 +85,7 @@ private fun release(loaded: LoadedBundle, store: File): Map<String, Any?> = inNe
     val options = SessionOptions(File(place, "cache.odc"), File(place, "traces"), null, File(place, "learned"))
     Session(loaded).use { session ->
         LearningController(session, options, File(store, "key").readBytes()).use { learning ->
-            check(learning.pull(ReleaseFolder(store)) == PullOutcome.SWITCHED)
+            check(learning.pull(File(store, learning.releaseName).readBytes()) == PullOutcome.SWITCHED)
             mapOf("adapter" to session.adapters[Role.DRAFTER]?.digest, "ngrams" to session.cache.size)
         }
     }

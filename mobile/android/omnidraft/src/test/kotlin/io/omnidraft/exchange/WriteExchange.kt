@@ -50,7 +50,8 @@ private fun writeLearned(loaded: LoadedBundle, folder: File) {
             val outcome = learning.step(300.0)
             check(outcome.uses) { "nothing was learned" }
             writeAdapter(File(folder, "learned.safetensors"), checkNotNull(session.adapters[Role.DRAFTER]))
-            learning.writePush(File(folder, "store"), "phone", PushPart.values().toSet())
+            val push = learning.push(PushPart.values().toSet())
+            File(folder, "store/${push.name}").apply { parentFile.mkdirs() }.writeBytes(push.data)
         }
     }
 }

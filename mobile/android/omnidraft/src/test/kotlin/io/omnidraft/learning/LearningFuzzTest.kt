@@ -1,7 +1,8 @@
 package io.omnidraft.learning
 
 import io.omnidraft.OmniDraftException
-import io.omnidraft.bundle.Signature
+import io.omnidraft.bundle.publicKeyOf
+import io.omnidraft.disk.hexOf
 import io.omnidraft.learning.online.AdaptationOf
 import io.omnidraft.learning.online.AdaptationProgress
 import io.omnidraft.learning.online.AnswerPlace
@@ -19,17 +20,16 @@ import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.support.changedBytes
 import io.omnidraft.sync.Channel
 import io.omnidraft.sync.Installed
-import io.omnidraft.sync.Push
-import io.omnidraft.sync.PushedTrace
-import io.omnidraft.sync.Release
 import io.omnidraft.sync.Seen
+import io.omnidraft.sync.SignedKind
+import io.omnidraft.sync.SignedRecord
 import io.omnidraft.sync.StoredFile
 import io.omnidraft.sync.Used
-import io.omnidraft.sync.decodePush
-import io.omnidraft.sync.decodeRelease
-import io.omnidraft.sync.encodePush
-import io.omnidraft.sync.encodeRelease
+import io.omnidraft.sync.parseRecord
 import io.omnidraft.sync.readInstalled
+import io.omnidraft.sync.readSigned
+import io.omnidraft.sync.writeSigned
+import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.File
@@ -54,21 +54,26 @@ internal class LearningFuzzTest {
     fun adapters() = fuzz(encodeAdapter(adapter)) { decodeAdapter(it) }
 
     @Test
-    fun releases() {
-        val release = Release(7, channel, CREATED, CREATED, file, file, 51234, 3)
-        fuzz(encodeRelease(release, Signature("0123456789abcdef", ByteArray(64)))) { decodeRelease(it, null) }
-    }
-
-    @Test
     fun pushes() {
-        val traces = listOf(PushedTrace("trace-0000000001.odt", file), PushedTrace("trace-0000000002.odt", file))
-        fuzz(encodePush(Push("phone", channel, CREATED, 5, file, file, traces))) { decodePush(it) }
+        val seed = ByteArray(32)
+        val files = listOf("an adapter", "a segment").map { it.toByteArray() }
+        val record = SignedRecord(
+            SignedKind.PUSH, hexOf(publicKeyOf(seed)), channel, 7, CREATED, 5, StoredFile.of(files[0]), null,
+            listOf(StoredFile.of(files[1])),
+        )
+        fuzz(record.text) { parseRecord(it, SignedKind.PUSH) }
+        val whole = writeSigned(record, files, seed)
+        readSigned(whole, SignedKind.PUSH, null)
+        for (at in whole.indices step 41) {
+            val changed = whole.copyOf().also { it[at] = (it[at].toInt() xor 1).toByte() }
+            assertThrows(OmniDraftException::class.java) { readSigned(changed, SignedKind.PUSH, null) }
+        }
     }
 
     @Test
     fun pointers() = inNewDirectory { place ->
         val used = Used(7, file)
-        fuzz(Installed(channel, Seen(7, hash), 6, "0123456789abcdef", used, used, file).text) {
+        fuzz(Installed(channel, Seen(7, hash), 6, used, used).text) {
             File(place, "current").writeBytes(it)
             readInstalled(place)
         }

@@ -3,30 +3,37 @@ package io.omnidraft.learning.online
 import io.omnidraft.LearnOutcome
 import io.omnidraft.Learning
 import io.omnidraft.PullOutcome
+import io.omnidraft.PushFile
 import io.omnidraft.PushPart
-import io.omnidraft.ReleaseSource
 import io.omnidraft.SessionException
 import io.omnidraft.SessionOptions
 import io.omnidraft.SettingException
 import io.omnidraft.learning.step.lengthWithin
 import io.omnidraft.learning.step.StepBudget
+import io.omnidraft.bundle.publicKeyOf
+import io.omnidraft.bundle.readPublicKey
+import io.omnidraft.disk.hexOf
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.Role
+import io.omnidraft.models.encodeAdapter
 import io.omnidraft.models.placeOf
 import io.omnidraft.session.Session
 import io.omnidraft.sync.Device
 import io.omnidraft.sync.DeviceReleases
-import io.omnidraft.sync.PushContents
-import io.omnidraft.sync.Store
+import io.omnidraft.sync.SignedKind
 import io.omnidraft.sync.Trial
 import io.omnidraft.sync.channelOfBundle
+import io.omnidraft.sync.deviceSeed
 import io.omnidraft.sync.pull
+import io.omnidraft.sync.readSigned
+import io.omnidraft.sync.segmentsIn
 import io.omnidraft.sync.trialOn
 import io.omnidraft.sync.writePush
 import io.omnidraft.traces.TraceStore
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.readTraces
 import io.omnidraft.vocab.NgramCache
+import io.omnidraft.vocab.encode
 import io.omnidraft.vocab.readTable
 import java.io.File
 
@@ -39,6 +46,7 @@ import java.io.File
  */
 
 private const val RELEASES = "releases"
+private const val DEVICE_KEY = "device.key"
 private const val NANOSECONDS = 1e9
 
 /** Whether a session records and learns. */
@@ -49,7 +57,7 @@ private enum class LearningState { OFF, ON, PAUSED }
  *
  * @param session whose answers are recorded, and whose drafter learns.
  * @param options of the session: places.
- * @param publicKey of the publisher of releases; null checks no signature.
+ * @param publicKey of the publisher of releases; without one no release is taken.
  * @param throttle the level that the app set; from 1 on nothing is learned.
  * @param adapting how to learn.
  */
@@ -123,12 +131,20 @@ internal class LearningController(
         )
     }
 
-    override fun pull(source: ReleaseSource): PullOutcome {
+    override val releaseName: String get() = "${channelOfBundle(models()).id}/release"
+
+    override fun pull(release: ByteArray): PullOutcome {
+        val key = publicKey ?: throw SettingException(
+            "a release is checked with the public key of its publisher, and none was given",
+            "give one in the options of the bundle",
+            "publicKey",
+        )
+        val signed = readSigned(release, SignedKind.RELEASE, readPublicKey(key))
         val directory = directory()
         val outcome = directory.claimed {
             val own = adaptation(null).checkpoint()?.used
             options.cache?.takeIf { it.parentFile?.isDirectory != false }?.let { session.saveCache(it) }
-            val pulled = pull(Store(source), device(own))
+            val pulled = pull(signed, device(own))
             if (own != null && pulled.outcome in TAKEN) directory.wipe()
             options.cache?.let { takeCache(it) }
             pulled.outcome
@@ -146,18 +162,23 @@ internal class LearningController(
         user.useDrafterAdapter(adapterInUse())
     }
 
-    override fun writePush(folder: File, device: String, parts: Set<PushPart>): List<File> {
-        val learned = adaptation(null).checkpoint()?.used
+    override fun push(parts: Set<PushPart>): PushFile {
+        val learned = if (PushPart.ADAPTER in parts) adaptation(null).checkpoint()?.used else null
         val traces = traces()
         val vocabularies = Vocabularies.of(session.vocabMap)
-        val accepted = if (traces.isDirectory) accepted(traces, vocabularies) else 0
-        val contents = PushContents(
-            adapter = if (PushPart.ADAPTER in parts) learned else null,
-            cache = if (PushPart.CACHE in parts) session.turn { session.cache.table() } else null,
-            traces = if (PushPart.TRACES in parts) traces else null,
-            accepted = accepted,
+        val cache = if (PushPart.CACHE in parts) session.turn { session.cache.table() } else null
+        val channel = channelOfBundle(models())
+        val directory = directory()
+        val seed = directory.claimed { deviceSeed(File(directory.place, DEVICE_KEY)) }
+        val data = writePush(
+            channel,
+            adapter = learned?.let { encodeAdapter(it) },
+            cache = cache?.let { encode(it) },
+            traces = if (PushPart.TRACES in parts) segmentsIn(traces, vocabularies) else emptyList(),
+            accepted = if (traces.isDirectory) accepted(traces, vocabularies) else 0,
+            seed = seed,
         )
-        return writePush(folder, device, channelOfBundle(models()), contents, vocabularies)
+        return PushFile("${channel.id}/${hexOf(publicKeyOf(seed))}.push", data)
     }
 
     /** The adapter that learning begins with: that in use where nothing was learned. */
@@ -188,7 +209,6 @@ internal class LearningController(
         models = models(),
         vocabMap = session.vocabMap,
         into = releases().place,
-        publicKey = publicKey,
         trial = trial(),
         own = own,
         cache = options.cache,

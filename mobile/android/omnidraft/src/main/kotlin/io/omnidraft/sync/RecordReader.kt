@@ -1,17 +1,11 @@
 package io.omnidraft.sync
 
-import io.omnidraft.Defaults
-import io.omnidraft.SyncException
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.sha256
 
 /*
- * The lines that a release and the record of a device have in common: a channel, files, numbers, times
- * (spec/15-sync.md, Records).
+ * The values of the lines of a record, and of the pointer of a device (spec/15-sync.md).
  */
-
-/** Bytes of an adapter, a cache or a segment. */
-internal const val MAX_FILE = Defaults.SYNC_MAX_FILE_BYTES.toLong()
 
 /** The largest number of a record. */
 internal const val LARGEST = 999_999_999_999_999L
@@ -22,90 +16,6 @@ private const val HASH_DIGITS = 64
 
 /** A record that is not written as its table says; the reader of a record turns it into a refusal. */
 internal class MalformedRecord : Exception()
-
-/**
- * A pair of models. Devices of one channel can use each other's adapters and caches.
- *
- * @property base fingerprint of the drafter's checkpoint, to which adapters are added.
- * @property target fingerprint of the target's checkpoint.
- * @property draftTokenizer fingerprint of the drafter's tokenizer.
- * @property targetTokenizer fingerprint of the target's tokenizer.
- */
-internal data class Channel(
-    val base: String,
-    val target: String,
-    val draftTokenizer: String,
-    val targetTokenizer: String,
-) {
-    /** The lines of the channel in records. */
-    val lines: String
-        get() = "base $base\ntarget $target\ndraft_tokenizer $draftTokenizer\ntarget_tokenizer $targetTokenizer\n"
-
-    /** Its name in a store: SHA-256 of its lines, 64 hexadecimal digits. */
-    val id: String get() = digestOf(ascii(lines))
-
-    /**
-     * Refuse another channel.
-     *
-     * @param channel of a file or record.
-     * @param what the file or record, for the message.
-     * @throws SyncException `foreign`.
-     */
-    fun check(channel: Channel, what: String) {
-        checkSame("drafter's weights", base, channel.base, what)
-        checkSame("target's weights", target, channel.target, what)
-        checkSame("drafter's tokenizer", draftTokenizer, channel.draftTokenizer, what)
-        checkSame("target's tokenizer", targetTokenizer, channel.targetTokenizer, what)
-    }
-
-    private fun checkSame(name: String, ours: String, theirs: String, what: String) {
-        if (ours == theirs) return
-        throw SyncException(
-            "foreign",
-            "$what is of a $name ${theirs.take(12)} and this bundle's is ${ours.take(12)}",
-            "use it with the pair of models that it was made for",
-        )
-    }
-}
-
-/**
- * A file in a record.
- *
- * @property sha256 in hexadecimal digits.
- * @property size in bytes.
- */
-internal data class StoredFile(val sha256: String, val size: Long) {
-    override fun toString(): String = "$sha256 $size"
-
-    /**
-     * Refuse bytes of another size or hash.
-     *
-     * @param data the bytes that were read.
-     * @param what the file, for the message.
-     * @throws SyncException `size` or `checksum`.
-     */
-    fun check(data: ByteArray, what: String) {
-        if (data.size.toLong() != size) {
-            throw SyncException(
-                "size",
-                "$what has ${data.size} bytes where $size were announced",
-                "try again, or ask who put it there",
-            )
-        }
-        if (digestOf(data) != sha256) {
-            throw SyncException(
-                "checksum",
-                "$what is damaged (its SHA-256 is not ${sha256.take(12)})",
-                "try again, or ask who put it there",
-            )
-        }
-    }
-
-    companion object {
-        /** The entry of these bytes. */
-        fun of(data: ByteArray): StoredFile = StoredFile(digestOf(data), data.size.toLong())
-    }
-}
 
 /** The form of a file in a record, `HASH BYTES` or `none`. */
 internal fun shownFile(file: StoredFile?): String = file?.toString() ?: NONE

@@ -1,8 +1,5 @@
-// The lines that a release and the record of a device have in common: a channel, files, numbers, times
-// (spec/15-sync.md, Records).
+// The values of the lines of a record, and of the pointer of a device (spec/15-sync.md).
 
-/// Bytes of an adapter, a cache or a segment.
-let maxStoredBytes = Defaults.syncMaxFileBytes
 /// The largest number of a record.
 let largestNumber = 999_999_999_999_999
 
@@ -11,88 +8,13 @@ private let numberDigits = 15
 private let hashDigits = 64
 private let timeForm = Array("0000-00-00T00:00:00Z".utf8)
 
-/// A refusal of a store, a release or the files of a device.
+/// A refusal of a push, a release or the files of a device.
 func syncError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .sync(Refusal(fault: fault, message: message, remedy: remedy))
 }
 
 /// A record that is not written as its table says; the reader of a record turns it into a refusal.
 struct MalformedRecord: Error {}
-
-/// A pair of models. Devices of one channel can use each other's adapters and caches.
-struct Channel: Sendable, Equatable {
-    /// Fingerprint of the drafter's checkpoint, to which adapters are added.
-    let base: String
-    /// Fingerprint of the target's checkpoint.
-    let target: String
-    /// Fingerprint of the drafter's tokenizer.
-    let draftTokenizer: String
-    /// Fingerprint of the target's tokenizer.
-    let targetTokenizer: String
-
-    /// The lines of the channel in records.
-    var lines: String {
-        "base \(base)\ntarget \(target)\ndraft_tokenizer \(draftTokenizer)\ntarget_tokenizer \(targetTokenizer)\n"
-    }
-
-    /// Its name in a store: SHA-256 of its lines, 64 hexadecimal digits.
-    var id: String { digestOf(Array(lines.utf8)) }
-
-    /// Refuse another channel.
-    ///
-    /// - Parameters:
-    ///   - channel: of a file or record.
-    ///   - what: the file or record, for the message.
-    /// - Throws: ``OmniDraftError/sync(_:)`` `foreign`.
-    func check(_ channel: Channel, _ what: String) throws {
-        try checkSame("drafter's weights", base, channel.base, what)
-        try checkSame("target's weights", target, channel.target, what)
-        try checkSame("drafter's tokenizer", draftTokenizer, channel.draftTokenizer, what)
-        try checkSame("target's tokenizer", targetTokenizer, channel.targetTokenizer, what)
-    }
-
-    private func checkSame(_ name: String, _ ours: String, _ theirs: String, _ what: String) throws {
-        if isSame(ours, theirs) { return }
-        throw syncError(
-            "foreign", "\(what) is of a \(name) \(theirs.prefix(12)) and this bundle's is \(ours.prefix(12))",
-            "use it with the pair of models that it was made for")
-    }
-}
-
-/// A file in a record.
-struct StoredFile: Sendable, Equatable, CustomStringConvertible {
-    /// In hexadecimal digits.
-    let sha256: String
-    /// Bytes.
-    let size: Int
-
-    init(sha256: String, size: Int) {
-        self.sha256 = sha256
-        self.size = size
-    }
-
-    /// The entry of some bytes.
-    init(_ data: [UInt8]) { self.init(sha256: digestOf(data), size: data.count) }
-
-    /// The form of a file in a record.
-    var description: String { "\(sha256) \(size)" }
-
-    /// Refuse bytes of another size or hash.
-    ///
-    /// - Parameters:
-    ///   - data: the bytes that were read.
-    ///   - what: the file, for the message.
-    /// - Throws: ``OmniDraftError/sync(_:)`` `size` or `checksum`.
-    func check(_ data: [UInt8], _ what: String) throws {
-        let remedy = "try again, or ask who put it there"
-        if data.count != size {
-            throw syncError("size", "\(what) has \(data.count) bytes where \(size) were announced", remedy)
-        }
-        if StoredFile(data) != self {
-            throw syncError("checksum", "\(what) is damaged (its SHA-256 is not \(sha256.prefix(12)))", remedy)
-        }
-    }
-}
 
 /// The form of a file in a record, `HASH BYTES` or `none`.
 func shownFile(_ file: StoredFile?) -> String { file?.description ?? none }
@@ -204,9 +126,6 @@ func isHexadecimal(_ value: some Collection<UInt8>, digits: Int) -> Bool {
 
 /// Whether a byte is one of `0-9`.
 func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
-
-/// The bytes before the first newline.
-func firstLine(_ data: [UInt8]) -> ArraySlice<UInt8> { data.prefix { $0 != UInt8(ascii: "\n") } }
 
 /// The SHA-256 of bytes, 64 hexadecimal digits.
 func digestOf(_ data: [UInt8]) -> String { hexOf(sha256(data)) }
