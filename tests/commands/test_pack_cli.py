@@ -30,7 +30,8 @@ def ids(bundle: Path) -> list[int]:
 
 
 def packed(run: Run, bundle: Path, file: Path, *options: str) -> dict[str, object]:
-    status, out, err = run("pack", bundle, "-o", file, "--overwrite", "--json", *options)
+    file.unlink(missing_ok=True)
+    status, out, err = run("pack", bundle, "-o", file, "--json", *options)
     assert status == 0, err
     report: dict[str, object] = json.loads(out)
     return report
@@ -125,7 +126,7 @@ def test_what_an_archive_cannot_do_is_told_in_a_sentence(learnable: Path, place:
         f"run `omnidraft unpack {file} -o DIR",
     )
     assert run("unpack", file, "-o", bundle)[0] == 0
-    refused(run("unpack", file, "-o", bundle), f"{bundle} exists already", "--overwrite")
+    refused(run("unpack", file, "-o", bundle), f"{bundle} exists already", "delete it")
     refused(run("pack", learnable, "--for", "android-qnn", "-o", place / "x.zip"),
             "has no static graphs for android-qnn; export it again with --npu qnn")  # fmt: skip
     refused(run("pack", learnable, "--for", "ios-coreml", "-o", place / "x.zip"),

@@ -15,7 +15,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from omnidraft.commands.adapt.adapt_learner import Learning
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
@@ -30,7 +29,6 @@ from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace_reader import read_traces
 from support.adapting import (
-    DRAFTER,
     PROMPTS,
     REQUEST,
     SMALL,
@@ -82,21 +80,6 @@ def test_what_is_said_is_the_targets_own(weights: LoadedBundle, place: Path) -> 
         assert answer.token_ids == plain.generate(prompt, max_new_tokens=24, mode="plain").finish().token_ids
     adaptation.close()
     assert versions == {0, 1, 2}
-
-
-def test_the_head_is_learned_where_it_is_asked_for(weights: LoadedBundle, place: Path) -> None:
-    def make(these: LoadedBundle) -> Learner:
-        return Learning(drafter=DRAFTER, lora_rank=4, head=True).make(these)
-
-    adaptation = begin(place, weights, make=make)
-    answers(adaptation, 5)
-    adaptation.write()
-    adapter = adaptation.session.adapters["drafter"]
-    assert adapter.head is not None and adapter.tensors
-    adaptation.close()
-    again = begin(place, weights, make=make)
-    assert again.session.adapters["drafter"].digest == adapter.digest
-    again.close()
 
 
 def test_a_break_changes_nothing(weights: LoadedBundle, place: Path, tmp_path: Path) -> None:
@@ -254,7 +237,7 @@ def test_a_prompt_that_does_not_serve_changes_nothing(weights: LoadedBundle, pla
 
 def test_one_process_at_a_time(weights: LoadedBundle, place: Path) -> None:
     first = begin(place, weights)
-    with pytest.raises(SettingError, match="in use by another `omnidraft adapt`"):
+    with pytest.raises(SettingError, match="in use by another `omnidraft learn`"):
         Adaptation(place, learner)
     first.close()
     Adaptation(place, learner).close()

@@ -54,9 +54,9 @@ def learn(
 ) -> None:
     """Train the drafter of BUNDLE on TRACES, or while it answers --prompts.
 
-    BUNDLE was exported with --train-step. TRACES give an adapter for `generate --adapter`; prompts give a directory of adapter and n-grams for it,
-    and after a kill at any moment the same command goes on. Both change the speed and not the text's
-    distribution. Nothing leaves the machine.
+    BUNDLE was exported with --train-step. TRACES give an adapter for `generate --adapter`; prompts give a
+    directory of adapter and n-grams for it, and after a kill at any moment the same command goes on. Both
+    change the speed and not the text's distribution. Nothing leaves the machine.
     """
     if bool(traces) == (prompts is not None):
         raise SettingError("learning needs TRACES or --prompts FILE", "give one of the two")
