@@ -201,7 +201,7 @@ def test_check_compares_two_tokenizers(run: Run) -> None:
     assert found.direct + found.spelled == found.text_tokens
     assert found.paired_controls and found.verdict.good
     code, out, _ = run("check", STARTERS / "b", STARTERS / "drafter")
-    assert "direct map" in out
+    assert code == 0 and "direct map" in out
     assert out.splitlines()[-1].startswith("the vocabularies go together: the drafter can write 100.0%")
 
 

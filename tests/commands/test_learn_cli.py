@@ -101,9 +101,10 @@ def test_few_answers_are_learned_from_again_but_not_by_an_adapter_that_has_learn
 
 
 def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path: Path) -> None:
+    settings = str(config(steps=2)[1])
     code = (
         "import sys; from omnidraft import cli; from omnidraft.runtime.models import adapter_file;"
-        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r}, '--config', {str(config(steps=2)[1])!r},"
+        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r}, '--config', {settings!r},"
         f" '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
         f"assert adapter_file.read_adapter({str(tmp_path / 'mine.safetensors')!r}).rank == 24\n"

@@ -34,7 +34,7 @@ from omnidraft.runtime.chat.prompt_template import PromptTemplate  # noqa: E402
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # noqa: E402
 from omnidraft.sample_texts import TextPiece, pieces_of, sample_texts  # noqa: E402
 from omnidraft.text_quality import AIM  # noqa: E402
-from support.command_line import Run  # noqa: E402
+from support.command_line import Run  # noqa: E402, config
 from support.places import STARTERS  # noqa: E402
 
 Model = tuple[ThinModel, Sequence[MarkedSite], list[TextPiece]]
@@ -220,6 +220,6 @@ def test_refusals(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="and give the drafter's form"):
         Options(INT4_E8, search=True)
     arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "x"
-    code, _, err = run(*arguments, "--quant-method", "gptq")
+    code, _, err = run(*arguments, *config(quant_method="gptq"))
     assert code == 1 and err.strip().endswith("and --quant auto tries the methods; add --quant int4")
     assert Quantization(4, int8_sites=frozenset({"layers.0.o"})).name == "int4-m1"

@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("optimum")
 pytest.importorskip("gguf")
 
+from omnidraft.commands.check import compare  # noqa: E402
 from omnidraft.commands.terminal import export_packages as packages  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
@@ -22,7 +23,7 @@ from omnidraft.export.quantize.quantization import AS_STORED, INT8, Quantization
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.session.api import load, load_bundle  # noqa: E402
 from omnidraft.runtime.session.session import Session  # noqa: E402
-from support.command_line import Run, refused  # noqa: E402
+from support.command_line import Run, config, refused  # noqa: E402
 from support.gguf_models import CASES, write_model  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
@@ -150,7 +151,7 @@ def test_refusals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     file, out = tmp_path / "model.gguf", tmp_path / "out"
     export = ("export", file, "-d", DRAFTER, "-o", out)
     refused(run(*export, "-d", file, "--train-step"), "keeps the codes of its file", "--drafter-quant int8")
-    refused(run(*export, "-d", file, "--block", 128), "taken as they are", "choose --quant int4 or int8")
+    refused(run(*export, "-d", file, *config(block=128)), "taken as they are", "choose --quant int4 or int8")
     refused(
         run("export", tmp_path / "none.gguf", "-d", DRAFTER, "-o", out), "there is no file", "check the path"
     )
@@ -163,8 +164,9 @@ def test_refusals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not out.exists()
 
 
-def test_check_reads_the_vocabulary_of_a_file(run: Run, tmp_path: Path) -> None:
+def test_check_reads_the_vocabulary_of_a_file(tmp_path: Path) -> None:
     write_model(tmp_path / "model.gguf", CASES["llama"])
-    code, said, err = run("check", tmp_path / "model.gguf", DRAFTER, "--json")
-    assert code == 0, err
-    assert json.loads(said)["target_tokens"] == len(CASES["llama"].tokenizer()["model"]["vocab"]) + 2
+    assert (
+        compare(tmp_path / "model.gguf", DRAFTER).target_tokens
+        == len(CASES["llama"].tokenizer()["model"]["vocab"]) + 2
+    )

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from omnidraft.commands.trace import round_json, start_json
 
 from conformance.vectors import ROOT, Vector, map_of
+from omnidraft.commands.inspect.inspect_trace import round_json, start_json
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace import TOP, Kind, Vocabularies
 from omnidraft.runtime.traces.trace_file import encode

@@ -21,6 +21,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from omnidraft.cli import main
+from support.command_line import config
 sys.argv = ["omnidraft", *sys.argv[1:]]
 try:
     main()
@@ -62,7 +63,7 @@ def test_the_peak_is_what_was_told(made: str, drafter: bool, request: pytest.Fix
         "999",
         "--json",
     ]
-    arguments += ["-k", "4"] if drafter else ["--no-drafter"]
+    arguments += ["-k", "4"] if drafter else list(map(str, config(drafter=False)))
     child = subprocess.run(
         [sys.executable, "-c", CHILD, *arguments],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
