@@ -30,7 +30,7 @@ GUIDES = sorted(
 )
 # They need more than a bundle, or minutes: their options are checked, and other tests run them.
 PARSED = (["demo"], ["export"], ["train"], ["sync"], ["adapter", "convert"], ["adapter", "merge"])
-NOT_HERE = {"npu", "shared"}  # static graphs, and the directory of `sync pull`
+NOT_HERE = {"npu.toml", "shared"}  # static graphs, and the directory of `sync pull`
 LITTLE = {
     "generate": ["-n", "4"],
     "chat": ["-n", "4"],
@@ -55,6 +55,8 @@ def made(learnable: Path, learned_traces: Path, tmp_path_factory: pytest.TempPat
     shutil.copytree(profile.directory, place / "learned" / profile.directory.name)
     guide_files(place, profile)
     (place / "two.txt").write_text("How many?\nHow much?\n")
+    for name, text in (("settings", 'stop = ["####"]'), ("export", ""), ("training", ""), ("npu", "")):
+        (place / f"{name}.toml").write_text(f"{text}\n")
     (place / "bench.toml").write_text('measure = "never"\n')
     (place / "traces.toml").write_text("steps = 1\n")
     (place / "prompts.toml").write_text("max_new_tokens = 4\ncount = 1\n")

@@ -104,8 +104,8 @@ def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path
     settings = str(config(steps=2)[1])
     code = (
         "import sys; from omnidraft import cli; from omnidraft.runtime.models import adapter_file;"
-        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r}, '--config', {settings!r},"
-        f" '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
+        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r},"
+        f" '--config', {settings!r}, '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
         f"assert adapter_file.read_adapter({str(tmp_path / 'mine.safetensors')!r}).rank == 24\n"
         "heavy = {'torch', 'transformers', 'onnx', 'onnxscript', 'optimum', 'scipy'} & set(sys.modules)\n"

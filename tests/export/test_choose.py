@@ -34,7 +34,7 @@ from omnidraft.runtime.chat.prompt_template import PromptTemplate  # noqa: E402
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # noqa: E402
 from omnidraft.sample_texts import TextPiece, pieces_of, sample_texts  # noqa: E402
 from omnidraft.text_quality import AIM  # noqa: E402
-from support.command_line import Run  # noqa: E402, config
+from support.command_line import Run, config  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
 Model = tuple[ThinModel, Sequence[MarkedSite], list[TextPiece]]

@@ -24,7 +24,7 @@ from test_trace_stream import segment  # noqa: E402
 
 from omnidraft import load  # noqa: E402
 from omnidraft.runtime.models.adapter_file import read_adapter  # noqa: E402
-from support.command_line import Run  # noqa: E402, config
+from support.command_line import Run, config  # noqa: E402
 from support.places import ROOT, STARTERS  # noqa: E402
 
 QUESTIONS = [f"Tom has {n} pens and loses 2. How many pens are left?" for n in range(3, 13)]

@@ -12,6 +12,7 @@ import pytest
 
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
+from support.command_line import config
 from support.places import ROOT
 
 TOLERANCE = 0.15
@@ -21,7 +22,6 @@ CHILD = """
 import sys
 from pathlib import Path
 from omnidraft.cli import main
-from support.command_line import config
 sys.argv = ["omnidraft", *sys.argv[1:]]
 try:
     main()
