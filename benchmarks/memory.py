@@ -10,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
@@ -38,10 +39,12 @@ def measured(bundle: Bundle, *, drafter: bool) -> int:
     times = limit * 7 // 8 * 16 // len(tokenizer.encode(16 * WORDS))
     command = [sys.executable, "-m", "omnidraft.cli", "generate", str(bundle.path)]
     command += [WORDS * times, "--raw", "-n", str(limit), "--json"]
-    command += [] if drafter else ["--no-drafter"]
-    child = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=False
-    )
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as settings:
+        settings.write(f"drafter = {str(drafter).lower()}\n")
+        settings.flush()
+        command += ["--config", settings.name]
+        launched = [sys.executable, "-I", "-S", "-c", LAUNCHER, *command]
+        child = subprocess.run(launched, capture_output=True, text=True, check=False)
     if child.returncode:
         raise RuntimeError(f"{' '.join(command[:5])} failed: {child.stderr.strip()}")
     output = json.loads(child.stdout)

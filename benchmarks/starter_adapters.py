@@ -10,7 +10,7 @@ SciTLDR (not Alpaca, whose licence is non-commercial). `--sampled` goes on from 
 examples/starters/learned: one pass over answers of which half is sampled at temperature 1, a quarter at 0.7
 and a quarter is greedy, with the loss 1 - acceptance; the n-grams stay as they are. `--compare` prints the
 expected tokens per target pass with the adapters in examples/starters/learned and in NEW, on unseen prompts.
-`omnidraft generate --profile examples/starters/learned` uses the result.
+`omnidraft generate --adapter examples/starters/learned` uses the result.
 """
 
 import argparse

@@ -70,7 +70,8 @@ def one_run(bundle: Path, work: Path, verify: str) -> tuple[float, float]:
         verify: how the files are checked.
     """
     command = [sys.executable, "-m", "omnidraft", "generate", str(bundle), "hi", "-n", "1", "--json"]
-    command += ["--verify", verify]
+    (work / "settings.toml").write_text(f'verify = "{verify}"\n')
+    command += ["--config", str(work / "settings.toml")]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     child = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LAUNCHER, *command],

@@ -190,7 +190,6 @@ app = typer.Typer(
     help="Speculative decoding across tokenizers: one small drafter for many target models, whose output "
     "distribution stays their own.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -215,11 +215,12 @@ def timed(
     session: Session, prompts: Sequence[str], config: GenerationConfig, progress: Callable[[int, int], None]
 ) -> Iterator[BenchLine]:
     """The lines of `bench`, one after the other; the first prompts are run once before."""
-    order = [*prompts[:_WARM_UP], *prompts]
+    warm_up = prompts[:_WARM_UP]
+    order = [*warm_up, *prompts]
     for i, prompt in enumerate(order):
         progress(i, len(order))
         line = _measure(session, prompt, config)
-        if i >= _WARM_UP:
+        if i >= len(warm_up):
             yield line
     progress(len(order), len(order))
 

@@ -16,7 +16,6 @@ def chat(
     adapter: options.AdapterPath = None,
     cache: options.CachePath = None,
     trace: options.TracePath = None,
-    threads: options.Threads = None,
     config: options.ConfigFile = None,
 ) -> None:
     """Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands.
@@ -34,7 +33,7 @@ def chat(
     )
     file = SettingsFile(config)
     settings = generation_config(file, given, GenerationConfig(max_new_tokens=512))
-    opening = session_options(file, threads=threads, cache=cache, adapter=adapter, trace=trace)
+    opening = session_options(file, cache=cache, adapter=adapter, trace=trace)
     file.refuse_others()
     tell(notices(settings, given, drafter=opening.load.drafter))
     session = open_session(bundle, opening, settings)
