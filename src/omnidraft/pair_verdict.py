@@ -236,7 +236,7 @@ def larger_file(role: str, written: int, checkpoint: int, quantization: str) -> 
     if not checkpoint or written <= _LARGER * checkpoint or quantization.startswith("fp32"):
         return None
     change = f"{written / checkpoint:.2f} times the size of its checkpoint"
-    smaller = "" if "-e" in quantization else "; --embedding int8 stores the embedding in a quarter"
+    smaller = "" if "-e" in quantization else '; embedding = "int8" in --config stores it in a quarter'
     return f"the {role} as {quantization} has {change}{smaller}"
 
 

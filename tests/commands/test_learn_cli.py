@@ -205,7 +205,7 @@ def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_pat
     ("options", "settings", "sentence"),
     [
         ((), {"train_rank": 8}, "train_rank 8 is for --train-step"),
-        (("--train-step",), {"train_rank": 0}, "train-rank 0 is outside 1..341"),
+        (("--train-step",), {"train_rank": 0}, "train_rank 0 is outside 1..341"),
         (("--train-step",), {"lora_drafter": False}, "leave one of the two out"),
     ],
 )

@@ -94,6 +94,6 @@ def test_a_file_larger_than_its_checkpoint_is_told() -> None:
     assert larger_file("target", 102, 100, "fp32") is None, "names and operators of a graph take some bytes"
     assert larger_file("target", 200, 100, "fp32") is None, "fp32 was asked for"
     int4 = larger_file("target", 115, 100, "int4-b32")
-    assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "--embedding" in int4
+    assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "embedding" in int4
     int8 = larger_file("target", 160, 100, "int8-e8")
     assert int8 is not None and int8.endswith("has 1.60 times the size of its checkpoint"), "it is int8"

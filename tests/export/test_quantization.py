@@ -271,7 +271,7 @@ def test_embeddings_are_int8_where_weights_are_quantised() -> None:
         (lambda: Choices(head="fp32"), 'LM head in "fp32" is not supported; use int8, or same as the rest'),
         (
             lambda: with_choices(["int8", "fp32"], Choices(method="gptq")),
-            "--quant-method gptq is for int4 weights, not int8 and fp32; choose --quant int4",
+            "quant_method gptq is for int4 weights, not int8 and fp32; choose --quant int4",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def convert_command(
     if entry.lora is None or entry.fingerprint is None:
         raise AdapterError(
             f"the {role} of {bundle} takes no adapters",
-            f"export it again {'without --no-lora' if role == 'drafter' else 'with --lora-target'}",
+            f"export it again with lora_{role} = true in --config",
             fault="no_sites",
         )
     from omnidraft.checkpoints.peft_adapter import convert

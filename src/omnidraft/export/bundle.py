@@ -253,7 +253,7 @@ def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
         ExportError: the remedy names the form to choose.
     """
     if drafter is None and (options.train_rank is not None or options.pairs):
-        option = "--pair" if options.pairs else "--train-step"
+        option = "pair" if options.pairs else "--train-step"
         raise ExportError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")
     if drafter is None or options.train_rank is None or not options.quantization_of("drafter").stored:
         return

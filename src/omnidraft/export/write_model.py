@@ -119,7 +119,7 @@ def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, opti
     """Add the inputs of adapters and the output of the adaptive head, as the options ask."""
     without = checkpoint.architecture in NO_ADAPTERS
     if without and model.role == "target" and options.lora_target:
-        raise _no_adapters(model, "--lora-target")
+        raise _no_adapters(model, "lora_target")
     if options.takes_adapters(model.role) and not without:
         add_lora_sites(bare.proto)
         model.lora = lora_sites(bare.proto, bare.contract.num_kv_heads * bare.contract.head_dim)
@@ -211,7 +211,7 @@ def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton,
         raise ExportError(
             f"the method gptq needs {4 * model.parameters / 1e9:.1f} GB for the "
             f"{model.role}'s float32 weights, more than the checks may hold",
-            "choose another method, or allow more with --check-memory",
+            "choose another method, or allow more with check_memory in --config",
         )
     if fitting < layers:
         bare = skeleton(checkpoint, thin_model(checkpoint, fitting), bare.contract.max_length)

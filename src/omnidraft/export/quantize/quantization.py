@@ -172,14 +172,14 @@ def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
     quantizations = [named(name) for name in names]
     if all(quantization.stored for quantization in quantizations) and choices != Choices():
         raise SettingError(
-            "--block, --embedding, --lm-head and --quant-method are for weights that are rounded, and those "
+            "block, embedding, lm_head and quant_method are for weights that are rounded, and those "
             "of a GGUF file are taken as they are",
             "leave them out, or choose --quant int4 or int8",
         )
     four = any(quantization.bits == 4 for quantization in quantizations)
     for option, value, usual in (
-        ("--quant-method", choices.method, "round"),
-        ("--lm-head", choices.head, "same"),
+        ("quant_method", choices.method, "round"),
+        ("lm_head", choices.head, "same"),
     ):
         if value != usual and not four:
             stored = " and ".join(dict.fromkeys(names))
