@@ -359,8 +359,7 @@ def test_ctrl_c_while_it_starts_is_quiet(module: str, command: list[str]) -> Non
 )
 def test_every_command_has_help(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
-    assert code == 0
-    assert "--json" in out
+    assert code == 0 and f"Usage: omnidraft {command}" in out
 
 
 def test_version(run: Run) -> None:

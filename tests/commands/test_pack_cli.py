@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,8 @@ def test_an_archive_runs_from_the_cache_directory(
     status, again, told = run(*command)
     assert (status, again) == (0, text) and "is unpacked in" in told
     other = packed(run, learnable, place / "other.zip", "--for", "ios-cpu")
-    assert run("unpack", place / "other.zip", "-o", unpacked, "--overwrite")[0] == 0 and other["left_out"]
+    shutil.rmtree(unpacked)
+    assert run("unpack", place / "other.zip", "-o", unpacked)[0] == 0 and other["left_out"]
     assert "is unpacked in" in run(*command)[2], "what is there is another bundle"
     for number in range(KEPT):
         (cache / "archives" / f"{number:032x}").mkdir()
