@@ -43,7 +43,6 @@ def test_help_lists_the_names_that_an_option_takes(
 def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", WIDE)
     for command, begins, ends in (
-        (("learn",), "It writes an adapter", "Nothing leaves the machine."),
         (("learn",), "BUNDLE was exported", "Nothing leaves the machine."),
         (("sync", "pull"), "Signature, models, tokenizers", "the next pull tries it again."),
         (("export",), "The graphs are compared", "plain decoding on this machine."),
