@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma adapt check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -19,14 +19,6 @@ demo: $(READY)
 # The same with Gemma 3 270M, which the drafter was never trained for: 238 MB under the Gemma Terms of Use.
 demo-gemma: $(READY)
 	$(BIN)/omnidraft demo --target gemma3 --out omnidraft-demo-gemma
-
-# Five minutes of learning while it answers: word problems that are made up, or GSM8K from OMNIDRAFT_DATA.
-# Again, it goes on for five more.
-ADAPT_PROMPTS := $(if $(OMNIDRAFT_DATA),--prompts $(OMNIDRAFT_DATA)/tasks/gsm8k/train.jsonl.gz,--count 5000)
-adapt: $(READY)
-	test -d omnidraft-demo/my-bundle || $(BIN)/omnidraft export examples/starters/a \
-		-d examples/starters/drafter -o omnidraft-demo/my-bundle --quant fp32 --drafter-quant int8 --train-step
-	$(BIN)/omnidraft adapt omnidraft-demo/my-bundle $(ADAPT_PROMPTS) --minutes 5 --out omnidraft-demo/adapted
 
 check: lint test
 
@@ -138,7 +130,7 @@ QNN := .venv-qnn
 QNN_BUNDLE ?= omnidraft-demo/starter-qnn
 qnn: $(READY) $(QNN)/.ready
 	test -d $(QNN_BUNDLE) || $(BIN)/omnidraft export examples/starters/b -d examples/starters/drafter \
-		-o $(QNN_BUNDLE) --quant fp32 --max-length 256 --npu qnn --prefill-chunk 32
+		-o $(QNN_BUNDLE) --quant fp32 --max-length 256 --npu qnn --config benchmarks/export/qnn.toml
 	$(QNN)/bin/python -m benchmarks.export.qnn_check $(QNN_BUNDLE)
 	OMNIDRAFT_QNN_PYTHON=$(CURDIR)/$(QNN)/bin/python $(BIN)/python -m pytest tests/export/test_qnn.py
 

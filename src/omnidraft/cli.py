@@ -53,6 +53,11 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "bench_command",
             "Time plain against speculative decoding, interleaved, prompt by prompt.",
         ),
+        "config": LazyCommand(
+            "config",
+            "config_command",
+            "Print the settings of `generate`, `chat` and `bench` as TOML, with comments, for --config.",
+        ),
         "eval": LazyCommand(
             "evaluate",
             "evaluate",
@@ -84,7 +89,9 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "archive.unpack", "unpack", "Unpack an archive of `omnidraft pack`, and check every hash."
         ),
         "inspect": LazyCommand(
-            "inspect", "inspect", "Verify every hash of a bundle or an archive and show what is in it."
+            "inspect.inspect",
+            "inspect",
+            "Verify a bundle, an archive, an adapter, n-grams or recordings, and show what is in it.",
         ),
         "doctor": LazyCommand(
             "doctor",
@@ -108,15 +115,10 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         ),
     },
     "Make the drafter better": {
-        "adapt": LazyCommand(
-            "adapt.adapt",
-            "adapt",
-            "Answer prompts with speculation, learn every few answers, and plot the progress.",
-        ),
         "learn": LazyCommand(
+            "learn.learn",
             "learn",
-            "learn",
-            "Train the drafter of BUNDLE, exported with --train-step, on what TRACES recorded.",
+            "Train the drafter of BUNDLE on TRACES, or while it answers --prompts.",
         ),
         "train": LazyCommand(
             "train",
@@ -126,12 +128,18 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
     },
     "Manage what was learned and recorded": {
         "adapter": LazyCommand(
-            "adapter", "app", "LoRA adapters: convert from peft, inspect, or fold into a checkpoint."
+            "adapter", "app", "LoRA adapters: convert from peft, or fold into a checkpoint."
         ),
         "cache": LazyCommand(
-            "cache", "app", "Files of learned n-grams: inspect, merge, shorten, export or delete them."
+            "cache",
+            "app",
+            "Files of learned n-grams: merge them; `omnidraft inspect` and `wipe` take them, too.",
         ),
-        "trace": LazyCommand("trace", "app", "Recorded generations: inspect, export or delete them."),
+        "wipe": LazyCommand(
+            "inspect.inspect",
+            "wipe",
+            "Delete a file of n-grams, also a damaged one, or recordings. Other files stay.",
+        ),
         "sync": LazyCommand(
             "sync.sync",
             "app",
@@ -167,7 +175,9 @@ def loaded(name: str, lazy: LazyCommand) -> Any:
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)
     join_lines(found)
-    return typer.main.get_command(found)
+    # `get_command` would give a group options for completion, which are of `omnidraft` alone.
+    is_group = len(found.registered_commands) > 1 or found.registered_callback is not None
+    return typer.main.get_group(found) if is_group else typer.main.get_command(found)
 
 
 def _not_imported() -> None:
@@ -213,9 +223,9 @@ def _run() -> None:
         finally:  # an error of the last write is raised here, where it can be reported
             sys.stdout.flush()
     except SettingError as error:
-        from omnidraft.commands.terminal.generation_options import as_typed
+        from omnidraft.commands.terminal.generation_options import as_option
 
-        _fail(as_typed(error, sys.argv))
+        _fail(as_option(error))
     except OmnidraftError as error:
         _fail(str(error))
     except UnicodeEncodeError as error:

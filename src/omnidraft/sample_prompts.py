@@ -1,6 +1,6 @@
 """Built-in prompts: a few prompts of four kinds, and word problems in arithmetic that are made from a seed.
 
-Export and bench use `PROMPTS` where the user gives no prompts; `omnidraft adapt` asks `word_problems`.
+Export and bench use `PROMPTS` where the user gives no prompts; the guides learn from `word_problems`.
 """
 
 from __future__ import annotations

@@ -163,7 +163,6 @@ def test_the_command_writes_both_forms_and_inspect_reads_them(run: Run, bundle: 
     assert output.startswith(f"{out}: rank 4 at {layers} products (o), ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.onnx_adapter", "mine.safetensors", "peft"]
     refused(run("adapter", "convert", place, bundle, "-o", out), "exists already; choose another place")
-    assert run("adapter", "convert", place, bundle, "-o", out, "--overwrite")[0] == 0
     code, output, _ = run("adapter", "inspect", out, "--bundle", bundle)
     assert code == 0 and f"fits the drafter of {bundle}" in output
     facts = json.loads(run("adapter", "inspect", out, "--json")[1])

@@ -27,88 +27,51 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_inspect(run: Run, file: Path) -> None:
-    code, out, _ = run("cache", "inspect", file, "--top", 1)
+    code, out, _ = run("inspect", file)
     assert code == 0
     assert "4 n-grams in 166 bytes, 41.5 an entry" in out
     assert "drafter dddddddddddd, target eeeeeeeeeeee" in out
     assert f"target {GRAM_IDS[3]} = draft 2 3" in out
-    assert f"target {GRAM_IDS[2]} =" not in out
-    counts = json.loads(run("cache", "inspect", file, "--json")[1])
+    counts = json.loads(run("inspect", file, "--json")[1])
     assert (counts["entries"], counts["bytes"], counts["hits"], counts["accepted"]) == (4, 166, 10, 6)
     assert not {"writer", "replicas"} & counts.keys()
-    assert [e["target_id"] for e in counts["most_used"]] == GRAM_IDS[::-1]
+    assert [e["target_id"] for e in counts["ngrams"]] == GRAM_IDS[::-1]
+    expected = {"target_id": FO, "draft_ids": [1, 4], "hits": 2, "accepted": 1, "last_round": 1}
+    assert expected in counts["ngrams"]
 
 
 def test_merge(run: Run, file: Path, tmp_path: Path) -> None:
     second, out_path = tmp_path / "second", tmp_path / "both"
     write_table(second, table([FO], [(100, 50)]))
-    code, out, _ = run("cache", "merge", file, second, file, "-o", out_path, "--json")
-    assert code == 0
-    assert json.loads(out)["entries_of_each"] == [4, 1, 4]
+    code, out, _ = run("cache", "merge", file, second, file, "-o", out_path)
+    assert code == 0 and out.startswith(f"{out_path}: 4 n-grams, ")
     merged = read_table(out_path)
     assert merged.hits.tolist() == [1, 100, 3, 4]
     assert run("cache", "merge", second, file, "-o", tmp_path / "again")[0] == 0
     assert (tmp_path / "again").read_bytes() == out_path.read_bytes()
 
 
-def test_prune_in_place_and_elsewhere(run: Run, file: Path, tmp_path: Path) -> None:
-    whole = file.read_bytes()
-    code, out, _ = run("cache", "prune", file, "-n", 1, "-o", tmp_path / "small", "--json")
-    assert code == 0 and json.loads(out)["removed"] == 3
-    assert file.read_bytes() == whole
-    assert read_table(tmp_path / "small").targets.tolist() == [LAKE]
-    assert run("cache", "prune", file, "-n", 3, "--policy", "lru")[0] == 0
-    assert read_table(file).targets.tolist() == GRAM_IDS[1:]
-    assert run("cache", "prune", file, "-n", 0)[0] == 0
-    assert len(read_table(file)) == 0
-
-
-def test_export_json_without_names(run: Run, file: Path, tmp_path: Path) -> None:
-    code, out, _ = run("cache", "export-json", file)
-    assert code == 0
-    exported = json.loads(out)
-    expected = {"target_id": FO, "draft_ids": [1, 4], "hits": 2, "accepted": 1, "last_round": 1}
-    assert exported["ngrams"][GRAM_IDS.index(FO)] == expected
-    assert run("cache", "export-json", file, "-o", tmp_path / "x.json")[:2] == (0, "")
-    assert json.loads((tmp_path / "x.json").read_text()) == exported
-    refused(run("cache", "export-json", file, "-o", tmp_path / "no/x.json"), "choose another place")
-
-
 def test_wipe(run: Run, file: Path) -> None:
     file.write_bytes(INVALID["a bit of a section"][1])
-    code, out, _ = run("cache", "wipe", file)
+    code, out, _ = run("wipe", file)
     assert code == 0 and "deleted" in out
     assert not file.exists()
-    refused(run("cache", "wipe", file), "cannot be wiped")
+    refused(run("wipe", file), "holds neither n-grams nor recordings")
 
 
 def test_refusals(run: Run, file: Path, tmp_path: Path) -> None:
     text = tmp_path / "essay.txt"
     text.write_text("It was a dark and stormy night.")
-    for command in ("inspect", "export-json"):
-        refused(
-            run("cache", command, text), "essay.txt is refused: it is not an n-gram cache", "check the path"
-        )
-        refused(run("cache", command, tmp_path / "none"), "cannot be read")
-    refused(run("cache", "prune", text, "-n", 3), "not an n-gram cache")
-    refused(run("cache", "prune", file, "-n", -1), "--max-entries -1 is less than 0")
-    refused(run("cache", "prune", file, "-n", 1, "--policy", "fifo"), '"fifo" is unknown; use lfu or lru')
-    refused(run("cache", "wipe", text), "so it stays")
+    refused(run("inspect", tmp_path / "none.odc"), "cannot be read")
+    refused(run("wipe", text), "so it stays")
     refused(run("cache", "merge", file, text, "-o", tmp_path / "m"), "not an n-gram cache")
     foreign = tmp_path / "foreign"
     foreign.write_bytes(INVALID["another target"][1])
     refused(run("cache", "merge", file, foreign, "-o", tmp_path / "m"), "one pair of tokenizers")
-    refused(run("cache", "inspect", file, "-b", tmp_path), "is not a bundle")
+    refused(run("inspect", file, "-b", tmp_path), "is not a bundle")
     assert text.read_text() == "It was a dark and stormy night."
     assert file.read_bytes() == build()
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("command", ["inspect", "merge", "prune", "export-json", "wipe"])
-def test_every_command_explains_itself(run: Run, command: str) -> None:
-    code, out, _ = run("cache", command, "--help")
-    assert code == 0
-    assert "Usage:" in out and "FILE" in out
 
 
 # With a bundle
@@ -128,12 +91,12 @@ def test_a_cache_goes_from_one_generation_to_the_next(run: Run, bundle: Path, tm
     assert again.targets.tolist() == learned.targets.tolist()
     assert again.hits.tolist() == [2 * h for h in learned.hits.tolist()]
     assert again.tick == json.loads(first)["rounds"] + json.loads(second)["rounds"]
-    shown = json.loads(run("cache", "export-json", path, "-b", bundle)[1])["ngrams"]
+    shown = json.loads(run("inspect", path, "-b", bundle, "--json")[1])["ngrams"]
     assert len(shown) == len(again)
     for entry in shown:
         assert "".join(entry["piece_bytes"]) == entry["bytes"]
         assert bytes.fromhex(entry["bytes"]).decode("utf-8", "backslashreplace") == entry["text"]
-    code, out, _ = run("cache", "inspect", path, "-b", bundle)
+    code, out, _ = run("inspect", path, "-b", bundle)
     assert code == 0 and " = '" in out
 
 
@@ -220,27 +183,16 @@ def test_a_file_that_may_not_be_read(run: Run, file: Path, tmp_path: Path) -> No
     file.chmod(0)
     if os.access(file, os.R_OK):
         pytest.skip("this user may read every file")
-    refused(run("cache", "inspect", file), "cannot be read (Permission denied)")
     refused(run("generate", tmp_path / "no bundle", "x", "--cache", file), "it may not be read and written")
 
 
-def test_a_command_replaces_only_what_is_its_own(run: Run, file: Path, tmp_path: Path) -> None:
+def test_a_merge_replaces_only_caches_of_its_pair(run: Run, file: Path, tmp_path: Path) -> None:
     essay, foreign = tmp_path / "essay.txt", tmp_path / "foreign"
     essay.write_text("mine")
     foreign.write_bytes(INVALID["another target"][1])
     for out in (essay, foreign):
         before = out.read_bytes()
-        for command in (("merge", file, file), ("prune", file, "-n", 1), ("export-json", file)):
-            refused(run("cache", *command, "-o", out), f"{out} is not a", "not replaced", "--overwrite")
+        refused(run("cache", "merge", file, file, "-o", out), f"{out} is not a", "not replaced", "delete it")
         assert out.read_bytes() == before
-    refused(run("cache", "export-json", file, "-o", file, "--overwrite"), "the cache itself")
-    assert file.read_bytes() == build()
-    for command in (("merge", file, file), ("prune", file, "-n", 9)):
-        essay.write_text("mine")
-        assert run("cache", *command, "-o", essay, "--overwrite")[0] == 0
-        assert essay.read_bytes() == build()
-    code, told, err = run("cache", "export-json", file, "-o", essay, "--overwrite")
-    assert (code, told) == (0, "") and err.endswith(f" n-grams written to {essay}\n") and err.count("\n") == 1
-    assert run("cache", "export-json", file, "-o", essay)[0] == 0, "it may replace its own"
-    assert essay.stat().st_mode & 0o777 == file.stat().st_mode & 0o777, "permissions are kept"
+    assert run("cache", "merge", file, file, "-o", file)[0] == 0 and file.read_bytes() == build()
     assert not list(tmp_path.glob("*.refused*"))

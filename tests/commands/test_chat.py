@@ -20,6 +20,7 @@ import pytest
 from omnidraft import Generation, GenerationConfig, load
 from omnidraft.runtime.bundle.bundle import MANIFEST
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
+from support.command_line import config
 from support.places import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"}
@@ -85,20 +86,18 @@ def test_an_unfinished_answer_goes_on_after_a_load(bundle: Path, tmp_path: Path)
     assert out == f"1 turn from {tmp_path / 'a'}\n> {QUESTION}\n{shown(answer)}\n"
 
 
-def test_undo_regenerate_and_instructions(bundle: Path, tmp_path: Path) -> None:
+def test_undo_regenerate_and_instructions(bundle: Path) -> None:
     session, config = load(bundle), GenerationConfig(max_new_tokens=8)
     session.system = "Be brief."
     first = shown(session.chat(QUESTION, config))
     second = shown(session.chat("And\nthen?", config))
     session.system = None
     third = shown(session.regenerate(config))
-    file = tmp_path / "messages.json"
-    file.write_text(json.dumps([{"role": "user", "content": QUESTION}]))
     out = piped(
-        bundle, "Never mind.", "/undo", '"""And', 'then?"""', "/undo", "And \\", "then?", "/undo",
+        bundle, QUESTION, "Never mind.", "/undo", '"""And', 'then?"""', "/undo", "And \\", "then?", "/undo",
         '"""And', 'then?"""', "/system none", "/regenerate", "/undo", "/undo", "/undo",
         "/regenerate", "/quit",
-        options=("-n", "8", "--system", "Be brief.", "--messages", str(file)),
+        options=("-n", "8", "--system", "Be brief."),
     )  # fmt: skip
     assert out.startswith(first + "\n")
     assert out.count(second + "\n") >= 2 and "taken back: Never mind." in out
@@ -161,7 +160,10 @@ def test_a_model_without_a_chat_template_is_told(bundle: Path, tmp_path: Path) -
 
 def test_a_seed_gives_each_answer_other_random_numbers(bundle: Path) -> None:
     """Also where an answer is generated again; the same program gives the same texts."""
-    lines, options = (QUESTION, "/regenerate", "/regenerate", "/quit"), ("-n", "8", "-t", "1", "--seed", "3")
+    lines, options = (
+        (QUESTION, "/regenerate", "/regenerate", "/quit"),
+        ("-n", "8", "-t", "1", *map(str, config(seed=3))),
+    )
     out = piped(bundle, *lines, options=options)
     assert len(set(out.strip().split("tokens; -n sets the limit]"))) >= 3 and out == piped(
         bundle, *lines, options=options
@@ -252,7 +254,9 @@ def terminal(bundle: Path, *options: str, program: str = PROGRAM) -> Iterator[Te
 
 def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
     """The answers are slowed down, so that the key comes while they stream, on a busy machine too."""
-    with terminal(bundle, "-n", "120", "-k", "1", "--stop", "\u2603", program=SLOW + PROGRAM) as chat:
+    with terminal(
+        bundle, "-n", "120", "-k", "1", *map(str, config(stop=["\u2603"])), program=SLOW + PROGRAM
+    ) as chat:
         chat.wait_for("> ")
         for _ in range(3):
             chat.type("Tell me a long story about a dog.\r")

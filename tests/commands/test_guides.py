@@ -30,13 +30,11 @@ GUIDES = sorted(
 )
 # They need more than a bundle, or minutes: their options are checked, and other tests run them.
 PARSED = (["demo"], ["export"], ["train"], ["sync"], ["adapter", "convert"], ["adapter", "merge"])
-NOT_HERE = {"npu", "shared"}  # static graphs, and the directory of `sync pull`
+NOT_HERE = {"npu.toml", "shared"}  # static graphs, and the directory of `sync pull`
 LITTLE = {
     "generate": ["-n", "4"],
     "chat": ["-n", "4"],
-    "bench": ["-n", "4", "--no-measure", "--prompts", "two.txt"],
-    "learn": ["--steps", "1"],
-    "adapt": ["-n", "4", "--count", "1"],
+    "bench": ["-n", "4", "--config", "bench.toml", "--prompts", "two.txt"],
 }
 
 
@@ -57,7 +55,11 @@ def made(learnable: Path, learned_traces: Path, tmp_path_factory: pytest.TempPat
     shutil.copytree(profile.directory, place / "learned" / profile.directory.name)
     guide_files(place, profile)
     (place / "two.txt").write_text("How many?\nHow much?\n")
-    (place / "talk.json").write_text('[{"role": "user", "content": "How many?"}]')
+    for name, text in (("settings", 'stop = ["####"]'), ("export", ""), ("training", ""), ("npu", "")):
+        (place / f"{name}.toml").write_text(f"{text}\n")
+    (place / "bench.toml").write_text('measure = "never"\n')
+    (place / "traces.toml").write_text("steps = 1\n")
+    (place / "prompts.toml").write_text("max_new_tokens = 4\ncount = 1\n")
     return place
 
 
@@ -93,6 +95,8 @@ def _call(words: Sequence[str]) -> list[str]:
     }
     replaced = [str(real.get(word, word)) for word in command]
     more = LITTLE.get(command[0], [])
+    if command[0] == "learn":
+        more = ["--config", "prompts.toml" if "--prompts" in command else "traces.toml"]
     return [*replaced, *_absent(more, replaced)]
 
 

@@ -7,18 +7,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from omnidraft import cli
-from omnidraft.commands.adapt.adapt_learner import LEARNERS
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import FORMS
-from omnidraft.learning.step.schedule import SCHEDULES
-from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
-from omnidraft.runtime.session.modes import MODES, VERIFICATIONS
-from omnidraft.training.objectives import FROM_TRACES
-from omnidraft.training.trainer_options import PRECISIONS
+from omnidraft.runtime.session.modes import MODES
 from support.command_line import Run
 from support.places import ROOT
 
@@ -30,14 +26,6 @@ WIDE = "10000"  # columns: no name is broken
     ("command", "option", "names"),
     [
         ("generate", "--mode", MODES),
-        ("generate", "--verification", VERIFICATIONS),
-        ("adapt", "--objective", FROM_TRACES),
-        ("adapt", "--learner", LEARNERS),
-        ("learn", "--objective", STEP_OBJECTIVES),
-        ("learn", "--schedule", SCHEDULES),
-        ("train", "--objective", FROM_TRACES),
-        ("train", "--schedule", SCHEDULES),
-        ("train", "--precision", PRECISIONS),
         ("export", "--quant", ("auto", *(form.name for form in FORMS))),
         ("export", "--npu", (*NAMED, "all")),
     ],
@@ -55,8 +43,7 @@ def test_help_lists_the_names_that_an_option_takes(
 def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", WIDE)
     for command, begins, ends in (
-        (("learn",), "It writes an adapter", "Nothing leaves the machine."),
-        (("adapt",), "The text keeps", "the same command goes on."),
+        (("learn",), "BUNDLE was exported", "Nothing leaves the machine."),
         (("sync", "pull"), "Signature, models, tokenizers", "the next pull tries it again."),
         (("export",), "The graphs are compared", "plain decoding on this machine."),
     ):
@@ -64,22 +51,11 @@ def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pyte
         assert any(line.startswith(begins) and line.endswith(ends) for line in lines), command
 
 
-@pytest.mark.parametrize(
-    ("command", "panels"),
-    [
-        ("generate", ("Options", "Text", "Drafting", "Learned and recorded", "Machine")),
-        ("chat", ("Options", "Text", "Drafting", "Learned and recorded", "Machine")),
-        ("bench", ("Options", "Text", "Drafting", "Learned and recorded", "Machine")),
-        ("export", ("Options", "Weights", "Learning", "Graphs")),
-        ("learn", ("Options", "Files", "Learning", "Machine")),
-        ("train", ("Options", "Files", "Learning")),
-        ("adapt", ("Options", "Prompts", "Learning", "Text", "Drafting", "Machine")),
-    ],
-)
-def test_long_commands_group_their_options(command: str, panels: tuple[str, ...], run: Run) -> None:
-    _, out, _ = run(command, "--help")
-    headings = re.findall(r"^╭─ ([\w ]+?) ─", out, re.MULTILINE)
-    assert [heading for heading in headings if heading != "Arguments"] == list(panels)
+def test_sync_pull_says_its_exit_statuses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", WIDE)
+    out = " ".join(run("sync", "pull", "--help")[1].split())
+    assert "Exit status: 0 the newest release is in use" in out
+    assert "3 not taken, too few recordings to try it on; 4 not taken, tried" in out
 
 
 @pytest.mark.parametrize(("name", "lazy"), ALL, ids=[name for name, _ in ALL])
@@ -107,7 +83,22 @@ def test_help_loads_nothing_of_the_runtime() -> None:
 
 def test_a_shell_completes_commands_and_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_OMNIDRAFT_COMPLETE", "complete_bash")
-    for words, place, expected in (("omnidraft ex", 1, "export"), ("omnidraft export --js", 2, "--json")):
+    for words, place, expected in (
+        ("omnidraft ex", 1, "export"),
+        ("omnidraft export --tr", 2, "--train-step"),
+    ):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(place))
         assert expected in run()[1].split()
+
+
+def test_the_command_line_is_small() -> None:
+    """Everything else stands in the file of --config."""
+    counted = {name: count(cli.loaded(name, lazy)) for name, lazy in ALL if name != "sync"}
+    assert sum(counted.values()) <= 103, counted
+
+
+def count(command: Any) -> int:
+    """Arguments and options of a command, and of those below it; --help is not counted."""
+    own: int = sum(parameter.name != "help" for parameter in command.params)
+    return own + sum(count(each) for each in getattr(command, "commands", {}).values())

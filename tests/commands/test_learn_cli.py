@@ -1,4 +1,4 @@
-"""`export --train-step`, then `learn` and `adapt`: the starter drafter learns without torch."""
+"""`export --train-step`, then `learn`: the starter drafter learns without torch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from omnidraft.commands.adapt.adapt_learner import Learning
-from omnidraft.errors import BundleError, SettingError
+from omnidraft.commands.learn.while_answering import Learning
+from omnidraft.errors import BundleError
 from omnidraft.learning.learn_traces import MOST_PASSES, LearnOptions, responses_of
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
@@ -26,7 +25,8 @@ from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.loaded_bundle import load_bundle
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
-from support.command_line import Run
+from omnidraft.sample_prompts import word_problems
+from support.command_line import Run, config
 from support.places import ROOT, STARTERS
 from support.recordings import LEARNED as QUESTIONS
 
@@ -58,6 +58,7 @@ def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[st
         "write the drafter",
         "trace the drafter",
         "trace the training step, which takes minutes",
+        "trace the training step of the head, which takes minutes",
         "compare the training step with torch",
         "compare vocabularies",
     ]
@@ -72,7 +73,7 @@ def test_the_drafter_learns_what_the_target_says_and_a_session_takes_it(
 ) -> None:
     out = tmp_path / "mine.safetensors"
     code, printed, err = run(
-        "learn", learnable, learned_traces, "-o", out, "--steps", 40, "--rate", 3e-3, "--json"
+        "learn", learnable, learned_traces, "-o", out, *config(steps=40, learning_rate=3e-3), "--json"
     )
     assert code == 0, err
     result = json.loads(printed)
@@ -94,16 +95,17 @@ def test_few_answers_are_learned_from_again_but_not_by_an_adapter_that_has_learn
     learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
 ) -> None:
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
-    call = ["learn", learnable, learned_traces, "--json", "--batch-size", len(QUESTIONS)]
+    call = ["learn", learnable, learned_traces, "--json", *config(batch_size=len(QUESTIONS))]
     assert json.loads(run(*call, "-o", first)[1])["steps"] == MOST_PASSES
     assert json.loads(run(*call, "-o", second, "--adapter", first)[1])["steps"] == 1
 
 
 def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path: Path) -> None:
+    settings = str(config(steps=2)[1])
     code = (
         "import sys; from omnidraft import cli; from omnidraft.runtime.models import adapter_file;"
-        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r}, '--steps', '2',"
-        f" '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
+        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r},"
+        f" '--config', {settings!r}, '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
         f"assert adapter_file.read_adapter({str(tmp_path / 'mine.safetensors')!r}).rank == 24\n"
         "heavy = {'torch', 'transformers', 'onnx', 'onnxscript', 'optimum', 'scipy'} & set(sys.modules)\n"
@@ -124,8 +126,8 @@ def test_it_goes_on_from_its_checkpoint_after_a_kill(
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
     assert len(responses_of([learned_traces], bundle, vocab_map, LearnOptions())) == len(QUESTIONS)
     whole, broken, state = (tmp_path / name for name in ("whole.safetensors", "broken.safetensors", "state"))
-    call = ["learn", learnable, learned_traces, "--steps", 6, "--batch-size", 2]
-    assert run(*call, "-o", whole)[0] == 0
+    call, few = ["learn", learnable, learned_traces], {"steps": 6, "batch_size": 2}
+    assert run(*call, "-o", whole, *config(**few))[0] == 0
     learn = OrtLearner.learn
 
     def killed(self: OrtLearner, batch: object) -> object:
@@ -134,25 +136,28 @@ def test_it_goes_on_from_its_checkpoint_after_a_kill(
         return learn(self, batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(OrtLearner, "learn", killed)
-    code, _, _ = run(*call, "-o", broken, "--checkpoint", state, "--checkpoint-every", 1)
+    code, _, _ = run(*call, "-o", broken, *config(**few, checkpoint=state, checkpoint_every=1))
     assert code != 0 and state.exists() and not broken.exists()
     monkeypatch.setattr(OrtLearner, "learn", learn)
-    code, printed, err = run(*call, "-o", broken, "--checkpoint", state, "--json")
+    goes_on = (*call, "-o", broken, *config(**few, checkpoint=state))
+    code, printed, err = run(*goes_on, "--json")
     assert code == 0 and json.loads(printed)["done"] == 2, err
     assert read_adapter(broken).digest == read_adapter(whole).digest
-    code, _, err = run(*call, "-o", broken, "--checkpoint", state, "--rate", 1)
+    code, _, err = run(*call, "-o", broken, *config(**few, checkpoint=state, learning_rate=1))
     assert code == 1 and "was made with step" in err and "Traceback" not in err
     state.write_bytes(state.read_bytes()[:-3])
-    code, _, err = run(*call, "-o", broken, "--checkpoint", state)
+    code, _, err = run(*goes_on)
     assert code == 1 and "delete it or name another file" in err
 
 
-def test_adapt_learns_by_the_step_without_torch(learnable: Path, tmp_path: Path) -> None:
-    """`adapt` runs in its own process; a session then uses its adapter, and the text is the same."""
-    place = tmp_path / "place"
+def test_it_learns_while_it_answers_without_torch(learnable: Path, tmp_path: Path) -> None:
+    """It runs in its own process; a session then uses its adapter, and the text is the same."""
+    place, prompts = tmp_path / "place", tmp_path / "prompts.txt"
+    prompts.write_text("".join(f"{question}\n" for question in word_problems(8)))
+    settings = config(max_new_tokens=12, interval=2, passes=1, replay=1)[1]
     call = [
-        "omnidraft", "adapt", str(learnable), "-o", str(place), "--count", "8", "-n", "12",
-        "--interval", "2", "--passes", "1", "--replay", "1", "--learner", "onnx",
+        "omnidraft", "learn", str(learnable), "-o", str(place), "--prompts", str(prompts), "--config",
+        str(settings),
     ]  # fmt: skip
     code = (
         f"import sys; from omnidraft import cli; sys.argv = {call}\n"
@@ -166,8 +171,6 @@ def test_adapt_learns_by_the_step_without_torch(learnable: Path, tmp_path: Path)
     )
     assert process.returncode == 0, process.stderr
     profile = profile_of(place, open_bundle(learnable))
-    learned = read_adapter(profile.adapter).tensors
-    assert max(np.abs(b).max() for _, b in learned.values()) > 0.0
     session = load(learnable)
     plain = session.generate(QUESTIONS[0], max_new_tokens=12, mode="plain").finish().token_ids
     session.use_adapter(profile.adapter)
@@ -178,7 +181,7 @@ def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Pa
     """Interrupted between two answers and within an interval, it gives the same as one run."""
     from support.adapting import answers, assert_same, begin
 
-    weights, make = load_bundle(learnable), Learning("onnx").make
+    weights, make = load_bundle(learnable), Learning().make
     for place, counts in (("whole", [9]), ("broken", [1, 6, 5])):
         for count in counts:
             adaptation = begin(tmp_path / place, weights, make=make)
@@ -198,41 +201,20 @@ def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_pat
     assert_kills_change_nothing(learnable, tmp_path, "onnx", usual=2)
 
 
-def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, run: Run) -> None:
-    place = tmp_path / "p"
-    for arguments, sentence in (
-        (["--lora-rank", 32], "--lora-rank 32 is for torch: the training step of learnable has rank 8"),
-        (["--learner", "onnx", "--lora-rank", 8], "leave --lora-rank out, export again with --train-rank 8"),
-        (
-            ["--learner", "onnx", "--objective", "uld"],
-            '--objective "uld" is not in the training step of learnable, which has trie-kl and omnidraft',
-        ),
-        (["--objective", "uld"], "give one of these, or learn with --learner torch"),
-        (["--rate", "nan"], "--rate nan is not a number of at least 0.0; 0.001 is usual"),
-    ):
-        code, _, err = run("adapt", learnable, "-o", place, "--count", 1, *arguments)
-        assert code == 1 and sentence in err and err.count("\n") == 1, err
-        assert not place.exists()
-    bundle = open_bundle(learnable)
-    none = replace(bundle, drafter=replace(bundle.drafter, train=None))
-    with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
-        Learning("onnx").check(none)
-
-
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("options", "settings", "sentence"),
     [
-        (["--train-rank", "8"], "--train-rank 8 is for --train-step"),
-        (["--train-step", "--train-rank", "0"], "--train-rank 0 is outside 1..341"),
-        (["--train-step", "--no-lora"], "leave one of the two out"),
+        ((), {"train_rank": 8}, "train_rank 8 is for --train-step"),
+        (("--train-step",), {"train_rank": 0}, "train_rank 0 is outside 1..341"),
+        (("--train-step",), {"lora_drafter": False}, "leave one of the two out"),
     ],
 )
 @pytest.mark.usefixtures("export_packages")
 def test_options_of_the_export_are_refused_in_a_sentence(
-    arguments: list[str], sentence: str, tmp_path: Path, run: Run
+    options: tuple[str, ...], settings: dict[str, object], sentence: str, tmp_path: Path, run: Run
 ) -> None:
     models = (STARTERS / "b", "--drafter", STARTERS / "drafter")
-    code, _, err = run("export", *models, "-o", tmp_path / "out", *arguments)
+    code, _, err = run("export", *models, "-o", tmp_path / "out", *options, *config(**settings))
     assert code == 1 and sentence in " ".join(err.split()) and not (tmp_path / "out").exists()
 
 

@@ -10,33 +10,36 @@ import pytest
 from omnidraft.learning.loss_summary import COMPARED, ENOUGH, losses_of
 from omnidraft.learning.step.ort_learner import OrtLearner
 from omnidraft.runtime.models.adapter_file import read_adapter
-from support.command_line import Run, refused
+from support.command_line import Run, config, refused
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("settings", "sentence"),
     [
-        (["--objective", "uld"], "is not in the training step; use trie-kl or omnidraft"),
-        (["--rate", "-1"], "--rate -1.0 is not a number of at least 0.0; 0.001 is usual"),
-        (["--rate", "nan"], "--rate nan is not a number of at least 0.0; 0.001 is usual"),
-        (["--steps", "0"], "--steps 0 is less than 1; give 1 or more, or leave it out for one pass over all"),
-        (["--batch-size", "0"], "--batch-size 0 is less than 1; 8 is usual"),
-        (["--at-once", "0"], "--at-once 0 is not a number of at least 1; 1 is usual"),
-        (["--threads", "0"], "--threads 0 is outside 1.."),
-        (
-            ["--max-length", "1"],
-            "--max-length 1 leaves no room; give 2 or more, or leave it out for all that",
-        ),
-        (["--max-length", "4000"], "more than the 256 that the drafter's context holds; give 256 or less"),
-        (["--schedule", "up"], 'schedule "up" is unknown; use constant or decay'),
+        ({"objective": "uld"}, "is not in the training step; use trie-kl or omnidraft"),
+        ({"learning_rate": -1}, "learning_rate -1.0 is not a number of at least 0.0; 0.001 is usual"),
+        ({"steps": 0}, "steps 0 is less than 1; give 1 or more, or leave it out for one pass over all"),
+        ({"batch_size": 0}, "batch_size 0 is less than 1; 8 is usual"),
+        ({"at_once": 0}, "at_once 0 is not a number of at least 1; 1 is usual"),
+        ({"threads": 0}, "threads 0 is outside 1.."),
+        ({"max_length": 1}, "max_length 1 leaves no room; give 2 or more, or leave it out for all that"),
+        ({"max_length": 4000}, "more than the 256 that the drafter's context holds; give 256 or less"),
+        ({"schedule": "up"}, 'schedule "up" is unknown; use constant or decay'),
+        ({"schedule": 3}, "settings.toml: schedule = 3 is of the wrong type; give a text in quotes"),
+        ({"batchsize": 3}, "settings.toml: batchsize = 3 is no setting of this command; it has at_once, "),
+        ({"checkpoint_every": 0}, "checkpoint_every 0 is less than 1; 20 is usual"),
     ],
 )
 def test_settings_are_refused_in_a_sentence(
-    arguments: list[str], sentence: str, learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+    settings: dict[str, object],
+    sentence: str,
+    learnable: Path,
+    learned_traces: Path,
+    tmp_path: Path,
+    run: Run,
 ) -> None:
-    refused(
-        run("learn", learnable, learned_traces, "-o", tmp_path / "mine.safetensors", *arguments), sentence
-    )
+    out = tmp_path / "mine.safetensors"
+    refused(run("learn", learnable, learned_traces, "-o", out, *config(**settings)), sentence)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -53,31 +56,32 @@ def test_bundles_traces_and_places_are_refused_in_a_sentence(
             f"there is no trace {nothere}; give a directory that a session with a trace recorded in, as "
             f"`omnidraft generate BUNDLE PROMPT --trace {nothere}` does",
         ),
+        ((learnable, "-o", out), "learning needs TRACES or --prompts FILE; give one of the two"),
+        ((learnable, learned_traces, "-o", out, "--minutes", 1), "--minutes 1 is for --prompts"),
         ((learnable, learned_traces, "-o", tmp_path / "mine.bin"), "give one like mine.safetensors"),
         ((learnable, learned_traces, "-o", tmp_path / "nowhere/mine.safetensors"), "there is no directory"),
         (
-            (learnable, learned_traces, "-o", out, "--checkpoint", tmp_path / "nowhere/state"),
+            (learnable, learned_traces, "-o", out, *config(checkpoint=tmp_path / "nowhere/state")),
             "the checkpoint cannot be written to",
         ),
     ):
         refused(run("learn", *call), sentence)
 
 
-def test_an_adapter_is_replaced_only_where_that_is_asked_for(
+def test_nothing_is_replaced_but_by_a_run_that_goes_on(
     learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
 ) -> None:
-    out, beside = tmp_path / "mine.safetensors", tmp_path / "mine.onnx_adapter"
-    learn = ("learn", learnable, learned_traces, "--steps", 1, "-o", out)
+    out, state = tmp_path / "mine.safetensors", tmp_path / "state"
+    learn = ("learn", learnable, learned_traces, "-o", out, *config(steps=1, checkpoint=state))
     assert run(*learn)[0] == 0
     before = out.read_bytes()
-    refused(run(*learn, "--seed", 1), f"{out} exists already; choose another place or add --overwrite")
+    once = ("learn", learnable, learned_traces, "-o", out, *config(steps=1))
+    refused(run(*once), f"{out} exists already; choose another place, or delete it first")
     assert out.read_bytes() == before
     out.unlink()
-    refused(run(*learn), f"{beside} exists already")
-    assert run(*learn, "--overwrite")[0] == 0 and run(*learn, "--overwrite", "--seed", 1)[0] == 0
-    assert out.read_bytes() != before
+    refused(run(*once), f"{tmp_path / 'mine.onnx_adapter'} exists already")
     out.write_bytes(b"some notes of mine")
-    refused(run(*learn, "--overwrite"), "mine.safetensors is not an adapter, so it is not overwritten")
+    refused(run(*learn), "mine.safetensors is not an adapter, so it is not overwritten")
     assert out.read_bytes() == b"some notes of mine"
 
 
@@ -86,7 +90,7 @@ def test_a_run_that_goes_on_may_write_again_what_it_wrote(
 ) -> None:
     """Killed between its last checkpoint and the end of its output, the same command ends the work."""
     out, state = tmp_path / "mine.safetensors", tmp_path / "state"
-    learn = ("learn", learnable, learned_traces, "--steps", 1, "-o", out, "--checkpoint", state)
+    learn = ("learn", learnable, learned_traces, "-o", out, *config(steps=1, checkpoint=state))
     assert run(*learn)[0] == 0
     (tmp_path / "mine.onnx_adapter").unlink()
     digest = read_adapter(out).digest
@@ -106,27 +110,27 @@ def test_an_interrupt_says_what_is_kept(
         return learn(self, batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(OrtLearner, "learn", interrupted)
-    call = ("learn", learnable, learned_traces, "--steps", 3, "-o", tmp_path / "mine.safetensors")
+    call = ("learn", learnable, learned_traces, "-o", tmp_path / "mine.safetensors")
     state = tmp_path / "state"
-    for options, sentence in (
-        ((), "nothing was written; with --checkpoint FILE the same command can go on where it was stopped"),
-        (("--checkpoint", state), "nothing was written, and the first checkpoint comes after 20 steps"),
+    for settings, sentence in (
+        ({}, "nothing was written; with a checkpoint in --config the same command can go on"),
+        ({"checkpoint": state}, "nothing was written, and the first checkpoint comes after 20 steps"),
         (
-            ("--checkpoint", state, "--checkpoint-every", 2),
+            {"checkpoint": state, "checkpoint_every": 2},
             f"the last checkpoint is in {state}, and the same command goes on from it",
         ),
     ):
-        assert run(*call, *options) == (130, "", f"omnidraft: stopped; {sentence}\n")
+        assert run(*call, *config(steps=3, **settings)) == (130, "", f"omnidraft: stopped; {sentence}\n")
         assert not (tmp_path / "mine.safetensors").exists()
 
 
 def test_few_steps_tell_no_trend(learnable: Path, learned_traces: Path, tmp_path: Path, run: Run) -> None:
-    learn = ("learn", learnable, learned_traces, "--steps", 2, "-o", tmp_path / "mine.safetensors")
-    code, printed, _ = run(*learn, "--json")
+    learn = ("learn", learnable, learned_traces, *config(steps=2), "-o")
+    code, printed, _ = run(*learn, tmp_path / "mine.safetensors", "--json")
     result = json.loads(printed)
     assert code == 0 and result["mean_loss"] > 0.0
     assert (result["first_loss"], result["last_loss"], result["loss_steps"]) == (None, None, 0)
-    code, printed, _ = run(*learn, "--overwrite")
+    code, printed, _ = run(*learn, tmp_path / "again.safetensors")
     assert code == 0 and f"mean loss {result['mean_loss']:.3f}\n" in printed and "first" not in printed
 
 

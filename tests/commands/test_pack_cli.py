@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def ids(bundle: Path) -> list[int]:
 
 
 def packed(run: Run, bundle: Path, file: Path, *options: str) -> dict[str, object]:
-    status, out, err = run("pack", bundle, "-o", file, "--overwrite", "--json", *options)
+    file.unlink(missing_ok=True)
+    status, out, err = run("pack", bundle, "-o", file, "--json", *options)
     assert status == 0, err
     report: dict[str, object] = json.loads(out)
     return report
@@ -72,7 +74,8 @@ def test_an_archive_runs_from_the_cache_directory(
     status, again, told = run(*command)
     assert (status, again) == (0, text) and "is unpacked in" in told
     other = packed(run, learnable, place / "other.zip", "--for", "ios-cpu")
-    assert run("unpack", place / "other.zip", "-o", unpacked, "--overwrite")[0] == 0 and other["left_out"]
+    shutil.rmtree(unpacked)
+    assert run("unpack", place / "other.zip", "-o", unpacked)[0] == 0 and other["left_out"]
     assert "is unpacked in" in run(*command)[2], "what is there is another bundle"
     for number in range(KEPT):
         (cache / "archives" / f"{number:032x}").mkdir()
@@ -125,7 +128,7 @@ def test_what_an_archive_cannot_do_is_told_in_a_sentence(learnable: Path, place:
         f"run `omnidraft unpack {file} -o DIR",
     )
     assert run("unpack", file, "-o", bundle)[0] == 0
-    refused(run("unpack", file, "-o", bundle), f"{bundle} exists already", "--overwrite")
+    refused(run("unpack", file, "-o", bundle), f"{bundle} exists already", "delete it")
     refused(run("pack", learnable, "--for", "android-qnn", "-o", place / "x.zip"),
             "has no static graphs for android-qnn; export it again with --npu qnn")  # fmt: skip
     refused(run("pack", learnable, "--for", "ios-coreml", "-o", place / "x.zip"),

@@ -14,7 +14,6 @@ from rich.console import Console
 from omnidraft.commands.terminal import loading, progress
 from omnidraft.errors import counted
 from support.command_line import Run
-from support.places import STARTERS
 
 DEADLINE = 60.0  # seconds to wait for a line
 
@@ -71,12 +70,12 @@ def test_commands_tell_a_pipe_how_far_they_are(
     bundle: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.02)
-    small = ("--count", 4, "-n", 8, "--lora-rank", 4, "--interval", 2)
-    adapt = ("adapt", bundle, *small, "--drafter", STARTERS / "drafter", "-o")
-    status, out, err = run(*adapt, tmp_path / "a")
-    assert status == 0 and "omnidraft: adapt: loading, 0 of 4 (0 %), 0:0" in err and "adapt:" not in out
-    status, _, err = run(*adapt, tmp_path / "b", "--json")
-    assert status == 0 and "adapt:" not in err
+    (tmp_path / "two.txt").write_text("How many?\nHow much?\n")
+    bench = ("bench", bundle, "--prompts", tmp_path / "two.txt", "-n", 4)
+    status, out, err = run(*bench)
+    assert status == 0 and "omnidraft: bench, " in err and "bench," not in out
+    status, _, err = run(*bench, "--json")
+    assert status == 0 and "bench," not in err
 
 
 def test_one_is_no_plural() -> None:

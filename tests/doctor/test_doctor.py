@@ -208,7 +208,7 @@ def test_memory(bundle: Path) -> None:
     assert pair.memory_check(opened, None).verdict == "ok"
     plain = pair.memory_check(opened, None).details["without_drafter"]
     short = pair.memory_check(opened, plain + 1)
-    assert short.verdict == "warn" and "--no-drafter" in short.remedy
+    assert short.verdict == "warn" and "drafter = false" in short.remedy
     assert pair.memory_check(opened, plain - 1).verdict == "fail"
 
 

@@ -66,7 +66,7 @@ def test_what_needs_a_drafter_is_refused(alone: Path, run: Run, tmp_path: Path) 
         assert code == 1 and "has no drafter" in error and "--drafter" in error
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("Hello\n")
-    code, _, error = run("adapt", alone, "--prompts", prompts, "-o", tmp_path / "out")
+    code, _, error = run("learn", alone, "--prompts", prompts, "-o", tmp_path / "out")
     assert code == 1 and "nothing to train" in error
     code, _, error = run("export", STARTERS / "a", "-d", "none", "-o", tmp_path / "b", "--train-step")
     assert code == 1 and "--train-step is for a drafter" in error and not (tmp_path / "b").exists()

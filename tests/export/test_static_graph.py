@@ -155,7 +155,7 @@ def test_what_has_no_static_form_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lengths", "sentence"),
-    [((48, 64, 4), "--prefill-chunk 64"), ((48, 1, 4), "--prefill-chunk 1"), ((48, 16, 0), "0 draft tokens")],
+    [((48, 64, 4), "prefill_chunk 64"), ((48, 1, 4), "prefill_chunk 1"), ((48, 16, 0), "0 draft tokens")],
 )
 def test_lengths_that_do_not_fit_are_refused(lengths: tuple[int, int, int], sentence: str) -> None:
     with pytest.raises(ExportError, match=sentence):
@@ -164,7 +164,7 @@ def test_lengths_that_do_not_fit_are_refused(lengths: tuple[int, int, int], sent
 
 def test_a_kv_length_beyond_the_model_is_refused(written: Write, tmp_path: Path) -> None:
     checkpoint, _ = written("llama")
-    with pytest.raises(ExportError, match="--kv-length 4096 does not fit"):
+    with pytest.raises(ExportError, match="kv_length 4096 does not fit"):
         write_static(checkpoint, tmp_path / "npu", StaticShapes(4096, 16, 4))
 
 

@@ -31,7 +31,7 @@ from omnidraft.text_quality import (
     measure_quality,
     read_quality,
 )
-from support.command_line import Run
+from support.command_line import Run, config
 from support.places import STARTERS
 
 WIDTH = 5
@@ -213,7 +213,7 @@ def test_an_export_measures_and_the_commands_show_it(run: Run, bundle: Path, tmp
     assert f"ok    text quality: {found.whole.sentence}" in out
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("How many?\nHow much?\n")
-    arguments = "bench", bundle, "--prompts", prompts, "-n", 4, "--no-measure"
+    arguments = "bench", bundle, "--prompts", prompts, "-n", 4, *config(measure="never")
     assert f"text of the target as fp32: {found.whole.sentence}" in run(*arguments)[1].splitlines()
     assert json.loads(run(*arguments, "--json")[1])["quality"] == found.as_json()
 

@@ -159,7 +159,7 @@ def test_a_prompt_that_does_not_serve_changes_nothing(weights: LoadedBundle, pla
 
 def test_one_process_at_a_time(weights: LoadedBundle, place: Path) -> None:
     first = begin(place, weights)
-    with pytest.raises(SettingError, match="in use by another `omnidraft adapt`"):
+    with pytest.raises(SettingError, match="in use by another `omnidraft learn`"):
         Adaptation(place, learner)
     first.close()
     Adaptation(place, learner).close()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from omnidraft.commands.adapt.adapt_learner import Learning
+from omnidraft.commands.learn.while_answering import Learning
 from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import load_bundle
@@ -29,7 +29,7 @@ REQUEST = GenerationConfig(max_new_tokens=8, num_draft_tokens=3, seed=0, tempera
 
 def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
     """Adapt to the end, from the checkpoint in the place."""
-    make = torch_learner if learner == "torch" else Learning("onnx").make
+    make = torch_learner if learner == "torch" else Learning().make
     adaptation = begin(place, load_bundle(bundle), OPTIONS, make)
     while adaptation.position < answers:
         line = adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], REQUEST)

@@ -23,7 +23,8 @@ from safetensors.numpy import load_file  # noqa: E402
 from test_trace_stream import segment  # noqa: E402
 
 from omnidraft import load  # noqa: E402
-from support.command_line import Run  # noqa: E402
+from omnidraft.runtime.models.adapter_file import read_adapter  # noqa: E402
+from support.command_line import Run, config  # noqa: E402
 from support.places import ROOT, STARTERS  # noqa: E402
 
 QUESTIONS = [f"Tom has {n} pens and loses 2. How many pens are left?" for n in range(3, 13)]
@@ -47,10 +48,11 @@ def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def arguments(bundle: Path, traces: str | Path, out: Path, *more: object) -> list[str]:
+def arguments(bundle: Path, traces: str | Path, out: Path, *more: object, **settings: object) -> list[str]:
     """A short training: three steps of three responses each, and one of one."""
+    few = config(**{"batch_size": 3, "learning_rate": 1e-3} | settings)
     options = ("train", bundle, "--drafter", STARTERS / "drafter", "--traces", traces, "--out", out)
-    return [*map(str, options), "--batch-size", "3", "--rate", "1e-3", *map(str, more)]
+    return [*map(str, (*options, *few, *more))]
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:
@@ -65,8 +67,8 @@ def tensors(file: Path) -> dict[str, Any]:
 def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
     """The loss falls, the adapter fits the bundle, and a session uses it."""
     out, log = tmp_path / "a.safetensors", tmp_path / "log.jsonl"
-    more = ("--epochs", 6, "--lora-rank", 8, "--log", log, "--json")
-    code, text, error = run(*arguments(bundle, traces, out, *more))
+    settings = {"epochs": 6, "lora_rank": 8, "log": log}
+    code, text, error = run(*arguments(bundle, traces, out, "--json", **settings))
     assert code == 0, error
     summary = json.loads(text)
     assert (summary["responses"], summary["segments"], summary["steps"], summary["done"]) == (10, 2, 24, 24)
@@ -76,6 +78,7 @@ def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: 
     assert np.mean(losses[-4:]) < 0.97 * np.mean(losses[:4])
     assert summary["mean_loss"] == pytest.approx(np.mean(losses), rel=1e-5) and summary["last_loss"] is None
     assert [line["step"] for line in lines] == list(range(1, 25))
+    assert read_adapter(out).rank == 8
     session = load(bundle)
     plain = session.generate(QUESTIONS[0], max_new_tokens=16).finish().token_ids
     session.use_adapter(out)
@@ -110,12 +113,12 @@ def test_every_weight_is_learned_into_a_checkpoint(
 
 def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
     """kill -9 in the second of three epochs: tensors and log equal those of an unbroken run bit by bit."""
-    more = ("--epochs", 3, "--lora-rank", 4, "--checkpoint-every", 2)
+    more: dict[str, object] = {"epochs": 3, "lora_rank": 4, "checkpoint_every": 2}
 
-    def command(name: str) -> list[str]:
+    def command(name: str, **other: object) -> list[str]:
         place = tmp_path / name
-        files = ("--checkpoint", place.with_suffix(".state"), "--log", place.with_suffix(".jsonl"))
-        return arguments(bundle, traces, place.with_suffix(".safetensors"), *more, *files)
+        files = {"checkpoint": place.with_suffix(".state"), "log": place.with_suffix(".jsonl")}
+        return arguments(bundle, traces, place.with_suffix(".safetensors"), **more | files | other)
 
     # In processes of their own: earlier tests set the number of torch's threads here, on which the last bit
     # of a sum depends.
@@ -143,7 +146,7 @@ def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path
         assert all(np.array_equal(expected[key], actual[key]) for key in expected)
     again = json.loads(run(*command("broken"), "--json")[1])
     assert again["done"] == 0 and again["mean_loss"] is None  # no step is left
-    code, _, error = run(*command("broken"), "--seed", 3)
+    code, _, error = run(*command("broken", seed=3))
     assert code == 1 and "was made with seed 0 and not 3" in error
     (traces / "phone" / "trace-0000000099.odt").write_bytes(b"more")
     code, _, error = run(*command("broken"))
@@ -156,12 +159,12 @@ def test_two_processes_learn_what_one_learns(bundle: Path, traces: Path, tmp_pat
 
     One process alone reads each segment, also the one that is left out.
     """
-    names, more = ("one", "two"), ("--full", "--log")
+    names = ("one", "two")
     (traces / "phone" / "trace-0000000098.odt").write_bytes(
         segment(1)
     )  # of another pair: both runs leave it out
     commands = {
-        name: arguments(bundle, traces, tmp_path / name, *more, tmp_path / f"{name}.jsonl", "--json")
+        name: arguments(bundle, traces, tmp_path / name, "--full", "--json", log=tmp_path / f"{name}.jsonl")
         for name in names
     }
     code, text, error = run(*commands["one"])
@@ -197,7 +200,7 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
     place = tmp_path / "traces"
     shutil.copytree(traces, place)
     (place / "phone" / "trace-0000000097.odt").write_bytes(b"no trace")
-    command = arguments(bundle, place, tmp_path / "a.safetensors", "--strict")
+    command = arguments(bundle, place, tmp_path / "a.safetensors", strict=True)
     done = subprocess.run(
         [sys.executable, *LAUNCH, "-m", "omnidraft", *command],
         env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
@@ -208,26 +211,32 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("more", "settings", "message"),
     [
-        (("--objective", "dskd"), '"dskd" is unknown here'),
-        (("--rate", "nan"), "--rate nan is not a number of at least 0.0; 0.0001 is usual"),
-        (("--max-length", 1), "--max-length 1 leaves no room; give 2 or more"),
-        (("--full", "--overwrite"), "--overwrite replaces adapters"),
-        (("--schedule", "later"), 'schedule "later" is unknown'),
-        (("--epochs", 0), "epochs 0 is less than 1"),
-        (("--drafter", STARTERS / "a"), "has another tokenizer than the drafter of"),
-        (("--max-length", 100000), "--max-length 100000 is outside 1 to"),
-        (("--traces", "/nowhere"), "/nowhere holds no trace"),
-        (("--checkpoint", "/nowhere/state"), "cannot be written to /nowhere/state because"),
-        (("--log", "/"), "/ cannot be written because it is a directory"),
-        (("--lora-rank", 5000), "LoRA rank 5000 is outside"),
-        (("--out", "mine.bin"), "mine.bin is not the name of an adapter; give one like mine.safetensors"),
+        ((), {"objective": "dskd"}, '"dskd" is unknown here'),
+        ((), {"learning_rate": -1}, "learning_rate -1.0 is not a number of at least 0.0; 0.0001 is usual"),
+        ((), {"max_length": 1}, "max_length 1 leaves no room; give 2 or more"),
+        ((), {"schedule": "later"}, 'schedule "later" is unknown'),
+        ((), {"epochs": 0}, "epochs 0 is less than 1"),
+        ((), {"epoch": 1}, "settings.toml: epoch = 1 is no setting of this command"),
+        (("--drafter", STARTERS / "a"), {}, "has another tokenizer than the drafter of"),
+        ((), {"max_length": 100000}, "100000 is outside 1 to"),
+        (("--traces", "/nowhere"), {}, "/nowhere holds no trace"),
+        ((), {"checkpoint": "/nowhere/state"}, "cannot be written to /nowhere/state because"),
+        ((), {"log": "/"}, "/ cannot be written because it is a directory"),
+        ((), {"lora_rank": 5000}, "LoRA rank 5000 is outside"),
+        (("--out", "mine.bin"), {}, "mine.bin is not the name of an adapter; give one like mine.safetensors"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(
-    bundle: Path, traces: Path, tmp_path: Path, run: Run, more: tuple[object, ...], message: str
+    bundle: Path,
+    traces: Path,
+    tmp_path: Path,
+    run: Run,
+    more: tuple[object, ...],
+    settings: dict[str, object],
+    message: str,
 ) -> None:
-    code, out, error = run(*arguments(bundle, traces, tmp_path / "a.safetensors", *more))
+    code, out, error = run(*arguments(bundle, traces, tmp_path / "a.safetensors", *more, **settings))
     assert code == 1 and message in error and len(error.splitlines()) == 1 and not out
     assert list(tmp_path.iterdir()) == []

@@ -45,7 +45,7 @@ def refuse_adapter(directory: Path, name: str) -> None:
         model = shown(f"{base}") if isinstance(base, str) and base else "the model that it was trained on"
         raise CheckpointError(
             f"{name} is a LoRA adapter of {model}, and holds no model",
-            "export that model with --lora-target, and `omnidraft adapter convert` makes the adapter fit it",
+            "export that model with lora_target, and `omnidraft adapter convert` makes the adapter fit it",
         )
 
 

@@ -1,41 +1,42 @@
-"""`omnidraft adapter`: convert adapters from peft, inspect them, fold them into their checkpoint."""
+"""`omnidraft adapter`: convert adapters from peft, fold them into their checkpoint."""
 
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
+from omnidraft.commands.inspect.inspect_adapter import line_of
 from omnidraft.commands.terminal.export_packages import need_export_packages
-from omnidraft.commands.terminal.options import BundlePath, Json, print_json
+from omnidraft.commands.terminal.options import BundlePath
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.models.adapter_file import SUFFIX, metadata_of, read_adapter, write_adapter
-from omnidraft.runtime.models.adapter_fit import Role, fit
+from omnidraft.runtime.models.adapter_file import SUFFIX, read_adapter, write_adapter
+from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
 app = typer.Typer(
-    help="LoRA adapters: convert from peft, inspect, or fold into a checkpoint.\n\n"
+    help="LoRA adapters: convert from peft, or fold into a checkpoint.\n\n"
     "`omnidraft generate BUNDLE PROMPT --adapter FILE` uses one.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-OverwriteAdapter = Annotated[bool, typer.Option("--overwrite", help="Replace an existing adapter.")]
-RoleOption = Annotated[str, typer.Option("--role", help="The adapter's model: drafter or target.")]
 
-
-def refuse_existing_adapter(out: Path, overwrite: bool) -> None:
+def refuse_existing_adapter(out: Path, *, replace: bool = False) -> None:
     """Refuse to replace files, before any work is done.
 
+    Args:
+        out: the adapter to write.
+        replace: it may replace an adapter, and nothing else.
+
     Raises:
-        SettingError: one of the adapter's two files exists and `overwrite` is off, or it is not an adapter.
+        SettingError: one of the adapter's two files exists.
     """
     for file in (out, out.with_suffix(SUFFIX)):
-        if file.exists() and not overwrite:
-            raise SettingError(f"{file} exists already", "choose another place or add --overwrite")
+        if file.exists() and not replace:
+            raise SettingError(f"{file} exists already", "choose another place, or delete it first")
     try:
         if out.is_file() and out.stat().st_size:
             read_adapter(out)
@@ -51,9 +52,7 @@ def convert_command(
     peft: Annotated[Path, typer.Argument(metavar="PEFT_DIR", help="Directory written by peft.")],
     bundle: BundlePath,
     out: Annotated[Path, typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors.")],
-    role: RoleOption = "drafter",
-    overwrite: OverwriteAdapter = False,
-    as_json: Json = False,
+    role: Annotated[str, typer.Option(help="The adapter's model: drafter or target.")] = "drafter",
 ) -> None:
     """Convert an adapter that peft trained on the checkpoint that the bundle was exported from.
 
@@ -61,13 +60,13 @@ def convert_command(
     """
     if role not in get_args(Role):
         raise SettingError(f'--role "{role}" is unknown', f"use {' or '.join(get_args(Role))}")
-    refuse_existing_adapter(out, overwrite)
+    refuse_existing_adapter(out)
     opened = open_bundle(bundle)
-    entry = getattr(opened, role)
+    entry = opened.drafter if role == "drafter" else opened.target
     if entry.lora is None or entry.fingerprint is None:
         raise AdapterError(
             f"the {role} of {bundle} takes no adapters",
-            f"export it again {'without --no-lora' if role == 'drafter' else 'with --lora-target'}",
+            f"export it again with lora_{role} = true in --config",
             fault="no_sites",
         )
     from omnidraft.checkpoints.peft_adapter import convert
@@ -81,10 +80,8 @@ def convert_command(
             f"omnidraft: peft says that it was trained on {base} and the bundle's {role} is {entry.source}; "
             "an adapter of other weights makes drafts worse\n"
         )
-    paths = write_adapter(out, adapter)
-    if as_json:
-        return print_json({**summary(adapter), "role": role, "files": [str(path) for path in paths]})
-    print(f"{out}: {_line(adapter)}, for the {role} of {bundle}")
+    write_adapter(out, adapter)
+    print(f"{out}: {line_of(adapter)}, for the {role} of {bundle}")
 
 
 @app.command("merge")
@@ -95,7 +92,6 @@ def merge_command(
     ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write, a new directory.")],
-    as_json: Json = False,
 ) -> None:
     """Fold an adapter into its checkpoint, which can then be exported as a drafter.
 
@@ -107,54 +103,5 @@ def merge_command(
 
     adapter = read_adapter(file)
     merge(checkpoint, adapter, out)
-    if as_json:
-        return print_json({**summary(adapter), "checkpoint": checkpoint, "out": str(out)})
-    print(f"{out}: {checkpoint} with {_line(adapter)} folded in")
+    print(f"{out}: {checkpoint} with {line_of(adapter)} folded in")
     print(f"  `omnidraft export TARGET --drafter {out} -o BUNDLE` makes a bundle of it")
-
-
-@app.command("inspect")
-def inspect_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
-    bundle: Annotated[
-        Path | None, typer.Option("--bundle", "-b", help="Also check that it fits this bundle.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Verify an adapter and show what is in it; with --bundle, also check that it fits the bundle."""
-    adapter = read_adapter(file)
-    fits: dict[str, str] = {}
-    if bundle is not None:
-        opened = open_bundle(bundle)
-        role, _ = fit(adapter, opened, load_vocab_map(opened.file(opened.vocab_map)))
-        fits = {"role": role, "bundle": str(bundle)}
-    if as_json:
-        return print_json({**summary(adapter), **fits})
-    print(f"{file}: {_line(adapter)}")
-    print(f"  made {adapter.created} on the weights {adapter.base[:12]}, digest {adapter.digest[:12]}")
-    print(f"  tokenizers: drafter {adapter.draft_tokenizer[:12]}, target {adapter.target_tokenizer[:12]}")
-    if fits:
-        print(f"  fits the {fits['role']} of {fits['bundle']}")
-
-
-def summary(adapter: Adapter) -> dict[str, Any]:
-    """An adapter's metadata and sizes as a JSON object."""
-    return {
-        **metadata_of(adapter),
-        "rank": adapter.rank,
-        "targets": metadata_of(adapter)["targets"].split(","),
-        "digest": adapter.digest,
-        "sites": len(adapter.tensors),
-        "parameters": parameters(adapter),
-    }
-
-
-def parameters(adapter: Adapter) -> int:
-    """The number of values in all tensors."""
-    return sum(int(tensor.size) for tensor in adapter.named.values())
-
-
-def _line(adapter: Adapter) -> str:
-    targets = metadata_of(adapter)["targets"].replace(",", ", ")
-    place = f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets})"
-    return f"{place}, {parameters(adapter):,} values"

@@ -14,10 +14,11 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.generation_options import generation_config
-from omnidraft.commands.terminal.open_session import bundle_directory, learned_files, tell
+from omnidraft.commands.terminal.generation_options import GenerationOptions, generation_config
+from omnidraft.commands.terminal.open_session import bundle_directory, learned_files, session_options, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.commands.terminal.read_prompts import read_lines
+from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.errors import counted
 from omnidraft.pair_verdict import (
     CountedText,
@@ -28,7 +29,8 @@ from omnidraft.pair_verdict import (
     speed_of,
     speed_verdict,
 )
-from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
 from omnidraft.text_quality import read_quality
@@ -39,77 +41,59 @@ _FIGURES = 64  # columns of a terminal that the figures of a table take
 
 
 def bench_command(
-    context: typer.Context,
     bundle: options.BundlePath,
     prompts: Annotated[
         Path | None,
         typer.Option(help="File with a prompt on each line (default: built-in prompts).", readable=False),
     ] = None,
-    measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure/--no-measure",
-            help="Time this machine with a prompt first, for -k auto; else take the costs of `generate`.",
-        ),
-    ] = True,
-    max_new_tokens: options.MaxNewTokens = 128,
-    temperature: options.Temperature = 0.0,
-    mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "auto",
-    bitwise: options.Bitwise = False,
-    ignore_eos: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-eos", help="Go on after the end of a text, so that every prompt has as many tokens."
-        ),
-    ] = False,
+    max_new_tokens: options.MaxNewTokens = None,
+    num_draft_tokens: options.Lengths = None,
+    mode: options.DraftMode = None,
     adapter: options.AdapterPath = None,
-    profile: options.ProfilePath = None,
-    threads: options.Threads = None,
-    target_on: options.TargetOn = "cpu",
-    drafter_on: options.DrafterOn = "cpu",
-    public_key: options.PublicKey = None,
+    config: options.ConfigFile = None,
     as_json: options.Json = False,
 ) -> None:
     """Time plain against speculative decoding, interleaved, prompt by prompt.
 
-    Tokens are timed, and the reading of the prompts is not.
+    Tokens are timed, and the reading of the prompts is not. This machine is timed with a prompt first, for
+    -k auto; with measure = "never" in the file of --config the bundle's costs are taken.
     """
-    config = generation_config(context)
-    loaded = load_bundle(
-        bundle_directory(bundle, public_key, quiet=as_json),
-        threads=threads,
-        target_on=target_on,
-        drafter_on=drafter_on,
-        public_key=public_key,
-        measure="never" if measure else "auto",  # measured below, with a prompt and the adapter
-    )
-    learned, cache = learned_files(adapter, None, profile, loaded.bundle)
-    session = Session(loaded, cache=cache, adapter=learned, bitwise=bitwise)
-    if measure:
+    file = SettingsFile(config)
+    given = GenerationOptions(max_new_tokens, mode=mode, num_draft_tokens=num_draft_tokens)
+    settings = replace(generation_config(file, given), seed=BENCH_CONFIG.seed)
+    opening = session_options(file)
+    file.refuse_others()
+    load = replace(opening.load, measure="never")  # measured below, with a prompt and the adapter
+    opened = load.open(bundle_directory(bundle, load.public_key, quiet=as_json))
+    learned, cache, unused = learned_files(adapter, None, opened)
+    tell([] if unused is None else [unused])
+    session = Session(load.load(opened), cache=cache, adapter=learned, bitwise=opening.bitwise)
+    if opening.load.measure != "never":
         session.measure(PROMPTS[0])
     texts = PROMPTS if prompts is None else read_lines(prompts)
     lines: list[BenchLine] = []
     with output.progress_bar("bench", quiet=as_json) as bar, suppress(KeyboardInterrupt):
-        for line in timed(session, texts, replace(config, seed=BENCH_CONFIG.seed), bar.step):
+        for line in timed(session, texts, settings, bar.step):
             lines.append(line)
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
-    left = len(texts) - len(lines)
-    result = BenchResult(lines, predict(session, lines), left, has_drafter(session))
-    quality = read_quality(loaded.bundle.manifest)
-    if as_json:
-        quality_json = None if quality is None else quality.as_json()
-        options.print_json({**bench_json(result), "quality": quality_json})
-    else:
-        output.out.print(bench_table(result))
-        output.say(f"{result.counts}")
-        if quality is not None:
-            output.say(f"text of the target as {loaded.bundle.target.quantization}: {quality.whole.sentence}")
-        output.say(f"{result.verdict}")
+    result = BenchResult(lines, predict(session, lines), len(texts) - len(lines), has_drafter(session))
+    _show(result, session.bundle, as_json)
     if result.left:
         tell([f"stopped: {counted(result.left, 'prompt')} of the list were not timed"])
         raise typer.Exit(130)
+
+
+def _show(result: "BenchResult", bundle: Bundle, as_json: bool) -> None:
+    quality = read_quality(bundle.manifest)
+    if as_json:
+        quality_json = None if quality is None else quality.as_json()
+        return options.print_json({**bench_json(result), "quality": quality_json})
+    output.out.print(bench_table(result))
+    output.say(result.counts)
+    if quality is not None:
+        output.say(f"text of the target as {bundle.target.quantization}: {quality.whole.sentence}")
+    output.say(f"{result.verdict}")
 
 
 @dataclass(frozen=True)
@@ -231,11 +215,12 @@ def timed(
     session: Session, prompts: Sequence[str], config: GenerationConfig, progress: Callable[[int, int], None]
 ) -> Iterator[BenchLine]:
     """The lines of `bench`, one after the other; the first prompts are run once before."""
-    order = [*prompts[:_WARM_UP], *prompts]
+    warm_up = prompts[:_WARM_UP]
+    order = [*warm_up, *prompts]
     for i, prompt in enumerate(order):
         progress(i, len(order))
         line = _measure(session, prompt, config)
-        if i >= _WARM_UP:
+        if i >= len(warm_up):
             yield line
     progress(len(order), len(order))
 

@@ -1,7 +1,7 @@
 """`omnidraft check`: can this drafter write that target's tokens, before anything is exported?"""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.checkpoints.gguf.find import find_gguf
 from omnidraft.checkpoints.gguf.gguf_file import GgufFile
-from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal import output
 from omnidraft.commands.terminal.export_packages import need_gguf_packages
 from omnidraft.commands.terminal.output import Table
 from omnidraft.export.build_vocab_map import Progress, build_vocab_map
@@ -26,13 +26,10 @@ def check(
         str, typer.Argument(metavar="TARGET", help="The target's directory, tokenizer.json or GGUF file.")
     ],
     drafter: Annotated[str, typer.Argument(metavar="DRAFTER", help="The drafter's, given the same way.")],
-    as_json: options.Json = False,
 ) -> None:
     """Can the drafter write the target's tokens? The two vocabularies are compared as bytes."""
-    with output.progress_bar("compare", quiet=as_json) as bar:
+    with output.progress_bar("compare") as bar:
         comparison = compare(target, drafter, bar.step)
-    if as_json:
-        return options.print_json(asdict(comparison))
     output.out.print(comparison_table(comparison, _name(target), _name(drafter)))
     output.say(str(comparison.verdict))
 

@@ -20,7 +20,6 @@ def doctor(
             metavar="BUNDLE", help="A directory made by `omnidraft export`, or a packed one; optional."
         ),
     ] = None,
-    public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
     """Check this machine, and a bundle on it; the verdict comes first.
@@ -30,6 +29,7 @@ def doctor(
     from omnidraft.commands.terminal.open_session import bundle_directory
     from omnidraft.doctor.examine import examine
 
+    public_key = options.signer()
     directory = None if bundle is None else bundle_directory(bundle, public_key, quiet=as_json)
     with output.progress_bar("doctor", quiet=as_json) as bar:
         checks = examine(directory, public_key, bar.stage)

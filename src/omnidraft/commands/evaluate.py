@@ -13,7 +13,8 @@ from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.open_session import bundle_directory, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, reason
-from omnidraft.runtime.session.api import LoadedBundle, load_bundle
+from omnidraft.runtime.session.api import LoadedBundle
+from omnidraft.runtime.session.load_options import LoadOptions
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, pieces_of, sample_texts
 from omnidraft.text_quality import MAX_KINDS, MAX_NAME, Quality, TextQuality, measure_quality
 
@@ -43,8 +44,6 @@ def evaluate(
             "agreement are measured, too, with torch.",
         ),
     ] = None,
-    threads: options.Threads = None,
-    public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure how well a bundle's target predicts text: perplexity by kind, and beside its source.
@@ -53,13 +52,8 @@ def evaluate(
     tokens, each in a context of its own; perplexity is per token of the target.
     """
     read = list(sample_texts()) if texts is None else _read(texts)
-    loaded = load_bundle(
-        bundle_directory(bundle, public_key, quiet=as_json),
-        threads=threads,
-        drafter=False,
-        public_key=public_key,
-        measure="never",
-    )
+    load = LoadOptions(drafter=False, public_key=options.signer(), measure="never")
+    loaded = load.load(load.open(bundle_directory(bundle, load.public_key, quiet=as_json)))
     beside = None if source is None else _source(source, loaded)
     with output.progress_bar("eval", quiet=as_json) as bar:
         quality = quality_of(loaded, read, beside, NAME if texts is None else "given", bar.step)

@@ -1,7 +1,7 @@
 """`omnidraft export`: turn two checkpoints into a checked bundle."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +14,11 @@ from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.read_prompts import read_lines
+from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.commands.terminal.static_options import static_options
 from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
-from omnidraft.export.quantize.quantization import FORMS, STORED, named
+from omnidraft.export.quantize.quantization import FORMS, STORED, Quantization, named
 from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,57 @@ if TYPE_CHECKING:
 
 AUTO, NONE = "auto", "none"
 QUANTS = (AUTO, *(form.name for form in FORMS))
+
+
+@dataclass(frozen=True)
+class ExportFile:
+    """What the file of `--config` says of an export; each attribute is a key.
+
+    Attributes:
+        pair: control tokens of the same meaning, each as `DRAFTER=TARGET`.
+        check_memory: GB of float32 weights that the checks may hold; None for what is free.
+        share_drafter: keep the drafter in drafters/ADDRESS beside the bundle, where other bundles use it too.
+        calibration: file of texts for gptq and qnn, one a line; None for built-in prompts.
+        lora_drafter: let the drafter take LoRA adapters.
+        lora_target: let the target take LoRA adapters, too.
+        train_rank: LoRA rank of the training step.
+        kv_length, prefill_chunk, npu_lora_rank, num_draft_tokens: of static graphs, see `NpuOptions`.
+    """
+
+    pair: tuple[str, ...]
+    check_memory: float | None
+    share_drafter: bool
+    calibration: Path | None
+    lora_drafter: bool
+    lora_target: bool
+    train_rank: int | None
+    kv_length: int | None
+    prefill_chunk: int | None
+    npu_lora_rank: int | None
+    num_draft_tokens: int
+
+
+def export_file(file: SettingsFile) -> ExportFile:
+    """The settings of an export in a file.
+
+    Raises:
+        SettingError: a value is outside its range or of another type, or the file has other keys.
+    """
+    settings = ExportFile(
+        pair=file.texts("pair"),
+        check_memory=file.number("check_memory", None),
+        share_drafter=file.switch("share_drafter", False),
+        calibration=file.path("calibration"),
+        lora_drafter=file.switch("lora_drafter", True),
+        lora_target=file.switch("lora_target", False),
+        train_rank=file.integer("train_rank", None),
+        kv_length=file.integer("kv_length", None),
+        prefill_chunk=file.integer("prefill_chunk", None),
+        npu_lora_rank=file.integer("npu_lora_rank", None),
+        num_draft_tokens=file.integer("num_draft_tokens", 4),
+    )
+    file.refuse_others()
+    return settings
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
@@ -54,31 +106,12 @@ def export(
             "keys and values would take more than 512 MiB)."
         ),
     ] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Control tokens of the same meaning, DRAFTER=TARGET, such as '<think>=<think>'; repeatable."
-        ),
-    ] = None,
-    check_memory: Annotated[
-        float | None,
-        typer.Option(help="GB of float32 weights that the checks may hold (default: what is free)."),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing bundle.")] = False,
-    share: Annotated[
-        bool,
-        typer.Option(
-            "--share-drafter",
-            help="Keep the drafter in drafters/ADDRESS beside the bundle, where other bundles use it too.",
-        ),
-    ] = False,
     quant: Annotated[
         str,
         typer.Option(
             help=f"How the target's weights are stored: {options.one_of(QUANTS)} "
             "(docs/quantization.md). auto: the codes of a GGUF file as they are, else the "
             "smallest form whose perplexity is within 3 % of the source's.",
-            rich_help_panel=options.WEIGHTS,
         ),
     ] = AUTO,
     drafter_quant: Annotated[
@@ -86,78 +119,31 @@ def export(
         typer.Option(
             help="How the drafter's weights are stored (default: as --quant; with auto "
             "int4, or the codes of a GGUF file).",
-            rich_help_panel=options.WEIGHTS,
         ),
     ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            help="For gptq and qnn: text file with a text on each line (default: built-in prompts). Every "
-            "fourth text is kept back, and the target is measured on it.",
-            rich_help_panel=options.WEIGHTS,
-        ),
-    ] = None,
-    lora_target: Annotated[
-        bool,
-        typer.Option(
-            "--lora-target", help="Let the target take LoRA adapters too.", rich_help_panel=options.LEARNING
-        ),
-    ] = False,
-    no_lora: Annotated[
-        bool,
-        typer.Option(
-            "--no-lora", help="Let the drafter take no LoRA adapters.", rich_help_panel=options.LEARNING
-        ),
-    ] = False,
     train_step: Annotated[
         bool,
         typer.Option(
             "--train-step",
             help="Also write the graph with which the drafter learns on the device, without torch.",
-            rich_help_panel=options.LEARNING,
         ),
     ] = False,
-    train_rank: Annotated[
-        int | None,
-        typer.Option(
-            help="With --train-step: LoRA rank of what is learned (default: 16).",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = None,
     npu: Annotated[
         list[str] | None,
         typer.Option(
             metavar="|".join((*NAMED, "all")),
             help="Also write static graphs for accelerators; all leaves out nnapi.",
-            rich_help_panel=options.GRAPHS,
         ),
     ] = None,
-    kv_length: Annotated[
-        int | None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing bundle.")] = False,
+    config: Annotated[
+        Path | None,
         typer.Option(
-            help="With --npu: tokens that a static graph attends to (default: the context, at most 2048).",
-            rich_help_panel=options.GRAPHS,
-        ),
-    ] = None,
-    num_draft_tokens: Annotated[
-        int,
-        typer.Option(
-            help="With --npu: draft tokens that a static target pass verifies.",
-            rich_help_panel=options.GRAPHS,
-        ),
-    ] = 4,
-    prefill_chunk: Annotated[
-        int | None,
-        typer.Option(
-            help="With --npu: tokens of a prompt in a static pass (default: 64).",
-            rich_help_panel=options.GRAPHS,
-        ),
-    ] = None,
-    npu_lora_rank: Annotated[
-        int | None,
-        typer.Option(
-            help="With --npu: LoRA rank that static float graphs take (default: they take no adapters).",
-            rich_help_panel=options.GRAPHS,
+            metavar="FILE",
+            help="TOML file with further settings: pair, check_memory, share_drafter, calibration, "
+            " lora_drafter, lora_target, train_rank; with --npu also "
+            "kv_length, prefill_chunk, npu_lora_rank, num_draft_tokens.",
+            readable=False,
         ),
     ] = None,
     as_json: options.Json = False,
@@ -169,34 +155,34 @@ def export(
     export leaves nothing behind. The last line says whether the default mode is
     faster than plain decoding on this machine.
     """
+    more = export_file(SettingsFile(config))
     small = None if drafter == NONE else drafter
     need_export_packages(*(name for name in (target, small) if name is not None))
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
 
     chosen = STORED if quant == AUTO and codes_of(target) else quant
-    search = chosen == AUTO
-    usual = (STORED if small and codes_of(small) else "int4") if quant == AUTO else quant
-    target_weights = named("int4" if search else chosen)
-    drafter_weights = named(usual if drafter_quant is None else drafter_quant)
-    texts = None if calibration is None else tuple(read_lines(calibration))
+    weights = _weights(small, quant, chosen, drafter_quant)
+    texts = None if more.calibration is None else tuple(read_lines(more.calibration))
     settings = Options(
-        target_weights,
-        drafter_weights,
+        weights[0],
+        weights[1],
         max_length,
         overwrite,
-        pairs=tuple(pair or ()),
-        check_memory=None if check_memory is None else int(1e9 * check_memory),
-        npu=static_options(npu or [], (kv_length, prefill_chunk, num_draft_tokens), texts, npu_lora_rank),
+        pairs=more.pair,
+        check_memory=None if more.check_memory is None else int(1e9 * more.check_memory),
+        npu=static_options(
+            npu or [], (more.kv_length, more.prefill_chunk, more.num_draft_tokens), texts, more.npu_lora_rank
+        ),
         calibration=texts,
-        lora_drafter=not no_lora,
-        lora_target=lora_target,
-        train_rank=_train_rank(train_step, train_rank),
-        search=search,
+        lora_drafter=more.lora_drafter,
+        lora_target=more.lora_target,
+        train_rank=_train_rank(train_step, more.train_rank),
+        search=chosen == AUTO,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, small, out, settings, bar.stage)
-    shared = share_drafter(out) if share and small is not None else None
+    shared = share_drafter(out) if more.share_drafter and small is not None else None
     if as_json:
         verdict, paths = asdict(report.verdict), {"path": str(report.path)}
         paths |= {} if shared is None else {"drafter_path": str(shared)}
@@ -205,6 +191,23 @@ def export(
         output.say(f"the drafter is in {shared}, used by {', '.join(users_of(shared).bundles)}")
     for line in _lines(report):
         output.say(line)
+
+
+def _weights(
+    drafter: str | None, quant: str, chosen: str, drafter_quant: str | None
+) -> tuple[Quantization, Quantization]:
+    """How the weights of the target and of the drafter are stored.
+
+    Args:
+        drafter: the model, if there is one.
+        quant: as asked for.
+        chosen: as asked for, or the codes of a GGUF file.
+        drafter_quant: of the drafter, if it was given.
+    """
+    usual = (STORED if drafter and codes_of(drafter) else "int4") if quant == AUTO else quant
+    return named("int4" if chosen == AUTO else chosen), named(
+        usual if drafter_quant is None else drafter_quant
+    )
 
 
 def codes_of(model: str) -> bool:
@@ -272,5 +275,5 @@ def _train_rank(train_step: bool, rank: int | None) -> int | None:
     from omnidraft.export.options import USUAL_RANK
 
     if not train_step and rank is not None:
-        raise SettingError(f"--train-rank {rank} is for --train-step", "add that, or leave --train-rank out")
+        raise SettingError(f"train_rank {rank} is for --train-step", "add that, or leave train_rank out")
     return USUAL_RANK if train_step and rank is None else rank

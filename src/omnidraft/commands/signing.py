@@ -26,15 +26,12 @@ def keygen(
         bool,
         typer.Option("--encrypt", help=f"Encrypt the private key; the passphrase is typed, or {PASSPHRASE}."),
     ] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Make a pair of Ed25519 keys: the private key signs bundles, the public key checks them."""
     from omnidraft.signing import make_keys, need_cryptography
 
     need_cryptography()
     private, public, name = make_keys(out, passphrase_of(out, repeat=True) if encrypt else None)
-    if as_json:
-        return options.print_json({"private": str(private), "public": str(public), "key": name})
     sys.stdout.write(
         f"{private}: keep it secret\n{public}: give it to those who use your bundles\nkey {name}\n"
     )
@@ -43,15 +40,12 @@ def keygen(
 def sign(
     bundle: options.BundlePath,
     key: Annotated[Path, typer.Option("--key", help="Your private key, NAME.private.pem.")],
-    as_json: options.Json = False,
 ) -> None:
     """Verify every hash of a bundle and sign its manifest; writes manifest.sig into the bundle."""
     from omnidraft.signing import sign_bundle
 
     name = sign_bundle(bundle, key, lambda: passphrase_of(key))
     warn_readable(key)
-    if as_json:
-        return options.print_json({"bundle": str(bundle), "key": name})
     sys.stdout.write(f"{bundle} is signed with key {name}\n")
 
 
@@ -61,7 +55,6 @@ def verify(
         Path,
         typer.Option("--key", envvar=options.PUBLIC_KEY, help="The signer's public key, NAME.public.pem."),
     ],
-    as_json: options.Json = False,
 ) -> None:
     """Check a bundle's signature and every hash, and name the files that it does not cover."""
     if is_archive(bundle):
@@ -71,8 +64,6 @@ def verify(
     else:
         opened = open_bundle(bundle, key)
         unlisted, count = unlisted_files(opened), len(opened.stamps)
-    if as_json:
-        return options.print_json({"key": opened.signed_by, "files": count, "unlisted": unlisted})
     sys.stdout.write(f"{bundle}: signed with key {opened.signed_by}, all {count} hashes match\n")
     for name in unlisted:
         sys.stdout.write(f"not covered, and read by nothing: {name}\n")

@@ -43,30 +43,20 @@ class StarterPair:
     cache: Path
 
 
-def find_starters(place: Path | None = None) -> Path:
-    """The directory of the starter models.
-
-    Args:
-        place: the directory; when None, `examples/starters` in the working directory or above it, then in the
-            checkout that this module is in.
+def find_starters() -> Path:
+    """The directory of the starter models: `examples/starters` in the working directory or above it, then in
+    the checkout that this module is in.
 
     Raises:
         SettingError: no starter models are there.
     """
-    if place is not None:
-        if not _has_starters(place):
-            raise SettingError(
-                f"--starters {place} does not hold the starter models",
-                "give the directory examples/starters of a checkout",
-            )
-        return place
     above = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[3])
     for starters in (directory / "examples/starters" for directory in above):
         if _has_starters(starters):
             return starters
     raise SettingError(
         f"the starter models are not part of the package, and {Path.cwd()} is not in a checkout of omnidraft",
-        "run this in a checkout, or give its examples/starters with --starters",
+        "run this in a checkout",
     )
 
 
@@ -79,9 +69,7 @@ def starter(name: str) -> Path:
     return find_starters() / name
 
 
-def export_starters(
-    place: Path, progress: Callable[[str, int, int], None], starters: Path | None = None
-) -> list[StarterPair]:
+def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[StarterPair]:
     """Export both starter pairs, and both again with the learned adapter folded into the drafter.
 
     The untrained drafter of both targets is the same, and they share it in `drafters`. The adapter is folded
@@ -91,11 +79,10 @@ def export_starters(
     Args:
         place: directory of the bundles.
         progress: called with (step, done, total).
-        starters: see `find_starters`.
     """
     from omnidraft.training.merge import merge
 
-    models = find_starters(starters)
+    models = find_starters()
     pairs = []
     for name in STARTERS:
         target = models / name
@@ -113,7 +100,6 @@ def export_starters(
 def export_whole(
     place: Path,
     progress: Callable[[str, int, int], None],
-    starters: Path | None = None,
     target: Path | None = None,
 ) -> Path:
     """Export the one bundle that the guides use, `my-bundle`.
@@ -124,13 +110,12 @@ def export_whole(
     Args:
         place: directory of the bundle.
         progress: called with (step, done, total).
-        starters: see `find_starters`.
         target: a GGUF file; None for starter a.
     """
     from omnidraft.export.options import USUAL_RANK, Options
     from omnidraft.export.quantize.quantization import AS_STORED, FP32, INT8
 
-    models = find_starters(starters)
+    models = find_starters()
     form, drafter = (FP32, models / "drafter") if target is None else (AS_STORED, general_drafter(models))
     options = Options(form, drafter_quantization=INT8, overwrite=True, train_rank=USUAL_RANK)
     source = models / "a" if target is None else target

@@ -1,34 +1,29 @@
 """`omnidraft train`: train a drafter on recorded generations, in one process or in many."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from omnidraft.commands.adapter import OverwriteAdapter
-from omnidraft.commands.learn import check_places, kept, losses_json
+from omnidraft.commands.learn.from_traces import StateFile, check_places, losses_json
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.commands.terminal.on_interrupt import telling
+from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.errors import SettingError, counted, install
+from omnidraft.learning.step.schedule import Schedule
 from omnidraft.training.objectives import FROM_TRACES
-from omnidraft.training.trainer_options import PRECISIONS
+from omnidraft.training.trainer_options import Precision
 
 if TYPE_CHECKING:
     from omnidraft.training.train_drafter import Job, Trained
+    from omnidraft.training.train_traces import TraceOptions
 
 SHOWN = 5  # reasons for leaving something out that are printed
 
 
-def _kept(arguments: Mapping[str, Any]) -> str:
-    """As `learn.kept`; of many processes, the main one prints it."""
-    return kept(arguments) if os.environ.get("RANK", "0") == "0" else ""
-
-
-@tells_when_interrupted(_kept)
 def train(
     bundle: options.BundlePath,
     drafter: Annotated[
@@ -51,52 +46,16 @@ def train(
     full: Annotated[
         bool, typer.Option("--full", help="Train every weight, and write a checkpoint to export.")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse traces that are damaged or of another pair or target.")
-    ] = False,
-    target_adapter: options.TargetAdapter = None,
-    checkpoint: options.Checkpoint = None,
-    checkpoint_every: options.CheckpointEvery = 50,
-    log: Annotated[
+    config: Annotated[
         Path | None,
         typer.Option(
-            help="Log to write: JSON lines, one a step.", readable=False, rich_help_panel=options.FILES
+            metavar="FILE",
+            help="TOML file with further settings: objective, learning_rate, schedule, batch_size, epochs, "
+            "lora_rank, max_length, precision, seed, strict, target_adapter, log, checkpoint, "
+            "checkpoint_every.",
+            readable=False,
         ),
     ] = None,
-    overwrite: OverwriteAdapter = False,
-    objective: Annotated[
-        str,
-        typer.Option(
-            help=f"What is learned: {options.one_of(FROM_TRACES)} (docs/training.md).",
-            rich_help_panel=options.LEARNING,
-        ),
-    ] = "trie-kl",
-    lora_rank: Annotated[
-        int,
-        typer.Option(help="Rank of the adapter; 8 to 64 is usual.", rich_help_panel=options.LEARNING),
-    ] = 32,
-    rate: Annotated[float, typer.Option(help="Learning rate.", rich_help_panel=options.LEARNING)] = 1e-4,
-    schedule: options.Schedule = "decay",
-    batch_size: Annotated[
-        int,
-        typer.Option(help="Responses in a step, over all processes.", rich_help_panel=options.LEARNING),
-    ] = 8,
-    epochs: Annotated[
-        int, typer.Option(help="Passes over all traces.", rich_help_panel=options.LEARNING)
-    ] = 1,
-    max_length: options.MaxLength = None,
-    precision: Annotated[
-        str,
-        typer.Option(
-            help=f"Of the forward pass: {options.one_of(PRECISIONS)}.", rich_help_panel=options.LEARNING
-        ),
-    ] = "fp32",
-    seed: Annotated[
-        int,
-        typer.Option(
-            help="Of the order, and of the adapter's first values.", rich_help_panel=options.LEARNING
-        ),
-    ] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Train a drafter on traces: a LoRA adapter for the bundle, or every weight as a checkpoint.
@@ -107,33 +66,19 @@ def train(
     _need_packages()
     from omnidraft.runtime.models.adapter_file import read_adapter
     from omnidraft.training.train_drafter import Job
-    from omnidraft.training.train_traces import Files, TraceOptions
+    from omnidraft.training.train_traces import Files
 
-    if objective not in FROM_TRACES:
-        raise SettingError(f'--objective "{objective}" is unknown here', f"use {options.one_of(FROM_TRACES)}")
-    if max_length is not None and max_length < 2:
-        raise SettingError(
-            f"--max-length {max_length} leaves no room",
-            "give 2 or more, or leave it out for all that the drafter's context holds",
-        )
-    settings = TraceOptions(
-        objective=objective,
-        learning_rate=rate,
-        schedule=schedule,  # type: ignore[arg-type] # any text; TraceOptions refuses an unknown one
-        batch_size=batch_size,
-        lora_rank=None if full else lora_rank,
-        precision=precision,  # type: ignore[arg-type] # likewise
-        seed=seed,
-        max_length=max_length or 0,
-        epochs=epochs,
-    )
-    if full:
-        _check_full(overwrite)
-    else:
-        check_places(out, checkpoint, overwrite)
+    file = SettingsFile(config)
+    settings, state = trace_options(file, full), StateFile.named_in(file, 50)
+    log, strict, target_adapter = file.path("log"), file.switch("strict", False), file.path("target_adapter")
+    file.refuse_others()
+    if not full:
+        check_places(out, state.file)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
-    files = Files(log, checkpoint, checkpoint_every)
-    trained = _train(Job(bundle, drafter, traces, out, settings, files, digest, strict), quiet=as_json)
+    files = Files(log, state.file, state.every)
+    # Of many processes, the main one tells what an interrupt leaves.
+    with telling(lambda: state.kept if os.environ.get("RANK", "0") == "0" else ""):
+        trained = _train(Job(bundle, drafter, traces, out, settings, files, digest, strict), quiet=as_json)
     if trained is None:
         return None
     if as_json:
@@ -142,11 +87,41 @@ def train(
         output.say(line)
 
 
-def _check_full(overwrite: bool) -> None:
-    """Refuse options that --full has no use for."""
-    if overwrite:
-        raise SettingError(
-            "--overwrite replaces adapters, and --full makes a checkpoint", "leave one of them out"
+def trace_options(file: SettingsFile, full: bool) -> "TraceOptions":
+    """How to train, by a file of settings.
+
+    Args:
+        file: of `--config`.
+        full: train every weight.
+
+    Raises:
+        SettingError: a value is outside its range.
+    """
+    from omnidraft.training.train_traces import TraceOptions
+
+    usual = TraceOptions(schedule="decay", lora_rank=32)
+    objective, max_length = file.text("objective", usual.objective), file.integer("max_length", None)
+    with file.named():
+        if objective not in FROM_TRACES:
+            raise SettingError(
+                f'objective "{objective}" is unknown here', f"use {options.one_of(FROM_TRACES)}"
+            )
+        if max_length is not None and max_length < 2:
+            raise SettingError(
+                f"max_length {max_length} leaves no room",
+                "give 2 or more, or leave it out for all that the drafter's context holds",
+            )
+        rank = file.integer("lora_rank", usual.lora_rank)
+        return TraceOptions(
+            objective=objective,
+            learning_rate=file.number("learning_rate", usual.learning_rate),
+            schedule=cast(Schedule, file.text("schedule", usual.schedule)),
+            batch_size=file.integer("batch_size", usual.batch_size),
+            lora_rank=None if full else rank,
+            precision=cast(Precision, file.text("precision", usual.precision)),
+            seed=file.integer("seed", usual.seed),
+            max_length=max_length or 0,
+            epochs=file.integer("epochs", usual.epochs),
         )
 
 
@@ -189,7 +164,8 @@ def _lines(trained: "Trained") -> list[str]:
         lines.append(f"  {trained.losses}")
     if trained.skipped:
         lines.append(
-            f"  {counted(trained.skipped, 'step')} not finite, which changed nothing; a lower --rate may help"
+            f"  {counted(trained.skipped, 'step')} not finite, which changed nothing; "
+            "a lower learning_rate may help"
         )
     if trained.left_out:
         left_out = list(trained.left_out.items())

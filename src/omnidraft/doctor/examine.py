@@ -84,7 +84,7 @@ def _signature_check(bundle: Bundle) -> Check:
         return Check("signature", "ok", "none, and no public key was given", details={"key": None})
     message = f"says key {signature.key_id}, and was not checked: no public key was given"
     details = {"claims": signature.key_id}
-    return Check("signature", "warn", message, "give its signer's key with --public-key", details)
+    return Check("signature", "warn", message, "name its signer's key in OMNIDRAFT_PUBLIC_KEY", details)
 
 
 def _loading_checks(bundle: Bundle) -> Iterator[Check]:

@@ -30,7 +30,7 @@ def memory_check(bundle: Bundle, free: int | None) -> Check:
     if need <= free:
         return Check("memory", "ok", message, details=details)
     if plain <= free:
-        remedy = "free memory, or go on without the drafter (--no-drafter), which generate does by itself"
+        remedy = "free memory, or go on without the drafter (drafter = false), as generate does by itself"
         return Check("memory", "warn", message, remedy, details)
     remedy = "free memory, or export with --quant int4 or a smaller --max-length"
     return Check("memory", "fail", message, remedy, details)

@@ -67,13 +67,13 @@ def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> l
         names = next(((d, t) for d, t in cuts if d in drafter.controls and t in target.controls), None)
         if names is None:
             raise ExportError(
-                f'--pair "{pair}" does not name a control token of each model as DRAFTER=TARGET',
+                f'pair "{pair}" does not name a control token of each model as DRAFTER=TARGET',
                 f"the drafter has {_names(drafter)}, the target has {_names(target)}",
             )
         d, t = drafter.controls[names[0]].id, target.controls[names[1]].id
         if any(d == a or t == b for a, b in ids):
             raise ExportError(
-                f'--pair "{pair}" names a control token that is in another pair', "give each once"
+                f'pair "{pair}" names a control token that is in another pair', "give each once"
             )
         ids.append((d, t))
     return ids

@@ -234,7 +234,7 @@ def _warnings(models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
 def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
     """Refuse what needs a drafter where there is none, and a training step of one that keeps GGUF codes."""
     if drafter is None and (options.train_rank is not None or options.pairs):
-        option = "--pair" if options.pairs else "--train-step"
+        option = "pair" if options.pairs else "--train-step"
         raise ExportError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")
     if drafter is None or options.train_rank is None or not options.quantization_of("drafter").stored:
         return

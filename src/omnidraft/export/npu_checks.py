@@ -51,7 +51,8 @@ def refuse_broken(role: str, name: str, parity: Parity) -> None:
         raise ExportError(
             f"the {role}'s {name} graphs choose torch's token at {parity.greedy_agreement:.1%} of "
             f"{parity.positions} positions and {least:.0%} are needed",
-            "export without --npu" + (", or give --calibration another text" if name == "qdq" else ""),
+            "export without --npu"
+            + (", or name another text as calibration in --config" if name == "qdq" else ""),
         )
 
 

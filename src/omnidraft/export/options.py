@@ -44,16 +44,16 @@ class Options:
     def __post_init__(self) -> None:
         if self.train_rank is not None and not self.lora_drafter:
             raise SettingError(
-                "--train-step learns an adapter of the drafter, which --no-lora keeps out",
+                "--train-step learns an adapter of the drafter, which lora_drafter = false keeps out",
                 "leave one of the two out",
             )
         if self.train_rank is not None and not 1 <= self.train_rank <= MOST_RANK:
             raise SettingError(
-                f"--train-rank {self.train_rank} is outside 1..{MOST_RANK}", f"{USUAL_RANK} is usual"
+                f"train_rank {self.train_rank} is outside 1..{MOST_RANK}", f"{USUAL_RANK} is usual"
             )
         if self.npu is not None and self.npu.lora_rank and not (self.lora_drafter or self.lora_target):
             raise SettingError(
-                f"--npu-lora-rank {self.npu.lora_rank} makes graphs for adapters, which --no-lora keeps out",
+                f"npu_lora_rank {self.npu.lora_rank} makes graphs for adapters, which lora_drafter keeps out",
                 "leave one of the two out",
             )
 

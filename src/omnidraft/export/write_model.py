@@ -107,7 +107,7 @@ def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, opti
     """Add the inputs of adapters, if the options ask for them."""
     without = checkpoint.architecture in NO_ADAPTERS
     if without and model.role == "target" and options.lora_target:
-        raise _no_adapters(model, "--lora-target")
+        raise _no_adapters(model, "lora_target")
     if options.takes_adapters(model.role) and not without:
         add_lora_sites(bare.proto)
         model.lora = lora_sites(bare.proto, bare.contract.num_kv_heads * bare.contract.head_dim)

@@ -80,7 +80,7 @@ def pack(
     """
     if os.path.lexists(out) and not overwrite:
         raise ArchiveError(
-            f"{out} exists already", "choose another name or add --overwrite", fault="unwritable"
+            f"{out} exists already", "choose another name or delete it first", fault="unwritable"
         )
     if os.path.isfile(out) and not _may_replace(out):
         raise ArchiveError(

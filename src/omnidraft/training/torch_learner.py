@@ -52,7 +52,7 @@ class TorchLearner:
         if entry.lora is None or entry.fingerprint is None:
             raise AdapterError(
                 f"the drafter of {loaded.bundle.path.name} takes no adapters",
-                "export it again without --no-lora",
+                "export it again with lora_drafter = true",
                 fault="no_sites",
             )
         self._lora, self._base = entry.lora, entry.fingerprint

@@ -190,7 +190,7 @@ def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Ch
     if bundle.drafter.lora is None or bundle.drafter.fingerprint is None:
         raise SettingError(
             f"the drafter of {job.bundle} takes no adapters",
-            "export it again without --no-lora, or add --full",
+            "export it again with lora_drafter = true, or add --full",
         )
     if (actual := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
         raise SettingError(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
-from omnidraft.commands.trace import round_json, start_json
+from omnidraft.commands.inspect.inspect_trace import round_json, start_json
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace import TOP, Kind, Vocabularies
 from omnidraft.runtime.traces.trace_file import encode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from omnidraft.commands.inspect import bundle_table
+from omnidraft.commands.inspect.inspect_bundle import bundle_table
 from omnidraft.commands.terminal.output import out
 from omnidraft.errors import BundleError, OmnidraftError
 from omnidraft.runtime.bundle.bundle import open_bundle

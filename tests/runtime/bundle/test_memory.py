@@ -12,6 +12,7 @@ import pytest
 
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
+from support.command_line import config
 from support.places import ROOT
 
 TOLERANCE = 0.15
@@ -62,7 +63,7 @@ def test_the_peak_is_what_was_told(made: str, drafter: bool, request: pytest.Fix
         "999",
         "--json",
     ]
-    arguments += ["-k", "4"] if drafter else ["--no-drafter"]
+    arguments += ["-k", "4"] if drafter else list(map(str, config(drafter=False)))
     child = subprocess.run(
         [sys.executable, "-c", CHILD, *arguments],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},

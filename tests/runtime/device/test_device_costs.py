@@ -16,8 +16,9 @@ from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.load_options import LoadOptions
 from omnidraft.runtime.session.measure import known_costs
-from support.command_line import Run
+from support.command_line import Run, config
 
 SEAL = "5e" * 32
 HERE = this_machine("1.23.0", 1, "cpu", "cpu")
@@ -112,17 +113,15 @@ def test_other_threads_are_measured_and_kept(bundle: Path) -> None:
 
 def test_the_command_says_that_it_measured(bundle: Path, run: Run) -> None:
     command = ("generate", bundle, "hi", "-n", "1", "--threads", "2")
-    for option, told in (((), True), ((), False), (("--measure", "never"), False), (("-k", "2"), False)):
+    for option, told in (((), True), ((), False), (config(measure="never"), False), (("-k", "2"), False)):
         code, _, err = run(*command, *option)
         assert code == 0
         assert ("timed this machine" in err) == told, (option, err)
-    for name in ("--measure", "--verify"):
-        code, _, err = run(*command, name, "perhaps")
+    for name in ("measure", "verify"):
+        code, _, err = run(*command, *config(**{name: "perhaps"}))
         assert code != 0 and "'perhaps' is not auto" in err
 
 
 def test_a_measure_that_is_none_is_refused() -> None:
-    from omnidraft.commands.terminal.open_session import one_of
-
     with pytest.raises(SettingError, match="measure 'x' is not auto, never or always"):
-        one_of("measure", "x", device_costs.MEASURES)
+        LoadOptions(measure="x").check()  # type: ignore[arg-type]

@@ -193,12 +193,12 @@ def test_a_wrong_rank_in_the_manifest_is_refused(
 
 @pytest.mark.parametrize("rank", [0, 342])
 def test_a_rank_that_no_adapter_has_is_refused(rank: int) -> None:
-    with pytest.raises(SettingError, match=f"--npu-lora-rank {rank} is not within 1 to 341"):
+    with pytest.raises(SettingError, match=f"npu_lora_rank {rank} is not within 1 to 341"):
         NpuOptions(("coreml",), lora_rank=rank)
 
 
 def test_a_rank_without_models_that_take_adapters_is_refused() -> None:
     from omnidraft.export.options import Options
 
-    with pytest.raises(SettingError, match="--npu-lora-rank 4 makes graphs for adapters, which --no-lora"):
+    with pytest.raises(SettingError, match="npu_lora_rank 4 makes graphs for adapters, which lora_drafter"):
         Options(lora_drafter=False, npu=NpuOptions(("coreml",), lora_rank=4))

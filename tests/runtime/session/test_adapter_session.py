@@ -191,7 +191,7 @@ def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(
 
 
 def test_a_model_without_places_says_how_to_get_them(loaded: LoadedBundle, session: Session) -> None:
-    for role, remedy in (("drafter", "without --no-lora"), ("target", "with --lora-target")):
+    for role, remedy in (("drafter", "with lora_drafter = true"), ("target", "with lora_target = true")):
         adapter = adapter_of(session.bundle, role)  # type: ignore[arg-type]
         bare = {role: replace(getattr(loaded.bundle, role), lora=None)}
         bundle: Bundle = replace(loaded.bundle, **bare)

@@ -16,6 +16,7 @@ from omnidraft.cli import app
 from omnidraft.commands.terminal.generation_summary import summary
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.decoding.rng import fresh_seed
+from support.command_line import config
 from support.places import ROOT
 
 PROMPT = "one two three four one two three four one two three"
@@ -41,8 +42,8 @@ def test_a_verification_that_is_none_is_refused(bundle: Path) -> None:
 
 
 def test_the_command_line_has_every_setting(bundle: Path) -> None:
-    options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.02", "--seed", "3", "-n", "12"]
-    more = ["--repetition-penalty", "1.1", "--verification", "block", "--logprobs", "--json"]
+    options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--seed", "3", "-n", "12", "--json"]
+    more = map(str, config(min_p=0.02, repetition_penalty=1.1, verification="block", logprobs=True))
     result = CliRunner().invoke(app, ["generate", str(bundle), "Once upon a time", *options, *more])
     assert result.exit_code == 0, result.output
     output = json.loads(result.stdout)

@@ -19,6 +19,7 @@ from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.session_file import decode_session, encode_session
 from omnidraft.runtime.vocab.cache_file import decode
+from support.command_line import config
 
 STORY = "Tell me a story."
 ASKED = GenerationConfig(
@@ -99,8 +100,8 @@ def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
     assert copied.token_ids == plain.token_ids
     assert copied.statistics.copied > 0 == copied.statistics.drafted
     assert without_drafter.generate(prompt, max_new_tokens=8, raw=True).finish().statistics.drafted == 0
-    command = ["generate", str(bundle), prompt, "--raw", "-n", "24", "--no-drafter", "--mode", "lookup"]
-    result = CliRunner().invoke(app, command)
+    command = ["generate", str(bundle), prompt, "--raw", "-n", "24", "--mode", "lookup"]
+    result = CliRunner().invoke(app, [*command, *map(str, config(drafter=False))])
     assert result.exit_code == 0, result.output
     assert result.stdout == copied.text + "\n"
 

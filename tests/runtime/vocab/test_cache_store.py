@@ -130,7 +130,7 @@ def test_a_damaged_cache_is_put_aside_under_names_of_its_own(tmp_path: Path) -> 
 def test_a_table_takes_no_other_files_place(name: str, tmp_path: Path) -> None:
     path = tmp_path / "c"
     path.write_bytes(INVALID[name][1])
-    with pytest.raises(CacheFileError, match=r"not replaced; .* --overwrite") as caught:
+    with pytest.raises(CacheFileError, match=r"not replaced; .* delete it first") as caught:
         write_table(path, table())
     assert (caught.value.fault, path.read_bytes()) == ("unwritable", INVALID[name][1])
     write_table(path, table(), overwrite=True)

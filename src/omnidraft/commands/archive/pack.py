@@ -38,8 +38,6 @@ def pack(
             "--learning/--no-learning", help="Hold the training step, with which the drafter learns."
         ),
     ] = True,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an archive that exists.")] = False,
-    public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
     """Pack what a device needs of a bundle into one file, and print its sizes.
@@ -49,7 +47,7 @@ def pack(
     """
     settings = PackOptions(device, drafter, learning)
     with output.progress_bar("pack", quiet=as_json) as bar:
-        packed = write(bundle, out, settings, public_key=public_key, overwrite=overwrite, progress=bar.step)
+        packed = write(bundle, out, settings, public_key=options.signer(), progress=bar.step)
     if as_json:
         return options.print_json(packed_json(packed))
     for line in packed_lines(packed, bundle):

@@ -27,22 +27,16 @@ def unpack(
             help="The bundle directory to make. For a drafter alone, the directory that the bundles are in.",
         ),
     ],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing bundle.")] = False,
-    public_key: options.PublicKey = None,
-    as_json: options.Json = False,
 ) -> None:
     """Unpack an archive of `omnidraft pack`, and check every hash.
 
     A drafter alone goes to drafters/ADDRESS below --out, where all bundles beside it read it.
     """
-    opened = open_archive(archive, public_key)
-    with output.progress_bar("unpack", quiet=as_json) as bar:
-        place = write(opened, out, overwrite, bar.step)
+    opened = open_archive(archive, options.signer())
+    with output.progress_bar("unpack") as bar:
+        place = write(opened, out, progress=bar.step)
     shared = shared_place(out, opened.address) if opened.index.drafter == WITHOUT else None
     lacking = None if shared is None or shared.is_dir() else shared
-    if as_json:
-        report = {"path": str(place), "device": opened.index.device, "files": len(opened.files)}
-        return options.print_json({**report, "lacks": None if lacking is None else str(lacking)})
     what = "the drafter" if opened.index.drafter == ONLY else "a bundle"
     output.say(
         f"{place}: {what} for {opened.index.device}, {counted(len(opened.files), 'file')}, all hashes match"

@@ -2,56 +2,43 @@
 
 import sys
 
-import typer
-
 from omnidraft.commands.terminal import options
 
 
 def chat(
-    context: typer.Context,
     bundle: options.BundlePath,
     system: options.System = None,
-    messages: options.Messages = None,
-    max_new_tokens: options.MaxNewTokens = 512,
-    temperature: options.Temperature = 0.0,
-    seed: options.Seed = None,
-    top_k: options.TopK = 0,
-    top_p: options.TopP = 1.0,
-    min_p: options.MinP = 0.0,
-    repetition_penalty: options.Penalty = 1.0,
-    stop: options.Stop = None,
-    mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "auto",
-    verification: options.Verification = "auto",
-    no_drafter: options.NoDrafter = False,
-    cache: options.CachePath = None,
+    max_new_tokens: options.MaxNewTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    num_draft_tokens: options.Lengths = None,
+    mode: options.DraftMode = None,
     adapter: options.AdapterPath = None,
-    profile: options.ProfilePath = None,
+    cache: options.CachePath = None,
     trace: options.TracePath = None,
-    threads: options.Threads = None,
-    target_on: options.TargetOn = "cpu",
-    drafter_on: options.DrafterOn = "cpu",
-    public_key: options.PublicKey = None,
-    verify: options.VerifyFiles = "auto",
-    measure: options.MeasureCosts = "auto",
+    config: options.ConfigFile = None,
 ) -> None:
-    """Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands."""
-    from omnidraft.commands.chat.chat_loop import Chat
-    from omnidraft.commands.terminal.generation_options import generation_config, notices
-    from omnidraft.commands.terminal.open_session import (
-        open_session,
-        saved_on_exit,
-        session_options,
-        tell,
-    )
-    from omnidraft.commands.terminal.read_messages import read_message_file, with_system
+    """Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands.
 
-    config = generation_config(context)
-    tell(notices(context))
-    listed = None if messages is None else with_system(read_message_file(messages), system)
-    session = open_session(session_options(context, config))
+    An answer has at most 512 tokens where neither -n nor --config says otherwise.
+    """
+    from omnidraft.commands.chat.chat_loop import Chat
+    from omnidraft.commands.terminal.generation_options import GenerationOptions, generation_config, notices
+    from omnidraft.commands.terminal.open_session import open_session, saved_on_exit, session_options, tell
+    from omnidraft.commands.terminal.settings_file import SettingsFile
+    from omnidraft.runtime.session.api import GenerationConfig
+
+    given = GenerationOptions(
+        max_new_tokens, temperature, top_p=top_p, mode=mode, num_draft_tokens=num_draft_tokens
+    )
+    file = SettingsFile(config)
+    settings = generation_config(file, given, GenerationConfig(max_new_tokens=512))
+    opening = session_options(file, cache=cache, adapter=adapter, trace=trace)
+    file.refuse_others()
+    tell(notices(settings, given, drafter=opening.load.drafter))
+    session = open_session(bundle, opening, settings)
     if session.bundle.prompt.is_bare:
         tell(["this model has no chat template: it continues each message as text, as a base model does"])
     session.system = system
     with saved_on_exit(session, cache):
-        Chat(session, config, sys.stdin, sys.stdout).run(listed)
+        Chat(session, settings, sys.stdin, sys.stdout).run()

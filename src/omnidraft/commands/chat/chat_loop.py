@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -61,18 +61,12 @@ class Chat:
         }
         self._input = ChatInput(source, [*self._commands, "/quit"])
 
-    def run(self, messages: Sequence[Mapping[str, str]] | None = None) -> None:
-        """Read messages and answer them until the input ends.
-
-        Args:
-            messages: a conversation to begin with, whose last message is answered first.
-        """
+    def run(self) -> None:
+        """Read messages and answer them until the input ends."""
         if self._input.is_terminal:
             bundle, drafts = self._session.bundle, self._session.loaded.drafter is not None
             drafter = f"drafter: {shown(bundle.drafter.source)}" if drafts else "no drafter"
             self._say(f"target: {shown(bundle.target.source)}, {drafter}; /help lists the commands")
-        if messages is not None:
-            self._guarded(lambda: self._stream(self._session.chat(messages, self._seeded())))
         while True:
             try:
                 read = self._input.read()

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from omnidraft.commands.adapt.adapt_learner import Learning
-from omnidraft.commands.adapt.adapt_loop import BundleSchedule, Loop
 from omnidraft.commands.bench import BENCH_CONFIG, BenchLine, BenchResult, predict, timed
 from omnidraft.commands.demo.real_models import REAL_MODELS, fetch
-from omnidraft.commands.demo.show_demo import Answer, Demo, demo_json, draw, show_demo, what_next
+from omnidraft.commands.demo.show_demo import Answer, Demo, draw, show_demo, what_next
+from omnidraft.commands.learn.while_answering import Learning, Loop, begin
 from omnidraft.commands.starters import export_whole, find_starters, guide_files
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
@@ -25,6 +24,7 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.mixed_prompts import learned_prompts, unseen_prompts
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import Session, load
+from omnidraft.runtime.session.load_options import LoadOptions
 
 QUESTIONS = (
     "Give me three tips for a good night's sleep.",
@@ -46,16 +46,6 @@ def demo(
         typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network."),
     ] = "smollm2",
     minutes: Annotated[float, typer.Option(min=0.0, help="Time to learn while it answers.")] = 1.5,
-    starters: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Directory of the starter models (default: examples/starters of the checkout that the "
-            "working directory or the package is in).",
-            readable=False,
-        ),
-    ] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Fetch and export a real model, answer questions, and compare plain and speculative speed.
 
@@ -64,27 +54,25 @@ def demo(
     """
     if target not in TARGETS:
         raise SettingError(f'--target "{target}" is unknown', f"use {options.one_of(TARGETS)}")
-    models = find_starters(starters)
+    models = find_starters()
     need_export_packages()
     title, source = _source(target, models)
-    with output.progress_bar(f"export {title}", quiet=as_json) as bar:
-        bundle = export_whole(place, bar.stage, models, source)
+    with output.progress_bar(f"export {title}") as bar:
+        bundle = export_whole(place, bar.stage, source)
     session = load(bundle)
     answers = [_answer(session, question) for question in QUESTIONS]
     session.measure(QUESTIONS[0])
-    before = _time(session, "time the drafter as it is", quiet=as_json)
-    learned = _learn(place / "learned", bundle, minutes, quiet=as_json)
+    before = _time(session, "time the drafter as it is")
+    learned = _learn(place / "learned", bundle, minutes)
     profile = learned.profile
     guide_files(place, profile)
     adapter = profile.adapter if profile.adapter.is_file() else None
     session = load(bundle, cache=profile.cache, adapter=adapter)
     session.measure(QUESTIONS[0])
-    after = _time(session, "time the drafter that learned", quiet=as_json)
+    after = _time(session, "time the drafter that learned")
     kinds = [kind for kind, _ in unseen_prompts()]
     result = Demo(title, answers, kinds, before, after, learned.answers, learned.seconds, place)
     draw(result, place / "speed.png")
-    if as_json:
-        return options.print_json(demo_json(result))
     show_demo(result)
     for line in what_next(place):
         output.say(line)
@@ -112,12 +100,12 @@ def _answer(session: Session, question: str) -> Answer:
     return Answer(question, fast.text, fast.token_ids == plain.token_ids)
 
 
-def _time(session: Session, what: str, *, quiet: bool) -> BenchResult:
+def _time(session: Session, what: str) -> BenchResult:
     """Plain and speculative decoding of the unseen prompts."""
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     prompts = [prompt for _, prompt in unseen_prompts()]
     lines: list[BenchLine] = []
-    with output.progress_bar(what, quiet=quiet) as bar:
+    with output.progress_bar(what) as bar:
         lines.extend(timed(session, prompts, config, bar.step))
     return BenchResult(lines, predict(session, lines))
 
@@ -131,17 +119,19 @@ class _Learned:
     seconds: float
 
 
-def _learn(out: Path, bundle: Path, minutes: float, *, quiet: bool) -> _Learned:
-    """Answer other prompts of the same kinds and learn from the answers, as `omnidraft adapt` does."""
+def _learn(out: Path, bundle: Path, minutes: float) -> _Learned:
+    """Answer other prompts of the same kinds and learn from the answers, as `learn --prompts` does."""
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     learning = Learning(answering=answer_settings(config, raw=False))
+    opened, load = open_bundle(bundle), LoadOptions()
     prompts: Sequence[str] = learned_prompts(_MOST_LEARNED)
     started = time.monotonic()
     with (
-        output.progress_bar("learn", quiet=quiet) as bar,
+        output.progress_bar("learn") as bar,
         closing(Adaptation(out, learning.make, prompts="demo")) as adaptation,
     ):
-        loop = Loop(adaptation, learning, BundleSchedule([(0, bundle)]), config)
+        begin(adaptation, opened, load, learning)
+        loop = Loop(adaptation, config)
         loop.run(prompts, minutes, lambda _: bar.stage("answers", adaptation.position, len(prompts)))
         answers = adaptation.answered
-    return _Learned(profile_of(out, open_bundle(bundle)), answers, time.monotonic() - started)
+    return _Learned(profile_of(out, opened), answers, time.monotonic() - started)

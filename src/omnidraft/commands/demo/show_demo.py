@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from omnidraft.commands.bench import BenchLine, BenchResult, bench_json
+from omnidraft.commands.bench import BenchLine, BenchResult
 from omnidraft.commands.starters import WHOLE
 from omnidraft.commands.terminal import output
 from omnidraft.commands.terminal.output import Table
@@ -67,22 +66,6 @@ def _speed(lines: Sequence[BenchLine]) -> Speed:
     return speed_of([line.counted for line in lines], [line.ratio for line in lines])
 
 
-def demo_json(demo: Demo) -> dict[str, Any]:
-    """The demo as a JSON object."""
-    return {
-        "target": demo.title,
-        "answers": [
-            {"question": each.question, "text": each.text, "same_text": each.same} for each in demo.answers
-        ],
-        "learned_answers": demo.learned,
-        "kinds": {
-            kind: {"before": vars(before), "after": vars(after)} for kind, before, after in by_kind(demo)
-        },
-        "before": bench_json(demo.before),
-        "after": bench_json(demo.after),
-    }
-
-
 def show_demo(demo: Demo) -> None:
     """Print the answers and the table."""
     for each in demo.answers:
@@ -91,7 +74,7 @@ def show_demo(demo: Demo) -> None:
     same = sum(each.same for each in demo.answers)
     output.say(
         f"\n{same} of {len(demo.answers)} texts are plain decoding's to the last token; kernels of 4 and 8 "
-        "bits round a block of tokens otherwise than one (`--bitwise` makes them the same)"
+        "bits round a block of tokens otherwise than one (`bitwise = true` makes them the same)"
     )
     output.out.print(demo_table(demo))
     for name, result in (("before", demo.before), ("after", demo.after)):
@@ -156,8 +139,8 @@ def what_next(place: Path) -> tuple[str, ...]:
         f"To try next; {WHOLE}, learned and mine.safetensors of the guides are in {place}:",
         *_activation(),
         f"  cd {shlex.quote(str(place))}",
-        f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --profile learned',
-        f"  omnidraft chat {WHOLE} --profile learned",
+        f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --adapter learned',
+        f"  omnidraft chat {WHOLE} --adapter learned",
         f"  omnidraft doctor {WHOLE}",
         f'  omnidraft generate {WHOLE} "How many legs do 5 cats have?" --trace my-trace',
         f"  omnidraft learn {WHOLE} my-trace -o more.safetensors",

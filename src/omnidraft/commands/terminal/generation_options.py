@@ -1,64 +1,111 @@
-"""The one way from a command's options to a GenerationConfig, and back from a setting to its option."""
+"""From options and the file of `--config` to a GenerationConfig, and from a setting back to its option."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar, cast
 
-import typer
-
+from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.modes import Mode, Verification, check_mode
 
-# Options whose names differ from those of their settings; an entry may stand for several.
-_OPTIONS: Mapping[str, Sequence[str]] = {
-    "max_new_tokens": ("-n",),
-    "temperature": ("-t",),
-    "num_draft_tokens": ("-k",),
-    "learning_rate": ("--rate",),
+Value = TypeVar("Value")
+_DRAFTED = ("trie", "match", "direct", "paper")  # modes that need the drafter
+_OPTIONS = {
+    "max_new_tokens": "--max-new-tokens",
+    "temperature": "--temperature",
+    "top_k": "--top-k",
+    "top_p": "--top-p",
+    "seed": "--seed",
+    "mode": "--mode",
+    "num_draft_tokens": "--num-draft-tokens",
+    "threads": "--threads",
 }
-_SAMPLED = ("seed", "top_k", "top_p", "min_p", "verification")  # without effect at temperature 0
-_WITH_DRAFTER = ("trie", "match", "direct", "paper")
 
 
-def generation_config(context: typer.Context) -> GenerationConfig:
-    """The settings of a generation that a command was asked for.
+@dataclass(frozen=True)
+class GenerationOptions:
+    """What options of the command line said about a generation; None for an option that was not given.
 
-    A parameter of the command sets the field that has its name; the other fields keep their defaults.
+    Attributes:
+        num_draft_tokens: a number or "auto".
+        plain: of `--plain`, which is `--mode plain`.
+    """
+
+    max_new_tokens: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    mode: str | None = None
+    num_draft_tokens: str | None = None
+    plain: bool = False
+
+
+def generation_config(
+    file: SettingsFile, given: GenerationOptions, usual: GenerationConfig | None = None
+) -> GenerationConfig:
+    """The settings of a generation: those of the options, else those of the file, else the usual ones.
 
     Raises:
-        SettingError: a value is outside its range.
+        SettingError: a value is outside its range, or two options contradict each other.
     """
-    _refuse_repeated(sys.argv)
-    names = {field.name for field in fields(GenerationConfig)}
-    values: dict[str, Any] = {name: v for name, v in context.params.items() if name in names}
-    if "stop" in values:
-        values["stop"] = tuple(values["stop"] or ())
-    if "num_draft_tokens" in values:
-        values["num_draft_tokens"] = lengths(values["num_draft_tokens"])
-    if context.params.get("plain"):
-        values["mode"] = "plain"
-    config = GenerationConfig(**values)
+    _refuse_contradictions(given)
+    filed = config_in_file(file, usual or GenerationConfig())
+    mode = "plain" if given.plain else given.mode
+    if mode is not None:
+        check_mode(mode)
+    drafts = given.num_draft_tokens
+    config = replace(
+        filed,
+        max_new_tokens=_or(given.max_new_tokens, filed.max_new_tokens),
+        temperature=_or(given.temperature, filed.temperature),
+        top_k=_or(given.top_k, filed.top_k),
+        top_p=_or(given.top_p, filed.top_p),
+        seed=_or(given.seed, filed.seed),
+        mode=filed.mode if mode is None else cast(Mode, mode),
+        num_draft_tokens=filed.num_draft_tokens if drafts is None else number_of_drafts(drafts),
+    )
     config.check()
     return config
 
 
-def _refuse_repeated(arguments: Sequence[str]) -> None:
-    """Refuse an option that names a file and was given twice: the last one would silently win."""
-    for option in ("--adapter", "--cache", "--profile", "--trace"):
-        if sum(_sets(argument, option) for argument in arguments) > 1:
-            raise SettingError(f"{option} is given twice, and only one can be used", "give it once")
+def config_in_file(file: SettingsFile, usual: GenerationConfig) -> GenerationConfig:
+    """The settings of a generation in a file.
+
+    Raises:
+        SettingError: a value of the file is outside its range or of another type.
+    """
+    drafts = file.number_or_auto("num_draft_tokens", usual.num_draft_tokens)
+    config = GenerationConfig(
+        max_new_tokens=file.integer("max_new_tokens", usual.max_new_tokens),
+        temperature=file.number("temperature", usual.temperature),
+        seed=file.integer("seed", usual.seed),
+        mode=cast(Mode, file.text("mode", usual.mode)),
+        num_draft_tokens=cast(int | Literal["auto"], drafts),
+        stop=file.texts("stop"),
+        ignore_eos=file.switch("ignore_eos", usual.ignore_eos),
+        top_k=file.integer("top_k", usual.top_k),
+        top_p=file.number("top_p", usual.top_p),
+        min_p=file.number("min_p", usual.min_p),
+        repetition_penalty=file.number("repetition_penalty", usual.repetition_penalty),
+        verification=cast(Verification, file.text("verification", usual.verification)),
+        logprobs=file.switch("logprobs", usual.logprobs),
+    )
+    with file.named():
+        config.check()
+    return config
 
 
-def lengths(text: str) -> Any:
+def number_of_drafts(text: str) -> int | Literal["auto"]:
     """The number of draft tokens, or "auto".
 
     Raises:
-        SettingError: the text is neither.
+        SettingError: the text is neither, or the number is out of range.
     """
     if text == "auto":
-        return text
+        return "auto"
     try:
         number = int(text)
     except ValueError:
@@ -74,65 +121,51 @@ def lengths(text: str) -> Any:
     return number
 
 
-def notices(context: typer.Context) -> list[str]:
+def _refuse_contradictions(given: GenerationOptions) -> None:
+    if given.plain and given.mode not in (None, "plain"):
+        raise SettingError(f"--plain and --mode {given.mode} contradict each other", "give one of them")
+    plain = "--plain" if given.plain else "--mode plain" if given.mode == "plain" else ""
+    if plain and given.num_draft_tokens not in (None, "0", "auto"):
+        raise SettingError(
+            f"{plain} and -k {given.num_draft_tokens} contradict each other", "give one of them"
+        )
+
+
+def notices(config: GenerationConfig, given: GenerationOptions, *, drafter: bool) -> Iterator[str]:
     """Sentences about options that have no effect, or less than they promise.
 
+    Args:
+        config: of the generation.
+        given: by options.
+        drafter: whether the drafter is to be loaded.
+
     Raises:
-        SettingError: options that contradict each other.
+        SettingError: a mode that needs the drafter, which is left out.
     """
-    values = context.params
-    typed = {n for n in values if getattr(context.get_parameter_source(n), "name", "") == "COMMANDLINE"}
-    mode, greedy = values["mode"], values["temperature"] == 0.0
-    if values.get("logprobs") and not values["as_json"]:
-        raise SettingError("--logprobs shows nothing without --json", "add --json")
-    if values.get("plain") and "mode" in typed and mode != "plain":
-        raise SettingError(f"--plain and --mode {mode} contradict each other", "give one of them")
-    plain = "--plain" if values.get("plain") else "--mode plain" if mode == "plain" else ""
-    if plain and "num_draft_tokens" in typed and values["num_draft_tokens"] not in ("0", "auto"):
+    if not drafter and given.mode in _DRAFTED:
         raise SettingError(
-            f"{plain} and -k {values['num_draft_tokens']} contradict each other", "give one of them"
+            f"--mode {given.mode} needs the drafter, which drafter = false leaves out", "give one of them"
         )
-    if values["no_drafter"] and "mode" in typed and mode in _WITH_DRAFTER:
-        raise SettingError(
-            f"--mode {mode} needs the drafter, which --no-drafter leaves out", "give one of them"
+    if config.temperature == 0.0:
+        sampled = {"--seed": given.seed, "--top-k": given.top_k, "--top-p": given.top_p}
+        yield from (
+            f"{option} does nothing at temperature 0" for option, v in sampled.items() if v is not None
         )
-    idle = [f"{_option(n)} does nothing at temperature 0" for n in _SAMPLED if greedy and n in typed]
-    if mode == "paper" and not greedy:
-        idle.append(
+    elif config.mode == "paper":
+        yield (
             "mode paper is approximate above temperature 0: its output does not have the target's "
             "distribution"
         )
-    return idle
 
 
-def as_typed(error: SettingError, arguments: Sequence[str]) -> str:
-    """A refusal as one sentence, with the option that was typed in place of the setting's name in Python.
-
-    Args:
-        error: its message begins with `error.setting`.
-        arguments: of the command line.
-    """
-    option = _typed_option(error.setting, arguments)
+def as_option(error: SettingError) -> str:
+    """A refusal as one sentence, with the name of the option in place of the setting's name in Python."""
+    option = _OPTIONS.get(error.setting)
     if option is None:
         return str(error)
     message = option + error.message.removeprefix(error.setting)
     return f"{message}; {error.remedy}" if error.remedy else message
 
 
-def _typed_option(setting: str, arguments: Sequence[str]) -> str | None:
-    """The option that set a setting; None where no option did."""
-    for option in (_option(setting), *_OPTIONS.get(setting, ())):
-        if any(_sets(argument, option) for argument in arguments):
-            return option
-    return _option(setting) if setting in {field.name for field in fields(GenerationConfig)} else None
-
-
-def _sets(argument: str, option: str) -> bool:
-    """Whether an argument is an option, or an option with its value in it: `--rate=1`, `-k4`."""
-    if option.startswith("--"):
-        return argument == option or argument.startswith(f"{option}=")
-    return argument.startswith(option) and not argument.startswith("--")
-
-
-def _option(setting: str) -> str:
-    return "--" + setting.replace("_", "-")
+def _or(value: Value | None, usual: Value) -> Value:
+    return usual if value is None else value

@@ -3,86 +3,100 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-import typer
+from typing import cast
 
 from omnidraft.commands.terminal.loading import loading
+from omnidraft.commands.terminal.options import signer
 from omnidraft.commands.terminal.progress import progress_bar
+from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.commands.terminal.sizes import size
 from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.packing.unpack_once import KEPT, unpack_once
 from omnidraft.runtime.archive.open_archive import is_archive, open_archive
-from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
-from omnidraft.runtime.bundle.hashes import VERIFIES
+from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle
+from omnidraft.runtime.bundle.hashes import Verify
 from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
-from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
-from omnidraft.runtime.device.device_costs import MEASURES
-from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft.runtime.bundle.placement import placed
+from omnidraft.runtime.bundle.signature import PublicKey
+from omnidraft.runtime.device.device_costs import Measure
+from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session
+from omnidraft.runtime.session.load_options import LoadOptions
 from omnidraft.runtime.traces.trace_reader import segments_of
 from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
-from omnidraft.sync.installed import adapter_in_use
-
-AllowedValue = TypeVar("AllowedValue", bound=str)
-_FILES = ("cache", "public_key", "adapter", "trace", "profile")  # options that name a file or a directory
+from omnidraft.sync.installed import adapter_in_use, read_installed
 
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """A bundle, and how to open it.
+    """How to open a session.
 
     Attributes:
-        path: the bundle, or an archive of one.
-        threads, target_on, drafter_on, public_key: see `load_bundle`.
-        drafter: load the drafter, if the memory suffices.
-        cache, adapter, bitwise, trace: see `Session`; `adapter` may also be a directory of `sync pull`.
-        profile: a directory of `omnidraft adapt`, whose adapter and n-grams the session begins with.
-        asks_drafter: whether the generations can only draft with the drafter.
-        verify, measure: see `load_bundle`; a value that is not one of theirs is refused.
+        load: how to load the bundle; the drafter is left out, too, where the memory does not suffice.
+        bitwise, cache, trace: see `Session`.
+        adapter: a file, a directory of `sync pull`, or one of `learn --prompts`, whose n-grams are the cache
+            to begin with where no other is given.
     """
 
-    path: Path
-    threads: int | None = None
-    drafter: bool = True
-    cache: Path | None = None
-    target_on: str = CPU_GRAPH
-    drafter_on: str = CPU_GRAPH
-    public_key: Path | None = None
-    adapter: Path | None = None
+    load: LoadOptions
     bitwise: bool = False
+    cache: Path | None = None
+    adapter: Path | None = None
     trace: Path | None = None
-    profile: Path | None = None
-    asks_drafter: bool = False
-    verify: str = "auto"
-    measure: str = "auto"
 
 
-def session_options(context: typer.Context, config: GenerationConfig) -> SessionOptions:
-    """How a command was asked to open its bundle: a parameter of it sets the field that has its name.
+def session_options(
+    file: SettingsFile,
+    *,
+    threads: int | None = None,
+    cache: Path | None = None,
+    adapter: Path | None = None,
+    trace: Path | None = None,
+) -> SessionOptions:
+    """How a command was asked to open its session, by its options and its file of settings.
+
+    Raises:
+        SettingError: a value is outside its range.
+    """
+    load = load_options(file, threads)
+    return SessionOptions(load, file.switch("bitwise", False), cache, adapter, trace)
+
+
+def load_options(file: SettingsFile, threads: int | None = None) -> LoadOptions:
+    """How to load a bundle: by `--threads`, else by the file of settings, else as usual.
+
+    Raises:
+        SettingError: a value is outside its range.
+    """
+    usual = LoadOptions()
+    load = LoadOptions(
+        threads=file.integer("threads", usual.threads),
+        drafter=file.switch("drafter", usual.drafter),
+        target_on=file.text("target_on", usual.target_on),
+        drafter_on=file.text("drafter_on", usual.drafter_on),
+        public_key=file.path("public_key") or signer(),
+        verify=cast(Verify, file.text("verify", usual.verify)),
+        measure=cast(Measure, file.text("measure", usual.measure)),
+    )
+    with file.named():
+        load.check()
+    if threads is not None:
+        load = replace(load, threads=threads)
+        load.check()
+    return load
+
+
+def open_session(path: Path, options: SessionOptions, config: GenerationConfig) -> Session:
+    """Open a session, and tell on standard error what of the options is not used, and why.
 
     Args:
-        context: of the command.
-        config: of the generations; see `measure_for`.
-    """
-    names, given = {field.name for field in fields(SessionOptions)}, context.params
-    values: dict[str, Any] = {name: value for name, value in given.items() if name in names}
-    for name in _FILES:  # click has the texts
-        values[name] = None if given[name] is None else Path(given[name])
-    return SessionOptions(
-        path=Path(given["bundle"]),
-        drafter=not given["no_drafter"],
-        asks_drafter=config.asks_drafter and not config.copies,
-        **values | {"measure": measure_for(config, given["measure"])},
-    )
-
-
-def open_session(options: SessionOptions) -> Session:
-    """Open a session, and tell on standard error what of the options is not used, and why.
+        path: the bundle, or an archive of one.
+        options: how to open it.
+        config: of the generations: a machine is timed for `-k auto` alone.
 
     Raises:
         OmnidraftError: the bundle or one of the files is refused.
@@ -91,9 +105,12 @@ def open_session(options: SessionOptions) -> Session:
         check_cache_place(options.cache)
     if options.trace is not None:
         tell(_others_in(options.trace))
-    directory = bundle_directory(options.path, options.public_key)
-    with loading(options.path.name):
-        session, notices = _opened(replace(options, path=directory))
+    directory = bundle_directory(path, options.load.public_key)
+    timed = config.num_draft_tokens == "auto" and config.mode != "plain"
+    if not timed and options.load.measure == "auto":
+        options = replace(options, load=replace(options.load, measure="never"))
+    with loading(path.name):
+        session, notices = _opened(directory, options, asks_drafter=config.asks_drafter and not config.copies)
     tell(notices)
     return session
 
@@ -114,7 +131,7 @@ def _others_in(trace: Path) -> Iterator[str]:
         yield f"{trace} has other files, which stay; the trace is in the files trace-*.odt beside them"
 
 
-def bundle_directory(path: Path, public_key: Path | None = None, *, quiet: bool = False) -> Path:
+def bundle_directory(path: Path, public_key: PublicKey | None = None, *, quiet: bool = False) -> Path:
     """The directory of a bundle as a user names it: an archive is unpacked once, which is told.
 
     Args:
@@ -138,87 +155,58 @@ def bundle_directory(path: Path, public_key: Path | None = None, *, quiet: bool 
     return unpacked.place
 
 
-def _opened(options: SessionOptions) -> tuple[Session, list[str]]:
+def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple[Session, list[str]]:
     """The session, and sentences about what is not used."""
-    measure = one_of("measure", options.measure, MEASURES)
-    bundle = open_bundle(options.path, options.public_key, verify=one_of("verify", options.verify, VERIFIES))
-    if options.asks_drafter and bundle.drafter.is_absent:
+    bundle = options.load.open(path)
+    if asks_drafter and bundle.drafter.is_absent:
         raise SettingError(
             f"{bundle.path.name} has no drafter, which --mode and -k ask for",
             "leave both out, and it copies from its text; or export it with --drafter DRAFTER",
         )
-    no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
+    no_drafter = _why_no_drafter(options.load, bundle) if options.load.drafter else None
+    load = replace(options.load, drafter=options.load.drafter and no_drafter is None)
     with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
-        loaded = load_bundle(
-            bundle,
-            threads=options.threads,
-            drafter=options.drafter and no_drafter is None,
-            target_on=options.target_on,
-            drafter_on=options.drafter_on,
-            measure=measure,
-        )
-    adapter, cache = learned_files(options.adapter, options.cache, options.profile, bundle)
+        loaded = load.load(bundle)
+    adapter, cache, unused = learned_files(options.adapter, options.cache, bundle)
     session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
-    notices = [
-        no_drafter,
-        _timed(loaded, measure),
-        session.cache_notice,
-        *_unused_of_profile(options, adapter),
-    ]
+    notices = [no_drafter, _timed(loaded, load), session.cache_notice, unused]
     return session, [notice for notice in notices if notice]
 
 
-def one_of(setting: str, value: str, allowed: tuple[AllowedValue, ...]) -> AllowedValue:
-    """The value of an option, if it is allowed.
-
-    Raises:
-        SettingError: it is not.
-    """
-    for each in allowed:
-        if value == each:
-            return each
-    names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
-    raise SettingError(f"{setting} {value!r:.40} is not {names}", "leave it out", setting=setting)
-
-
-def measure_for(config: GenerationConfig, measure: str) -> str:
-    """Whether to time this machine for a generation: only -k auto uses the costs."""
-    used = config.num_draft_tokens == "auto" and config.mode != "plain"
-    return measure if used or measure != "auto" else "never"
-
-
-def _timed(loaded: LoadedBundle, measure: str) -> str | None:
+def _timed(loaded: LoadedBundle, load: LoadOptions) -> str | None:
     """That this machine was timed, and why; None where it was not, or where that was asked for."""
-    if measure != "auto" or loaded.device is None or loaded.device.source != "measured":
+    if load.measure != "auto" or loaded.device is None or loaded.device.source != "measured":
         return None
     other = loaded.bundle.measured_on
     costs = "name no machine" if other is None else "are of another machine, place or number of threads"
     return f"timed this machine for -k auto: the costs of the bundle {costs}"
 
 
-def _why_no_drafter(options: SessionOptions, bundle: Bundle) -> str | None:
+def _why_no_drafter(load: LoadOptions, bundle: Bundle) -> str | None:
     """Why there is too little memory for the drafter; None where there is enough."""
-    there = placed(bundle, target_on=options.target_on, drafter_on=options.drafter_on)
+    there = placed(bundle, target_on=load.target_on, drafter_on=load.drafter_on)
     needs = memory_need(there), memory_need(there, drafter=False)
     return why_plain(needs[0].total, needs[1].total, available_bytes())
 
 
 def learned_files(
-    adapter: Path | None, cache: Path | None, profile: Path | None, bundle: Bundle
-) -> tuple[Path | None, Path | None]:
-    """The adapter and the n-gram cache to begin with; those of the profile where no option names another."""
-    if adapter is not None:
-        adapter = adapter_file(adapter)
-    if profile is not None:
-        if not profile.is_dir():
-            raise SettingError(
-                f"--profile {profile} is not a directory",
-                "give the directory that `omnidraft adapt` wrote (--out)",
-            )
-        learned = learned_of(profile, bundle)
-        adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
-    return adapter, cache
+    adapter: Path | None, cache: Path | None, bundle: Bundle
+) -> tuple[Path | None, Path | None, str | None]:
+    """The adapter and the n-gram cache to begin with, and a sentence about what is not used."""
+    if adapter is None or not adapter.is_dir() or _is_other_directory(adapter):
+        return None if adapter is None else adapter_file(adapter), cache, None
+    learned, unused = learned_of(adapter, bundle), None
+    if cache is not None:
+        unused = f"the n-grams of --adapter {adapter} are not used, since --cache {cache} was given"
+    elif not learned.adapter.is_file():
+        unused = f"{adapter} has no adapter of this target, only n-grams"
+    return existing(learned.adapter), cache or existing(learned.cache), unused
+
+
+def _is_other_directory(path: Path) -> bool:
+    """Whether a directory was written by peft or by `sync pull`."""
+    return (path / "adapter_config.json").is_file() or read_installed(path) is not None
 
 
 def adapter_file(path: Path) -> Path | None:
@@ -244,21 +232,8 @@ def adapter_file(path: Path) -> Path | None:
     return adapter_in_use(path) if path.is_dir() else path
 
 
-def _unused_of_profile(options: SessionOptions, adapter: Path | None) -> Iterator[str]:
-    """Sentences that say which part of a profile is not used, and why."""
-    place = options.profile
-    if place is None:
-        return
-    if options.adapter is not None:
-        yield f"the adapter of --profile {place} is not used, since --adapter {options.adapter} was given"
-    elif adapter is None:
-        yield f"{place} has no adapter of this target, only n-grams"
-    if options.cache is not None:
-        yield f"the n-grams of --profile {place} are not used, since --cache {options.cache} was given"
-
-
 def learned_of(place: Path, bundle: Bundle) -> Profile:
-    """What `omnidraft adapt` learned of a bundle's target.
+    """What `omnidraft learn --prompts` learned of a bundle's target.
 
     Raises:
         SettingError: it learned nothing of that target.
@@ -267,7 +242,7 @@ def learned_of(place: Path, bundle: Bundle) -> Profile:
     if not profile.cache.is_file():
         raise SettingError(
             f"{place} has nothing that was learned of the target of {bundle.path.name}",
-            "run `omnidraft adapt` with it first",
+            "run `omnidraft learn --prompts` with it first, or give the file of an adapter",
         )
     return profile
 

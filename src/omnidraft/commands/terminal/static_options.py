@@ -1,4 +1,4 @@
-"""The options of static graphs: `--npu`, and those that are for it."""
+"""The settings of static graphs: `--npu`, and those that are for it."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ def static_options(
 
     Args:
         names: of accelerators.
-        lengths: --kv-length, --prefill-chunk and --num-draft-tokens, in tokens.
+        lengths: kv_length, prefill_chunk and num_draft_tokens, in tokens.
         calibration: texts; built-in prompts when None.
         lora_rank: that static float graphs take.
 
@@ -31,7 +31,7 @@ def static_options(
 
     providers = accelerators(names)
     if not providers:
-        values = {"--kv-length": lengths[0], "--prefill-chunk": lengths[1], "--npu-lora-rank": lora_rank}
+        values = {"kv_length": lengths[0], "prefill_chunk": lengths[1], "npu_lora_rank": lora_rank}
         for option, value in values.items():
             if value is not None:
                 raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")

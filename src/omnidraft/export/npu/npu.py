@@ -52,7 +52,7 @@ class NpuOptions:
     def __post_init__(self) -> None:
         if self.lora_rank is not None and not 1 <= self.lora_rank <= _MOST_LORA:
             raise SettingError(
-                f"--npu-lora-rank {self.lora_rank} is not within 1 to {_MOST_LORA}",
+                f"npu_lora_rank {self.lora_rank} is not within 1 to {_MOST_LORA}",
                 "give the rank of your adapters, or leave it out for graphs without adapters",
             )
 
@@ -86,7 +86,7 @@ class StaticShapes:
     def __post_init__(self) -> None:
         if not 2 <= self.chunk <= self.kv_length:
             raise ExportError(
-                f"--prefill-chunk {self.chunk} is not within 2 to {self.kv_length}, the KV length",
+                f"prefill_chunk {self.chunk} is not within 2 to {self.kv_length}, the KV length",
                 "give a length in that range",
             )
         if not 1 <= self.drafted < min(65, self.kv_length):
@@ -111,7 +111,7 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
     most = checkpoint.shape.max_positions
     if shapes.kv_length > most:
         raise ExportError(
-            f"--kv-length {shapes.kv_length} does not fit {checkpoint.name}", f"give at most {most}"
+            f"kv_length {shapes.kv_length} does not fit {checkpoint.name}", f"give at most {most}"
         )
     folder.mkdir(parents=True, exist_ok=True)
     model = load_model(checkpoint)

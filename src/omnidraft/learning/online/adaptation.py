@@ -241,7 +241,7 @@ def _claimed(place: Path) -> int:
         return claim(place)
     except ClaimError:
         raise SettingError(
-            f"{place} is in use by another `omnidraft adapt`", "end it, or give another place"
+            f"{place} is in use by another `omnidraft learn`", "end it, or give another place"
         ) from None
     except OSError as error:
         raise SettingError(

@@ -59,7 +59,7 @@ def vector_of(adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: floa
         if a.shape[1] != rank * len(site.parts):
             raise AdapterError(
                 f"{name} has rank {a.shape[1]} and the training step takes {rank * len(site.parts)}",
-                "begin without an adapter, or export with its rank as --train-rank",
+                "begin without an adapter, or export with its rank as train_rank in --config",
                 fault="rank",
             )
         left, column = b.copy(), 0

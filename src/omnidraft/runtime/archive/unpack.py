@@ -78,7 +78,7 @@ def _refuse_existing(out: Path, overwrite: bool) -> None:
     if not os.path.lexists(out):
         return
     if not overwrite:
-        raise ArchiveError(f"{out} exists already", f"{_ELSEWHERE} or add --overwrite", "unwritable")
+        raise ArchiveError(f"{out} exists already", f"{_ELSEWHERE} or delete it first", "unwritable")
     if refusal := refusal_to_replace(out):
         raise ArchiveError(*refusal, "unwritable")
 

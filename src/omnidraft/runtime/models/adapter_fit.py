@@ -66,7 +66,7 @@ def fit(
     except AdapterError as error:
         remedy = "use the bundle that it was made for, or convert or train it again"
         if error.fault == "rank" and entry.place is not None:
-            remedy = "run that model on the cpu, or export with a higher --npu-lora-rank"
+            remedy = "run that model on the cpu, or export with a higher npu_lora_rank"
         message = f"the adapter does not fit the {model} of {name}: {error}"
         raise AdapterError(message, remedy, fault=error.fault) from None
 
@@ -75,10 +75,10 @@ def _no_sites(bundle: Bundle, role: Role) -> tuple[str, str]:
     """The message that a model takes no adapters, and the remedy."""
     name, entry = bundle.path.name, getattr(bundle, role)
     if entry.place is None or bundle.manifest[role].get("lora") is None:
-        remedy = "without --no-lora" if role == "drafter" else "with --lora-target"
+        remedy = "with lora_drafter = true" if role == "drafter" else "with lora_target = true"
         return f"the {role} of {name} takes no adapters", f"export it again {remedy}"
     places = ["cpu", *(each for each, place in entry.places.items() if place.form.lora_rank is not None)]
-    export = "" if places[1:] else ", or export it again with --npu-lora-rank, for float graphs"
+    export = "" if places[1:] else ", or export it again with npu_lora_rank, for float graphs"
     message = f"the {role} of {name} takes no adapters in the static graphs where it runs"
     return message, f"run it on {' or '.join(places)}{export}"
 

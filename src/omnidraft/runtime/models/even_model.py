@@ -1,4 +1,4 @@
-"""A model whose logits have the same bits however a text is split into passes: `--bitwise`.
+"""A model whose logits have the same bits however a text is split into passes: the setting `bitwise`.
 
 The kernels of a pass depend on its length. Measured for eight kinds of weights, on x86-64 with AVX-512:
 passes of 2, 4, ... 64 tokens compute the same bits for the same tokens. A pass of one token does not, and

@@ -173,7 +173,7 @@ def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False)
     if not overwrite and _fault_of(Path(path), table) is not None:
         raise CacheFileError(
             f"{path} is not a whole cache of this pair of models, so it is not replaced",
-            "choose another place or add --overwrite",
+            "choose another place or delete it first",
             fault="unwritable",
         )
     _write(Path(path), table)

@@ -1,32 +1,38 @@
-"""`omnidraft trace`: inspect recorded generations, export them as JSON, delete them."""
+"""`omnidraft inspect` of recorded generations."""
 
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from omnidraft.commands.cache import BundlePath, Names
-from omnidraft.commands.terminal.options import Json, print_json
-from omnidraft.errors import SettingError, counted
-from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
+from omnidraft.commands.inspect.inspect_cache import Names, shown_bytes
+from omnidraft.commands.terminal.options import print_json
+from omnidraft.errors import counted
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.traces.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
-from omnidraft.runtime.traces.trace_directory import wipe
 from omnidraft.runtime.traces.trace_file import VERSION
 from omnidraft.runtime.traces.trace_reader import read_segments
 
-app = typer.Typer(
-    help="Recorded generations: inspect, export or delete them.\n\n"
-    "`omnidraft generate BUNDLE PROMPT --trace DIRECTORY` records; nothing is recorded without it.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-TracePath = Annotated[
-    Path,
-    typer.Argument(metavar="TRACE", help="A directory of recordings, or one file of it.", readable=False),
-]
+
+def inspect_trace(trace: Path, bundle: Bundle | None, as_json: bool) -> None:
+    """Verify a trace and show how much it holds; with a bundle, also that it is of the bundle's pair."""
+    names = None if bundle is None else Names.of_bundle(bundle)
+    counts = summary(trace, names)
+    if as_json:
+        return print_json({**counts, "recordings": list(records_json(trace, names))})
+    print(
+        f"{trace}: {counted(counts['records'], 'record')} in {counted(counts['segments'], 'file')} "
+        f"of {counted(counts['bytes'], 'byte')} together"
+    )
+    drafter, target = counts["draft_fingerprint"], counts["target_fingerprint"]
+    print(f"  drafter {drafter[:12]}, target {target[:12]} (SHA-256 of the tokenizers)")
+    print(
+        f"  {counted(counts['tokens'], 'target token')} in {counted(counts['rounds'], 'round')}, "
+        f"{counts['accepted']:,} of them from accepted drafts"
+    )
+    print(f"  {counts['accepted_drafts']:,} of {counts['drafted']:,} draft tokens accepted")
+    if counts["torn_bytes"]:
+        print(f"  left out: {counted(counts['torn_bytes'], 'byte')} of interrupted writes")
+    print("  with the bundle, every prompt and answer in it can be read; `omnidraft wipe` deletes it")
 
 
 def summary(trace: Path, names: Names | None) -> dict[str, Any]:
@@ -89,7 +95,7 @@ def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
         pieces = names.pieces
         before = b"".join((pieces[d] if d < len(pieces) else None) or b"" for d in start.context)
         written = b"".join(names.vocab_map.bytes_of(token.token_id) for token in record.tokens)
-        text = {"text_before": _show(before), "text": _show(written)}
+        text = {"text_before": shown_bytes(before), "text": shown_bytes(written)}
     return {
         **text,
         **start_json(start),
@@ -140,66 +146,3 @@ def masses_json(masses: Masses) -> dict[str, Any]:
     """The largest probabilities of a distribution as a JSON object."""
     ids, probabilities = masses.ids.tolist(), masses.probabilities.tolist()
     return {"ids": ids, "probabilities": probabilities, "rest": masses.rest}
-
-
-@app.command("inspect")
-def inspect_command(trace: TracePath, bundle: BundlePath = None, as_json: Json = False) -> None:
-    """Verify a trace and show how much it holds; with --bundle, also that it is of the bundle's pair."""
-    counts = summary(trace, None if bundle is None else Names.of_bundle(bundle))
-    if as_json:
-        return print_json(counts)
-    print(
-        f"{trace}: {counted(counts['records'], 'record')} in {counted(counts['segments'], 'file')} "
-        f"of {counted(counts['bytes'], 'byte')} together"
-    )
-    drafter, target = counts["draft_fingerprint"], counts["target_fingerprint"]
-    print(f"  drafter {drafter[:12]}, target {target[:12]} (SHA-256 of the tokenizers)")
-    print(
-        f"  {counted(counts['tokens'], 'target token')} in {counted(counts['rounds'], 'round')}, "
-        f"{counts['accepted']:,} of them from accepted drafts"
-    )
-    print(f"  {counts['accepted_drafts']:,} of {counts['drafted']:,} draft tokens accepted")
-    if counts["torn_bytes"]:
-        print(f"  left out: {counted(counts['torn_bytes'], 'byte')} of interrupted writes")
-    print("  with the bundle, every prompt and answer in it can be read; `omnidraft trace wipe` deletes it")
-
-
-@app.command("export-json")
-def export_json_command(
-    trace: TracePath,
-    bundle: BundlePath = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A new file (default: standard output).", readable=False),
-    ] = None,
-) -> None:
-    """Write a trace as JSON lines, a record a line; with --bundle also the text.
-
-    omnidraft does not read the JSON back. To keep a trace, copy its files.
-    """
-    names = None if bundle is None else Names.of_bundle(bundle)
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records_json(trace, names))
-    if out is None:
-        for line in lines:
-            sys.stdout.write(line)
-        return
-    try:
-        place = place_of(out)
-        if place.exists():
-            raise SettingError(f"{out} exists and is not replaced", "choose another name")
-        write_atomically(place, "".join(lines).encode())
-    except OSError as error:
-        raise SettingError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
-
-
-@app.command("wipe")
-def wipe_command(trace: TracePath, as_json: Json = False) -> None:
-    """Delete a trace. Other files in its directory stay."""
-    count = wipe(trace)
-    if as_json:
-        return print_json({"path": str(trace), "deleted": count})
-    print(f"{trace}: {counted(count, 'file')} deleted")
-
-
-def _show(data: bytes) -> str:
-    return data.decode("utf-8", "backslashreplace")

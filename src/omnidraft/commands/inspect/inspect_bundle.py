@@ -1,4 +1,4 @@
-"""`omnidraft inspect`: verify a bundle and show what is in it."""
+"""`omnidraft inspect` of a bundle, an archive or a shared drafter."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -25,13 +25,8 @@ from omnidraft.runtime.vocab.vocab_map import decode_vocab_map
 from omnidraft.text_quality import TextQuality, read_quality
 
 
-def inspect(
-    bundle: options.BundlePath, public_key: options.PublicKey = None, as_json: options.Json = False
-) -> None:
-    """Verify every hash of a bundle or an archive and show what is in it.
-
-    BUNDLE may also be a shared drafter, drafters/ADDRESS: then the bundles that use it are named.
-    """
+def inspect_bundle(bundle: Path, public_key: Path | None, as_json: bool) -> None:
+    """Verify every hash of a bundle or an archive and show what it holds; name users of a shared drafter."""
     if is_shared_drafter(bundle):
         return _show_users(bundle, as_json)
     archive = _checked_archive(bundle, public_key, as_json) if is_archive(bundle) else None
@@ -181,7 +176,7 @@ def _pair_rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
     """Signature and template, which are of no single model."""
     yield (
         "signature",
-        f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)",
+        f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (`omnidraft verify` checks it)",
     )
     prompt, checks = bundle.prompt, bundle.manifest.get("checks")
     why = checks.get("no_system") if isinstance(checks, dict) else None

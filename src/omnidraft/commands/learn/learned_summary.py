@@ -1,31 +1,32 @@
-"""Summary of `omnidraft adapt`: the first answers beside the last ones, and the files of the curve."""
+"""What `learn --prompts` gained: the first answers beside the last ones, and what to do next."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from omnidraft.commands.adapt.adapt_loop import Ended, Loop
-from omnidraft.commands.adapt.curve_plot import can_draw, draw_curve
-from omnidraft.commands.adapt.curve_speed import gain
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import CurveLine, mean, read_curve
 from omnidraft.learning.online.profiles import profiles_in
 
-PICTURE = "curve.png"
+PAYS = 1.05  # speed-up that is more than noise
+ENOUGH = 300  # answers, from which on a drafter that gains nothing is not expected to (docs/learn.md)
+FEW = 32  # answers; a quarter of them is one interval
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Result of an adaptation, over all its runs in a place.
+    """Result of all runs in a place.
 
     Attributes:
         place: the directory.
-        ended: why the last run stopped.
+        ended: why the last run stopped: done, minutes or interrupted.
         answers: number in all runs.
         now: number in the last run.
         first: means over the first quarter of the answers.
@@ -34,15 +35,13 @@ class Summary:
         rolled_back: number of intervals whose adapter was given up.
         learning_seconds: in all runs.
         cache: number of learned n-grams.
-        targets: names of their directories.
         curve: file of the curve.
-        picture: file of its picture, if drawn.
         skipped: sentences about prompts that could not be answered.
-        adapter: whether any of the targets has an adapter that was found good.
+        adapter: whether there is an adapter that was found good.
     """
 
     place: str
-    ended: Ended
+    ended: str
     answers: int
     now: int
     first: dict[str, Any]
@@ -51,58 +50,55 @@ class Summary:
     rolled_back: int
     learning_seconds: float
     cache: int
-    targets: list[str]
     curve: str
-    picture: str | None
     skipped: list[str]
     adapter: bool
 
 
-def summary(place: Path, loop: Loop, now: int) -> Summary:
-    """Read the curve, draw its picture and sum both up.
+def summary(place: Path, ended: str, skipped: list[str], now: int) -> Summary:
+    """Read the curve and sum it up.
 
     Args:
-        place: of the adaptation.
-        loop: that ended.
+        place: of what was learned.
+        ended: why the last run stopped.
+        skipped: sentences about prompts.
         now: number of answers in this run.
     """
     lines = read_curve(place / CURVE)
-    picture = place / PICTURE if lines and can_draw() else None
-    if picture is not None:
-        draw_curve(lines, picture)
     quarter = max(1, len(lines) // 4)
     return Summary(
         place=str(place),
-        ended=loop.ended,
+        ended=ended,
         answers=len(lines),
         now=now,
-        first=_quarter(lines[:quarter], lines),
-        last=_quarter(lines[-quarter:], lines),
+        first=_quarter(lines[:quarter]),
+        last=_quarter(lines[-quarter:]),
         learned=sum(line.event == "learned" for line in lines),
         rolled_back=sum(line.event == "rolled back" for line in lines),
         learning_seconds=sum(line.learning for line in lines),
         cache=lines[-1].cache if lines else 0,
-        targets=list(dict.fromkeys(line.target for line in lines)),
         curve=str(place / CURVE),
-        picture=None if picture is None else str(picture),
-        skipped=loop.skipped,
+        skipped=skipped,
         adapter=any(each.adapter.is_file() for each in profiles_in(place)),
     )
 
 
-def _quarter(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> dict[str, Any]:
-    speed = gain(lines, all_lines)
-    return {
-        **mean(lines),
-        "speed_up": speed.measured,
-        "speed_up_interval_95": None if speed.low is None else [speed.low, speed.high],
-        "speed_up_predicted": speed.predicted,
-    }
+def _quarter(lines: Sequence[CurveLine]) -> dict[str, Any]:
+    return {**mean(lines), "speed_up": speed_up(lines)}
 
 
-PAYS = 1.05  # speed-up that is more than noise
-ENOUGH = 300  # answers, from which on a drafter that gains nothing is not expected to (docs/learn.md)
-FEW = 32  # answers; a quarter of them is one interval
+def speed_up(lines: Sequence[CurveLine]) -> float | None:
+    """Speed over plain decoding, which is measured at the start of each interval: the median over intervals.
+
+    A busy machine makes measured times longer, never shorter, so it is no mean of times.
+    """
+    ratios = []
+    for (_, plain), group in groupby(lines, lambda line: (line.target, line.plain)):
+        answers = list(group)
+        if plain is not None:
+            seconds = max(sum(each.seconds for each in answers), 1e-9)
+            ratios.append(plain * sum(each.tokens for each in answers) / seconds)
+    return median(ratios) if ratios else None
 
 
 def table(result: Summary) -> Table:
@@ -114,8 +110,6 @@ def table(result: Summary) -> Table:
         ("tokens_per_target_pass", "tokens per target pass", "{:.2f}"),
         ("acceptance", "draft tokens accepted", "{:.1%}"),
         ("speed_up", "speed-up over plain, measured", "{:.2f}x"),
-        ("speed_up_interval_95", "  95 % of it", "{0[0]:.2f}-{0[1]:.2f}x"),
-        ("speed_up_predicted", "speed-up, predicted from the counts", "{:.2f}x"),
     ):
         cells = ["-" if v is None else form.format(v) for v in (result.first[name], result.last[name])]
         table.add_row(label, *cells)
@@ -132,14 +126,11 @@ def advice(result: Summary) -> str:
     if speed is not None and speed >= PAYS and result.answers >= FEW:
         return (
             f"it pays here: {speed:.2f}x over plain decoding in the last quarter; use it with "
-            f"`omnidraft generate BUNDLE PROMPT --profile {result.place}`"
+            f"`omnidraft generate BUNDLE PROMPT --adapter {result.place}`"
         )
     if result.answers < ENOUGH:
-        goes_on = (
-            "all prompts are answered: give the same --out more of them (--count, --prompts)"
-            if result.ended == "done"
-            else "the same command goes on"
-        )
+        done = "all prompts are answered: give the same --out more of them"
+        goes_on = done if result.ended == "done" else "the same command goes on"
         return (
             f"not worth it yet after {counted(result.answers, 'answer')}: a gain may need {ENOUGH}; "
             f"{goes_on}, and with -k auto little time is lost until then"
@@ -151,15 +142,10 @@ def advice(result: Summary) -> str:
 
 
 def no_adapter(result: Summary) -> list[str]:
-    """A sentence where no adapter came of the answers, so that --profile has n-grams alone."""
+    """A sentence where no adapter came of the answers, so that there are n-grams alone."""
     if result.adapter or not result.answers:
         return []
     return [
         f"{result.place} has no adapter yet, only n-grams: a learned adapter is kept once the answers of the "
         "interval after it were no worse"
     ]
-
-
-def files(result: Summary) -> list[str]:
-    """Paths of the curve and its picture, a line each; a terminal does not break them."""
-    return [f"curve: {result.curve}", *([f"picture: {result.picture}"] if result.picture else [])]
