@@ -87,8 +87,7 @@ def convert_command(
 @app.command("merge")
 def merge_command(
     checkpoint: Annotated[
-        str,
-        typer.Argument(metavar="CHECKPOINT", help="What it was trained on: a directory or a hub id."),
+        str, typer.Argument(metavar="CHECKPOINT", help="What it was trained on: a directory or a hub id.")
     ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write, a new directory.")],

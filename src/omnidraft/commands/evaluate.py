@@ -76,7 +76,6 @@ def quality_of(
         loaded: a bundle; its drafter is not used.
         texts: what to measure on.
         source: gives the source's logits; None for none.
-        name: of the texts.
         progress: called with (pieces done, all pieces).
 
     Raises:

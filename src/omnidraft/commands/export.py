@@ -111,14 +111,14 @@ def export(
         typer.Option(
             help=f"How the target's weights are stored: {options.one_of(QUANTS)} "
             "(docs/quantization.md). auto: the codes of a GGUF file as they are, else the "
-            "smallest form whose perplexity is within 3 % of the source's.",
+            "smallest form whose perplexity is within 3 % of the source's."
         ),
     ] = AUTO,
     drafter_quant: Annotated[
         str | None,
         typer.Option(
             help="How the drafter's weights are stored (default: as --quant; with auto "
-            "int4, or the codes of a GGUF file).",
+            "int4, or the codes of a GGUF file)."
         ),
     ] = None,
     train_step: Annotated[
@@ -202,7 +202,6 @@ def _weights(
         drafter: the model, if there is one.
         quant: as asked for.
         chosen: as asked for, or the codes of a GGUF file.
-        drafter_quant: of the drafter, if it was given.
     """
     usual = (STORED if drafter and codes_of(drafter) else "int4") if quant == AUTO else quant
     return named("int4" if chosen == AUTO else chosen), named(
@@ -221,7 +220,6 @@ def codes_of(model: str) -> bool:
 
 
 def _lines(report: "Report") -> Iterator[str]:
-    """What was checked and measured, a line each."""
     yield f"{report.path}: {output.size(report.bytes)}"
     yield f"  {report.context}"
     for role, graphs in report.parity.items():

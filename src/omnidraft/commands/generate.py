@@ -81,7 +81,6 @@ def generate(
 
 
 def _write(generation: Generation) -> None:
-    """Write the text as it comes. Its line is ended, also of a file or a pipe, and also by Ctrl-C."""
     from omnidraft.commands.terminal.output import AnswerWriter
 
     writer = AnswerWriter(sys.stdout)

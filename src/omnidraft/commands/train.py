@@ -152,7 +152,6 @@ def _as_json(trained: "Trained") -> dict[str, Any]:
 
 
 def _lines(trained: "Trained") -> list[str]:
-    """What was trained, a line each."""
     lines = [
         f"{trained.files[0]}: {counted(trained.steps, 'step')} on {counted(trained.responses, 'response')} "
         f"of {counted(trained.segments, 'segment')}, {trained.seconds:.0f} s"

@@ -162,7 +162,6 @@ def usual_steps(count: int, batch_size: int) -> int:
 
 
 def _batch(step: int, count: int, options: LearnOptions) -> list[int]:
-    """Indices of the responses of a step. Each pass takes all responses, in its own order."""
     each = -(-count // options.batch_size)
     order = np.random.default_rng([options.step.seed, step // each]).permutation(count)
     start = step % each * options.batch_size

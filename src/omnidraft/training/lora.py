@@ -45,7 +45,6 @@ def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int
 
     Args:
         model: a transformers decoder; it is changed.
-        rank: of each linear.
         alpha: the scale is alpha / rank.
         seed: of the initial values of A.
 
@@ -84,17 +83,12 @@ def lora_modules(model: nn.Module) -> dict[Place, LoraLinear]:
 
 
 def to_adapter(
-    model: nn.Module,
-    lora: LoraSites,
-    base: str,
-    tokenizers: tuple[str, str],
-    created: str,
+    model: nn.Module, lora: LoraSites, base: str, tokenizers: tuple[str, str], created: str
 ) -> Adapter:
     """The trained tensors as an adapter of a bundle's model.
 
     Args:
         model: with LoRA.
-        lora: sites of the bundle's model.
         base: fingerprint of the bundle's model.
         tokenizers: fingerprints of the drafter's and the target's tokenizer.
         created: the time, ISO 8601 in UTC.
@@ -167,7 +161,6 @@ def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
 
 
 def _by_site(modules: dict[Place, LoraLinear]) -> dict[str, list[tuple[Place, str | None]]]:
-    """The linears of each site and the part of the site that each is, in the order of packing."""
     by_site: dict[str, list[tuple[Place, str | None]]] = {}
     names = list(MODULES)
     for place in sorted(modules, key=lambda p: (p[0], names.index(p[1]))):

@@ -65,14 +65,12 @@ class Trained:
 
     Attributes:
         files: the written files.
-        segments: number of segments.
         responses: number of responses in an epoch.
         left_out: number of segments and records that were left out, by reason.
         steps: number of steps, of all runs.
         done: number of steps of this run.
         skipped: number of steps that were not finite and changed nothing.
         losses: of the steps of this run.
-        processes: number of processes.
         seconds: wall time of this run.
     """
 
@@ -97,7 +95,6 @@ def train_drafter(
     """Train; the main process alone writes the result.
 
     Args:
-        job: what to train.
         processes: all processes of this training; each calls this with the same job.
         progress: called after each step.
         stage: called with the name of each stage when it begins.
@@ -160,7 +157,6 @@ def _complete(
 
 
 def _check_places(job: Job) -> None:
-    """Refuse places that cannot be written, before the training spends hours."""
     if job.options.lora_rank is None and job.out.exists():
         raise SettingError(f"{job.out} exists already", "choose another place for the checkpoint")
     if job.options.lora_rank is None:
@@ -179,7 +175,6 @@ def _check_places(job: Job) -> None:
 
 
 def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint that is not the bundle's drafter, and a bundle that cannot take the result."""
     if read_tokenizer(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
         raise SettingError(
             f"{job.drafter} has another tokenizer than the drafter of {job.bundle}",

@@ -164,7 +164,6 @@ class Trainer:
         """Write the state of the training; the file is replaced atomically.
 
         Args:
-            path: the file.
             responses: number of responses of the pass; `resume` compares it.
 
         Raises:
@@ -184,7 +183,6 @@ class Trainer:
         """Continue from a file that `save` wrote, with the same results as an uninterrupted training.
 
         Args:
-            path: the file.
             responses: number of responses of the pass.
 
         Raises:
@@ -197,7 +195,6 @@ class Trainer:
         """Compute the gradients of this process's part of the loss.
 
         Args:
-            responses: of this process.
             idle: this process has no part in a small batch: it adds neither counts nor gradients.
 
         Returns:
@@ -236,17 +233,11 @@ class Trainer:
 
 
 def train(
-    model: nn.Module,
-    responses: Sequence[Aligned],
-    options: TrainerOptions | None = None,
-    **settings: Any,
+    model: nn.Module, responses: Sequence[Aligned], options: TrainerOptions | None = None, **settings: Any
 ) -> Trainer:
     """Train a drafter in one pass over aligned responses.
 
     Args:
-        model: see `Trainer`.
-        responses: see `Trainer.train`.
-        options: see `Trainer`.
         settings: the keyword arguments of `Trainer.train`.
 
     Raises:

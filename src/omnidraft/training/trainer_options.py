@@ -17,7 +17,6 @@ class TrainerOptions:
     """How to train.
 
     Attributes:
-        objective: name of the objective, if the trainer is not given one.
         learning_rate: of AdamW with betas (0.9, 0.999).
         weight_decay: of AdamW.
         schedule: of the rate over a pass. "constant", as in the paper, is for learning without an end;
@@ -52,9 +51,7 @@ class TrainerOptions:
             if not minimum <= value < float("inf"):
                 usual = TrainerOptions.__dataclass_fields__[name].default
                 raise SettingError(
-                    f"{name} {value} is not a number of at least {minimum}",
-                    f"{usual} is usual",
-                    setting=name,
+                    f"{name} {value} is not a number of at least {minimum}", f"{usual} is usual", setting=name
                 )
         check_schedule(self.schedule)
         if self.precision not in PRECISIONS:

@@ -70,7 +70,6 @@ def progress_bar(
     Args:
         visible: without it the function does nothing.
         name: what the bar shows before the first report.
-        total: number of steps.
         done: steps that were done before.
     """
     if not visible:

@@ -20,8 +20,7 @@ from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
 def pack(
     bundle: options.BundlePath,
     device: Annotated[
-        str,
-        typer.Option("--for", metavar="|".join(DEVICES), help="The device that the archive is for."),
+        str, typer.Option("--for", metavar="|".join(DEVICES), help="The device that the archive is for.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The archive to write, such as app.zip.")],
     drafter: Annotated[

@@ -42,8 +42,7 @@ def demo(
         Path, typer.Option("--out", "-o", help="Directory for the bundle, what is learned, and the picture.")
     ] = Path("omnidraft-demo"),
     target: Annotated[
-        str,
-        typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network."),
+        str, typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network.")
     ] = "smollm2",
     minutes: Annotated[float, typer.Option(min=0.0, help="Time to learn while it answers.")] = 1.5,
 ) -> None:
@@ -101,7 +100,6 @@ def _answer(session: Session, question: str) -> Answer:
 
 
 def _time(session: Session, what: str) -> BenchResult:
-    """Plain and speculative decoding of the unseen prompts."""
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     prompts = [prompt for _, prompt in unseen_prompts()]
     lines: list[BenchLine] = []
@@ -120,7 +118,6 @@ class _Learned:
 
 
 def _learn(out: Path, bundle: Path, minutes: float) -> _Learned:
-    """Answer other prompts of the same kinds and learn from the answers, as `learn --prompts` does."""
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     learning = Learning(answering=answer_settings(config, raw=False))
     opened, load = open_bundle(bundle), LoadOptions()

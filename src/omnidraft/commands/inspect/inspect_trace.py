@@ -39,7 +39,6 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
     """Counts over all files of a trace.
 
     Args:
-        trace: a directory or one file.
         names: of the bundle that the trace must be of; None checks no bundle.
     """
     counts = dict.fromkeys(
@@ -96,11 +95,7 @@ def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
         before = b"".join((pieces[d] if d < len(pieces) else None) or b"" for d in start.context)
         written = b"".join(names.vocab_map.bytes_of(token.token_id) for token in record.tokens)
         text = {"text_before": shown_bytes(before), "text": shown_bytes(written)}
-    return {
-        **text,
-        **start_json(start),
-        "rounds": [round_json(traced) for traced in record.rounds],
-    }
+    return {**text, **start_json(start), "rounds": [round_json(traced) for traced in record.rounds]}
 
 
 def start_json(start: Start) -> dict[str, Any]:

@@ -44,8 +44,6 @@ class Learning:
     """How the drafter learns while it answers.
 
     Attributes:
-        objective: see `StepOptions`.
-        rate: learning rate.
         answering: settings of the answers that it learns from.
     """
 
@@ -156,7 +154,6 @@ def _adaptation(out: Path, learning: Learning, settings: AdaptOptions, texts: li
 
 
 def _kept(out: Path) -> str:
-    """What an interrupt leaves that does not wait for the end of an answer."""
     if not profiles_in(out):
         return "nothing was learned"
     return f"{out} has everything up to its last checkpoint, and the same command goes on"
@@ -222,7 +219,6 @@ def _report(result: Summary, left: int, as_json: bool) -> None:
     Args:
         result: of all runs.
         left: number of prompts that were not answered.
-        as_json: print JSON.
     """
     tell((*result.skipped, *no_adapter(result)))
     if as_json:

@@ -50,7 +50,6 @@ def session_summary(session: Session, loaded: int = 0) -> str:
     """Lines about the conversation of a session.
 
     Args:
-        session: the session.
         loaded: turns that came from a file.
     """
     stats, answer = session.stats, session.answer
@@ -79,7 +78,6 @@ def as_json(generation: Generation, cache_size: int, stats: SessionStatistics) -
     Args:
         generation: finished.
         cache_size: number of learned n-grams.
-        stats: of the session.
     """
     s, thought = generation.statistics, generation.thought
     sampled = generation.config.temperature > 0.0

@@ -12,11 +12,7 @@ AFTER = 1.0  # seconds; what is faster says nothing
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Say on a terminal's standard error that a bundle is being loaded; the line is removed at the end.
-
-    Args:
-        name: of the bundle.
-    """
+    """Say on a terminal's standard error that a bundle is being loaded; the line is removed at the end."""
     if not sys.stderr.isatty():
         yield
         return

@@ -37,7 +37,6 @@ class SessionOptions:
 
     Attributes:
         load: how to load the bundle; the drafter is left out, too, where the memory does not suffice.
-        bitwise, cache, trace: see `Session`.
         adapter: a file, a directory of `sync pull`, or one of `learn --prompts`, whose n-grams are the cache
             to begin with where no other is given.
     """
@@ -95,7 +94,6 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
 
     Args:
         path: the bundle, or an archive of one.
-        options: how to open it.
         config: of the generations: a machine is timed for `-k auto` alone.
 
     Raises:
@@ -156,7 +154,6 @@ def bundle_directory(path: Path, public_key: PublicKey | None = None, *, quiet: 
 
 
 def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple[Session, list[str]]:
-    """The session, and sentences about what is not used."""
     bundle = options.load.open(path)
     if asks_drafter and bundle.drafter.is_absent:
         raise SettingError(
@@ -205,7 +202,6 @@ def learned_files(
 
 
 def _is_other_directory(path: Path) -> bool:
-    """Whether a directory was written by peft or by `sync pull`."""
     return (path / "adapter_config.json").is_file() or read_installed(path) is not None
 
 
@@ -269,7 +265,6 @@ def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
 
 
 def _unsound(session: Session) -> Iterator[str]:
-    """A sentence where the drafter gave NaN or infinity in the last answer."""
     rounds = 0 if session.answer is None else session.answer.statistics.unsound
     if rounds:
         remedy = "take its adapter away" if "drafter" in session.adapters else "export the bundle again"

@@ -18,7 +18,6 @@ def static_options(
     """Options of the static graphs; None where no accelerator is named.
 
     Args:
-        names: of accelerators.
         lengths: kv_length, prefill_chunk and num_draft_tokens, in tokens.
         calibration: texts; built-in prompts when None.
         lora_rank: that static float graphs take.

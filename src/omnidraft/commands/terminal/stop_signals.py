@@ -111,7 +111,6 @@ def _watch(reading: socket.socket) -> None:
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being imported in a frame, or in one that called it."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

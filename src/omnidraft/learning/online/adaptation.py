@@ -156,7 +156,6 @@ class Adaptation:
     def _line(
         self, target: AdaptedTarget, number: int, answer: Generation, rounds: Sequence[tuple[int, float]]
     ) -> CurveLine:
-        """The line of an answer, without what follows it."""
         counts, (first, costs) = answer.statistics, costs_of(rounds)
         plain = target.progress.plain
         return CurveLine(

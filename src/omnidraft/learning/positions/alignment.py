@@ -216,7 +216,6 @@ class Aligner:
     def _trie_distributions(
         self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftDistribution | None]
     ) -> SparseDistributions:
-        """One distribution at the start of each token, and one at each position inside a spelling."""
         trie, placed = self.trie, list[tuple[int, DraftDistribution | None]]()
         for i, token in enumerate(tokens.ids):
             row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))

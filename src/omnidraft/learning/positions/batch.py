@@ -59,7 +59,6 @@ class Tokens(Generic[Array]):
 
     Attributes:
         before: the target id in front of each token; -1 where it is unknown.
-        sequences: the response that each token is in.
         direct: see `alignment.TargetTokens`, bool.
         probabilities: see `alignment.TargetTokens`, float32.
         top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.

@@ -138,7 +138,6 @@ def direct_distribution(vocab_map: VocabMap, rows: TargetRows, row: int) -> tupl
 
 
 def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
-    """The leaves of the active tokens in a row, and their probabilities."""
     listed, p = rows.listed(row)
     leaves = trie.map.leaf_of[listed]
     known = leaves >= 0

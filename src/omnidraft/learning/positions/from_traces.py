@@ -77,7 +77,6 @@ class TraceAligner:
         return self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
 
     def _prompt(self, traced: Traced) -> list[int]:
-        """The start ids, and as much of the text before the first token as fits."""
         spell, most = self.aligner.trie.map.spell, self.aligner.max_length - len(self.start)
         room = most - sum(len(spell(token.token_id)) for token in traced.tokens)
         room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
@@ -138,7 +137,6 @@ def rows_of(tokens: Sequence[TracedToken]) -> TargetRows:
 
 
 def _root(token: TracedToken) -> DraftDistribution | None:
-    """The distribution at the root of the trie with all spellings active."""
     p = token.roots.probabilities.astype(np.float64)
     total = float(p.sum()) + token.roots.rest
     if total <= _NOTHING:
@@ -148,7 +146,6 @@ def _root(token: TracedToken) -> DraftDistribution | None:
 
 
 def _goes_on(earlier: Traced, later: Traced) -> bool:
-    """Whether a record begins where another ends, with the same target and the same text."""
     start = later.start
     if not start.continues or start.target_adapter != earlier.start.target_adapter:
         return False

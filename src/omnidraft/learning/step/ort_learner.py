@@ -179,7 +179,6 @@ class OrtLearner:
         return StepRun(session, begin)
 
     def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
-        """The mean of each term, and the outputs of the graph."""
         parts = [step_batch(group, self._factors) for group in groups]
         terms = self._entry.layout.terms
         scales, counts = step_scales(parts, self._factors, terms)

@@ -131,7 +131,6 @@ def check_adapters(path: Path, session: ort.InferenceSession, known: Values, ada
 
     Args:
         known: inputs that are fed in every pass.
-        adapters: inputs that the manifest names.
 
     Raises:
         BundleError: `graph`.

@@ -156,7 +156,6 @@ class OrtModel:
         return logits
 
     def _block(self, n: int, num_logits: int) -> _Block:
-        """The binding for n tokens, made once (single steps and verifications reuse theirs)."""
         key = (n, num_logits)
         if key in self._blocks:
             return self._blocks[key]

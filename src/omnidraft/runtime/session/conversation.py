@@ -103,7 +103,6 @@ class EarlierText:
     """The text of the generation before, in both vocabularies.
 
     Attributes:
-        mode: of that generation.
         tokens: target ids of its prompt and output.
         context: the same text in draft ids.
     """

@@ -102,9 +102,6 @@ class Session(SessionResources):
         The random numbers are those of the config's seed, or of a new one: another seed, another sample.
         Greedy text is the same again.
 
-        Args:
-            config, overrides: see `chat`.
-
         Raises:
             SessionError: there is no message that was answered, or another thread is using this session.
             SettingError: a setting outside its range.
@@ -202,7 +199,6 @@ class Session(SessionResources):
         return generation
 
     def _finished_turns(self) -> list[Turn]:
-        """All turns so far, with the last answer as far as it went."""
         if self.message is None or self.answer is None:
             return list(self.turns)
         return [*self.turns, Turn(self.message, answer_ids(self.loaded, self.answer))]

@@ -66,7 +66,6 @@ def label_paper(outcome: Outcome, probs: Probs, trie: ActiveTrie) -> Iterator[De
 
 
 def _evaluated(proposal: Proposal, verdict: Verdict) -> range:
-    """Proposed tokens that were verified: the accepted ones, and the refused one."""
     return range(min(verdict.accepted + (not verdict.is_bonus), len(proposal.tokens)))
 
 

@@ -115,7 +115,6 @@ def _sources_of(location: str) -> Iterator[TraceSource]:
 
 
 def _pushed(url: str) -> Iterator[TraceSource]:
-    """The segments in a device's push, whose signature is verified."""
     with _errors_about(_shown(url)):
         fs, path = _opened(url)
         with fs.open(path, "rb") as file:
@@ -136,7 +135,6 @@ def _archive(name: str) -> str | None:
 
 
 def _url(location: str, fs: Any, path: str) -> str:
-    """The address of a file within a location."""
     outer, chained, inner = location.partition("::")
     if not chained:
         return str(fs.unstrip_protocol(path))
@@ -151,7 +149,6 @@ def _name(url: str) -> str:
 
 
 def _opened(location: str) -> tuple[Any, str]:
-    """The fsspec file system of a location, and the path in it."""
     if find_spec("fsspec") is None:
         raise SettingError("reading traces from here needs fsspec", install("train"))
     from fsspec.core import url_to_fs
@@ -166,7 +163,6 @@ def _shown(location: str) -> str:
 
 @contextmanager
 def _errors_about(what: str) -> Iterator[None]:
-    """Turn an exception of a file system into a SettingError."""
     try:
         yield
     except OmnidraftError:

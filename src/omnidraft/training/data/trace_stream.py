@@ -104,7 +104,6 @@ class TraceStream:
             first += len(turn)
 
     def _turns(self, epoch: int) -> Iterator[tuple[list[int], dict[int, Traced]]]:
-        """The readers of each turn, and the generations of this process's readers."""
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._sources))
         offer = Offer()
         readers = {

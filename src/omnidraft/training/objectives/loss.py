@@ -87,7 +87,6 @@ def check_choice(name: str, value: Word, choices: object) -> Word:
     """The value of a setting, checked.
 
     Args:
-        name: the setting.
         value: what the caller gave.
         choices: a `Literal` type that lists the permitted values.
 

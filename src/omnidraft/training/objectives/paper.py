@@ -77,7 +77,6 @@ class OmniDraft(Objective):
         return {"direct": Term(each.sum(), size_of(each)), "ngram": ngram(drafted, batch)}
 
     def _ngram_term(self, drafted: Drafted, batch: TensorBatch) -> Term:
-        """The cross-entropy of the draft tokens of n-grams, weighted or not."""
         labels, tokens = batch.labels, batch.tokens
         losses = cross_entropy(drafted, batch)  # [M]
         inside = tokens.lengths[labels.tokens] > 1
@@ -87,7 +86,6 @@ class OmniDraft(Objective):
         return Term((weights * losses)[inside].sum(), inside.sum(), self.factor)
 
     def _event_term(self, drafted: Drafted, batch: TensorBatch) -> Term:
-        """The KL of the event that an n-gram comes, for each n-gram of known probability."""
         labels, tokens = batch.labels, batch.tokens
         losses = cross_entropy(drafted, batch)  # [M]
         # log q of each whole n-gram: the sum over its draft tokens.
