@@ -137,12 +137,7 @@ def _text(file: Path) -> str:
 
 
 def _source(name: str, loaded: LoadedBundle) -> Source:
-    """The logits of a checkpoint with the target's vocabulary.
-
-    Raises:
-        CheckpointError: the checkpoint cannot be read.
-        SettingError: a package is missing, or the checkpoint has another vocabulary.
-    """
+    """The logits of a checkpoint with the target's vocabulary."""
     need_export_packages(name)
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.checkpoints.fingerprint import fingerprint

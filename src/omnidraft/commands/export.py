@@ -1,7 +1,7 @@
 """`omnidraft export`: turn two checkpoints into a checked bundle."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,16 +12,16 @@ from omnidraft.checkpoints.gguf.header import read_header
 from omnidraft.checkpoints.gguf.weights import FLOATS, matrix_kinds
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.settings_file import SettingsFile
-from omnidraft.commands.terminal.static_options import static_options
+from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import FORMS, STORED, Quantization, named
 from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
+    from omnidraft.export.npu.npu import NpuOptions
     from omnidraft.export.quantize.parity import Acceptance
     from omnidraft.export.report import Report
 
@@ -196,13 +196,7 @@ def export(
 def _weights(
     drafter: str | None, quant: str, chosen: str, drafter_quant: str | None
 ) -> tuple[Quantization, Quantization]:
-    """How the weights of the target and of the drafter are stored.
-
-    Args:
-        drafter: the model, if there is one.
-        quant: as asked for.
-        chosen: as asked for, or the codes of a GGUF file.
-    """
+    """How the weights of the target and of the drafter are stored."""
     usual = (STORED if drafter and codes_of(drafter) else "int4") if quant == AUTO else quant
     return named("int4" if chosen == AUTO else chosen), named(
         usual if drafter_quant is None else drafter_quant
@@ -275,3 +269,33 @@ def _train_rank(train_step: bool, rank: int | None) -> int | None:
     if not train_step and rank is not None:
         raise SettingError(f"train_rank {rank} is for --train-step", "add that, or leave train_rank out")
     return USUAL_RANK if train_step and rank is None else rank
+
+
+def static_options(
+    names: list[str],
+    lengths: tuple[int | None, int | None, int],
+    calibration: tuple[str, ...] | None,
+    lora_rank: int | None,
+) -> "NpuOptions | None":
+    """Options of the static graphs; None where no accelerator is named.
+
+    Args:
+        lengths: kv_length, prefill_chunk and num_draft_tokens, in tokens.
+        calibration: texts; built-in prompts when None.
+        lora_rank: that static float graphs take.
+
+    Raises:
+        SettingError: an option of static graphs without --npu, or an unknown accelerator.
+    """
+    from omnidraft.export.npu.npu import NpuOptions
+    from omnidraft.export.npu.npu_providers import accelerators
+
+    providers = accelerators(names)
+    if not providers:
+        values = {"kv_length": lengths[0], "prefill_chunk": lengths[1], "npu_lora_rank": lora_rank}
+        for option, value in values.items():
+            if value is not None:
+                raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
+        return None
+    npu = NpuOptions(providers, *lengths, lora_rank=lora_rank)
+    return npu if calibration is None else replace(npu, calibration=calibration)

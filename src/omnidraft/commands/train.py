@@ -10,8 +10,8 @@ import typer
 
 from omnidraft.commands.learn.from_traces import StateFile, check_places, losses_json
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.on_interrupt import telling
 from omnidraft.commands.terminal.settings_file import SettingsFile
+from omnidraft.commands.terminal.stop_signals import telling
 from omnidraft.errors import SettingError, counted, install
 from omnidraft.learning.step.schedule import Schedule
 from omnidraft.training.objectives import FROM_TRACES

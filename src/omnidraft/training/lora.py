@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.checkpoints.peft_adapter import MODULES, PeftAdapter, pack
-from omnidraft.errors import AdapterError, SettingError
+from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
 from omnidraft.runtime.models.adapter import Adapter
 
@@ -105,42 +105,6 @@ def to_adapter(
     return adapter
 
 
-def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
-    """Copy an adapter into a model with LoRA, to continue its training.
-
-    Args:
-        model: with LoRA of the same rank.
-        adapter: made by `to_adapter`.
-        lora: sites of the bundle's model.
-
-    Raises:
-        AdapterError: the adapter has other sites or another rank; the model is unchanged.
-    """
-    modules = lora_modules(model)
-    adapter.check_fits(lora)
-    halves = {}
-    for name, parts in _by_site(modules).items():
-        if name not in adapter.tensors:
-            raise AdapterError(f"it has no tensors of {name}, which the model adapts", fault="missing_tensor")
-        a, b = adapter.tensors[name]
-        ranks = [modules[place].lora_a.shape[1] for place, _ in parts]
-        if a.shape[1] != sum(ranks):
-            raise AdapterError(
-                f"{name} has rank {a.shape[1]} and the model's LoRA {sum(ranks)}",
-                "give it the same rank",
-                fault="rank",
-            )
-        widths = dict(lora.sites[name].parts)
-        starts = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
-        for (place, part), end, rank in zip(parts, np.cumsum(ranks), ranks, strict=True):
-            low, wide = (starts[part], widths[part]) if part else (0, b.shape[1])
-            halves[place] = a[:, end - rank : end], b[end - rank : end, low : low + wide]
-    with torch.no_grad():
-        for place, (a, b) in halves.items():
-            modules[place].lora_a.copy_(torch.from_numpy(np.ascontiguousarray(a)))
-            modules[place].lora_b.copy_(torch.from_numpy(np.ascontiguousarray(b)) / modules[place].scale)
-
-
 def linears_by_site(model: nn.Module) -> dict[str, list[nn.Linear]]:
     """The linears of each site that an adapter can change, in the order of their outputs in the site."""
     names = list(MODULES)
@@ -158,15 +122,6 @@ def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
         match = _PLACE.fullmatch(name)
         if match and match["module"] in MODULES and isinstance(module, nn.Linear):
             yield name, module
-
-
-def _by_site(modules: dict[Place, LoraLinear]) -> dict[str, list[tuple[Place, str | None]]]:
-    by_site: dict[str, list[tuple[Place, str | None]]] = {}
-    names = list(MODULES)
-    for place in sorted(modules, key=lambda p: (p[0], names.index(p[1]))):
-        product, part = MODULES[place[1]]
-        by_site.setdefault(f"layers.{place[0]}.{product}", []).append((place, part))
-    return by_site
 
 
 def _floats(values: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -142,11 +142,7 @@ def train_drafter(
 def _complete(
     options: TraceOptions, bundle: Bundle, checkpoint: Checkpoint, sources: Sequence[TraceSource]
 ) -> TraceOptions:
-    """The options with the values that depend on the bundle, the checkpoint and the traces.
-
-    Raises:
-        SettingError: `max_length` is longer than the drafter's context.
-    """
+    """The options with the values that depend on the bundle, the checkpoint and the traces."""
     longest = min(bundle.drafter.kv.max_length, checkpoint.shape.max_positions)
     if not 0 <= options.max_length <= longest:
         raise SettingError(

@@ -192,14 +192,7 @@ class Trainer:
         self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
 
     def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
-        """Compute the gradients of this process's part of the loss.
-
-        Args:
-            idle: this process has no part in a small batch: it adds neither counts nor gradients.
-
-        Returns:
-            the mean of each term and the loss, over all processes.
-        """
+        """Compute the gradients of this process's part of the loss."""
         batch = collate(responses).to(self._device)
         terms = self.objective(self._drafted(batch), batch)
         keep = 0.0 if idle else 1.0

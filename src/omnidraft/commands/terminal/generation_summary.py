@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from omnidraft.commands.terminal.sizes import size
+from omnidraft.commands.terminal.output import size
 from omnidraft.errors import counted
 from omnidraft.runtime.session.api import Generation, Session, Statistics
 from omnidraft.runtime.session.statistics import SessionStatistics

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from omnidraft.commands.terminal.loading import loading
 from omnidraft.commands.terminal.options import signer
-from omnidraft.commands.terminal.progress import progress_bar
+from omnidraft.commands.terminal.output import size
+from omnidraft.commands.terminal.progress import loading, progress_bar
 from omnidraft.commands.terminal.settings_file import SettingsFile
-from omnidraft.commands.terminal.sizes import size
 from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
@@ -114,11 +113,7 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
 
 
 def _others_in(trace: Path) -> Iterator[str]:
-    """A sentence where a trace is going to be recorded among files of another kind.
-
-    Raises:
-        SettingError: the directory is a bundle.
-    """
+    """A sentence where a trace is going to be recorded among files of another kind."""
     if (trace / MANIFEST).is_file():
         raise SettingError(f"--trace {trace} is a bundle", "give a directory of its own for what is recorded")
     try:

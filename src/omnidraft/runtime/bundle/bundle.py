@@ -125,11 +125,7 @@ def described_bundle(path: Path, data: bytes, packed: bool = False) -> tuple[Bun
 
 
 def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
-    """The fields of a manifest as values; no file is looked at.
-
-    Raises:
-        BundleError: `field`.
-    """
+    """The fields of a manifest as values; no file is looked at."""
     try:
         text(manifest["omnidraft"], limits.MAX_VERSION)
         return Bundle(

@@ -185,13 +185,7 @@ class Session(SessionResources):
         config: GenerationConfig,
         too_long: str = _UNDO,
     ) -> Generation:
-        """Begin the answer to a message; nothing changes where it is refused.
-
-        Args:
-            turns, message, system: the conversation.
-            config: the settings.
-            too_long: the remedy where there are earlier turns and the context cannot hold them all.
-        """
+        """Begin the answer to a message; nothing changes where it is refused."""
         ids = conversation_ids(self.target_tokenizer, self.template, turns, message, system)
         remedy = too_long if turns else TOO_LONG
         generation = generate_from_prompt(self.models, self.text, ids, config, self._recording(), remedy)
