@@ -1,7 +1,7 @@
 """`omnidraft export`: turn two checkpoints into a checked bundle."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,57 +27,6 @@ if TYPE_CHECKING:
 
 AUTO, NONE = "auto", "none"
 QUANTS = (AUTO, *(form.name for form in FORMS))
-
-
-@dataclass(frozen=True)
-class ExportFile:
-    """What the file of `--config` says of an export; each attribute is a key.
-
-    Attributes:
-        pair: control tokens of the same meaning, each as `DRAFTER=TARGET`.
-        check_memory: GB of float32 weights that the checks may hold; None for what is free.
-        share_drafter: keep the drafter in drafters/ADDRESS beside the bundle, where other bundles use it too.
-        calibration: file of texts for gptq and qnn, one a line; None for built-in prompts.
-        lora_drafter: let the drafter take LoRA adapters.
-        lora_target: let the target take LoRA adapters, too.
-        train_rank: LoRA rank of the training step.
-        kv_length, prefill_chunk, npu_lora_rank, num_draft_tokens: of static graphs, see `NpuOptions`.
-    """
-
-    pair: tuple[str, ...]
-    check_memory: float | None
-    share_drafter: bool
-    calibration: Path | None
-    lora_drafter: bool
-    lora_target: bool
-    train_rank: int | None
-    kv_length: int | None
-    prefill_chunk: int | None
-    npu_lora_rank: int | None
-    num_draft_tokens: int
-
-
-def export_file(file: SettingsFile) -> ExportFile:
-    """The settings of an export in a file.
-
-    Raises:
-        SettingError: a value is outside its range or of another type, or the file has other keys.
-    """
-    settings = ExportFile(
-        pair=file.texts("pair"),
-        check_memory=file.number("check_memory", None),
-        share_drafter=file.switch("share_drafter", False),
-        calibration=file.path("calibration"),
-        lora_drafter=file.switch("lora_drafter", True),
-        lora_target=file.switch("lora_target", False),
-        train_rank=file.integer("train_rank", None),
-        kv_length=file.integer("kv_length", None),
-        prefill_chunk=file.integer("prefill_chunk", None),
-        npu_lora_rank=file.integer("npu_lora_rank", None),
-        num_draft_tokens=file.integer("num_draft_tokens", 4),
-    )
-    file.refuse_others()
-    return settings
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
@@ -155,7 +104,14 @@ def export(
     export leaves nothing behind. The last line says whether the default mode is
     faster than plain decoding on this machine.
     """
-    more = export_file(SettingsFile(config))
+    file = SettingsFile(config)
+    pairs, share = file.texts("pair"), file.switch("share_drafter", False)
+    memory, calibration = file.number("check_memory", None), file.path("calibration")
+    lora_drafter, lora_target = file.switch("lora_drafter", True), file.switch("lora_target", False)
+    train_rank, npu_rank = file.integer("train_rank", None), file.integer("npu_lora_rank", None)
+    lengths = file.integer("kv_length", None), file.integer("prefill_chunk", None)
+    static = *lengths, file.integer("num_draft_tokens", 4)
+    file.refuse_others()
     small = None if drafter == NONE else drafter
     need_export_packages(*(name for name in (target, small) if name is not None))
     from omnidraft.export.bundle import export_bundle
@@ -163,26 +119,24 @@ def export(
 
     chosen = STORED if quant == AUTO and codes_of(target) else quant
     weights = _weights(small, quant, chosen, drafter_quant)
-    texts = None if more.calibration is None else tuple(read_lines(more.calibration))
+    texts = None if calibration is None else tuple(read_lines(calibration))
     settings = Options(
         weights[0],
         weights[1],
         max_length,
         overwrite,
-        pairs=more.pair,
-        check_memory=None if more.check_memory is None else int(1e9 * more.check_memory),
-        npu=static_options(
-            npu or [], (more.kv_length, more.prefill_chunk, more.num_draft_tokens), texts, more.npu_lora_rank
-        ),
+        pairs=pairs,
+        check_memory=None if memory is None else int(1e9 * memory),
+        npu=static_options(npu or [], static, texts, npu_rank),
         calibration=texts,
-        lora_drafter=more.lora_drafter,
-        lora_target=more.lora_target,
-        train_rank=_train_rank(train_step, more.train_rank),
+        lora_drafter=lora_drafter,
+        lora_target=lora_target,
+        train_rank=_train_rank(train_step, train_rank),
         search=chosen == AUTO,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, small, out, settings, bar.stage)
-    shared = share_drafter(out) if more.share_drafter and small is not None else None
+    shared = share_drafter(out) if share and small is not None else None
     if as_json:
         verdict, paths = asdict(report.verdict), {"path": str(report.path)}
         paths |= {} if shared is None else {"drafter_path": str(shared)}

@@ -41,20 +41,8 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
     Args:
         names: of the bundle that the trace must be of; None checks no bundle.
     """
-    counts = dict.fromkeys(
-        (
-            "records",
-            "rounds",
-            "tokens",
-            "accepted",
-            "drafted",
-            "evaluated",
-            "accepted_drafts",
-            "bytes",
-            "torn_bytes",
-        ),
-        0,
-    )
+    names_of_counts = "records rounds tokens accepted drafted evaluated accepted_drafts bytes torn_bytes"
+    counts = dict.fromkeys(names_of_counts.split(), 0)
     segments, vocabularies = 0, None
     for file, segment in read_segments(trace, _vocabularies(names)):
         segments, vocabularies = segments + 1, segment.header.vocabularies

@@ -95,7 +95,6 @@ class Aligned:
             is the mass that the row does not list, `weights` the listed mass on the intersection plus
             `other`.
         target_rows: the target's rows, for the objectives that need the target's vocabulary.
-        target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
     """
 
     draft_ids: Ids
@@ -106,7 +105,6 @@ class Aligned:
     direct_distributions: SparseDistributions
     target_rows: TargetRows
     vocab_map: VocabMap
-    target_hidden: npt.NDArray[np.float32] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -136,7 +134,6 @@ class Aligner:
         *,
         before: int = -1,
         roots: Sequence[DraftDistribution | None] | None = None,
-        target_hidden: npt.NDArray[np.float32] | None = None,
     ) -> Aligned:
         """The training positions of one response.
 
@@ -168,7 +165,6 @@ class Aligner:
             direct_distributions=self._direct_distributions(target_tokens, rows),
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
-            target_hidden=None if target_hidden is None else target_hidden[:count],
         )
 
     def _target_tokens(self, ids: Ids, lengths: Offsets, rows: TargetRows, before: int) -> TargetTokens:
