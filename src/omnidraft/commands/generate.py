@@ -1,7 +1,4 @@
-"""`omnidraft generate`: continue a prompt, and report what the rounds did.
-
-What the command needs is imported when it runs, so that `--help` is there at once.
-"""
+"""`omnidraft generate`; what it needs is imported when it runs, so that `--help` is there at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Align a response of the target with the drafter's positions (method sections 5.1 and 5.2); numpy only.
 
-The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore
-begins and ends at a draft token, where both models have read the same text. No text is encoded again.
-
+The drafter reads its own prompt and then the spelling of every emitted token; no text is encoded again.
 Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j.
 Row i of the target was computed after the target tokens before i; it is the distribution of token i.
 """

@@ -1,9 +1,8 @@
 """Recorded generations as training positions of the drafter, without a pass of either model; numpy only.
 
 A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids,
-and the masses below each first draft token, computed from the whole distribution. Both are independent of the
-*drafter's* adapter. With another adapter the *target* is another target, so its records are refused. The
-recorded drafts are not used.
+and the masses below each first draft token, computed from the whole distribution. Records of the target with
+another adapter are refused, and the recorded drafts are not used.
 """
 
 from __future__ import annotations

@@ -56,7 +56,6 @@ class Bundle:
 
     @property
     def places(self) -> FilePlaces:
-        """Where the files are."""
         return self.found or FilePlaces(self.path)
 
     @property

@@ -1,9 +1,7 @@
 """Traces at any location that fsspec can open: list their segments, and read one.
 
-A location is the path or URL of a folder, an archive or a single segment: `traces/phone`,
-`s3://bucket/traces`, `zip::https://host/phone.zip`. Folders are searched recursively, so one location may
-hold a folder or an archive for each device. So are the segments in a device's push (`NAME.push`,
-spec/15-sync.md), whose signature covers them.
+A location is a folder, an archive or a segment, as `traces/phone`, `s3://bucket/traces` or
+`zip::https://host/phone.zip`. Folders are searched recursively, pushes (`NAME.push`, spec/15-sync.md) too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Training objectives by name: trie-kl, trie-acceptance, the paper's own, and three for comparison.
-
-Listing the names does not load torch; `objective` loads the module of one objective.
-Begin with loss.py, which says what an objective is, then read trie_kl.py.
-"""
+"""Training objectives by name: trie-kl, trie-acceptance, the paper's own, and three for comparison."""
 
 from __future__ import annotations
 
