@@ -1,7 +1,4 @@
-"""The starter models: one drafter, and two targets with other vocabularies.
-
-They are not part of the package: they are in `examples/starters` of a checkout.
-"""
+"""The starter models in `examples/starters` of a checkout: a drafter, and two targets."""
 
 import json
 import shutil

@@ -1,7 +1,6 @@
 """A learner without torch: onnxruntime runs the training step of the bundle.
 
-A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call
-takes a few responses of a batch, so memory does not grow with the batch.
+A call takes a few responses of a batch, so memory does not grow with the batch.
 """
 
 from __future__ import annotations

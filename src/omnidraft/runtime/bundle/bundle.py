@@ -1,7 +1,6 @@
-"""A bundle on disk: open it, verify every file, and read its manifest.
+"""A bundle on disk (spec/03-bundle.md): open it, verify every file, and read its manifest.
 
 Every file is hashed before use, and a missing hash is an error: integrity fails closed.
-Format: spec/03-bundle.md.
 """
 
 from dataclasses import dataclass, field, replace

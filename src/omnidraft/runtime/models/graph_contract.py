@@ -1,7 +1,6 @@
 """The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph".
 
-The engine has read the graph, and no buffer was made yet: a graph that does not fit takes no memory for keys
-and values.
+It is checked before a buffer is made: a graph that does not fit takes no memory for keys and values.
 """
 
 from collections.abc import Mapping

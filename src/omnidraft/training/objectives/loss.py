@@ -1,7 +1,6 @@
 """What an objective is: a module that turns rows of drafter logits into the terms of a loss.
 
-A term is a sum over places with the number (or the weight) of these places. The trainer divides by the count
-of the whole batch, so it does not matter how the batch is divided among processes.
+The trainer divides a term by the count of the whole batch, so it does not matter how the batch is divided.
 """
 
 from __future__ import annotations
