@@ -22,9 +22,9 @@ from omnidraft.runtime.models.graph_contract import (
     check_adapters,
     check_values,
     kv_buffers,
+    lazy_zeros,
     shared_values,
 )
-from omnidraft.runtime.models.lazy_zeros import lazy_zeros
 from omnidraft.runtime.models.onnx_session import cpu_session
 
 _PREFILL_CHUNK = 128  # positions of a long prompt in one pass
