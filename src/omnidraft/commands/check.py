@@ -39,19 +39,12 @@ class Comparison:
     """Two vocabularies compared as bytes; counts are of target tokens unless stated otherwise.
 
     Attributes:
-        draft_tokens: size of the drafter's vocabulary, in draft tokens.
-        target_tokens: size of the target's vocabulary.
-        text_tokens: target tokens that stand for text.
-        direct: tokens with a draft token of equal bytes.
-        spelled: tokens that several draft tokens write.
         byte_fallback: spelled tokens that need the drafter's single-byte tokens.
         orphans: tokens that the drafter can never propose: control tokens without a partner, unwritable
             bytes.
         expanded: draft tokens that the target writes as several of its own.
         longest_spelling: draft tokens in the longest spelling.
         paired_controls: control tokens with the same role, as (draft, target) contents.
-        examples: some spelled tokens with their pieces.
-        verdict: whether the drafter can write what the target says.
     """
 
     draft_tokens: int

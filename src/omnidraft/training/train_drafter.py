@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,8 @@ from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import SettingError
 from omnidraft.learning.loss_summary import Losses, losses_of
-from omnidraft.learning.positions.alignment import Aligner
-from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.from_traces import TraceAligner
+from omnidraft.learning.positions.from_traces import aligner_of
+from omnidraft.learning.step.ort_learner import utc_now
 from omnidraft.runtime.bundle.bundle import Bundle, need_drafter, open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of
 from omnidraft.runtime.models.adapter_file import write_adapter
@@ -64,14 +62,10 @@ class Trained:
     """The result of a training.
 
     Attributes:
-        files: the written files.
         responses: number of responses in an epoch.
         left_out: number of segments and records that were left out, by reason.
-        steps: number of steps, of all runs.
         done: number of steps of this run.
         skipped: number of steps that were not finite and changed nothing.
-        losses: of the steps of this run.
-        seconds: wall time of this run.
     """
 
     files: tuple[Path, ...]
@@ -115,10 +109,7 @@ def train_drafter(
     stage("look for traces")
     sources = processes.of_main(lambda: find_sources(job.traces))
     options = _complete(job.options, bundle, checkpoint, sources)
-    bos = bundle.drafter.bos_id
-    aligner = TraceAligner(
-        Aligner(full_trie(vocab_map), options.max_length), () if bos is None else (bos,), job.target_adapter
-    )
+    aligner = aligner_of(bundle, vocab_map, options.max_length, job.target_adapter)
     stream = TraceStream(sources, aligner, seed=options.seed, strict=job.strict, processes=processes)
     trainer = Trainer(model, options, accelerator=processes.accelerator)
     stage("count")
@@ -202,6 +193,5 @@ def _write(
         return (job.out,)
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now)
+    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, utc_now())
     return tuple(write_adapter(job.out, adapter))

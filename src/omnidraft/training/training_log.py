@@ -18,10 +18,8 @@ class StepReport:
     """One step.
 
     Attributes:
-        step: its number, from 1.
         loss: over the whole batch.
         terms: the mean of each term, without its factor.
-        norm: of the gradient before clipping.
         skipped: whether loss or gradient was not finite; such a step changes nothing.
     """
 

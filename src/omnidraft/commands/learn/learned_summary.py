@@ -27,12 +27,8 @@ class Summary:
     Attributes:
         ended: why the last run stopped: done, minutes or interrupted.
         now: number in the last run.
-        first: means over the first quarter of the answers.
-        last: means over the last quarter.
         learned: number of intervals whose adapter was taken into use.
         rolled_back: number of intervals whose adapter was given up.
-        cache: number of learned n-grams.
-        skipped: sentences about prompts that could not be answered.
         adapter: whether there is an adapter that was found good.
     """
 

@@ -15,9 +15,11 @@ import numpy as np
 from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned, Aligner
-from omnidraft.learning.positions.draft_targets import DraftDistribution
+from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie
 from omnidraft.learning.positions.target_rows import TargetRows
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.traces.trace import Traced, TracedToken
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 OPEN = defaults.LEARNER_OPEN_GENERATIONS  # incomplete generations: sessions that share a store take turns
 _NOTHING = 1e-9  # mass at the root below which no draft token can be written
@@ -81,6 +83,15 @@ class TraceAligner:
         room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
         context = traced.start.context
         return [*self.start, *context[len(context) - min(room, len(context)) :]]
+
+
+def aligner_of(
+    bundle: Bundle, vocab_map: VocabMap, max_length: int | None = None, target_adapter: str | None = None
+) -> TraceAligner:
+    """The aligner of a bundle's pair; `max_length` is what the drafter's context holds when None."""
+    aligner = Aligner(full_trie(vocab_map), max_length or bundle.drafter.kv.max_length)
+    bos = bundle.drafter.bos_id
+    return TraceAligner(aligner, () if bos is None else (bos,), target_adapter)
 
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:

@@ -38,9 +38,7 @@ class LoadedBundle:
     Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 
     Attributes:
-        bundle: on disk.
         target: the target's graph, or its static graphs for an NPU.
-        target_tokenizer: the target's tokenizer.
         vocab_map: how the drafter's tokens spell the target's.
         drafter, drafter_tokenizer: as for the target; None where it was not loaded, or the bundle has none.
         device: costs on this device, and where they come from; None where the bundle's are used unasked.
