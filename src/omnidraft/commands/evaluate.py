@@ -14,7 +14,7 @@ from omnidraft.commands.terminal.open_session import bundle_directory, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, reason
 from omnidraft.runtime.session.api import LoadedBundle
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, pieces_of, sample_texts
 from omnidraft.text_quality import MAX_KINDS, MAX_NAME, Quality, TextQuality, measure_quality
 

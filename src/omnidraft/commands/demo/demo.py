@@ -24,7 +24,7 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.mixed_prompts import learned_prompts, unseen_prompts
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import Session, load
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 
 QUESTIONS = (
     "Give me three tips for a good night's sleep.",

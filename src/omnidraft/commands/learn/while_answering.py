@@ -32,8 +32,7 @@ from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, need_drafter
 from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.load_options import LoadOptions
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle, LoadOptions
 
 Ended = Literal["done", "minutes", "interrupted"]
 LATEST = 16  # answers in the running mean that progress shows

@@ -24,7 +24,7 @@ from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 from omnidraft.runtime.traces.trace_reader import segments_of
 from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
 from omnidraft.sync.installed import adapter_in_use, read_installed
