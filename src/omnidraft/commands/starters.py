@@ -98,7 +98,6 @@ def export_whole(place: Path, progress: Callable[[str, int, int], None], target:
     and a training step. A bundle of the same models that is whole is kept.
 
     Args:
-        progress: called with (step, done, total).
         target: a GGUF file; None for starter a.
     """
     from omnidraft.export.options import USUAL_RANK, Options

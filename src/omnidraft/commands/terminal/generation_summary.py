@@ -76,7 +76,6 @@ def as_json(generation: Generation, cache_size: int, stats: SessionStatistics) -
     """A generation and its counts.
 
     Args:
-        generation: finished.
         cache_size: number of learned n-grams.
     """
     s, thought = generation.statistics, generation.thought
