@@ -188,7 +188,7 @@ def test_the_arms_by_hand() -> None:
     expected = -(t * math.log(q) + (1 - t) * math.log(1 - q))
     assert loss_of(objective("alm")(flat, batch)).item() == pytest.approx(expected)
     assert loss_of(objective("vocagnolm")(flat, batch)).item() == pytest.approx(-math.log(u))
-    sure = flat.logits.clone()
+    sure = flat.clone()
     sure[batch.labels.rows, batch.labels.ids] = 30.0  # surer than the target: nothing is left to learn
     assert loss_of(objective("vocagnolm")(sure, batch)).item() == 0.0
 
