@@ -16,6 +16,7 @@ from omnidraft.runtime.archive import unpack as unpacking
 from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.bundle.memory import Need
 from omnidraft.runtime.parts.drafter_address import shared_place
+from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
 
 
 @tells_when_interrupted(lambda _: "nothing was written")

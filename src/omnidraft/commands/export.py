@@ -22,7 +22,6 @@ from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
     from omnidraft.export.npu.npu import NpuOptions
-    from omnidraft.export.npu.npu import NpuOptions
     from omnidraft.export.quantize.parity import Acceptance
     from omnidraft.export.report import Report
 
