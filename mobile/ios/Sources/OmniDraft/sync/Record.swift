@@ -142,7 +142,8 @@ struct Signed: Sendable {
 func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) throws -> [UInt8] {
     _ = try parseRecord(record.text, record.kind)  // what a reader would refuse is not written
     let (publicKey, value) = try signedByKey(record.text, seed: seed)
-    return encodeSignature(Signature(keyId: keyId(publicKey), value: value)) + record.text + files.joined()
+    let head = encodeSignature(Signature(keyId: keyId(publicKey), value: value)) + record.text
+    return files.reduce(into: head) { $0 += $1 }
 }
 
 /// A whole file, verified.
