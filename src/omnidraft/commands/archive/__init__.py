@@ -1,1 +1,1 @@
-"""`omnidraft pack` and `unpack`: one file with what a device needs of a bundle, and back."""
+"""`omnidraft pack` and `unpack`: one file with the parts of a bundle that a device needs, and back."""

@@ -24,13 +24,13 @@ def unpack(
         typer.Option(
             "--out",
             "-o",
-            help="The bundle directory to make. For a drafter alone, the directory that the bundles are in.",
+            help="The bundle directory to make. For only a drafter, the directory of the bundles.",
         ),
     ],
 ) -> None:
     """Unpack an archive of `omnidraft pack`, and check every hash.
 
-    A drafter alone goes to drafters/ADDRESS below --out, where all bundles beside it read it.
+    An archive of only a drafter goes to drafters/ADDRESS below --out, where all bundles in --out find it.
     """
     opened = open_archive(archive, options.signer())
     with output.progress_bar("unpack") as bar:

@@ -1,7 +1,7 @@
 """The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
 
-`learn` keeps a learner's state in it, `adapt` a profile, and `omnidraft train` a trainer's parameters and
-moments. Each has a format name and a version of its own.
+`learn` keeps a learner's state in it, `learn --prompts` a profile, and `omnidraft train` a trainer's
+parameters and moments. Each has its own format name and version.
 """
 
 from __future__ import annotations
