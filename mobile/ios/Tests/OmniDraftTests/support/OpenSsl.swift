@@ -40,7 +40,7 @@ import XCTest
     /// Gives OpenSSL's check and signatures, and returns the check before.
     private func lend() -> (@Sendable ([UInt8], [UInt8], [UInt8]) -> Bool)? {
         givenSigner.with { $0 = signed(_:seed:) }
-        givenEd25519.with { given in
+        return givenEd25519.with { given in
             defer { given = isValidByOpenSsl }
             return given
         }
