@@ -51,13 +51,6 @@ def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pyte
         assert any(line.startswith(begins) and line.endswith(ends) for line in lines), command
 
 
-def test_sync_pull_says_its_exit_statuses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", WIDE)
-    out = " ".join(run("sync", "pull", "--help")[1].split())
-    assert "Exit status: 0 the newest release is in use" in out
-    assert "3 not taken, too few recordings to try it on; 4 not taken, tried" in out
-
-
 @pytest.mark.parametrize(("name", "lazy"), ALL, ids=[name for name, _ in ALL])
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str, lazy: cli.LazyCommand) -> None:
     command = cli.loaded(name, lazy)
