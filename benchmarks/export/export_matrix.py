@@ -222,7 +222,7 @@ def show(rows: list[Row]) -> None:
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
-    """A line of Markdown for each model: the table of docs/export-matrix.md."""
+    """A line of Markdown for each model: the table of docs/npu.md."""
     names = ["model", "nodes", "parity, fp32", *(f"greedy, {form}" for form in SUMMED), "least accepted"]
     yield f"| {' | '.join([*names, 'static graphs'])} |"
     yield "|---" * (len(names) + 1) + "|"

@@ -1,4 +1,4 @@
-"""How often greedy text with drafts is plain text, how far long passes round, and what --bitwise costs.
+"""How often greedy text with drafts is plain text, how far long passes round, and what bitwise costs.
 
     python -m benchmarks.export.same_text BUNDLE ... [--prompts N] [--tokens N]
 
@@ -109,8 +109,8 @@ def main() -> None:
     options = parser.parse_args()
     require("tasks")
     print(
-        "| bundle | target | same text | with --bitwise | total variation: mean, largest | other argmax | "
-        "drafts | plain, --bitwise | drafts, --bitwise |"
+        "| bundle | target | same text | with bitwise | total variation: mean, largest | other argmax | "
+        "drafts | plain, bitwise | drafts, bitwise |"
     )
     print("|---" * 9 + "|")
     for place in options.bundles:

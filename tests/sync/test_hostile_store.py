@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_pipes_devices_and_directories_stop_nobody(folder: Store, tmp_path: Path
     found = {each.device: each for each in sent(folder, 4)}
     assert found[f"phone-4 ({name_of(4)[:12]})"].refusal is None
     for number in (1, 2, 3):
-        assert fault(lambda n=number: folder.read(push_name(CHANNEL, name_of(n)), "push", None)) in (
+        assert fault(partial(folder.read, push_name(CHANNEL, name_of(number)), "push", None)) in (
             "unreachable",
             "missing",
         )

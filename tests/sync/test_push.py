@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +49,9 @@ def test_every_changed_byte_is_refused() -> None:
     data = push_of(1)
     for at in range(0, len(data), 7):
         changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-        assert fault(lambda changed=changed: read_signed(changed, "push", None))
+        assert fault(partial(read_signed, changed, "push", None))
     for length in (0, 199, 200, 300, len(data) - 1):
-        assert fault(lambda length=length: read_signed(data[:length], "push", None))
+        assert fault(partial(read_signed, data[:length], "push", None))
     assert fault(lambda: read_signed(data + b"x", "push", None), "were announced") == "size"
     assert fault(lambda: read_signed(data, "release", None), "not a release") == "other_kind"
     assert fault(lambda: read_signed(data, "push", raw_public(device(2)))) == "other_key"

@@ -73,7 +73,7 @@ def test_the_whole_story(
     publish = ("sync", "publish", bundle, store, "--key", files["private"], "--devices", devices)
     devices.write_text(f"{'0' * 64} nobody\n")
     code, out, err = run(*publish)
-    assert code == 1 and f"what {pushed['key']} sent is left out: its key is not among" in err
+    assert code == 1 and f"the push of {pushed['key']} is left out: its key is not among" in err
     assert "neither adapters nor caches of accepted devices" in err
     devices.write_text(f"{pushed['key']} kitchen\n")
     release = json.loads(run(*publish, "--json")[1])
@@ -194,7 +194,7 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push, "--traces", tmp_path), "holds no trace")
     refused(run(*pull), f"{store} has no release for the pair of models of starter", "ask its publisher")
     refused(run(*pull[:-1], bundle), "is a bundle", "a directory of its own")
-    refused(run(*publish), "nothing says whose adapters count")
+    refused(run(*publish), "neither devices nor an adapter are named")
     wrong = (*publish[:-1], files["public"], "--adapter", files["good"])
     refused(run(*wrong), "is not a private key in PEM form; make")
     refused(run("sync", "status", into), "holds nothing that was pulled")

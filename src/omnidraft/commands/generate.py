@@ -48,7 +48,7 @@ def generate(
     from omnidraft.commands.terminal.settings_file import SettingsFile
 
     if raw and system is not None:
-        raise SettingError("--raw leaves out the template, which --system needs", "leave one of them out")
+        raise SettingError("--raw omits the template, which --system needs", "omit one of them")
     given = GenerationOptions(max_new_tokens, temperature, top_k, top_p, seed, mode, num_draft_tokens, plain)
     file = SettingsFile(config)
     settings = generation_config(file, given)

@@ -30,7 +30,7 @@ def keygen(
     need_cryptography()
     private, public, name = make_keys(out, passphrase_of(out, repeat=True) if encrypt else None)
     sys.stdout.write(
-        f"{private}: keep it secret\n{public}: give it to those who use your bundles\nkey {name}\n"
+        f"{private}: keep it secret\n{public}: give it to the users of your bundles\nkey {name}\n"
     )
 
 

@@ -66,10 +66,10 @@ def _check_written(given: dict[str, Any], channel: Channel, expect: dict[str, An
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(given["seed"]))
     adapter, cache = (None if given[n] is None else bytes.fromhex(given[n]) for n in ("adapter", "cache"))
     traces = [bytes.fromhex(each) for each in given["traces"]]
-    files = [None if each is None else StoredFile.of(each) for each in (adapter, cache)]
     record = SignedRecord(
         given["kind"], key.public_key().public_bytes_raw().hex(), channel, given["number"], given["expires"],
-        given["accepted"], *files, tuple(StoredFile.of(each) for each in traces),
+        given["accepted"], None if adapter is None else StoredFile.of(adapter),
+        None if cache is None else StoredFile.of(cache), tuple(StoredFile.of(each) for each in traces),
     )  # fmt: skip
     assert channel.id == expect["channel_id"]
     data = encode(sign(record.text, key)) + record.text + b"".join([adapter or b"", cache or b"", *traces])

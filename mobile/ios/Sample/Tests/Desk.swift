@@ -34,7 +34,7 @@ final class Desk {
     ///   - tokens: of an answer, at most.
     ///   - inApp: the bundles that the app brings along.
     ///   - provider: where the models run.
-    init(tokens: Int = 24, inApp: [Choice] = [], provider: Provider = .cpu) {
+    init(tokens: Int = 24, inApp: [Choice] = [], provider: ExecutionProvider = .cpu) {
         // A fixed draft length: what pays depends on how fast this machine is now.
         let config = GenerationConfig(maxNewTokens: tokens, numDraftTokens: 4)
         model = ScreenModel(LibraryEngine(root: Desk.root, inApp: inApp, config: config, provider: provider))

@@ -38,7 +38,7 @@ public protocol Learning: Sendable {
     /// - Throws: ``OmniDraftError/sync(_:)``: the bundle does not name its weights (fault `no_fingerprint`).
     func releaseName() throws -> String
 
-    /// Verifies a release with the public key of ``OpenOptions``, compares its adapter and installs it (spec/15-sync.md).
+    /// Verifies a release with the public key of ``LoadOptions``, compares its adapter and installs it (spec/15-sync.md).
     ///
     /// - Parameter release: the whole file, which the app fetched with its own means.
     /// - Returns: what became of the release.

@@ -20,11 +20,11 @@ public enum OmniDraft {
     /// - Returns: the loaded models.
     /// - Throws: ``OmniDraftError``: the bundle is damaged, incomplete or unsigned, or needs more memory than there is.
     public static func open(
-        _ url: URL, options: OpenOptions = OpenOptions(), engine: any InferenceEngine
-    ) async throws -> Model {
+        _ url: URL, options: LoadOptions = LoadOptions(), engine: any InferenceEngine
+    ) async throws -> LanguageModel {
         let directory = try pathOf(url, "url")
         let loaded = try await Worker("open").run { try openLoaded(directory, options, engine) }
-        return Model(loaded, publicKey: options.publicKey)
+        return LanguageModel(loaded, publicKey: options.publicKey)
     }
 
     /// Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is.

@@ -12,7 +12,7 @@ extension OmniDraft {
     /// - Returns: the loaded models.
     /// - Throws: `OmniDraftError`: the bundle is damaged, incomplete or unsigned, or needs more memory than
     ///   there is.
-    public static func open(_ url: URL, options: OpenOptions = OpenOptions()) async throws -> Model {
+    public static func open(_ url: URL, options: LoadOptions = LoadOptions()) async throws -> LanguageModel {
         try await open(url, options: options, engine: OrtEngine.shared())
     }
 }

@@ -98,7 +98,7 @@ class ChatInput:
 
 
 def completer(commands: Sequence[str], line: Callable[[], str]) -> Callable[[str, int], str | None]:
-    """A function for `readline.set_completer`: it completes commands, and names of files behind them.
+    """A function for `readline.set_completer`: it completes commands, and the file names after them.
 
     Args:
         commands: with their slash.

@@ -21,10 +21,10 @@ from omnidraft.runtime.session.api import Generation, GenerationConfig, Session
 HELP = '''\
 /system TEXT  the system prompt of all answers from now on; /system none removes it, /system shows it
 /undo         take back the last message and its answer
-/regenerate   answer the last message once more
+/regenerate   answer the last message again
 /stats        count answers and tokens, and show speed and memory
-/save FILE    save this conversation to a file, with what was learned
-/load FILE    load a saved conversation; an unfinished answer goes on
+/save FILE    save this conversation and its learned n-grams to a file
+/load FILE    load a saved conversation; an unfinished answer continues
 /adapter FILE use a LoRA adapter from the next round on; /adapter none removes it
 /reset        begin a new conversation; the system prompt stays
 /help         show this list

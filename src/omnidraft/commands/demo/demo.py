@@ -39,7 +39,7 @@ _MOST_LEARNED = 4000  # prompts to learn from; the time ends before
 
 def demo(
     place: Annotated[
-        Path, typer.Option("--out", "-o", help="Directory for the bundle, what is learned, and the picture.")
+        Path, typer.Option("--out", "-o", help="Directory for the bundle, the learned files and the picture.")
     ] = Path("omnidraft-demo"),
     target: Annotated[
         str, typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network.")
@@ -86,9 +86,7 @@ def _source(target: str, models: Path) -> tuple[str, Path | None]:
             model = REAL_MODELS[target]
             return model.title, fetch(model, lambda line: tell([line]))
         except SettingError as error:
-            tell(
-                [f"{error}", "going on with the starter model, which is far too small to give right answers"]
-            )
+            tell([f"{error}", "continuing with the starter model, which is far too small for right answers"])
     return "starter-a", None
 
 

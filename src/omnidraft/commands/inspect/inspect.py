@@ -50,13 +50,13 @@ def inspect(
         typer.Option(
             "--bundle",
             "-b",
-            help="For what was learned or recorded: check that it fits this bundle, and show text for ids.",
+            help="For learned or recorded files: check that they fit this bundle, and show text for ids.",
             readable=False,
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Verify a bundle, an archive, an adapter, n-grams or recordings, and show what is in it.
+    """Verify and show a bundle, an archive, an adapter, n-grams or recordings.
 
     PATH may also be a shared drafter, drafters/ADDRESS: then the bundles that use it are named. --json shows
     every n-gram of a cache, and every record of a trace; with --bundle also their text.

@@ -62,7 +62,7 @@ def place_lines(places: FilePlaces, archive: Archive | None) -> Iterator[str]:
     """Where the files are that a bundle does not hold itself, a line each."""
     if archive is not None:
         count, total = counted(len(archive.files), "file"), size(archive.path.stat().st_size)
-        parts = {WITHOUT: ", without the drafter", ONLY: ", the drafter alone"}
+        parts = {WITHOUT: ", without the drafter", ONLY: ", only the drafter"}
         what = parts.get(archive.index.drafter, "")
         small = "no drafter" if archive.bundle.drafter.is_absent else f"drafter {archive.address}"
         yield f"archive for {archive.index.device}{what}: {count}, {total}, {small}"

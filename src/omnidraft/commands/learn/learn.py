@@ -37,7 +37,7 @@ def learn(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.0, help="With --prompts: stop after this time; the same command goes on later."),
+        typer.Option(min=0.0, help="With --prompts: stop after this time; the same command continues."),
     ] = None,
     config: Annotated[
         Path | None,
@@ -54,14 +54,14 @@ def learn(
 ) -> None:
     """Train the drafter of BUNDLE on TRACES, or while it answers --prompts.
 
-    BUNDLE was exported with --train-step. TRACES give an adapter for `generate --adapter`; prompts give a
+    BUNDLE was exported with --train-step. TRACES make an adapter for `generate --adapter`; prompts make a
     directory of adapter and n-grams for it, and after a kill at any moment the same command goes on. Both
     change the speed and not the text's distribution. Nothing leaves the machine.
     """
     if bool(traces) == (prompts is not None):
         raise SettingError("learning needs TRACES or --prompts FILE", "give one of the two")
     if out is None:
-        raise SettingError("learning needs a place for what is learned", "give it with --out")
+        raise SettingError("learning needs a place for its result", "name it with --out")
     file = SettingsFile(config)
     if prompts is not None:
         from omnidraft.commands.learn.while_answering import learn_while_answering

@@ -128,8 +128,8 @@ def advice(result: Summary) -> str:
             f"{goes_on}, and with -k auto little time is lost until then"
         )
     return (
-        "it does not pay here so far; `omnidraft doctor BUNDLE` says what a round costs, and answers of one "
-        "kind (one task, one language) are learned soonest"
+        "it does not pay here so far; `omnidraft doctor BUNDLE` shows the cost of a round, and answers of "
+        "one kind (one task, one language) are learned soonest"
     )
 
 

@@ -92,7 +92,7 @@ class Loop:
     def run(
         self, prompts: Sequence[str], minutes: float | None, on_line: Callable[[CurveLine], None]
     ) -> None:
-        """Answer the prompts after the last checkpoint; each answer gives a line of the curve."""
+        """Answer the prompts after the last checkpoint; each answer adds a line to the curve."""
         until = None if minutes is None else time.monotonic() + 60.0 * minutes
         while self.adaptation.position < len(prompts):
             if self.stop.is_set() or (until is not None and time.monotonic() >= until):
@@ -166,7 +166,7 @@ def check(place: Path, bundle: Bundle, learning: Learning, options: AdaptOptions
             other settings.
     """
     if (place / MANIFEST).exists():
-        raise SettingError(f"--out {place} is a bundle", "give a directory of its own for what is learned")
+        raise SettingError(f"--out {place} is a bundle", "give another directory for the learned files")
     need_drafter(bundle)
     if bundle.drafter.train is None:
         raise SettingError(f"{bundle.path.name} holds no training step", "export it again with --train-step")

@@ -64,7 +64,9 @@ def publish_command(
     from omnidraft.sync.trial import trial_on
 
     if devices is None and adapter is None:
-        raise SettingError("nothing says whose adapters count", "give --devices FILE, or --adapter FILE")
+        raise SettingError(
+            "neither devices nor an adapter are named", "give --devices FILE, or --adapter FILE"
+        )
     need_cryptography()
     private = read_private_key(key, lambda: passphrase_of(key))
     pair, place = open_pair(bundle), open_store(store)
@@ -72,7 +74,7 @@ def publish_command(
     before = publish.remembered(memory, pair, raw_public(private))
     had, grams = (None, None) if before is None else publish.contents_of(before, pair)
     sent = [] if devices is None else publish.sent_by(place, pair, publish.read_devices(devices))
-    tell(f"what {each.device} sent is left out: {each.refusal}" for each in sent if each.refusal)
+    tell(f"the push of {each.device} is left out: {each.refusal}" for each in sent if each.refusal)
     chosen, mean, comparison = None, None, None
     if adapter is not None:
         chosen = read_adapter(adapter)

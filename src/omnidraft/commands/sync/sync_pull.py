@@ -90,7 +90,7 @@ def pull_command(
 
     pair, key = open_pair(bundle), read_public_key(public_key)
     if (into / MANIFEST).exists():
-        raise SettingError(f"--out {into} is a bundle", "give a directory of its own for what is pulled")
+        raise SettingError(f"--out {into} is a bundle", "give another directory for the pulled files")
     trial = None if traces is None else trial_on(traces, pair.bundle, pair.vocab_map)
     try:
         signed = open_store(store).read(release_name(pair.channel), "release", key)

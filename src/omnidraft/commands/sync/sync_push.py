@@ -32,8 +32,8 @@ def push_command(
         typer.Option(
             "--adapted",
             metavar="PLACE",
-            help="Send what `omnidraft adapt --out PLACE` learned of this bundle's target: its adapter, its "
-            "n-grams and its count of accepted tokens. Its answers are not sent.",
+            help="Send the files of `omnidraft learn --prompts --out PLACE` for this bundle's target: its "
+            "adapter, its n-grams and its count of accepted tokens. Its answers are not sent.",
             readable=False,
         ),
     ] = None,

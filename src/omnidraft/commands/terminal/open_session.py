@@ -89,7 +89,7 @@ def load_options(file: SettingsFile, threads: int | None = None) -> LoadOptions:
 
 
 def open_session(path: Path, options: SessionOptions, config: GenerationConfig) -> Session:
-    """Open a session, and tell on standard error what of the options is not used, and why.
+    """Open a session, and list on standard error the options that are not used, and why.
 
     Args:
         path: the bundle, or an archive of one.
@@ -115,7 +115,7 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
 def _others_in(trace: Path) -> Iterator[str]:
     """A sentence where a trace is going to be recorded among files of another kind."""
     if (trace / MANIFEST).is_file():
-        raise SettingError(f"--trace {trace} is a bundle", "give a directory of its own for what is recorded")
+        raise SettingError(f"--trace {trace} is a bundle", "give another directory for the recordings")
     try:
         foreign = trace.is_dir() and not segments_of(trace) and any(trace.iterdir())
     except OSError:  # opening the trace says why nothing can be recorded there
@@ -125,7 +125,7 @@ def _others_in(trace: Path) -> Iterator[str]:
 
 
 def bundle_directory(path: Path, public_key: PublicKey | None = None, *, quiet: bool = False) -> Path:
-    """The directory of a bundle as a user names it: an archive is unpacked once, which is told.
+    """The directory of a bundle as a user names it: an archive is unpacked once, and the place is printed.
 
     Args:
         path: a directory, or a file of `omnidraft pack`.

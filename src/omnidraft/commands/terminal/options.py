@@ -62,7 +62,7 @@ TopP = Annotated[
     float | None,
     typer.Option(help="Keep the most probable tokens whose probabilities add up to this (default: 1)."),
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Omit the bundle's prompt template.")]
 System = Annotated[
     str | None,
     typer.Option("--system", metavar="TEXT", help="System prompt: instructions before the first message."),
@@ -84,7 +84,7 @@ Lengths = Annotated[
         "copies of the text so far where they are faster (default: auto).",
     ),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Use the target alone, as --mode plain.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Use only the target, like --mode plain.")]
 CachePath = Annotated[
     Path | None,
     typer.Option(

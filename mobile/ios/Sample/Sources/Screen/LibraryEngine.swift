@@ -13,7 +13,7 @@ struct LibraryEngine: Engine {
     /// The directory `omnidraft` in the app's Application Support.
     private let root: URL
     private let config: GenerationConfig
-    private let provider: Provider
+    private let provider: ExecutionProvider
 
     /// - Parameters:
     ///   - root: see ``root``.
@@ -22,7 +22,7 @@ struct LibraryEngine: Engine {
     ///   - provider: where the models run.
     init(
         root: URL, inApp: [Choice] = [], config: GenerationConfig = GenerationConfig(maxNewTokens: 256),
-        provider: Provider = .cpu
+        provider: ExecutionProvider = .cpu
     ) {
         self.root = root
         self.inApp = inApp
@@ -39,7 +39,7 @@ struct LibraryEngine: Engine {
         return LibraryEngine(
             root: support.appendingPathComponent("omnidraft", isDirectory: true),
             inApp: resources.map(Choice.inApp) ?? [],
-            provider: ProcessInfo.processInfo.environment["OMNIDRAFT_PROVIDER"].flatMap(Provider.init) ?? .cpu)
+            provider: ProcessInfo.processInfo.environment["OMNIDRAFT_PROVIDER"].flatMap(ExecutionProvider.init) ?? .cpu)
     }
 
     var learner: Choice? {
@@ -57,7 +57,7 @@ struct LibraryEngine: Engine {
         }
         let directory = try await unpacked(choice, onProgress)
         let state = root.appendingPathComponent("state", isDirectory: true)
-        let options = OpenOptions(provider: provider, freeMemory: freeMemory(), state: state)
+        let options = LoadOptions(provider: provider, freeMemory: freeMemory(), state: state)
         let model = try await OmniDraft.open(directory, options: options)
         let cache = place("caches", choice.name + ".odc")
         let session = try await model.session(
@@ -106,7 +106,7 @@ private func said(_ call: () async throws -> Void) async -> String? {
 }
 
 private struct LibraryTalk: Talk {
-    let session: Session
+    let session: TextSession
     let config: GenerationConfig
     let saved: URL
     let cache: URL

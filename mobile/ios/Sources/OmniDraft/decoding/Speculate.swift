@@ -96,10 +96,10 @@ final class DecoderState {
     /// Target tokens that may be proposed in the next pass; negative at the end of the text.
     ///
     /// A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
-    func room(_ target: any LanguageModel) -> Int { min(maxProposed, target.maxLength - tokens.count, remaining - 1) }
+    func room(_ target: any Model) -> Int { min(maxProposed, target.maxLength - tokens.count, remaining - 1) }
 
     /// Read the text up to its last token, as far as the target's KV cache lacks it.
-    func prefill(_ target: any LanguageModel) throws {
+    func prefill(_ target: any Model) throws {
         target.rewind(cached.count)
         while cached.count < tokens.count - 1 {
             let chunk = Array(tokens[cached.count..<min(cached.count + prefillChunk, tokens.count - 1)])
@@ -121,7 +121,7 @@ final class DecoderState {
 
 /// Rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 final class Speculation {
-    private let target: any LanguageModel
+    private let target: any Model
     private let proposer: any Proposer
     private let text: DecoderState
     private let sampling: SamplingConfig
@@ -139,7 +139,7 @@ final class Speculation {
     ///   - random: the source of randomness.
     ///   - observe: called with each verified round before anything is learned from it.
     init(
-        _ target: any LanguageModel, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
+        _ target: any Model, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
         _ draftLength: any DraftLength, _ random: any RandomSource, observe: @escaping Observer = { _, _ in }
     ) {
         self.target = target

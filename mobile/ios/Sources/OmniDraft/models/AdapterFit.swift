@@ -69,7 +69,7 @@ private func wrongBase(_ adapter: Adapter, _ place: AdapterPlace, _ roles: [Role
 }
 
 private func noSites(_ place: AdapterPlace, _ role: Role) -> OmniDraftError {
-    let remedy = role == .drafter ? "without --no-lora" : "with --lora-target"
+    let remedy = role == .drafter ? "with lora_drafter = true" : "with lora_target = true"
     let message = "the \(role.rawValue) of \(place.name) takes no adapters"
     return adapterError("no_sites", message, "export it again \(remedy)")
 }

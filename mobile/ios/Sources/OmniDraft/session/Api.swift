@@ -6,7 +6,7 @@ private let megabyte = 1_000_000
 /// drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
 ///
 /// - Throws: ``OmniDraftError``: the bundle is refused, or needs more memory than there is (fault `memory`).
-func openLoaded(_ directory: String, _ options: OpenOptions, _ engine: any InferenceEngine) throws -> LoadedBundle {
+func openLoaded(_ directory: String, _ options: LoadOptions, _ engine: any InferenceEngine) throws -> LoadedBundle {
     let state = StateDirectory(root: try options.state.map { try pathOf($0, "state") })
     let bundle = try openBundle(directory, publicKey: options.publicKey, verify: .auto, state: state)
     let needed = memoryNeed(bundle, drafter: false).total
@@ -39,7 +39,7 @@ private func sentences(_ sentences: [String?]) -> String? {
     return all.isEmpty ? nil : all.joined(separator: "; ")
 }
 
-extension Provider {
+extension ExecutionProvider {
     /// Whether an engine was built with it.
     func isThere(_ engine: any InferenceEngine) -> Bool {
         switch self {

@@ -30,7 +30,7 @@ protocol RoundRecorder: AnyObject {
 
 /// The models and the cache that decode a text.
 struct DecoderModels {
-    let target: any LanguageModel
+    let target: any Model
     let drafter: Drafter
     /// N-grams of the pair.
     let cache: NgramCache
@@ -162,11 +162,11 @@ final class Stopwatch {
 }
 
 /// A target whose scoring and rewinding is timed; reading a prompt is counted apart from the round.
-final class TimedTarget: LanguageModel {
-    private let model: any LanguageModel
+final class TimedTarget: Model {
+    private let model: any Model
     private let watch: Stopwatch
 
-    init(_ model: any LanguageModel, _ watch: Stopwatch) {
+    init(_ model: any Model, _ watch: Stopwatch) {
         self.model = model
         self.watch = watch
     }

@@ -6,7 +6,7 @@
 /// Who uses a session, and the queue on which its models run.
 final class Desk: Sendable {
     /// The session; only work of the queue uses what is not safe from any thread.
-    let session: TextSession
+    let session: SessionCore
     /// Records the session's texts, so a text that is being written keeps it.
     let learning: any Learning
     private let worker = Worker("session")
@@ -18,7 +18,7 @@ final class Desk: Sendable {
 
     private let state = Guarded(State())
 
-    init(_ session: TextSession, _ learning: any Learning) {
+    init(_ session: SessionCore, _ learning: any Learning) {
         self.session = session
         self.learning = learning
     }
@@ -27,7 +27,7 @@ final class Desk: Sendable {
     ///
     /// - Throws: ``OmniDraftError/session(_:)``: another task is using the session.
     func alone<T: Sendable>(
-        between: Bool = false, _ work: @escaping @Sendable (TextSession) throws -> T
+        between: Bool = false, _ work: @escaping @Sendable (SessionCore) throws -> T
     ) async throws -> T {
         let before = try state.with { now in
             if now.users > 0 || !(between || isFree(now)) { throw Desk.inUse }
@@ -42,7 +42,7 @@ final class Desk: Sendable {
     }
 
     /// Runs something behind all that runs; it changes nothing.
-    func ask<T: Sendable>(_ work: @escaping @Sendable (TextSession) -> T) async -> T {
+    func ask<T: Sendable>(_ work: @escaping @Sendable (SessionCore) -> T) async -> T {
         let before = state.with { $0.writing }
         return await worker.answer {
             self.settleIfFree(before)
@@ -139,11 +139,11 @@ final class Writing: @unchecked Sendable {
     }
 
     private let desk: Desk
-    private let begin: @Sendable (TextSession) throws -> Generation
+    private let begin: @Sendable (SessionCore) throws -> Generation
     private let state = Guarded(State())
     private var last: [Piece] = []  // of a generation that was ended for another caller
 
-    init(_ desk: Desk, _ begin: @escaping @Sendable (TextSession) throws -> Generation) {
+    init(_ desk: Desk, _ begin: @escaping @Sendable (SessionCore) throws -> Generation) {
         self.desk = desk
         self.begin = begin
     }
@@ -191,7 +191,7 @@ final class Writing: @unchecked Sendable {
     func writes(_ generation: Generation) -> Bool { state.with { $0.generation === generation } }
 
     /// The next piece, of a generation that begins with the first.
-    func piece(_ session: TextSession) throws -> Piece? {
+    func piece(_ session: SessionCore) throws -> Piece? {
         if !last.isEmpty { return last.removeFirst() }
         guard let generation = try generation(session) else { return nil }
         return try generation.next().map(Piece.init)
@@ -206,7 +206,7 @@ final class Writing: @unchecked Sendable {
         while let piece = try generation.next() { last.append(Piece(piece)) }
     }
 
-    private func generation(_ session: TextSession) throws -> Generation? {
+    private func generation(_ session: SessionCore) throws -> Generation? {
         if let generation = state.with({ $0.generation }) { return generation }
         if isCancelled { return nil }
         let generation = try begin(session)

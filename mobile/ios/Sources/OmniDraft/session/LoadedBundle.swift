@@ -81,7 +81,7 @@ struct Loading {
     /// Whether to load the drafter; without it only mode lookup drafts anything.
     var drafter = true
     /// Where the models run.
-    var provider = Provider.cpu
+    var provider = ExecutionProvider.cpu
     /// Whether to time this device.
     var measure = Measure.auto
     /// What this device remembers.
@@ -150,7 +150,7 @@ func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> any Tokenize
 }
 
 private func graphOf(
-    _ bundle: Bundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: Provider
+    _ bundle: Bundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: ExecutionProvider
 ) throws -> Graph {
     if entry.layout != .shared {
         let graph = "\(split(bundle.path).name)/\(entry.graph)"

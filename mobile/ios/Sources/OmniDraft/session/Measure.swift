@@ -72,7 +72,7 @@ func measureWithin(
 }
 
 private final class Measurement {
-    private let target: any LanguageModel
+    private let target: any Model
     private let clock: Clock
     private let prompt: [Int32]
     private let seconds: Double

@@ -142,7 +142,7 @@ struct Signed: Sendable {
 func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) throws -> [UInt8] {
     _ = try parseRecord(record.text, record.kind)  // what a reader would refuse is not written
     let (publicKey, value) = try signedByKey(record.text, seed: seed)
-    return encodeSignature(Signature(keyId: keyId(publicKey), value: value)) + record.text + files.joined()
+    return encodeSignature(Signature(keyId: keyId(publicKey), value: value)) + record.text + Array(files.joined())
 }
 
 /// A whole file, verified.

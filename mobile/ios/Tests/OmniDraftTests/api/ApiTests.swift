@@ -69,7 +69,7 @@ final class ApiTests: XCTestCase {
         try await refuses("session", session.regenerate(config))
         try await refuses("session", session.resume())
         await refuses("session") { _ = try await session.undo() }
-        let twice = [Message(role: "user", content: "a"), Message(role: "user", content: "b")]
+        let twice = [ChatMessage(role: "user", content: "a"), ChatMessage(role: "user", content: "b")]
         try await refuses("prompt", session.chat(twice, config))
         XCTAssertEqual(session.stats.answers, 1)
     }
@@ -98,8 +98,8 @@ final class ApiTests: XCTestCase {
         let taken = try await session.undo()
         XCTAssertEqual(taken, "And 4 dogs?")
         let listed = [
-            Message(role: "system", content: "You count legs."), Message(role: "user", content: question),
-            Message(role: "assistant", content: first.answer), Message(role: "user", content: "And 4 dogs?"),
+            ChatMessage(role: "system", content: "You count legs."), ChatMessage(role: "user", content: question),
+            ChatMessage(role: "assistant", content: first.answer), ChatMessage(role: "user", content: "And 4 dogs?"),
         ]
         let given = try await session.result(of: session.chat(listed, config))
         XCTAssertEqual(given.tokenIds, second.tokenIds)
@@ -190,5 +190,5 @@ final class ApiTests: XCTestCase {
     }
 
     /// A session without its text. The n-grams that it learned stay; they change drafts, never text.
-    private func forget(_ session: Session) async throws { try await session.reset() }
+    private func forget(_ session: TextSession) async throws { try await session.reset() }
 }

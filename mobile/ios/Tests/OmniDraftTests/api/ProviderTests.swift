@@ -12,9 +12,9 @@ final class ProviderTests: XCTestCase {
     func testAProviderThatTheEngineLacksFallsBackToTheCpu() async throws {
         let ids = try await idsOn(PublicModel.shared())
         let there = try OrtEngine.shared().providers
-        for provider in Provider.allCases where provider != .cpu {
+        for provider in ExecutionProvider.allCases where provider != .cpu {
             if there.contains(where: { $0.hasPrefix("Xnnpack") }) { continue }
-            let options = OpenOptions(provider: provider, state: PublicModel.state)
+            let options = LoadOptions(provider: provider, state: PublicModel.state)
             let model = try await OmniDraft.open(PublicModel.url(StarterBundles.directory("a")), options: options)
             XCTAssertEqual(model.notice, "running on the CPU: this engine was built without \(provider.rawValue)")
             let found = try await idsOn(model)
@@ -27,7 +27,7 @@ final class ProviderTests: XCTestCase {
         let there = try OrtEngine.shared().providers
         if there.contains(where: { $0.hasPrefix("Xnnpack") }) { throw XCTSkip("this engine has XNNPACK") }
         let url = PublicModel.url(try StarterBundles.directory("a"))
-        let options = OpenOptions(provider: .xnnpack, state: PublicModel.state)
+        let options = LoadOptions(provider: .xnnpack, state: PublicModel.state)
         let model = try await OmniDraft.open(url, options: options, engine: engine)
         let notice = try XCTUnwrap(model.notice)
         XCTAssertTrue(notice.hasPrefix("running on the CPU: the engine cannot load "), notice)
@@ -43,13 +43,13 @@ final class ProviderTests: XCTestCase {
             throw XCTSkip("this onnxruntime was built without XNNPACK")
         }
         let url = PublicModel.url(try StarterBundles.directory("a"))
-        let model = try await OmniDraft.open(url, options: OpenOptions(provider: .xnnpack, state: PublicModel.state))
+        let model = try await OmniDraft.open(url, options: LoadOptions(provider: .xnnpack, state: PublicModel.state))
         XCTAssertNil(model.notice)
         let found = try await idsOn(model)
         XCTAssertFalse(found.isEmpty)
     }
 
-    private func idsOn(_ model: Model) async throws -> [Int32] {
+    private func idsOn(_ model: LanguageModel) async throws -> [Int32] {
         let session = try await model.session()
         return try await session.result(of: session.generate(question, config)).tokenIds
     }

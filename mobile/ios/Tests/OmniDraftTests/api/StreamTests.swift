@@ -165,7 +165,7 @@ final class StreamTests: XCTestCase {
     }
 
     func testAStreamKeepsItsSessionAlive() async throws {
-        var session: Session? = try await PublicModel.shared().session()
+        var session: TextSession? = try await PublicModel.shared().session()
         let stream = session!.generate(question, short)
         session = nil
         var ids: [Int32] = []
@@ -185,7 +185,7 @@ final class StreamTests: XCTestCase {
         let traces = scratch("traces")
         defer { removeTree(traces.path) }
         let model = try await PublicModel.shared()
-        var session: Session? = try await model.session(SessionOptions(traces: traces))
+        var session: TextSession? = try await model.session(SessionOptions(traces: traces))
         try await session?.learning.on()
         if let session { _ = try await session.result(of: session.chat(question, short)) }
         session = nil

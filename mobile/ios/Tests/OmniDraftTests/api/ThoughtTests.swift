@@ -18,7 +18,7 @@ final class ThoughtTests: XCTestCase {
         let place = scratch("bundle")
         defer { removeTree(place.path) }
         try makeThinking(place, open, close)
-        let own = try await OmniDraft.open(place, options: OpenOptions(state: PublicModel.state)).session()
+        let own = try await OmniDraft.open(place, options: LoadOptions(state: PublicModel.state)).session()
         var pieces: [Piece] = []
         for try await piece in own.generate(question, config) { pieces.append(piece) }
         let found = await own.result

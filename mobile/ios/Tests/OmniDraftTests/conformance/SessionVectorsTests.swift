@@ -144,7 +144,7 @@ final class SessionVectorsTests: VectorTestCase {
         return path
     }
 
-    private func saved(_ session: TextSession) throws -> JsonValue {
+    private func saved(_ session: SessionCore) throws -> JsonValue {
         let copy = temporary()
         try session.save(copy)
         return try stateIn([UInt8](Data(contentsOf: URL(fileURLWithPath: copy))))

@@ -128,7 +128,7 @@
     }
 
     /// A model whose rows are made once.
-    private final class FixedRows: LanguageModel {
+    private final class FixedRows: Model {
         let vocabSize = width
         let maxLength = 1 << 30
         private(set) var length = 0

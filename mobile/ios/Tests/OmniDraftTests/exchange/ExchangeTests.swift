@@ -16,7 +16,7 @@ final class ExchangeTests: XCTestCase {
     func testWrites() throws {
         let folder = try place("OMNIDRAFT_EXCHANGE")
         let loaded = try StarterBundles.load("learning")
-        let session = try TextSession(loaded)
+        let session = try SessionCore(loaded)
         _ = try session.chat(messages[0], greedy).finish()
         let answer = try session.chat(messages[1], sampled)
         for _ in 0..<3 { _ = try answer.next() }
@@ -56,7 +56,7 @@ final class ExchangeTests: XCTestCase {
     private func record(_ loaded: LoadedBundle, _ directory: String) throws {
         let store = try TraceStore(directory, Vocabularies(loaded.vocabMap))
         defer { store.close() }
-        let session = try TextSession(loaded, trace: store)
+        let session = try SessionCore(loaded, trace: store)
         for number in 0..<8 {
             let text = "Ben has \(number + 2) bags with \(number + 3) shells each. How many shells does he have?"
             _ = try session.generate(text, greedy).finish()
@@ -75,7 +75,7 @@ final class ExchangeTests: XCTestCase {
     }
 
     private func talk(_ loaded: LoadedBundle, _ file: String) throws -> JsonValue {
-        let session = try TextSession(loaded)
+        let session = try SessionCore(loaded)
         try session.load(file)
         let begun = try XCTUnwrap(session.answer).tokenIds
         let resumed = try session.resume().finish().tokenIds
@@ -90,7 +90,7 @@ final class ExchangeTests: XCTestCase {
 
     private func adapter(_ loaded: LoadedBundle, _ file: String) throws -> JsonValue {
         let adapter = try readAdapter(file)
-        let answer = try TextSession(loaded, adapter: file).generate(messages[0], sampled).finish()
+        let answer = try SessionCore(loaded, adapter: file).generate(messages[0], sampled).finish()
         let counts = [answer.statistics.rounds, answer.statistics.acceptedDrafts]
         return .object(
             JsonObject([
@@ -118,7 +118,7 @@ final class ExchangeTests: XCTestCase {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let file = "\(directory)/cache.odc"
-        try TextSession(loaded).saveCache(file)
+        try SessionCore(loaded).saveCache(file)
         let device = Device(
             models: loaded.adapterPlace, vocabMap: loaded.vocabMap, into: "\(directory)/releases", cache: file)
         let release = try readFile(

@@ -104,7 +104,7 @@ final class AdaptationTests: XCTestCase {
         try inDirectory { place in
             let store = try TraceStore("\(place)/traces", Vocabularies(loaded.vocabMap))
             defer { store.close() }
-            try body(RecordedSession(place: place, session: TextSession(loaded, trace: store)))
+            try body(RecordedSession(place: place, session: SessionCore(loaded, trace: store)))
         }
     }
 }
@@ -112,7 +112,7 @@ final class AdaptationTests: XCTestCase {
 /// A session that records, and learning from its answers.
 private struct RecordedSession {
     let place: String
-    let session: TextSession
+    let session: SessionCore
 
     /// The drafter's adapter in use.
     var adapter: Adapter? { session.models.adapters[.drafter] }

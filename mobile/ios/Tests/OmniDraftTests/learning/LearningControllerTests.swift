@@ -10,7 +10,7 @@ final class LearningControllerTests: XCTestCase {
     override func tearDown() { removeTree(place) }
 
     func testTheInterfaceOfAnApp() async throws {
-        let session = try TextSession(StarterBundles.load("learning"))
+        let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())
         await refused("learning is off") { _ = try await learning.step(seconds: 1) }
         try await learning.on()
@@ -36,7 +36,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testAnOutcomeOfACancelledStepIsWhatWasDone() async throws {
-        let session = try TextSession(StarterBundles.load("learning"))
+        let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())
         try await learning.on()
         try answers(session, 0..<8)
@@ -50,7 +50,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testOffEndsAStep() async throws {
-        let session = try TextSession(StarterBundles.load("learning"))
+        let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())
         try await learning.on()
         try answers(session, 0..<8)
@@ -66,7 +66,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testAHotDeviceDoesNotLearn() async throws {
-        let session = try TextSession(StarterBundles.load("learning"))
+        let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())
         try await learning.on()
         try answers(session, 0..<8)
@@ -77,7 +77,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testAStepFitsTheMemoryThatIsFree() async throws {
-        let session = try TextSession(StarterBundles.load("learning"))
+        let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())
         let bundle = session.bundle
         try await learning.on()
@@ -93,14 +93,14 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testABundleWithoutAStepIsRefusedByName() async throws {
-        let session = try TextSession(StarterBundles.load("a"))
+        let session = try SessionCore(StarterBundles.load("a"))
         let learning = learningOf(session: session, options: options())
         try await learning.on()
         await refused("training step") { _ = try await learning.step(seconds: 1) }
     }
 
     func testWithoutAPlaceNothingIsLearned() async throws {
-        let session = try TextSession(StarterBundles.load("a"))
+        let session = try SessionCore(StarterBundles.load("a"))
         let learning = learningOf(session: session, options: SessionOptions())
         await refused("no directory for traces") { try await learning.on() }
         learning.pause()
@@ -109,7 +109,7 @@ final class LearningControllerTests: XCTestCase {
 
     func testASecondRecorderInTheSamePlaceIsRefused() async throws {
         let loaded = try StarterBundles.load("a")
-        let (one, two) = (try TextSession(loaded), try TextSession(loaded))
+        let (one, two) = (try SessionCore(loaded), try SessionCore(loaded))
         let first = learningOf(session: one, options: options())
         let second = learningOf(session: two, options: options())
         try await first.on()
@@ -128,18 +128,18 @@ final class LearningControllerTests: XCTestCase {
         return URL(fileURLWithPath: "\(place)/\(name)")
     }
 
-    private func inUse(_ session: TextSession) -> String? { session.models.adapters[.drafter]?.digest }
+    private func inUse(_ session: SessionCore) -> String? { session.models.adapters[.drafter]?.digest }
 
     /// What was learned is used again by the next session.
     private func checkTheNextSession(_ loaded: LoadedBundle, _ used: String) async throws {
-        let next = try TextSession(loaded)
+        let next = try SessionCore(loaded)
         let learning = learningOf(session: next, options: options())
         try await learning.on()
         XCTAssertEqual(inUse(next), used)
         await learning.off()
     }
 
-    private func checkForgetting(_ session: TextSession, _ learning: any Learning) async throws {
+    private func checkForgetting(_ session: SessionCore, _ learning: any Learning) async throws {
         try session.saveCache("\(place)/cache.odc")
         try await learning.on()
         try answers(session, 0..<1)

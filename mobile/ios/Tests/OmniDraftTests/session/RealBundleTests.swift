@@ -22,7 +22,7 @@ final class RealBundleTests: XCTestCase {
     func testASessionOfPythonGoesOn() throws {
         for name in ["a", "b"] {
             let due = try StarterBundles.ids(name)["session"]!.object
-            let session = try TextSession(StarterBundles.load(name))
+            let session = try SessionCore(StarterBundles.load(name))
             try session.load(StarterBundles.directory("expected/\(name)") + "/talk.session")
             XCTAssertEqual(session.answer?.tokenIds.count, due["before"]!.int)
             XCTAssertEqual(try session.resume().finish().tokenIds, due["resumed"]!.int32s)
@@ -38,7 +38,7 @@ final class RealBundleTests: XCTestCase {
         let loaded = try StarterBundles.load("a")
         let path = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
         defer { unlink(path) }
-        let first = try TextSession(loaded)
+        let first = try SessionCore(loaded)
         let whole = try first.chat(question, config).finish().tokenIds
         XCTAssertEqual(try first.undo(), question)
         try first.resetCache()
@@ -46,7 +46,7 @@ final class RealBundleTests: XCTestCase {
         for _ in 0..<3 { _ = try answer.next() }
         try first.save(path)
         XCTAssertEqual(Array(whole.prefix(answer.tokenIds.count)), answer.tokenIds)
-        let second = try TextSession(loaded)
+        let second = try SessionCore(loaded)
         try second.load(path)
         XCTAssertEqual(try second.resume().finish().tokenIds, whole)
         XCTAssertThrowsError(try second.resume())
@@ -57,8 +57,8 @@ final class RealBundleTests: XCTestCase {
         XCTAssertNil(alone.drafter)
         XCTAssertEqual(memoryNeed(alone.bundle).total, memoryNeed(alone.bundle, drafter: false).total)
         let long = GenerationConfig(maxNewTokens: 96)
-        let whole = try TextSession(StarterBundles.load("a")).generate(question, long).finish().tokenIds
-        let session = try TextSession(alone)
+        let whole = try SessionCore(StarterBundles.load("a")).generate(question, long).finish().tokenIds
+        let session = try SessionCore(alone)
         let answer = try session.generate(question, long).finish()
         XCTAssertEqual(answer.tokenIds, whole)
         XCTAssertGreaterThan(answer.statistics.acceptedCopies, 0)
@@ -67,7 +67,7 @@ final class RealBundleTests: XCTestCase {
     }
 
     func testDroppingTheDrafterChangesNoGreedyText() throws {
-        let session = try TextSession(StarterBundles.load("a"))
+        let session = try SessionCore(StarterBundles.load("a"))
         var long = greedy
         long.maxNewTokens = 64
         long.ignoreEos = true
@@ -85,7 +85,7 @@ final class RealBundleTests: XCTestCase {
     }
 
     func testCancelBeforeTheFirstRoundKeepsTheSession() throws {
-        let session = try TextSession(StarterBundles.load("a"))
+        let session = try SessionCore(StarterBundles.load("a"))
         let whole = try session.generate(question, greedy).finish().tokenIds
         let before = try session.generate(question, greedy)
         before.cancel()
@@ -95,7 +95,7 @@ final class RealBundleTests: XCTestCase {
     }
 
     func testAConversationThatIsTooLongNamesWhatHelps() throws {
-        let session = try TextSession(StarterBundles.load("a"))
+        let session = try SessionCore(StarterBundles.load("a"))
         let long = String(repeating: "word ", count: 1500)
         XCTAssertEqual(remedy { _ = try session.chat(long, greedy) }, tooLongRemedy)
         let whole = try session.chat(question, greedy).finish().tokenIds
@@ -121,7 +121,7 @@ final class RealBundleTests: XCTestCase {
 
     private func compare(_ name: String, _ run: JsonObject, _ loaded: LoadedBundle, _ prompts: [String]) throws {
         let place = try StarterBundles.directory("expected/\(name.prefix(1))")
-        let session = try TextSession(
+        let session = try SessionCore(
             loaded, cache: run["cache"]!.bool ? "\(place)/cache.odc" : nil,
             adapter: run["adapter"]!.bool ? "\(place)/adapter.safetensors" : nil)
         XCTAssertNil(session.cacheNotice, name)

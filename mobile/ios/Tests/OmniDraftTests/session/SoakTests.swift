@@ -17,9 +17,9 @@ final class SoakTests: XCTestCase {
         }
         let loaded = try StarterBundles.load("a")
         var samples: [Int] = []
-        var session = try TextSession(loaded)
+        var session = try SessionCore(loaded)
         for number in 1...count {
-            if number % 50 == 0 { session = try TextSession(loaded) }
+            if number % 50 == 0 { session = try SessionCore(loaded) }
             try answer(session, number)
             if number % max(1, count / 20) == 0 { samples.append(residentBytes()) }
         }
@@ -30,7 +30,7 @@ final class SoakTests: XCTestCase {
         XCTAssertLessThanOrEqual(late - early, bound)
     }
 
-    private func answer(_ session: TextSession, _ number: Int) throws {
+    private func answer(_ session: SessionCore, _ number: Int) throws {
         let temperature = number % 2 == 0 ? 1.0 : 0
         let config = GenerationConfig(maxNewTokens: 12, temperature: temperature, seed: UInt64(number))
         let answer = try session.generate("How many legs do \(number) cats have?", config)
@@ -58,7 +58,7 @@ final class SoakTests: XCTestCase {
         }
         let loaded = try loadBundle(openBundle(path), Loading(engine: OrtEngine.shared(), measure: .never))
         print(told("opened"))
-        let session = try TextSession(loaded)
+        let session = try SessionCore(loaded)
         let answer = try session.generate("How many legs do 3 cats have?", GenerationConfig(maxNewTokens: 32))
         XCTAssertNotNil(try answer.next())
         print(told("first text"))

@@ -23,7 +23,7 @@ final class ThreadsTests: XCTestCase {
     }
 
     func testCancelFromAnotherThreadKeepsTheOutputSoFar() throws {
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         let whole = try session.generate(question, greedy()).finish().tokenIds
         let answer = try session.generate(question, greedy(400, ignoreEos: true))
         let begun = DispatchSemaphore(value: 0)
@@ -47,7 +47,7 @@ final class ThreadsTests: XCTestCase {
     }
 
     func testCancelDuringThePromptEndsTheAnswer() throws {
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         let whole = try session.generate(question, greedy()).finish().tokenIds
         let prompt = String(repeating: "A cat has four legs. ", count: 90)
         for milliseconds in [0, 1, 3, 10] {
@@ -68,7 +68,7 @@ final class ThreadsTests: XCTestCase {
         let question = question
         @Sendable func answers(_ seed: UInt64) -> [[Int32]]? {
             let config = GenerationConfig(maxNewTokens: 32, temperature: 1, seed: seed, numDraftTokens: 4)
-            guard let session = try? TextSession(loaded) else { return nil }
+            guard let session = try? SessionCore(loaded) else { return nil }
             return (1...4).map { number in
                 let answer = try? session.generate("\(question) And \(number) dogs?", config).finish()
                 return answer?.tokenIds ?? []
@@ -85,7 +85,7 @@ final class ThreadsTests: XCTestCase {
     }
 
     func testASecondUserIsRefusedAtOnce() throws {
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         let (question, config) = (question, greedy())
         let refused = Guarded("nothing")
         try session.models.turn { _ in
@@ -109,7 +109,7 @@ final class ThreadsTests: XCTestCase {
 
     func testAnAdapterTakenInTheMiddleOfAnAnswerChangesNoGreedyText() throws {
         let adapter = try readAdapter(StarterBundles.directory("expected/a") + "/adapter.safetensors")
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         let whole = try session.generate(question, greedy()).finish().tokenIds
         let answer = try session.generate(question, greedy())
         _ = try answer.next()
@@ -122,7 +122,7 @@ final class ThreadsTests: XCTestCase {
     }
 
     func testTheDrafterIsLoadedAgain() throws {
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         let whole = try session.generate(question, greedy()).finish().tokenIds
         session.models.dropDrafter()
         XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
@@ -133,7 +133,7 @@ final class ThreadsTests: XCTestCase {
     }
 
     func testAConversationReadsOnlyWhatIsNew() throws {
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         try session.chat(question, greedy()).finish()
         let second = try session.chat("And 4 dogs?", greedy()).finish()
         XCTAssertLessThan(second.statistics.read.tokens, second.prompt.count / 2)
@@ -148,9 +148,9 @@ final class ThreadsTests: XCTestCase {
         weak var models: SessionModels?
         var answer: Generation?
         let loaded = try Self.loaded.get()
-        let whole = try TextSession(loaded).generate(question, greedy()).finish().tokenIds
+        let whole = try SessionCore(loaded).generate(question, greedy()).finish().tokenIds
         try autoreleased {
-            let session = try TextSession(loaded)
+            let session = try SessionCore(loaded)
             models = session.models
             answer = try session.generate(question, greedy())
             XCTAssertNotNil(try answer?.next())
@@ -170,7 +170,7 @@ final class ThreadsTests: XCTestCase {
     }
 
     func testThrottlingChangesNoText() throws {
-        let session = try TextSession(Self.loaded.get())
+        let session = try SessionCore(Self.loaded.get())
         let throttle = session.models.throttle
         let whole = try session.generate(question, greedy()).finish().tokenIds
         throttle.level = 2

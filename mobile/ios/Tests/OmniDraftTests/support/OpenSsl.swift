@@ -39,8 +39,8 @@ import XCTest
 
     /// Gives OpenSSL's check and signatures, and returns the check before.
     private func lend() -> (@Sendable ([UInt8], [UInt8], [UInt8]) -> Bool)? {
-        givenSigner.with { $0 = { try signed($0, seed: $1) } }
-        givenEd25519.with { given in
+        givenSigner.with { $0 = signed(_:seed:) }
+        return givenEd25519.with { given in
             defer { given = isValidByOpenSsl }
             return given
         }

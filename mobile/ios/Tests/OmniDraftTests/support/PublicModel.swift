@@ -5,14 +5,14 @@ import XCTest
 
 /// The starter bundle "a" as an app opens it, once for all tests.
 enum PublicModel {
-    private static let opened = Task { () -> Model in
-        try await OmniDraft.open(url(StarterBundles.directory("a")), options: OpenOptions(state: state))
+    private static let opened = Task { () -> LanguageModel in
+        try await OmniDraft.open(url(StarterBundles.directory("a")), options: LoadOptions(state: state))
     }
 
     /// What this run remembers of bundles.
     static let state = URL(fileURLWithPath: NSTemporaryDirectory()).appendingPathComponent("omnidraft-api-state")
 
-    static func shared() async throws -> Model { try await opened.value }
+    static func shared() async throws -> LanguageModel { try await opened.value }
 
     static func url(_ path: String) -> URL { URL(fileURLWithPath: path, isDirectory: true) }
 }

@@ -13,7 +13,7 @@ func question(_ n: Int) -> String {
 
 /// Answers questions; the ids of each answer.
 @discardableResult
-func answers(_ session: TextSession, _ questions: Range<Int>) throws -> [[Int32]] {
+func answers(_ session: SessionCore, _ questions: Range<Int>) throws -> [[Int32]] {
     try questions.map { try session.generate(question($0), shortAnswer).finish().tokenIds }
 }
 

@@ -16,7 +16,7 @@ func modelEntry(
 }
 
 /// A real session on the graphs of `generate`, of the bundle that a vector describes; its tokenizers are not used.
-func tableSession(_ given: JsonObject) throws -> TextSession {
+func tableSession(_ given: JsonObject) throws -> SessionCore {
     let map = try vectorMap(given["map"]!.string)
     let identity = given["identity"]!.object
     let hasNone = identity["drafter_adapter"]!.isNull && identity["target_adapter"]!.isNull
@@ -42,5 +42,5 @@ func tableSession(_ given: JsonObject) throws -> TextSession {
     let loaded = try LoadedBundle(
         bundle, try graph("target", map.targetSize), tokenizer, map, try graph("drafter", map.draftSize), tokenizer,
         engine: OrtEngine.shared())
-    return try TextSession(loaded)
+    return try SessionCore(loaded)
 }

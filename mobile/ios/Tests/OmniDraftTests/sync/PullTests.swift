@@ -6,7 +6,8 @@ import XCTest
 final class PullTests: XCTestCase {
     private func comparison(_ low: Double, _ high: Double, generations: Int = 20) -> AdapterComparison {
         AdapterComparison(
-            generations: generations, positions: 900, current: 0.3, offered: 0.3 + (low + high) / 2, low: low, high: high)
+            generations: generations, positions: 900, current: 0.3, offered: 0.3 + (low + high) / 2, low: low,
+            high: high)
     }
 
     func testAReleaseIsTakenOnceAndMerged() throws {

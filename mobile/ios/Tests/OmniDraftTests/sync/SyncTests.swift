@@ -20,13 +20,13 @@ final class SyncTests: XCTestCase {
     /// Runs `body` in a new place with a session that learns, and with the digest of the adapter that it has in use.
     private func withDevice(
         signed: Bool = true, adapter: String? = nil, place: String? = nil,
-        _ body: (String, TextSession, LearningController) async throws -> Void
+        _ body: (String, SessionCore, LearningController) async throws -> Void
     ) async throws {
         let loaded = try Self.loaded.get()
         let folder = try place ?? realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
         try makeDirectories(folder)
         defer { if place == nil { removeTree(folder) } }
-        let session = try TextSession(loaded, adapter: adapter)
+        let session = try SessionCore(loaded, adapter: adapter)
         let learning = LearningController(session, options(folder), publicKey: signed ? try key() : nil)
         try await withEd25519 { try await body(folder, session, learning) }
         await learning.off()
@@ -39,7 +39,7 @@ final class SyncTests: XCTestCase {
 
     /// Answers sums that a small model answers at once; the ids of each answer.
     @discardableResult
-    private func said(_ session: TextSession, _ questions: Range<Int>) throws -> [[Int32]] {
+    private func said(_ session: SessionCore, _ questions: Range<Int>) throws -> [[Int32]] {
         let config = GenerationConfig(maxNewTokens: 24, numDraftTokens: 4)
         return try questions.map { number in
             let prompt = "Ben has \(number + 2) bags with \(number + 3) shells each. How many shells does he have?"
@@ -47,7 +47,7 @@ final class SyncTests: XCTestCase {
         }
     }
 
-    private func inUse(_ session: TextSession) -> String? { session.models.adapters[.drafter]?.digest }
+    private func inUse(_ session: SessionCore) -> String? { session.models.adapters[.drafter]?.digest }
 
     private func fault(_ body: () async throws -> Void) async throws -> String? {
         do {
@@ -121,7 +121,7 @@ final class SyncTests: XCTestCase {
         let place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
         try makeDirectories(place)
         defer { removeTree(place) }
-        let session = try TextSession(loaded)
+        let session = try SessionCore(loaded)
         let learning = LearningController(session, options(place), publicKey: try key())
         let fault = try await fault { _ = try await learning.pull(store()) }
         XCTAssertEqual(fault, "unverifiable")

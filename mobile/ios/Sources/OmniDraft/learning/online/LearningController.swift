@@ -15,7 +15,7 @@ private let mostSeconds = 1e6
 ///   - session: whose answers are recorded, and whose drafter learns.
 ///   - options: of the session: places.
 ///   - publicKey: of the publisher of releases; without one no release is taken.
-func learningOf(session: TextSession, options: SessionOptions, publicKey: [UInt8]? = nil) -> any Learning {
+func learningOf(session: SessionCore, options: SessionOptions, publicKey: [UInt8]? = nil) -> any Learning {
     LearningController(session, options, publicKey: publicKey)
 }
 
@@ -29,7 +29,7 @@ final class LearningController: Learning, @unchecked Sendable {
         var store: TraceStore?
     }
 
-    let session: TextSession
+    let session: SessionCore
     let options: SessionOptions
     let publicKey: [UInt8]?
     private let adapting: AdaptOptions
@@ -45,7 +45,7 @@ final class LearningController: Learning, @unchecked Sendable {
     ///   - publicKey: likewise.
     ///   - adapting: how to learn.
     init(
-        _ session: TextSession, _ options: SessionOptions, publicKey: [UInt8]? = nil,
+        _ session: SessionCore, _ options: SessionOptions, publicKey: [UInt8]? = nil,
         adapting: AdaptOptions = AdaptOptions()
     ) {
         self.session = session
@@ -204,9 +204,9 @@ final class LearningController: Learning, @unchecked Sendable {
 
 /// A session as learning uses it.
 final class SessionUser: AdapterUser {
-    let session: TextSession
+    let session: SessionCore
 
-    init(_ session: TextSession) { self.session = session }
+    init(_ session: SessionCore) { self.session = session }
 
     var targetAdapter: String? { session.models.adapters[.target]?.digest }
     var isAnswering: Bool { session.answer.map { $0.stopReason == nil } ?? false }

@@ -203,6 +203,6 @@ private func checkSize(_ bundle: Bundle, _ layout: StepLayout) throws {
     if layout.size > mostParameters {
         throw settingError(
             "the training step of \(bundle.path) has \(layout.size) parameters, more than \(mostParameters)",
-            "export it again with a lower --train-rank")
+            "export it again with a lower train_rank in --config")
     }
 }

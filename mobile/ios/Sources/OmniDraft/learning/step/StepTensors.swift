@@ -81,7 +81,7 @@ private func checkPacked(_ name: String, _ site: Site, _ parts: [PartPlace], _ p
     if pair.a.shape[1] != ranks {
         throw adapterError(
             "rank", "\(name) has rank \(pair.a.shape[1]) and the training step takes \(ranks)",
-            "begin without an adapter, or export with its rank as --train-rank")
+            "begin without an adapter, or export with its rank as train_rank in --config")
     }
     for part in parts {
         for row in part.row..<part.row + part.rank where hasOutside(pair.b.values, row * site.outputs, site, part) {

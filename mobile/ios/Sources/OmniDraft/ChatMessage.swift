@@ -1,5 +1,5 @@
 /// A message of a conversation.
-public struct Message: Sendable, Hashable {
+public struct ChatMessage: Sendable, Hashable {
     /// `system`, `user` or `assistant`.
     public let role: String
     /// Its text.

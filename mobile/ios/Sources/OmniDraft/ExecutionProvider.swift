@@ -2,7 +2,7 @@
 ///
 /// A provider other than the CPU needs an engine that was built with it. Where it is absent, the models run on the CPU,
 /// and the model's notice says why.
-public enum Provider: String, Sendable, CaseIterable {
+public enum ExecutionProvider: String, Sendable, CaseIterable {
     /// The engine's own kernels.
     case cpu
     /// Kernels of XNNPACK where it has them, on the CPU.

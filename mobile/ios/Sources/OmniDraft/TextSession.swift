@@ -10,11 +10,11 @@ import Foundation
 /// round for each further one: nothing runs ahead of a slow reader, and the session can be saved between two pieces. A
 /// stream that is not read to its end is cancelled when it is released, and cancelling the task that reads it ends the
 /// text within one run of a graph. Refusals of a prompt or a setting come before the first piece, and change nothing.
-public final class Session: Sendable {
+public final class TextSession: Sendable {
     /// Why the cache is empty though a file was given, in one sentence; else nil.
     public let cacheNotice: String?
 
-    private let inner: TextSession
+    private let inner: SessionCore
     private let desk: Desk
 
     init(_ loaded: LoadedBundle, _ options: SessionOptions, publicKey: [UInt8]?) throws {
@@ -22,7 +22,7 @@ public final class Session: Sendable {
         let adapter = try options.adapter.map { try pathOf($0, "adapter") }
         _ = try options.traces.map { try pathOf($0, "traces") }
         _ = try options.learned.map { try pathOf($0, "learned") }
-        inner = try TextSession(loaded, cache: cache, adapter: adapter)
+        inner = try SessionCore(loaded, cache: cache, adapter: adapter)
         cacheNotice = inner.cacheNotice
         desk = Desk(inner, learningOf(session: inner, options: options, publicKey: publicKey))
     }
@@ -90,7 +90,7 @@ public final class Session: Sendable {
     ///   - config: settings of the answer.
     /// - Returns: the answer, piece after piece; see ``generate(_:_:)`` for what it throws.
     public func chat(
-        _ messages: [Message], _ config: GenerationConfig = GenerationConfig()
+        _ messages: [ChatMessage], _ config: GenerationConfig = GenerationConfig()
     ) -> AsyncThrowingStream<Piece, any Error> {
         stream { try $0.chat(readMessages(messages.map { ($0.role, $0.content) }), config) }
     }
@@ -185,7 +185,7 @@ public final class Session: Sendable {
     }
 
     private func stream(
-        _ begin: @escaping @Sendable (TextSession) throws -> Generation
+        _ begin: @escaping @Sendable (SessionCore) throws -> Generation
     ) -> AsyncThrowingStream<Piece, any Error> {
         let reader = Reader(Writing(desk, begin))
         return AsyncThrowingStream { try await reader.next() }

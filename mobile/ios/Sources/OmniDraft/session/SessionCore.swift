@@ -8,7 +8,7 @@ private let undoRemedy =
 private let leaveOutRemedy = "shorten the message, or leave out earlier ones"
 
 /// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
-final class TextSession: SessionResources, @unchecked Sendable {
+final class SessionCore: SessionResources, @unchecked Sendable {
     /// Forgets the conversation and its counts, not the system prompt and not what was learned.
     func reset() throws { try turn { text.forgetText() } }
 

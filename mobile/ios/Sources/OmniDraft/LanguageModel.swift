@@ -4,7 +4,7 @@ import Foundation
 ///
 /// The actor owns the models; sessions keep them alive. Their memory is free again when the actor and all of its
 /// sessions are gone.
-public actor Model {
+public actor LanguageModel {
     /// Why it runs without the drafter or on another provider, in one sentence; nil where it does not.
     public nonisolated let notice: String?
 
@@ -25,8 +25,8 @@ public actor Model {
     /// - Returns: the session.
     /// - Throws: ``OmniDraftError/adapter(_:)``: the adapter is refused. ``OmniDraftError/setting(_:)``: a place is not
     ///   on this device. ``OmniDraftError/bundle(_:)``: there is no memory for its buffers (fault `memory`).
-    public func session(_ options: SessionOptions = SessionOptions()) async throws -> Session {
+    public func session(_ options: SessionOptions = SessionOptions()) async throws -> TextSession {
         let (loaded, publicKey) = (loaded, publicKey)
-        return try await worker.run { try Session(loaded, options, publicKey: publicKey) }
+        return try await worker.run { try TextSession(loaded, options, publicKey: publicKey) }
     }
 }

@@ -1,12 +1,12 @@
 import Foundation
 
 /// How a bundle is opened.
-public struct OpenOptions: Sendable {
+public struct LoadOptions: Sendable {
     /// Of the signer, 32 bytes of Ed25519, or the 44 bytes that a PEM file holds in Base64; a bundle that is not signed
     /// with it is refused. Nil checks no signature.
     public var publicKey: [UInt8]?
     /// Where the models run.
-    public var provider: Provider
+    public var provider: ExecutionProvider
     /// Of a target pass; 0: by the target's size. The drafter runs on one.
     public var threads: Int
     /// Whether the drafter is loaded.
@@ -20,7 +20,7 @@ public struct OpenOptions: Sendable {
 
     /// How a bundle is opened; what is left out is the usual.
     public init(
-        publicKey: [UInt8]? = nil, provider: Provider = .cpu, threads: Int = 0, withDrafter: Bool = true,
+        publicKey: [UInt8]? = nil, provider: ExecutionProvider = .cpu, threads: Int = 0, withDrafter: Bool = true,
         freeMemory: Int? = nil, state: URL? = nil
     ) {
         self.publicKey = publicKey
