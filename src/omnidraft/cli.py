@@ -10,15 +10,25 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import getdoc
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from omnidraft import __version__
-from omnidraft.commands.terminal.help_text import join_lines
 from omnidraft.commands.terminal.stop_signals import ends_at_once, stop_signals
 from omnidraft.errors import OmnidraftError, SettingError
+
+
+def join_lines(group: typer.Typer) -> None:
+    """Give every command of a group, and of the groups in it, its docstring with one line a paragraph."""
+    for command in group.registered_commands:
+        paragraphs = (getdoc(command.callback) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            join_lines(inner.typer_instance)
 
 
 @dataclass(frozen=True)
@@ -81,12 +91,12 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "Turn a target and a drafter into a bundle for onnxruntime, and check the bundle.",
         ),
         "pack": LazyCommand(
-            "archive.pack",
+            "archive",
             "pack",
             "Pack the parts of a bundle that a device needs into one file, and print its sizes.",
         ),
         "unpack": LazyCommand(
-            "archive.unpack", "unpack", "Unpack an archive of `omnidraft pack`, and check every hash."
+            "archive", "unpack", "Unpack an archive of `omnidraft pack`, and check every hash."
         ),
         "inspect": LazyCommand(
             "inspect.inspect",

@@ -193,13 +193,6 @@ def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Pa
     assert_same(tmp_path / "whole", tmp_path / "broken", weights)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
-def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_path: Path) -> None:
-    from support.adapt_kills import assert_kills_change_nothing
-
-    assert_kills_change_nothing(learnable, tmp_path, "onnx", usual=2)
-
-
 @pytest.mark.parametrize(
     ("options", "settings", "sentence"),
     [

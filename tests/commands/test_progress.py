@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from omnidraft.commands.terminal import loading, progress
+from omnidraft.commands.terminal import progress
 from omnidraft.errors import counted
 from support.command_line import Run
 
@@ -92,8 +92,8 @@ def test_a_terminal_alone_is_told_that_a_bundle_loads(
 
     err = Err()
     monkeypatch.setattr(sys, "stderr", err)
-    monkeypatch.setattr(loading, "AFTER", 0.0)
-    with loading.loading("app"):
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    with progress.loading("app"):
         until(lambda: not is_terminal or bool(err.getvalue()))
     line = "loading app ..."
     assert err.getvalue() == (f"{line}\r{' ' * len(line)}\r" if is_terminal else "")

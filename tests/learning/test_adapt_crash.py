@@ -1,7 +1,6 @@
 """Kill -9 while a drafter adapts: no file is half written, and the result is the same as without kills.
 
-OMNIDRAFT_KILLS sets how many times (`make crash` takes 50): 4 while torch learns, and 2 while a bundle's
-training step does, in test_learn_cli.py, which has such a bundle.
+OMNIDRAFT_KILLS sets how many times (`make crash` takes 50), else 4.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from support.adapt_kills import assert_kills_change_nothing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
 
 
-def test_killed_at_any_moment_going_on_comes_to_the_same(bundle: Path, tmp_path: Path) -> None:
-    assert_kills_change_nothing(bundle, tmp_path, "torch", usual=4)
+def test_killed_at_any_moment_going_on_comes_to_the_same(learnable: Path, tmp_path: Path) -> None:
+    assert_kills_change_nothing(learnable, tmp_path, usual=4)

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from omnidraft.errors import AdapterError, PromptError, SettingError
+from omnidraft.errors import PromptError, SettingError
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
 from omnidraft.learning.online.curve import mean, read_curve
@@ -37,8 +37,8 @@ SURE = GuardOptions(least=4, deviations=2.5)  # short answers vary more, and the
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> LoadedBundle:
-    return load_bundle(bundle)
+def weights(learnable: Path) -> LoadedBundle:
+    return load_bundle(learnable)
 
 
 @pytest.fixture
@@ -103,15 +103,17 @@ def test_every_field_of_the_config_reaches_the_session(
     )
 
 
-def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, learnable: Path, place: Path) -> None:
+def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, place: Path) -> None:
     """To another target and back in one process: adapter and cache of the first target are unchanged."""
+    entry = replace(weights.bundle.target, fingerprint="f" * 64)
+    second_target = replace(weights, bundle=replace(weights.bundle, target=entry))
     adaptation = begin(place, weights)
     answers(adaptation, 9)
     adaptation.write()
     first, cache = adaptation.progress, [*adaptation.session.cache.entries()]
     digest = adaptation.session.adapters["drafter"].digest
     before = adaptation.session
-    adaptation.switch(load_bundle(learnable))
+    adaptation.switch(second_target)
     assert adaptation.progress.answered == 0 and not len(adaptation.session.cache)
     other = answers(adaptation, 5)
     assert other[-1].version == 1
@@ -122,7 +124,7 @@ def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, learnable: Pat
     assert [*adaptation.session.cache.entries()] == cache
     assert adaptation.session.adapters["drafter"].digest == digest
     lines = answers(adaptation, 1)
-    adaptation.switch(load_bundle(learnable))
+    adaptation.switch(second_target)
     assert adaptation.session.adapters["drafter"].digest == second
     assert (lines[0].answer, lines[0].version) == (15, 2)
     adaptation.close()
@@ -187,10 +189,9 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
     adaptation.close()
     file = adaptation.profile.checkpoint
     data = file.read_bytes()
-    other = Adaptation(place, lambda these: learner(these, rank=4), SMALL)
-    with pytest.raises(SettingError, match="LoRA rank that it was begun with"):
-        other.switch(weights)
-    other.close()
+    state = {name: each[..., :1] for name, each in learner(weights).state().items()}
+    with pytest.raises(SettingError, match="begun with"):
+        learner(weights).restore(state)
     other = Adaptation(place, learner, replace(SMALL, interval=3))
     with pytest.raises(SettingError, match="was learned with interval 4 and not 3; go on with the same"):
         other.switch(weights)
@@ -208,17 +209,6 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
     (place / CURVE).write_text("")
     with pytest.raises(SettingError, match="0 lines of 5"):
         Adaptation(place, learner)
-
-
-def test_another_drafter_is_refused(weights: LoadedBundle, place: Path, tmp_path: Path) -> None:
-    from omnidraft.training.torch_learner import TorchLearner
-    from omnidraft.training.trainer_options import TrainerOptions
-    from support.places import STARTERS
-
-    with pytest.raises(AdapterError, match="give the checkpoint that it was exported from"):
-        TorchLearner(str(STARTERS / "a"), weights, TrainerOptions(lora_rank=8))
-    with pytest.raises(SettingError, match="have no rank"):
-        TorchLearner(str(STARTERS / "drafter"), weights, TrainerOptions())
 
 
 def test_lines_are_json(weights: LoadedBundle, place: Path) -> None:

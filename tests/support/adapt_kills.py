@@ -21,18 +21,12 @@ from support.adapting import assert_same, pair_of_weights
 from support.places import ROOT
 
 
-def start(bundle: Path, place: Path, answers: int, learner: str) -> subprocess.Popen[str]:
+def start(bundle: Path, place: Path, answers: int) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
     # One thread, so that forking is safe and sums are the same.
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [
-        sys.executable,
-        str(ROOT / "tests/support/adapt_writer.py"),
-        str(bundle),
-        str(place),
-        str(answers),
-    ]
-    command.append(learner)
+    command = [sys.executable, str(ROOT / "tests/support/adapt_writer.py"), str(bundle), str(place)]
+    command.append(str(answers))
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -84,18 +78,18 @@ def check_whole(place: Path, weights: LoadedBundle) -> int:
     return checkpoint.progress.answered
 
 
-def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usual: int) -> None:
+def assert_kills_change_nothing(bundle: Path, tmp_path: Path, usual: int) -> None:
     """Adapt without kills, and with OMNIDRAFT_KILLS (or `usual`) kills: both give the same files."""
     kills = int(os.environ.get("OMNIDRAFT_KILLS", usual))
     weights, rng, answers = load_bundle(bundle), random.Random(0), 3 * kills + 8
     whole, place = tmp_path / "whole", tmp_path / "place"
-    writer = start(bundle, whole, answers, learner)
+    writer = start(bundle, whole, answers)
     try:
         assert run_once(writer, None, 0)
     finally:
         writer.kill()
         writer.communicate()
-    writer = start(bundle, place, answers, learner)
+    writer = start(bundle, place, answers)
     ends, reached = 0, [0]
     try:
         for _ in range(kills):

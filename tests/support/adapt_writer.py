@@ -1,10 +1,10 @@
 """A process that adapts until it is killed or done; `test_adapt_crash.py` kills it.
 
-    python adapt_writer.py BUNDLE PLACE ANSWERS torch|onnx
+    python adapt_writer.py BUNDLE PLACE ANSWERS
 
 For each line of standard input it forks an adaptation, which continues from the checkpoint in PLACE, and
 prints its process id; the fork prints `answered NUMBER` after every answer and `done` at the end. Forking
-saves the import of torch after each kill.
+saves the imports after each kill.
 """
 
 from __future__ import annotations
@@ -13,24 +13,20 @@ import os
 import sys
 from pathlib import Path
 
-import torch
-
 from omnidraft.commands.learn.while_answering import Learning
 from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import load_bundle
 from support.adapting import PROMPTS, begin
-from support.adapting import learner as torch_learner
 
 OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)
 # Sampled text is stricter: it also depends on the random source.
 REQUEST = GenerationConfig(max_new_tokens=8, num_draft_tokens=3, seed=0, temperature=0.7)
 
 
-def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
+def adapt(bundle: Path, place: Path, answers: int) -> None:
     """Adapt to the end, from the checkpoint in the place."""
-    make = torch_learner if learner == "torch" else Learning().make
-    adaptation = begin(place, load_bundle(bundle), OPTIONS, make)
+    adaptation = begin(place, load_bundle(bundle), OPTIONS, Learning().make)
     while adaptation.position < answers:
         line = adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], REQUEST)
         os.write(1, f"answered {line.answer}\n".encode())
@@ -40,12 +36,11 @@ def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
 
 
 def main() -> None:
-    bundle, place, answers, learner = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    torch.set_num_threads(1)
+    bundle, place, answers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:
-            adapt(bundle, place, answers, learner)
+            adapt(bundle, place, answers)
             os._exit(0)
         os.write(1, f"{child}\n".encode())
         os.waitpid(child, 0)

@@ -15,26 +15,23 @@ from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.learning.online.curve import CurveLine, read_curve
 from omnidraft.learning.online.profiles import pair_of, profile_of
 from omnidraft.learning.step.learner import Learner
+from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.sample_prompts import word_problems
-from omnidraft.training.torch_learner import TorchLearner
-from omnidraft.training.trainer_options import TrainerOptions
-from support.places import STARTERS
 
-DRAFTER = str(STARTERS / "drafter")
 REQUEST = GenerationConfig(max_new_tokens=24, num_draft_tokens=4, seed=0)
 SMALL = AdaptOptions(interval=4, passes=1, replayed=2, memory=12)
 PROMPTS = word_problems(64)
 
 
-def learner(weights: LoadedBundle, *, rate: float = 3e-3, rank: int = 8) -> Learner:
-    """LoRA of the starter drafter."""
-    options = TrainerOptions(learning_rate=rate, lora_rank=rank, weight_decay=0.0)
-    return AveragedLearner(TorchLearner(DRAFTER, weights, options))
+def learner(weights: LoadedBundle) -> Learner:
+    """LoRA of the starter drafter, by the bundle's training step."""
+    options = StepOptions(learning_rate=3e-3, weight_decay=0.0)
+    return AveragedLearner(OrtLearner(weights.bundle, weights.vocab_map, options))
 
 
 def begin(

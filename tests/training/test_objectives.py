@@ -10,17 +10,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import Tensor, nn  # noqa: E402
+from torch import Tensor  # noqa: E402
 
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
 from omnidraft.learning.positions.target_rows import dense_rows, top_rows  # noqa: E402
 from omnidraft.training.data.batch import DistributionTensors, TensorBatch, collate  # noqa: E402
-from omnidraft.training.objectives import FROM_TRACES, objective  # noqa: E402
+from omnidraft.training.objectives import OBJECTIVES, objective  # noqa: E402
 from omnidraft.training.objectives.divergence import divergence, log1m_exp  # noqa: E402
 from omnidraft.training.objectives.loss import (  # noqa: E402
-    Drafted,
-    Objective,
     cross_entropy,
     loss_of,
 )
@@ -46,16 +44,13 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def responses(*, cut: int | None = None, hidden: int | None = None) -> list[Aligned]:
+def responses(*, cut: int | None = None) -> list[Aligned]:
     """Two responses of the toy target with complete or cut rows."""
     aligned = []
     for seed, names in enumerate(RESPONSES):
         tokens, p = [TARGET.index(n) for n in names], distributions_of(len(names), seed)
         rows = dense_rows(p) if cut is None else top_rows(p, tokens, cut)
-        states = None
-        if hidden is not None:
-            states = np.random.default_rng(seed).normal(size=(len(names), hidden)).astype(np.float32)
-        aligned.append(ALIGNER.align(PROMPT[seed:], tokens, rows, before=0, target_hidden=states))
+        aligned.append(ALIGNER.align(PROMPT[seed:], tokens, rows, before=0))
     return aligned
 
 
@@ -79,61 +74,11 @@ def test_gradients_are_those_of_finite_differences(
     tested, logits = objective(name, **settings), logits_for(batch)
 
     def loss(z: Tensor) -> Tensor:
-        return loss_of(tested(Drafted(z), batch))
+        return loss_of(tested(z, batch))
 
     assert torch.autograd.gradcheck(loss, (logits,))
     (gradient,) = torch.autograd.grad(loss(logits), logits)
     assert gradient.abs().max() > 1e-4 and gradient.isfinite().all()
-
-
-def dskd() -> tuple[Objective, nn.Embedding]:
-    torch.manual_seed(0)
-    embeddings, head = nn.Embedding(len(DRAFT), 4), nn.Linear(4, len(DRAFT), bias=False)
-    target = torch.randn(len(TARGET), 6)
-    tested = objective(
-        "dskd", draft_embeddings=embeddings, draft_head=head, target_embeddings=target,
-        target_head=torch.randn(len(TARGET), 6),
-    )  # fmt: skip
-    for module in (embeddings, head, tested):
-        module.double()
-    return tested, embeddings
-
-
-def test_gradients_of_dskd() -> None:
-    """For logits, hidden states and each projection; the drafter's modules are not parameters of dskd."""
-    tested, embeddings = dskd()
-    batch = batch_of(hidden=6)
-    logits = logits_for(batch)
-    hidden = torch.randn(len(logits), 4, dtype=torch.float64, requires_grad=True)
-    parameters = dict(tested.named_parameters())
-    assert sorted(parameters) == ["query.weight", "to_drafter.weight", "to_target.weight"]
-    assert tested.needs_hidden and embeddings.weight.requires_grad
-
-    def loss(z: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
-        replaced = dict(zip(parameters, weights, strict=True))
-        terms = torch.func.functional_call(tested, replaced, (Drafted(z, h), batch))
-        return loss_of(terms)
-
-    inputs = (logits, hidden, *parameters.values())
-    # r is a constant where it teaches the drafter, so only the other terms depend on the projections.
-    assert torch.autograd.gradcheck(lambda z: loss(z, *inputs[1:]), (logits,))
-    assert torch.autograd.gradcheck(lambda h: loss(logits, h, *inputs[2:]), (hidden,))
-
-    def projections_loss(*weights: Tensor) -> Tensor:
-        replaced = dict(zip(parameters, weights, strict=True))
-        terms = torch.func.functional_call(tested, replaced, (Drafted(logits, hidden), batch))
-        return loss_of({name: terms[name] for name in ("projected", "target")})
-
-    assert torch.autograd.gradcheck(projections_loss, tuple(parameters.values()), atol=1e-4)
-
-
-def test_dskd_says_what_it_lacks() -> None:
-    with pytest.raises(SettingError, match="4 are missing"):
-        objective("dskd")
-    tested, _ = dskd()
-    batch = batch_of()
-    with pytest.raises(SettingError, match="hidden states of both"):
-        tested(Drafted(logits_for(batch), None), batch)
 
 
 def distributions(ids: list[int], p: list[float], other: float) -> DistributionTensors:
@@ -186,12 +131,12 @@ def test_nothing_pushes_mass_out_of_the_intersection(intersection: str) -> None:
     rows = torch.log_softmax(logits, dim=1)[0, inside]
     target = torch.tensor([0.4, 0.4], dtype=torch.float64)
     bare = (rows.exp() * (rows - torch.log(1.2 * target))).sum()  # p is slightly higher than q inside
-    ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(Drafted(logits), batch))
+    ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(logits, batch))
     assert gradient(bare) < -1e-3  # descent would raise the logit outside
     assert gradient(ours) == pytest.approx(0.0, abs=1e-6)
     # With too little mass on the intersection, descent lowers the logit outside or does not change it.
     shifted = logits + torch.nn.functional.one_hot(torch.tensor(outside), len(DRAFT)).double()
-    ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(Drafted(shifted), batch))
+    ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(shifted, batch))
     assert gradient(ours) > (1e-3 if intersection == "other" else -1e-9)
 
 
@@ -204,10 +149,10 @@ def test_row_j_predicts_draft_token_j() -> None:
         batch.sequences, (batch.positions + 1).clamp_max(batch.input_ids.shape[1] - 1)
     ]
     sure[torch.arange(len(sure)), following] = 50.0
-    assert cross_entropy(Drafted(sure), batch).max() < 1e-12
+    assert cross_entropy(sure, batch).max() < 1e-12
     late = torch.zeros_like(sure)
     late[torch.arange(len(sure)), read] = 50.0
-    assert cross_entropy(Drafted(late), batch).mean() > 10.0
+    assert cross_entropy(late, batch).mean() > 10.0
 
 
 def test_omnidraft_by_hand() -> None:
@@ -215,7 +160,7 @@ def test_omnidraft_by_hand() -> None:
     p = distributions_of(2, 3)
     aligned = ALIGNER.align(PROMPT, [TARGET.index("S"), TARGET.index("FO")], dense_rows(p))
     batch = collate([aligned]).to("cpu", torch.float64)
-    flat = Drafted(torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64))
+    flat = torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64)
     u = 1.0 / len(DRAFT)
     pairs = [p[0, TARGET.index(t)] for t in ("S", "F", "LA", "KE", "O")]
     dm = sum(u * math.log(u / x) for x in pairs) + (1 - 5 * u) * math.log((1 - 5 * u) / (1 - sum(pairs)))
@@ -234,7 +179,7 @@ def test_the_arms_by_hand() -> None:
     p = 0.5 * distributions_of(1, 6)
     p[0, TARGET.index("FO")] += 0.5  # surer than the flat drafter
     batch = collate([ALIGNER.align(PROMPT, [TARGET.index("FO")], dense_rows(p))]).to("cpu", torch.float64)
-    flat = Drafted(torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64))
+    flat = torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64)
     u = 1.0 / len(DRAFT)
     ranked = -np.sort(-p[0])
     distance = np.abs(np.pad([u] * len(DRAFT), (0, len(TARGET) - len(DRAFT))) - ranked).sum()
@@ -243,9 +188,9 @@ def test_the_arms_by_hand() -> None:
     expected = -(t * math.log(q) + (1 - t) * math.log(1 - q))
     assert loss_of(objective("alm")(flat, batch)).item() == pytest.approx(expected)
     assert loss_of(objective("vocagnolm")(flat, batch)).item() == pytest.approx(-math.log(u))
-    sure = flat.logits.clone()
+    sure = flat.clone()
     sure[batch.labels.rows, batch.labels.ids] = 30.0  # surer than the target: nothing is left to learn
-    assert loss_of(objective("vocagnolm")(Drafted(sure), batch)).item() == 0.0
+    assert loss_of(objective("vocagnolm")(sure, batch)).item() == 0.0
 
 
 def test_trie_kl_is_the_kl_of_whole_tokens() -> None:
@@ -254,9 +199,9 @@ def test_trie_kl_is_the_kl_of_whole_tokens() -> None:
     p[0, TARGET.index("FLAKE")] = 1.0
     batch = collate([ALIGNER.align(PROMPT, [TARGET.index("FLAKE")], dense_rows(p))]).to("cpu", torch.float64)
     logits = logits_for(batch)
-    terms = objective("trie-kl")(Drafted(logits), batch)
+    terms = objective("trie-kl")(logits, batch)
     assert terms["trie"].count == 3.0
-    assert terms["trie"].sum.item() == pytest.approx(cross_entropy(Drafted(logits), batch).sum().item())
+    assert terms["trie"].sum.item() == pytest.approx(cross_entropy(logits, batch).sum().item())
 
 
 def test_log1m_exp_near_both_ends() -> None:
@@ -271,10 +216,10 @@ def test_a_batch_is_the_sum_of_its_responses() -> None:
     both, logits = batch_of(), logits_for(batch_of())
     parts = [collate([r]).to("cpu", torch.float64) for r in responses()]
     rows = [logits[both.sequences == b] for b in range(2)]
-    for name in FROM_TRACES:
+    for name in OBJECTIVES:
         tested = objective(name)
-        whole = tested(Drafted(logits), both)
-        each = [tested(Drafted(z), part) for z, part in zip(rows, parts, strict=True)]
+        whole = tested(logits, both)
+        each = [tested(z, part) for z, part in zip(rows, parts, strict=True)]
         for term in whole:
             assert whole[term].sum.item() == pytest.approx(sum(e[term].sum.item() for e in each)), name
             assert float(whole[term].count) == pytest.approx(sum(float(e[term].count) for e in each)), name

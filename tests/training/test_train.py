@@ -213,7 +213,7 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
 @pytest.mark.parametrize(
     ("more", "settings", "message"),
     [
-        ((), {"objective": "dskd"}, '"dskd" is unknown here'),
+        ((), {"objective": "kl"}, '"kl" is unknown here'),
         ((), {"learning_rate": -1}, "learning_rate -1.0 is not a number of at least 0.0; 0.0001 is usual"),
         ((), {"max_length": 1}, "max_length 1 leaves no room; give 2 or more"),
         ((), {"schedule": "later"}, 'schedule "later" is unknown'),

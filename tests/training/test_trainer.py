@@ -19,7 +19,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
-from omnidraft.training import Trainer, TrainerOptions, objective, train  # noqa: E402
+from omnidraft.training import Trainer, TrainerOptions, train  # noqa: E402
 from omnidraft.training.lora import lora_modules  # noqa: E402
 from support.places import ROOT  # noqa: E402
 from support.toy_training import accepted, tiny_drafter, toy_responses  # noqa: E402
@@ -246,25 +246,6 @@ def test_settings_are_refused_by_name(responses: list[Aligned]) -> None:
         trainer.train([])
     with pytest.raises(SettingError, match="no responses"):
         trainer.step([])
-
-
-def test_dskd_trains_its_projections(responses: list[Aligned]) -> None:
-    drafter = tiny_drafter()
-    rng = np.random.default_rng(0)
-    states = [rng.normal(size=(len(r.tokens.ids), 6)).astype(np.float32) for r in responses[:4]]
-    with_states = [replace(r, target_hidden=h) for r, h in zip(responses, states, strict=False)]
-    weights = [torch.from_numpy(rng.normal(size=(10, 6)).astype(np.float32)) for _ in range(2)]
-    made = objective(
-        "dskd", draft_embeddings=drafter.get_input_embeddings(), draft_head=drafter.get_output_embeddings(),
-        target_embeddings=weights[0], target_head=weights[1],
-    )  # fmt: skip
-    trainer = Trainer(drafter, FAST, objective=made)
-    before = state(trainer)
-    losses = [trainer.step(with_states).loss for _ in range(15)]
-    assert losses[-1] < 0.9 * losses[0]
-    moved = {name for name, value in state(trainer).items() if not torch.equal(value, before[name])}
-    assert moved == before.keys()
-    assert {"objective.query.weight", "objective.to_drafter.weight", "objective.to_target.weight"} < moved
 
 
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:

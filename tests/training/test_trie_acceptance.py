@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.batch import Distributions  # noqa: E402
-from omnidraft.training.objectives.loss import Drafted, loss_of  # noqa: E402
+from omnidraft.training.objectives.loss import loss_of  # noqa: E402
 from omnidraft.training.objectives.trie_acceptance import TrieAcceptance  # noqa: E402
 
 LOGITS = [[2.0, 1.0, 0.0, -1.0, 0.5], [0.0, 0.0, 3.0, 0.0, 0.0]]
@@ -29,8 +29,8 @@ def batch_of(p: list[list[float]], other: list[float]) -> Any:
 
 
 def loss(kind: Any, p: list[list[float]], other: list[float]) -> float:
-    drafted = Drafted(torch.tensor(LOGITS))
-    return float(loss_of(TrieAcceptance(kind)(drafted, batch_of(p, other))))
+    logits = torch.tensor(LOGITS)
+    return float(loss_of(TrieAcceptance(kind)(logits, batch_of(p, other))))
 
 
 def q_by_hand() -> np.ndarray[Any, Any]:

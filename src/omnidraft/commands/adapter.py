@@ -1,7 +1,6 @@
 """`omnidraft adapter`: convert adapters from peft, fold them into their checkpoint."""
 
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -11,6 +10,7 @@ from omnidraft.commands.inspect.inspect_adapter import line_of
 from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.options import BundlePath
 from omnidraft.errors import AdapterError, SettingError
+from omnidraft.learning.step.ort_learner import utc_now
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter_file import SUFFIX, read_adapter, write_adapter
 from omnidraft.runtime.models.adapter_fit import Role
@@ -73,8 +73,7 @@ def convert_command(
 
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
-    created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    adapter, base = convert(peft, entry.lora, entry.fingerprint, tokenizers, created)
+    adapter, base = convert(peft, entry.lora, entry.fingerprint, tokenizers, utc_now())
     if base and Path(base).name != Path(entry.source).name:
         sys.stderr.write(
             f"omnidraft: peft says that it was trained on {base} and the bundle's {role} is {entry.source}; "
@@ -87,8 +86,7 @@ def convert_command(
 @app.command("merge")
 def merge_command(
     checkpoint: Annotated[
-        str,
-        typer.Argument(metavar="CHECKPOINT", help="What it was trained on: a directory or a hub id."),
+        str, typer.Argument(metavar="CHECKPOINT", help="What it was trained on: a directory or a hub id.")
     ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write, a new directory.")],

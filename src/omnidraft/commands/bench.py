@@ -101,7 +101,6 @@ class BenchLine:
     """One prompt.
 
     Attributes:
-        prompt: its text.
         plain: tokens a second of plain decoding.
         speculative: tokens a second of speculative decoding.
         statistics: of the speculative run.

@@ -26,12 +26,10 @@ def _group() -> None:
 @app.command("merge")
 def merge_command(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Caches of one pair of models.", readable=False),
+        list[Path], typer.Argument(metavar="FILE...", help="Caches of one pair of models.", readable=False)
     ],
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="The merged cache; may be one of the files.", readable=False),
+        Path, typer.Option("--out", "-o", help="The merged cache; may be one of the files.", readable=False)
     ],
 ) -> None:
     """Merge several caches: all their n-grams, each with its largest counts.

@@ -39,19 +39,12 @@ class Comparison:
     """Two vocabularies compared as bytes; counts are of target tokens unless stated otherwise.
 
     Attributes:
-        draft_tokens: size of the drafter's vocabulary, in draft tokens.
-        target_tokens: size of the target's vocabulary.
-        text_tokens: target tokens that stand for text.
-        direct: tokens with a draft token of equal bytes.
-        spelled: tokens that several draft tokens write.
         byte_fallback: spelled tokens that need the drafter's single-byte tokens.
         orphans: tokens that the drafter can never propose: control tokens without a partner, unwritable
             bytes.
         expanded: draft tokens that the target writes as several of its own.
         longest_spelling: draft tokens in the longest spelling.
         paired_controls: control tokens with the same role, as (draft, target) contents.
-        examples: some spelled tokens with their pieces.
-        verdict: whether the drafter can write what the target says.
     """
 
     draft_tokens: int
@@ -108,7 +101,6 @@ def _tokenizer(source: str | Path) -> Tokenizer:
 def _paired_controls(
     draft_side: Tokenizer, target_side: Tokenizer, direct: list[int]
 ) -> list[tuple[str, str]]:
-    """Contents of the control tokens that the direct map pairs."""
     draft_names = {c.id: c.content for c in draft_side.controls.values()}
     target_names = {c.id: c.content for c in target_side.controls.values()}
     return [
@@ -131,14 +123,12 @@ def _fallback_ids(tokenizer: Tokenizer) -> set[int]:
 def _examples(
     draft_side: Tokenizer, target_side: Tokenizer, spell: Callable[[int], list[int]], spelled: list[int]
 ) -> list[tuple[str, list[str]]]:
-    """Some spelled tokens that a person can read, evenly spread."""
     readable = [t for t in spelled if _show(target_side.tokens[t]).strip().isalnum()]
     chosen = readable[:: max(1, len(readable) // _EXAMPLES)][:_EXAMPLES]
     return [(_show(target_side.tokens[t]), [_show(draft_side.tokens[d]) for d in spell(t)]) for t in chosen]
 
 
 def _quoted(text: str) -> str:
-    """A token in quotes, with the escapes of `_show` as they are."""
     return "'" + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"
 
 
@@ -173,6 +163,5 @@ def comparison_table(comparison: Comparison, target: str, drafter: str) -> Table
 
 
 def _name(tokenizer: str) -> str:
-    """A tokenizer's name for the title of a table."""
     path = Path(tokenizer)
     return path.parent.name if path.name == "tokenizer.json" else path.name

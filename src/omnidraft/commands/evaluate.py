@@ -14,7 +14,7 @@ from omnidraft.commands.terminal.open_session import bundle_directory, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, reason
 from omnidraft.runtime.session.api import LoadedBundle
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, pieces_of, sample_texts
 from omnidraft.text_quality import MAX_KINDS, MAX_NAME, Quality, TextQuality, measure_quality
 
@@ -76,7 +76,6 @@ def quality_of(
         loaded: a bundle; its drafter is not used.
         texts: what to measure on.
         source: gives the source's logits; None for none.
-        name: of the texts.
         progress: called with (pieces done, all pieces).
 
     Raises:
@@ -138,12 +137,7 @@ def _text(file: Path) -> str:
 
 
 def _source(name: str, loaded: LoadedBundle) -> Source:
-    """The logits of a checkpoint with the target's vocabulary.
-
-    Raises:
-        CheckpointError: the checkpoint cannot be read.
-        SettingError: a package is missing, or the checkpoint has another vocabulary.
-    """
+    """The logits of a checkpoint with the target's vocabulary."""
     need_export_packages(name)
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.checkpoints.fingerprint import fingerprint

@@ -1,7 +1,7 @@
 """`omnidraft export`: turn two checkpoints into a checked bundle."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,72 +12,21 @@ from omnidraft.checkpoints.gguf.header import read_header
 from omnidraft.checkpoints.gguf.weights import FLOATS, matrix_kinds
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.settings_file import SettingsFile
-from omnidraft.commands.terminal.static_options import static_options
+from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import FORMS, STORED, Quantization, named
 from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
+    from omnidraft.export.npu.npu import NpuOptions
     from omnidraft.export.quantize.parity import Acceptance
     from omnidraft.export.report import Report
 
 AUTO, NONE = "auto", "none"
 QUANTS = (AUTO, *(form.name for form in FORMS))
-
-
-@dataclass(frozen=True)
-class ExportFile:
-    """What the file of `--config` says of an export; each attribute is a key.
-
-    Attributes:
-        pair: control tokens of the same meaning, each as `DRAFTER=TARGET`.
-        check_memory: GB of float32 weights that the checks may hold; None for what is free.
-        share_drafter: keep the drafter in drafters/ADDRESS beside the bundle, where other bundles use it too.
-        calibration: file of texts for gptq and qnn, one a line; None for built-in prompts.
-        lora_drafter: let the drafter take LoRA adapters.
-        lora_target: let the target take LoRA adapters, too.
-        train_rank: LoRA rank of the training step.
-        kv_length, prefill_chunk, npu_lora_rank, num_draft_tokens: of static graphs, see `NpuOptions`.
-    """
-
-    pair: tuple[str, ...]
-    check_memory: float | None
-    share_drafter: bool
-    calibration: Path | None
-    lora_drafter: bool
-    lora_target: bool
-    train_rank: int | None
-    kv_length: int | None
-    prefill_chunk: int | None
-    npu_lora_rank: int | None
-    num_draft_tokens: int
-
-
-def export_file(file: SettingsFile) -> ExportFile:
-    """The settings of an export in a file.
-
-    Raises:
-        SettingError: a value is outside its range or of another type, or the file has other keys.
-    """
-    settings = ExportFile(
-        pair=file.texts("pair"),
-        check_memory=file.number("check_memory", None),
-        share_drafter=file.switch("share_drafter", False),
-        calibration=file.path("calibration"),
-        lora_drafter=file.switch("lora_drafter", True),
-        lora_target=file.switch("lora_target", False),
-        train_rank=file.integer("train_rank", None),
-        kv_length=file.integer("kv_length", None),
-        prefill_chunk=file.integer("prefill_chunk", None),
-        npu_lora_rank=file.integer("npu_lora_rank", None),
-        num_draft_tokens=file.integer("num_draft_tokens", 4),
-    )
-    file.refuse_others()
-    return settings
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
@@ -111,14 +60,14 @@ def export(
         typer.Option(
             help=f"How the target's weights are stored: {options.one_of(QUANTS)} "
             "(docs/quantization.md). auto: the codes of a GGUF file as they are, else the "
-            "smallest form whose perplexity is within 3 % of the source's.",
+            "smallest form whose perplexity is within 3 % of the source's."
         ),
     ] = AUTO,
     drafter_quant: Annotated[
         str | None,
         typer.Option(
             help="How the drafter's weights are stored (default: as --quant; with auto "
-            "int4, or the codes of a GGUF file).",
+            "int4, or the codes of a GGUF file)."
         ),
     ] = None,
     train_step: Annotated[
@@ -155,7 +104,14 @@ def export(
     export leaves nothing behind. The last line says whether the default mode is
     faster than plain decoding on this machine.
     """
-    more = export_file(SettingsFile(config))
+    file = SettingsFile(config)
+    pairs, share = file.texts("pair"), file.switch("share_drafter", False)
+    memory, calibration = file.number("check_memory", None), file.path("calibration")
+    lora_drafter, lora_target = file.switch("lora_drafter", True), file.switch("lora_target", False)
+    train_rank, npu_rank = file.integer("train_rank", None), file.integer("npu_lora_rank", None)
+    lengths = file.integer("kv_length", None), file.integer("prefill_chunk", None)
+    static = *lengths, file.integer("num_draft_tokens", 4)
+    file.refuse_others()
     small = None if drafter == NONE else drafter
     need_export_packages(*(name for name in (target, small) if name is not None))
     from omnidraft.export.bundle import export_bundle
@@ -163,26 +119,24 @@ def export(
 
     chosen = STORED if quant == AUTO and codes_of(target) else quant
     weights = _weights(small, quant, chosen, drafter_quant)
-    texts = None if more.calibration is None else tuple(read_lines(more.calibration))
+    texts = None if calibration is None else tuple(read_lines(calibration))
     settings = Options(
         weights[0],
         weights[1],
         max_length,
         overwrite,
-        pairs=more.pair,
-        check_memory=None if more.check_memory is None else int(1e9 * more.check_memory),
-        npu=static_options(
-            npu or [], (more.kv_length, more.prefill_chunk, more.num_draft_tokens), texts, more.npu_lora_rank
-        ),
+        pairs=pairs,
+        check_memory=None if memory is None else int(1e9 * memory),
+        npu=static_options(npu or [], static, texts, npu_rank),
         calibration=texts,
-        lora_drafter=more.lora_drafter,
-        lora_target=more.lora_target,
-        train_rank=_train_rank(train_step, more.train_rank),
+        lora_drafter=lora_drafter,
+        lora_target=lora_target,
+        train_rank=_train_rank(train_step, train_rank),
         search=chosen == AUTO,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, small, out, settings, bar.stage)
-    shared = share_drafter(out) if more.share_drafter and small is not None else None
+    shared = share_drafter(out) if share and small is not None else None
     if as_json:
         verdict, paths = asdict(report.verdict), {"path": str(report.path)}
         paths |= {} if shared is None else {"drafter_path": str(shared)}
@@ -196,14 +150,7 @@ def export(
 def _weights(
     drafter: str | None, quant: str, chosen: str, drafter_quant: str | None
 ) -> tuple[Quantization, Quantization]:
-    """How the weights of the target and of the drafter are stored.
-
-    Args:
-        drafter: the model, if there is one.
-        quant: as asked for.
-        chosen: as asked for, or the codes of a GGUF file.
-        drafter_quant: of the drafter, if it was given.
-    """
+    """How the weights of the target and of the drafter are stored."""
     usual = (STORED if drafter and codes_of(drafter) else "int4") if quant == AUTO else quant
     return named("int4" if chosen == AUTO else chosen), named(
         usual if drafter_quant is None else drafter_quant
@@ -221,7 +168,6 @@ def codes_of(model: str) -> bool:
 
 
 def _lines(report: "Report") -> Iterator[str]:
-    """What was checked and measured, a line each."""
     yield f"{report.path}: {output.size(report.bytes)}"
     yield f"  {report.context}"
     for role, graphs in report.parity.items():
@@ -277,3 +223,33 @@ def _train_rank(train_step: bool, rank: int | None) -> int | None:
     if not train_step and rank is not None:
         raise SettingError(f"train_rank {rank} is for --train-step", "add that, or leave train_rank out")
     return USUAL_RANK if train_step and rank is None else rank
+
+
+def static_options(
+    names: list[str],
+    lengths: tuple[int | None, int | None, int],
+    calibration: tuple[str, ...] | None,
+    lora_rank: int | None,
+) -> "NpuOptions | None":
+    """Options of the static graphs; None where no accelerator is named.
+
+    Args:
+        lengths: kv_length, prefill_chunk and num_draft_tokens, in tokens.
+        calibration: texts; built-in prompts when None.
+        lora_rank: that static float graphs take.
+
+    Raises:
+        SettingError: an option of static graphs without --npu, or an unknown accelerator.
+    """
+    from omnidraft.export.npu.npu import NpuOptions
+    from omnidraft.export.npu.npu_providers import accelerators
+
+    providers = accelerators(names)
+    if not providers:
+        values = {"kv_length": lengths[0], "prefill_chunk": lengths[1], "npu_lora_rank": lora_rank}
+        for option, value in values.items():
+            if value is not None:
+                raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
+        return None
+    npu = NpuOptions(providers, *lengths, lora_rank=lora_rank)
+    return npu if calibration is None else replace(npu, calibration=calibration)

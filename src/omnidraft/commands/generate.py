@@ -1,7 +1,4 @@
-"""`omnidraft generate`: continue a prompt, and report what the rounds did.
-
-What the command needs is imported when it runs, so that `--help` is there at once.
-"""
+"""`omnidraft generate`; what it needs is imported when it runs, so that `--help` is there at once."""
 
 from __future__ import annotations
 
@@ -81,7 +78,6 @@ def generate(
 
 
 def _write(generation: Generation) -> None:
-    """Write the text as it comes. Its line is ended, also of a file or a pipe, and also by Ctrl-C."""
     from omnidraft.commands.terminal.output import AnswerWriter
 
     writer = AnswerWriter(sys.stdout)

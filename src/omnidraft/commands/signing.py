@@ -18,10 +18,7 @@ PASSPHRASE = "OMNIDRAFT_KEY_PASSPHRASE"
 
 
 def keygen(
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="NAME: writes NAME.private.pem, NAME.public.pem."),
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="NAME: writes NAME.private.pem, NAME.public.pem.")],
     encrypt: Annotated[
         bool,
         typer.Option("--encrypt", help=f"Encrypt the private key; the passphrase is typed, or {PASSPHRASE}."),

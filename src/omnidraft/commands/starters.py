@@ -1,7 +1,4 @@
-"""The starter models: one drafter, and two targets with other vocabularies.
-
-They are not part of the package: they are in `examples/starters` of a checkout.
-"""
+"""The starter models in `examples/starters` of a checkout: a drafter, and two targets."""
 
 import json
 import shutil
@@ -31,8 +28,6 @@ class StarterPair:
     """A starter target with its drafter.
 
     Attributes:
-        name: of the target.
-        untrained: bundle with the drafter as it is.
         learned: bundle with the drafter's learned adapter folded in.
         cache: file of the learned n-grams.
     """
@@ -77,7 +72,6 @@ def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> l
     and are whole are kept.
 
     Args:
-        place: directory of the bundles.
         progress: called with (step, done, total).
     """
     from omnidraft.training.merge import merge
@@ -97,19 +91,13 @@ def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> l
     return pairs
 
 
-def export_whole(
-    place: Path,
-    progress: Callable[[str, int, int], None],
-    target: Path | None = None,
-) -> Path:
+def export_whole(place: Path, progress: Callable[[str, int, int], None], target: Path | None = None) -> Path:
     """Export the one bundle that the guides use, `my-bundle`.
 
     It has the target's own codes, or starter a in float32, and the drafter in int8 with places for adapters
     and a training step. A bundle of the same models that is whole is kept.
 
     Args:
-        place: directory of the bundle.
-        progress: called with (step, done, total).
         target: a GGUF file; None for starter a.
     """
     from omnidraft.export.options import USUAL_RANK, Options
@@ -135,10 +123,7 @@ def guide_files(place: Path, profile: Profile) -> None:
         place: the directory; older files of these names are replaced.
         profile: what was learned for the bundle's target.
     """
-    copies = {
-        profile.adapter: [place / "mine.safetensors"],
-        profile.cache: [place / name for name in CACHES],
-    }
+    copies = {profile.adapter: [place / "mine.safetensors"], profile.cache: [place / name for name in CACHES]}
     for source, files in copies.items():
         for file in files:
             if source.is_file():
@@ -171,7 +156,6 @@ def _exported(
 
 
 def _is_whole(bundle: Path, target: Path, drafter: Path) -> bool:
-    """Whether a bundle is there, is whole, and was made of these models."""
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.checkpoints.fingerprint import fingerprint
 

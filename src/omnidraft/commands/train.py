@@ -10,11 +10,11 @@ import typer
 
 from omnidraft.commands.learn.from_traces import StateFile, check_places, losses_json
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.on_interrupt import telling
 from omnidraft.commands.terminal.settings_file import SettingsFile
+from omnidraft.commands.terminal.stop_signals import telling
 from omnidraft.errors import SettingError, counted, install
 from omnidraft.learning.step.schedule import Schedule
-from omnidraft.training.objectives import FROM_TRACES
+from omnidraft.training.objectives import OBJECTIVES
 from omnidraft.training.trainer_options import Precision
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def trace_options(file: SettingsFile, full: bool) -> "TraceOptions":
     usual = TraceOptions(schedule="decay", lora_rank=32)
     objective, max_length = file.text("objective", usual.objective), file.integer("max_length", None)
     with file.named():
-        if objective not in FROM_TRACES:
+        if objective not in OBJECTIVES:
             raise SettingError(
-                f'objective "{objective}" is unknown here', f"use {options.one_of(FROM_TRACES)}"
+                f'objective "{objective}" is unknown here', f"use {options.one_of(OBJECTIVES)}"
             )
         if max_length is not None and max_length < 2:
             raise SettingError(
@@ -152,7 +152,6 @@ def _as_json(trained: "Trained") -> dict[str, Any]:
 
 
 def _lines(trained: "Trained") -> list[str]:
-    """What was trained, a line each."""
     lines = [
         f"{trained.files[0]}: {counted(trained.steps, 'step')} on {counted(trained.responses, 'response')} "
         f"of {counted(trained.segments, 'segment')}, {trained.seconds:.0f} s"

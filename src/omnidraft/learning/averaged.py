@@ -1,7 +1,6 @@
 """A learner whose adapter is a running average over its steps.
 
-Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is
-as steady as with a decaying rate, and learns as fast as with a high one.
+At the constant rate of learning without an end, the adapter of the last step is noisy.
 """
 
 from __future__ import annotations

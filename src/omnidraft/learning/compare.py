@@ -1,10 +1,8 @@
 """Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens.
 
-Nothing is generated. The drafter reads each recorded text once with either adapter. At each position where
-the target's distribution P over draft tokens was recorded, sum min(P, Q) is the probability that a token
-drawn from the drafter's distribution Q is accepted (method sections 4.2 and 5.2). Both adapters read the same
-positions, so the differences are paired. The positions of one generation are correlated, so a generation
-counts as one observation.
+With P the target's recorded distribution and Q the drafter's, a token drawn from Q is accepted with
+probability sum min(P, Q) (method sections 4.2 and 5.2). Both adapters read the same positions, so the
+differences are paired; a generation counts as one observation, because its positions are correlated.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ import numpy as np
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.loss_summary import Losses, losses_of
-from omnidraft.learning.positions.alignment import Aligned, Aligner
-from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.positions.from_traces import aligner_of, from_traces
 from omnidraft.learning.step.learner import Learned
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
@@ -99,9 +98,7 @@ def responses_of(
             f"give {longest} or less",
             setting="max_length",
         )
-    aligner = Aligner(full_trie(vocab_map), options.max_length or longest)
-    bos = bundle.drafter.bos_id
-    of_traces = TraceAligner(aligner, () if bos is None else (bos,), options.target_adapter)
+    of_traces = aligner_of(bundle, vocab_map, options.max_length, options.target_adapter)
     responses = list(from_traces(read_traces(traces, Vocabularies.of(vocab_map)), of_traces))
     if not responses:
         raise SettingError("the traces hold nothing to learn from", "record some text with --trace first")
@@ -162,7 +159,6 @@ def usual_steps(count: int, batch_size: int) -> int:
 
 
 def _batch(step: int, count: int, options: LearnOptions) -> list[int]:
-    """Indices of the responses of a step. Each pass takes all responses, in its own order."""
     each = -(-count // options.batch_size)
     order = np.random.default_rng([options.step.seed, step // each]).permutation(count)
     start = step % each * options.batch_size

@@ -1,8 +1,4 @@
-"""Training a drafter with torch: a trainer, its objectives, LoRA, and data from traces.
-
-Importing this package does not load torch; `Trainer` and `train` load it when they are first used.
-Begin with trainer.py, then read objectives/ for the loss and train_drafter.py for `omnidraft train`.
-"""
+"""Training a drafter with torch: a trainer, its objectives, LoRA, and data from traces."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

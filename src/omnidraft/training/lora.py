@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.checkpoints.peft_adapter import MODULES, PeftAdapter, pack
-from omnidraft.errors import AdapterError, SettingError
+from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
 from omnidraft.runtime.models.adapter import Adapter
 
@@ -45,7 +45,6 @@ def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int
 
     Args:
         model: a transformers decoder; it is changed.
-        rank: of each linear.
         alpha: the scale is alpha / rank.
         seed: of the initial values of A.
 
@@ -84,17 +83,12 @@ def lora_modules(model: nn.Module) -> dict[Place, LoraLinear]:
 
 
 def to_adapter(
-    model: nn.Module,
-    lora: LoraSites,
-    base: str,
-    tokenizers: tuple[str, str],
-    created: str,
+    model: nn.Module, lora: LoraSites, base: str, tokenizers: tuple[str, str], created: str
 ) -> Adapter:
     """The trained tensors as an adapter of a bundle's model.
 
     Args:
         model: with LoRA.
-        lora: sites of the bundle's model.
         base: fingerprint of the bundle's model.
         tokenizers: fingerprints of the drafter's and the target's tokenizer.
         created: the time, ISO 8601 in UTC.
@@ -109,42 +103,6 @@ def to_adapter(
     adapter = Adapter(base, *tokenizers, pack(PeftAdapter("", modules), lora), created)
     adapter.check_fits(lora)
     return adapter
-
-
-def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
-    """Copy an adapter into a model with LoRA, to continue its training.
-
-    Args:
-        model: with LoRA of the same rank.
-        adapter: made by `to_adapter`.
-        lora: sites of the bundle's model.
-
-    Raises:
-        AdapterError: the adapter has other sites or another rank; the model is unchanged.
-    """
-    modules = lora_modules(model)
-    adapter.check_fits(lora)
-    halves = {}
-    for name, parts in _by_site(modules).items():
-        if name not in adapter.tensors:
-            raise AdapterError(f"it has no tensors of {name}, which the model adapts", fault="missing_tensor")
-        a, b = adapter.tensors[name]
-        ranks = [modules[place].lora_a.shape[1] for place, _ in parts]
-        if a.shape[1] != sum(ranks):
-            raise AdapterError(
-                f"{name} has rank {a.shape[1]} and the model's LoRA {sum(ranks)}",
-                "give it the same rank",
-                fault="rank",
-            )
-        widths = dict(lora.sites[name].parts)
-        starts = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
-        for (place, part), end, rank in zip(parts, np.cumsum(ranks), ranks, strict=True):
-            low, wide = (starts[part], widths[part]) if part else (0, b.shape[1])
-            halves[place] = a[:, end - rank : end], b[end - rank : end, low : low + wide]
-    with torch.no_grad():
-        for place, (a, b) in halves.items():
-            modules[place].lora_a.copy_(torch.from_numpy(np.ascontiguousarray(a)))
-            modules[place].lora_b.copy_(torch.from_numpy(np.ascontiguousarray(b)) / modules[place].scale)
 
 
 def linears_by_site(model: nn.Module) -> dict[str, list[nn.Linear]]:
@@ -164,16 +122,6 @@ def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
         match = _PLACE.fullmatch(name)
         if match and match["module"] in MODULES and isinstance(module, nn.Linear):
             yield name, module
-
-
-def _by_site(modules: dict[Place, LoraLinear]) -> dict[str, list[tuple[Place, str | None]]]:
-    """The linears of each site and the part of the site that each is, in the order of packing."""
-    by_site: dict[str, list[tuple[Place, str | None]]] = {}
-    names = list(MODULES)
-    for place in sorted(modules, key=lambda p: (p[0], names.index(p[1]))):
-        product, part = MODULES[place[1]]
-        by_site.setdefault(f"layers.{place[0]}.{product}", []).append((place, part))
-    return by_site
 
 
 def _floats(values: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,8 @@ from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import SettingError
 from omnidraft.learning.loss_summary import Losses, losses_of
-from omnidraft.learning.positions.alignment import Aligner
-from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.from_traces import TraceAligner
+from omnidraft.learning.positions.from_traces import aligner_of
+from omnidraft.learning.step.ort_learner import utc_now
 from omnidraft.runtime.bundle.bundle import Bundle, need_drafter, open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of
 from omnidraft.runtime.models.adapter_file import write_adapter
@@ -64,16 +62,10 @@ class Trained:
     """The result of a training.
 
     Attributes:
-        files: the written files.
-        segments: number of segments.
         responses: number of responses in an epoch.
         left_out: number of segments and records that were left out, by reason.
-        steps: number of steps, of all runs.
         done: number of steps of this run.
         skipped: number of steps that were not finite and changed nothing.
-        losses: of the steps of this run.
-        processes: number of processes.
-        seconds: wall time of this run.
     """
 
     files: tuple[Path, ...]
@@ -97,7 +89,6 @@ def train_drafter(
     """Train; the main process alone writes the result.
 
     Args:
-        job: what to train.
         processes: all processes of this training; each calls this with the same job.
         progress: called after each step.
         stage: called with the name of each stage when it begins.
@@ -118,10 +109,7 @@ def train_drafter(
     stage("look for traces")
     sources = processes.of_main(lambda: find_sources(job.traces))
     options = _complete(job.options, bundle, checkpoint, sources)
-    bos = bundle.drafter.bos_id
-    aligner = TraceAligner(
-        Aligner(full_trie(vocab_map), options.max_length), () if bos is None else (bos,), job.target_adapter
-    )
+    aligner = aligner_of(bundle, vocab_map, options.max_length, job.target_adapter)
     stream = TraceStream(sources, aligner, seed=options.seed, strict=job.strict, processes=processes)
     trainer = Trainer(model, options, accelerator=processes.accelerator)
     stage("count")
@@ -145,11 +133,7 @@ def train_drafter(
 def _complete(
     options: TraceOptions, bundle: Bundle, checkpoint: Checkpoint, sources: Sequence[TraceSource]
 ) -> TraceOptions:
-    """The options with the values that depend on the bundle, the checkpoint and the traces.
-
-    Raises:
-        SettingError: `max_length` is longer than the drafter's context.
-    """
+    """The options with the values that depend on the bundle, the checkpoint and the traces."""
     longest = min(bundle.drafter.kv.max_length, checkpoint.shape.max_positions)
     if not 0 <= options.max_length <= longest:
         raise SettingError(
@@ -160,7 +144,6 @@ def _complete(
 
 
 def _check_places(job: Job) -> None:
-    """Refuse places that cannot be written, before the training spends hours."""
     if job.options.lora_rank is None and job.out.exists():
         raise SettingError(f"{job.out} exists already", "choose another place for the checkpoint")
     if job.options.lora_rank is None:
@@ -179,7 +162,6 @@ def _check_places(job: Job) -> None:
 
 
 def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint that is not the bundle's drafter, and a bundle that cannot take the result."""
     if read_tokenizer(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
         raise SettingError(
             f"{job.drafter} has another tokenizer than the drafter of {job.bundle}",
@@ -211,6 +193,5 @@ def _write(
         return (job.out,)
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now)
+    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, utc_now())
     return tuple(write_adapter(job.out, adapter))

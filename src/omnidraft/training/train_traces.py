@@ -68,7 +68,6 @@ def train_on_traces(
         stream: the responses.
         options: the trainer's.
         files: what is written.
-        processes: all processes of this training; each calls this.
         progress: called after each step.
 
     Returns:

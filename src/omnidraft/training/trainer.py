@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
@@ -22,7 +22,7 @@ from omnidraft.training.data.batch import TensorBatch, collate
 from omnidraft.training.data.processes import Processes
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import objective as objective_of
-from omnidraft.training.objectives.loss import Drafted, Objective, loss_of
+from omnidraft.training.objectives.loss import Objective, loss_of
 from omnidraft.training.trainer_options import TrainerOptions
 from omnidraft.training.training_log import StepReport, open_log, progress_bar, write_report
 from omnidraft.training.training_state import read_state, write_state
@@ -36,7 +36,6 @@ class Trainer:
 
     Attributes:
         model: the drafter, with LoRA if the options have a rank.
-        objective: the loss, with its own parameters if it has any.
         steps: number of steps so far.
         skipped: number of those steps that changed nothing.
     """
@@ -66,11 +65,9 @@ class Trainer:
         self.model = model.float().to(self._device).train()
         if self.options.lora_rank is not None:
             add_lora(self.model, self.options.lora_rank, self.options.lora_alpha, seed=self.options.seed)
-        self.objective.to(self._device)
         self.parameters: dict[str, nn.Parameter] = {
-            f"{owner}.{name}": parameter
-            for owner, module in (("model", self.model), ("objective", self.objective))
-            for name, parameter in module.named_parameters()
+            f"model.{name}": parameter
+            for name, parameter in self.model.named_parameters()
             if parameter.requires_grad
         }
         self.optimizer = torch.optim.AdamW(
@@ -164,7 +161,6 @@ class Trainer:
         """Write the state of the training; the file is replaced atomically.
 
         Args:
-            path: the file.
             responses: number of responses of the pass; `resume` compares it.
 
         Raises:
@@ -184,7 +180,6 @@ class Trainer:
         """Continue from a file that `save` wrote, with the same results as an uninterrupted training.
 
         Args:
-            path: the file.
             responses: number of responses of the pass.
 
         Raises:
@@ -194,17 +189,9 @@ class Trainer:
         self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
 
     def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
-        """Compute the gradients of this process's part of the loss.
-
-        Args:
-            responses: of this process.
-            idle: this process has no part in a small batch: it adds neither counts nor gradients.
-
-        Returns:
-            the mean of each term and the loss, over all processes.
-        """
+        """Compute the gradients of this process's part of the loss."""
         batch = collate(responses).to(self._device)
-        terms = self.objective(self._drafted(batch), batch)
+        terms = self.objective(self._logits(batch), batch)
         keep = 0.0 if idle else 1.0
         local = torch.stack([torch.stack([t.sum.detach().float(), t.count.float()]) for t in terms.values()])
         summed = self._processes.summed(local * keep)  # [terms, 2]
@@ -214,20 +201,12 @@ class Trainer:
         means = {name: float(summed[i, 0] / summed[i, 1].clamp_min(1e-6)) for i, name in enumerate(terms)}
         return means, sum(term.factor * means[name] for name, term in terms.items())
 
-    def _drafted(self, batch: TensorBatch) -> Drafted:
-        """Logits of every row, and hidden states if the objective needs them; in float32."""
+    def _logits(self, batch: TensorBatch) -> Tensor:
         positions = torch.arange(batch.first, batch.input_ids.shape[1], device=self._device)
         with self._autocast():
-            out: Any = self.model(
-                input_ids=batch.input_ids,
-                use_cache=False,
-                logits_to_keep=positions,
-                output_hidden_states=self.objective.needs_hidden,
-            )
-        logits = out.logits[batch.sequences, batch.positions - batch.first].float()
-        if not self.objective.needs_hidden:
-            return Drafted(logits)
-        return Drafted(logits, out.hidden_states[-1][batch.sequences, batch.positions].float())
+            out: Any = self.model(input_ids=batch.input_ids, use_cache=False, logits_to_keep=positions)
+        logits: Tensor = out.logits[batch.sequences, batch.positions - batch.first].float()
+        return logits
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.options.precision == "fp32":
@@ -236,17 +215,11 @@ class Trainer:
 
 
 def train(
-    model: nn.Module,
-    responses: Sequence[Aligned],
-    options: TrainerOptions | None = None,
-    **settings: Any,
+    model: nn.Module, responses: Sequence[Aligned], options: TrainerOptions | None = None, **settings: Any
 ) -> Trainer:
     """Train a drafter in one pass over aligned responses.
 
     Args:
-        model: see `Trainer`.
-        responses: see `Trainer.train`.
-        options: see `Trainer`.
         settings: the keyword arguments of `Trainer.train`.
 
     Raises:

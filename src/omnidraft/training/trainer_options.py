@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
+from omnidraft.learning.step.schedule import Schedule, check_least, check_schedule, rate_at
 
 Precision = Literal["fp32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -17,16 +17,12 @@ class TrainerOptions:
     """How to train.
 
     Attributes:
-        objective: name of the objective, if the trainer is not given one.
         learning_rate: of AdamW with betas (0.9, 0.999).
-        weight_decay: of AdamW.
         schedule: of the rate over a pass. "constant", as in the paper, is for learning without an end;
             "decay" rises over the first 5 % and falls to 0 over the last 30 %.
         batch_size: responses in a step, over all processes.
-        clip_norm: largest norm of the gradient.
         lora_rank: rank of LoRA; None trains every weight.
         lora_alpha: the scale of LoRA is alpha / rank.
-        precision: of the forward pass.
         seed: of the order of responses and of LoRA's initial values.
     """
 
@@ -42,20 +38,9 @@ class TrainerOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, minimum in (
-            ("learning_rate", 0.0),
-            ("weight_decay", 0.0),
-            ("batch_size", 1),
-            ("clip_norm", 0.0),
-        ):
-            value = getattr(self, name)
-            if not minimum <= value < float("inf"):
-                usual = TrainerOptions.__dataclass_fields__[name].default
-                raise SettingError(
-                    f"{name} {value} is not a number of at least {minimum}",
-                    f"{usual} is usual",
-                    setting=name,
-                )
+        least = {"learning_rate": 0.0, "weight_decay": 0.0, "batch_size": 1, "clip_norm": 0.0}
+        fields = TrainerOptions.__dataclass_fields__
+        check_least(self, least, {name: fields[name].default for name in least})
         check_schedule(self.schedule)
         if self.precision not in PRECISIONS:
             raise SettingError(

@@ -18,10 +18,8 @@ class StepReport:
     """One step.
 
     Attributes:
-        step: its number, from 1.
         loss: over the whole batch.
         terms: the mean of each term, without its factor.
-        norm: of the gradient before clipping.
         skipped: whether loss or gradient was not finite; such a step changes nothing.
     """
 
@@ -70,7 +68,6 @@ def progress_bar(
     Args:
         visible: without it the function does nothing.
         name: what the bar shows before the first report.
-        total: number of steps.
         done: steps that were done before.
     """
     if not visible:

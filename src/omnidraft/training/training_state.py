@@ -26,7 +26,6 @@ def write_state(
     """Write the state; an old file is replaced atomically.
 
     Args:
-        path: the file.
         parameters: the trained parameters by name.
         optimizer: AdamW; its moments are written.
         options: of the training, as JSON values.
@@ -54,7 +53,6 @@ def read_state(
     """Load a file's state into parameters and optimizer; nothing is changed if the file is refused.
 
     Args:
-        path: the file.
         parameters: the trained parameters by name; their values are replaced.
         optimizer: AdamW; its moments are replaced.
         options: of this training; the file's must be the same.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
-from omnidraft.commands.inspect.inspect_trace import round_json, start_json
+from omnidraft.commands.inspect.inspect_trace import as_json
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace import TOP, Kind, Vocabularies
 from omnidraft.runtime.traces.trace_file import encode
@@ -41,7 +41,7 @@ def run_valid(vector: Vector) -> None:
     ((_, segment),) = read_segments(path)
     expected, v = vector["expect"]["segment"], segment.header.vocabularies
     records = [
-        {"start": start_json(t.start), "rounds": [_as_vector(round_json(r)) for r in t.rounds]}
+        {"start": as_json(t.start), "rounds": [_as_vector(as_json(r)) for r in t.rounds]}
         for t in segment.generations()
     ]
     assert {**vars(v), "number": segment.header.number, "records": records} == expected

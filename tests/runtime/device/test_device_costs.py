@@ -16,7 +16,7 @@ from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.session.api import Session, load_bundle
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run, config
 

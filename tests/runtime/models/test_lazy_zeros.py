@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from omnidraft.runtime.bundle.model_entry import KvShape
-from omnidraft.runtime.models.graph_contract import kv_buffers
-from omnidraft.runtime.models.lazy_zeros import lazy_zeros
+from omnidraft.runtime.models.graph_contract import kv_buffers, lazy_zeros
 
 KV = KvShape(4, 8, 32, 8192)  # 67 MB in 8 buffers
 

@@ -56,7 +56,6 @@ class ChatInput:
         return text, "\n" not in text
 
     def _fenced(self, text: str) -> str:
-        """The text up to the closing fence, or to the end of the input."""
         lines = [text]
         while FENCE not in lines[-1] and len(lines) < MOST_LINES:
             following = self._line(". ")
@@ -85,7 +84,6 @@ class ChatInput:
         return bool(select.select([self._source], [], [], _PASTED_WITHIN)[0])
 
     def _edit_lines(self) -> None:
-        """Line editing, history and completion, where Python has them."""
         try:
             import readline
         except ImportError:  # Windows

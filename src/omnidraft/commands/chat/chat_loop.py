@@ -93,7 +93,6 @@ class Chat:
             self._say(f"{error}")
 
     def _take(self, text: str, is_command: bool) -> None:
-        """Act on one message or command."""
         command, _, argument = text.partition(" ")
         if not text:
             return
@@ -107,7 +106,6 @@ class Chat:
             self._commands[command](argument.strip())
 
     def _seeded(self) -> GenerationConfig:
-        """The settings of the next answer."""
         seed = self._config.seed
         number, self._answers = self._answers, self._answers + 1
         if seed is None:
@@ -175,7 +173,6 @@ class Chat:
 
 
 def _told(system: str | None, prompt: PromptTemplate) -> str:
-    """What stands in the place of the system prompt."""
     if system is not None:
         return f"system prompt: {system}"
     if prompt.default_system is not None:
@@ -189,7 +186,6 @@ def _told(system: str | None, prompt: PromptTemplate) -> str:
 
 
 def _mark(answer: Generation) -> str:
-    """The mark after an answer that did not end by itself."""
     match answer.stop_reason:
         case "cancelled":
             return " [cancelled]"
@@ -201,7 +197,6 @@ def _mark(answer: Generation) -> str:
 
 
 def _path(text: str) -> Path:
-    """A path as typed: quotes around it are removed, ~ is the home directory."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
@@ -210,8 +205,6 @@ def _path(text: str) -> Path:
 
 @contextmanager
 def _interrupts_cancel(answer: Generation) -> Iterator[None]:
-    """While an answer streams, Ctrl-C cancels it instead of raising KeyboardInterrupt."""
-
     def cancel(number: int, frame: FrameType | None) -> None:
         answer.cancel()
 

@@ -24,7 +24,7 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.mixed_prompts import learned_prompts, unseen_prompts
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import Session, load
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 
 QUESTIONS = (
     "Give me three tips for a good night's sleep.",
@@ -42,8 +42,7 @@ def demo(
         Path, typer.Option("--out", "-o", help="Directory for the bundle, the learned files and the picture.")
     ] = Path("omnidraft-demo"),
     target: Annotated[
-        str,
-        typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network."),
+        str, typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network.")
     ] = "smollm2",
     minutes: Annotated[float, typer.Option(min=0.0, help="Time to learn while it answers.")] = 1.5,
 ) -> None:
@@ -99,7 +98,6 @@ def _answer(session: Session, question: str) -> Answer:
 
 
 def _time(session: Session, what: str) -> BenchResult:
-    """Plain and speculative decoding of the unseen prompts."""
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     prompts = [prompt for _, prompt in unseen_prompts()]
     lines: list[BenchLine] = []
@@ -118,7 +116,6 @@ class _Learned:
 
 
 def _learn(out: Path, bundle: Path, minutes: float) -> _Learned:
-    """Answer other prompts of the same kinds and learn from the answers, as `learn --prompts` does."""
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     learning = Learning(answering=answer_settings(config, raw=False))
     opened, load = open_bundle(bundle), LoadOptions()

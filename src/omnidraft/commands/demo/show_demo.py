@@ -33,14 +33,11 @@ class Demo:
     """What the demo measured.
 
     Attributes:
-        title: of the target.
-        answers: to the questions.
         kinds: of the timed prompts, in their order.
         before: times with the drafter as it is.
         after: times with what was learned.
         learned: number of answers that were learned from, in this run and earlier ones.
         seconds: of answering and learning in this run.
-        place: of the files.
     """
 
     title: str
@@ -130,11 +127,7 @@ def draw(demo: Demo, file: Path) -> None:
 
 
 def what_next(place: Path) -> tuple[str, ...]:
-    """What to try next, a line each.
-
-    Args:
-        place: of the bundle.
-    """
+    """What to try next, a line each."""
     return (
         f"To try next; {WHOLE}, learned and mine.safetensors of the guides are in {place}:",
         *_activation(),
@@ -148,7 +141,6 @@ def what_next(place: Path) -> tuple[str, ...]:
 
 
 def _activation() -> tuple[str, ...]:
-    """The line that puts `omnidraft` on the path, where the environment of this Python is not active."""
     script = Path(sys.prefix) / "bin" / "activate"
     known = shutil.which("omnidraft") is not None or not script.is_file()
     return () if known else (f"  . {shlex.quote(str(script))}",)

@@ -1,4 +1,1 @@
-"""`omnidraft inspect` and `wipe`: what is in a bundle, an archive, an adapter, a cache or a trace.
-
-Begin with `inspect.py`, which tells the kinds apart.
-"""
+"""`omnidraft inspect` and `wipe`: what is in a bundle, an archive, an adapter, a cache or a trace."""

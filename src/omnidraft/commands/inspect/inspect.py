@@ -24,11 +24,7 @@ SUFFIXES: dict[str, Kind] = {".safetensors": "adapter", ".odc": "cache", ".odt":
 
 
 def kind_of(path: Path) -> Kind:
-    """What a path is, by its first bytes, else by its name; a bundle or an archive where neither says.
-
-    Args:
-        path: a file or a directory.
-    """
+    """What a path is, by its first bytes, else by its name; a bundle or an archive where neither says."""
     if path.is_dir():
         return "trace" if not (path / MANIFEST).exists() and segments_of(path) else "bundle"
     try:
@@ -80,8 +76,7 @@ def inspect(
 
 def wipe(
     path: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="A file of n-grams, or recordings.", readable=False),
+        Path, typer.Argument(metavar="PATH", help="A file of n-grams, or recordings.", readable=False)
     ],
 ) -> None:
     """Delete a file of n-grams, also a damaged one, or recordings. Other files stay."""

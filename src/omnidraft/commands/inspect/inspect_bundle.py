@@ -88,7 +88,6 @@ def archive_json(archive: Archive) -> dict[str, Any]:
 
 
 def _show_users(drafter: Path, as_json: bool) -> None:
-    """Name the bundles that use a shared drafter."""
     users = users_of(drafter.resolve())
     if as_json:
         return options.print_json(asdict(users))
@@ -121,7 +120,6 @@ def bundle_table(bundle: Bundle, part: str = WITH) -> Table:
 
 
 def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
-    """Names, and cells of the target and of the drafter."""
     absent = bundle.drafter.is_absent
     small = ("none", *[""] * (len(_NAMES) - 1)) if absent else _cells(bundle, bundle.drafter)
     yield from zip(_NAMES, _cells(bundle, bundle.target), small, strict=True)
@@ -145,7 +143,6 @@ def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
 
 
 def _quality_rows(whole: TextQuality) -> Iterator[tuple[str, str, str]]:
-    """What the target's form costs in quality of text, as measured at export."""
     yield "perplexity, the source's", f"{whole.perplexity:.2f}, {whole.source_perplexity:.2f}", ""
     yield "  change", f"{100 * whole.loss:+.1f} %", ""
     yield "KL to the source", f"{whole.kl:.2g} nats a token", ""
@@ -153,7 +150,6 @@ def _quality_rows(whole: TextQuality) -> Iterator[tuple[str, str, str]]:
 
 
 def _memory_rows(bundle: Bundle, part: str) -> Iterator[tuple[str, str, str]]:
-    """The memory of a generation, with the drafter and without it."""
     need, plain = memory_need(bundle), memory_need(bundle, drafter=False)
     if part == WITH:
         absent = bundle.drafter.is_absent
@@ -173,7 +169,6 @@ def _memory_rows(bundle: Bundle, part: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _pair_rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
-    """Signature and template, which are of no single model."""
     yield (
         "signature",
         f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (`omnidraft verify` checks it)",
@@ -201,7 +196,6 @@ _NAMES = (
 
 
 def _cells(bundle: Bundle, entry: ModelEntry) -> tuple[str, ...]:
-    """The cells of one model, in the order of `_NAMES`."""
     files = bundle.manifest["files"]
     graph = sum(file["bytes"] for name, file in files.items() if entry.reads(name))
     return (

@@ -63,7 +63,6 @@ def entries_json(table: CacheTable, chosen: Sequence[int], names: Names | None) 
     """Entries as JSON objects: ids and counts and, with names, the text and the bytes of the ids.
 
     Args:
-        table: of the cache.
         chosen: indices of the entries.
         names: of the bundle; None shows ids alone.
     """

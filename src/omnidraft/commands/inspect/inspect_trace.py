@@ -1,14 +1,17 @@
 """`omnidraft inspect` of recorded generations."""
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from omnidraft.commands.inspect.inspect_cache import Names, shown_bytes
 from omnidraft.commands.terminal.options import print_json
 from omnidraft.errors import counted
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.traces.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
+from omnidraft.runtime.traces.trace import Kind, Traced, TracedRound, Vocabularies
 from omnidraft.runtime.traces.trace_file import VERSION
 from omnidraft.runtime.traces.trace_reader import read_segments
 
@@ -39,23 +42,10 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
     """Counts over all files of a trace.
 
     Args:
-        trace: a directory or one file.
         names: of the bundle that the trace must be of; None checks no bundle.
     """
-    counts = dict.fromkeys(
-        (
-            "records",
-            "rounds",
-            "tokens",
-            "accepted",
-            "drafted",
-            "evaluated",
-            "accepted_drafts",
-            "bytes",
-            "torn_bytes",
-        ),
-        0,
-    )
+    names_of_counts = "records rounds tokens accepted drafted evaluated accepted_drafts bytes torn_bytes"
+    counts = dict.fromkeys(names_of_counts.split(), 0)
     segments, vocabularies = 0, None
     for file, segment in read_segments(trace, _vocabularies(names)):
         segments, vocabularies = segments + 1, segment.header.vocabularies
@@ -96,53 +86,15 @@ def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
         before = b"".join((pieces[d] if d < len(pieces) else None) or b"" for d in start.context)
         written = b"".join(names.vocab_map.bytes_of(token.token_id) for token in record.tokens)
         text = {"text_before": shown_bytes(before), "text": shown_bytes(written)}
-    return {
-        **text,
-        **start_json(start),
-        "rounds": [round_json(traced) for traced in record.rounds],
-    }
+    return {**text, **as_json(start), "rounds": as_json(record.rounds)}
 
 
-def start_json(start: Start) -> dict[str, Any]:
-    """The start of a record as a JSON object."""
-    return {
-        "drafter_adapter": start.drafter_adapter,
-        "target_adapter": start.target_adapter,
-        "temperature": start.temperature,
-        "mode": start.mode,
-        "continues": start.continues,
-        "skipped": start.skipped,
-        "context": list(start.context),
-    }
-
-
-def round_json(traced: TracedRound) -> dict[str, Any]:
-    """A round as a JSON object."""
-    return {
-        "position": traced.position,
-        "draft": list(traced.draft),
-        "evaluated": traced.evaluated,
-        "accepted_drafts": traced.accepted_drafts,
-        "labels": [{"kind": j.kind.name.lower(), "draft": j.draft, "label": j.label} for j in traced.labels],
-        "tokens": [token_json(token) for token in traced.tokens],
-    }
-
-
-def token_json(token: TracedToken) -> dict[str, Any]:
-    """An emitted token as a JSON object."""
-    return {
-        "token_id": token.token_id,
-        "surprisal": token.surprisal,
-        "accepted": token.accepted,
-        "inside": token.inside,
-        "pieces": list(token.pieces),
-        "distribution": masses_json(token.distribution),
-        "roots": masses_json(token.roots),
-        "unspelled": token.unspelled,
-    }
-
-
-def masses_json(masses: Masses) -> dict[str, Any]:
-    """The largest probabilities of a distribution as a JSON object."""
-    ids, probabilities = masses.ids.tolist(), masses.probabilities.tolist()
-    return {"ids": ids, "probabilities": probabilities, "rest": masses.rest}
+def as_json(value: Any) -> Any:
+    """A value of a record as JSON: its fields by name, lists for tuples and arrays, names of kinds."""
+    if is_dataclass(value):
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Kind):
+        return value.name.lower()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [as_json(each) for each in value] if isinstance(value, tuple) else value

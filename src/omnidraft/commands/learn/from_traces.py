@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from omnidraft.commands.adapter import refuse_existing_adapter
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.on_interrupt import telling
 from omnidraft.commands.terminal.progress import Bar
 from omnidraft.commands.terminal.settings_file import SettingsFile
+from omnidraft.commands.terminal.stop_signals import telling
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.learn_traces import LearnedFromTraces, LearnOptions, learn, responses_of, usual_steps
 from omnidraft.learning.loss_summary import Losses

@@ -25,18 +25,10 @@ class Summary:
     """Result of all runs in a place.
 
     Attributes:
-        place: the directory.
         ended: why the last run stopped: done, minutes or interrupted.
-        answers: number in all runs.
         now: number in the last run.
-        first: means over the first quarter of the answers.
-        last: means over the last quarter.
         learned: number of intervals whose adapter was taken into use.
         rolled_back: number of intervals whose adapter was given up.
-        learning_seconds: in all runs.
-        cache: number of learned n-grams.
-        curve: file of the curve.
-        skipped: sentences about prompts that could not be answered.
         adapter: whether there is an adapter that was found good.
     """
 

@@ -17,10 +17,10 @@ import typer
 from omnidraft.commands.learn.learned_summary import Summary, advice, no_adapter, summary, table
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import config_in_file
-from omnidraft.commands.terminal.on_interrupt import telling
 from omnidraft.commands.terminal.open_session import load_options, tell
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
 from omnidraft.commands.terminal.settings_file import SettingsFile
+from omnidraft.commands.terminal.stop_signals import telling
 from omnidraft.errors import PromptError, SettingError, counted, reason
 from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.adaptation import Adaptation
@@ -32,8 +32,7 @@ from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, need_drafter
 from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.load_options import LoadOptions
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle, LoadOptions
 
 Ended = Literal["done", "minutes", "interrupted"]
 LATEST = 16  # answers in the running mean that progress shows
@@ -44,8 +43,6 @@ class Learning:
     """How the drafter learns while it answers.
 
     Attributes:
-        objective: see `StepOptions`.
-        rate: learning rate.
         answering: settings of the answers that it learns from.
     """
 
@@ -156,7 +153,6 @@ def _adaptation(out: Path, learning: Learning, settings: AdaptOptions, texts: li
 
 
 def _kept(out: Path) -> str:
-    """What an interrupt leaves that does not wait for the end of an answer."""
     if not profiles_in(out):
         return "nothing was learned"
     return f"{out} has everything up to its last checkpoint, and the same command goes on"
@@ -217,13 +213,7 @@ def _run(
 
 
 def _report(result: Summary, left: int, as_json: bool) -> None:
-    """Print the result and how to go on; exit status 130 after Ctrl-C.
-
-    Args:
-        result: of all runs.
-        left: number of prompts that were not answered.
-        as_json: print JSON.
-    """
+    """Print the result and how to go on; exit status 130 after Ctrl-C."""
     tell((*result.skipped, *no_adapter(result)))
     if as_json:
         options.print_json({**asdict(result), "advice": advice(result)})

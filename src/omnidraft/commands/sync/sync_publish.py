@@ -10,8 +10,8 @@ import typer
 from omnidraft.commands.signing import passphrase_of, warn_readable
 from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair, record_json
 from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import tell
+from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, counted
 
 if TYPE_CHECKING:

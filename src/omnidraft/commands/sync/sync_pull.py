@@ -15,7 +15,7 @@ from omnidraft.commands.sync.sync_options import (
     record_json,
 )
 from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, SyncError, counted
 from omnidraft.learning.compare import LEAST_GENERATIONS
 from omnidraft.runtime.bundle.bundle import MANIFEST

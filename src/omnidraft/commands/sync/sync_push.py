@@ -9,9 +9,9 @@ import typer
 
 from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair, record_json
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import existing, learned_of, tell
 from omnidraft.commands.terminal.output import Table
+from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve

@@ -135,8 +135,6 @@ def notices(config: GenerationConfig, given: GenerationOptions, *, drafter: bool
     """Sentences about options that have no effect, or less than they promise.
 
     Args:
-        config: of the generation.
-        given: by options.
         drafter: whether the drafter is to be loaded.
 
     Raises:

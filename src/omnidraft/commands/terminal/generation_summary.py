@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from omnidraft.commands.terminal.sizes import size
+from omnidraft.commands.terminal.output import size
 from omnidraft.errors import counted
 from omnidraft.runtime.session.api import Generation, Session, Statistics
 from omnidraft.runtime.session.statistics import SessionStatistics
@@ -50,7 +50,6 @@ def session_summary(session: Session, loaded: int = 0) -> str:
     """Lines about the conversation of a session.
 
     Args:
-        session: the session.
         loaded: turns that came from a file.
     """
     stats, answer = session.stats, session.answer
@@ -77,9 +76,7 @@ def as_json(generation: Generation, cache_size: int, stats: SessionStatistics) -
     """A generation and its counts.
 
     Args:
-        generation: finished.
         cache_size: number of learned n-grams.
-        stats: of the session.
     """
     s, thought = generation.statistics, generation.thought
     sampled = generation.config.temperature > 0.0

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from omnidraft.commands.terminal.loading import loading
 from omnidraft.commands.terminal.options import signer
-from omnidraft.commands.terminal.progress import progress_bar
+from omnidraft.commands.terminal.output import size
+from omnidraft.commands.terminal.progress import loading, progress_bar
 from omnidraft.commands.terminal.settings_file import SettingsFile
-from omnidraft.commands.terminal.sizes import size
 from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
@@ -25,7 +24,7 @@ from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session
-from omnidraft.runtime.session.load_options import LoadOptions
+from omnidraft.runtime.session.loaded_bundle import LoadOptions
 from omnidraft.runtime.traces.trace_reader import segments_of
 from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
 from omnidraft.sync.installed import adapter_in_use, read_installed
@@ -37,7 +36,6 @@ class SessionOptions:
 
     Attributes:
         load: how to load the bundle; the drafter is left out, too, where the memory does not suffice.
-        bitwise, cache, trace: see `Session`.
         adapter: a file, a directory of `sync pull`, or one of `learn --prompts`, whose n-grams are the cache
             to begin with where no other is given.
     """
@@ -95,7 +93,6 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
 
     Args:
         path: the bundle, or an archive of one.
-        options: how to open it.
         config: of the generations: a machine is timed for `-k auto` alone.
 
     Raises:
@@ -116,11 +113,7 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
 
 
 def _others_in(trace: Path) -> Iterator[str]:
-    """A sentence where a trace is going to be recorded among files of another kind.
-
-    Raises:
-        SettingError: the directory is a bundle.
-    """
+    """A sentence where a trace is going to be recorded among files of another kind."""
     if (trace / MANIFEST).is_file():
         raise SettingError(f"--trace {trace} is a bundle", "give another directory for the recordings")
     try:
@@ -156,7 +149,6 @@ def bundle_directory(path: Path, public_key: PublicKey | None = None, *, quiet: 
 
 
 def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple[Session, list[str]]:
-    """The session, and sentences about what is not used."""
     bundle = options.load.open(path)
     if asks_drafter and bundle.drafter.is_absent:
         raise SettingError(
@@ -205,7 +197,6 @@ def learned_files(
 
 
 def _is_other_directory(path: Path) -> bool:
-    """Whether a directory was written by peft or by `sync pull`."""
     return (path / "adapter_config.json").is_file() or read_installed(path) is not None
 
 
@@ -269,7 +260,6 @@ def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
 
 
 def _unsound(session: Session) -> Iterator[str]:
-    """A sentence where the drafter gave NaN or infinity in the last answer."""
     rounds = 0 if session.answer is None else session.answer.statistics.unsound
     if rounds:
         remedy = "take its adapter away" if "drafter" in session.adapters else "export the bundle again"

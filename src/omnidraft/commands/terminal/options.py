@@ -25,8 +25,7 @@ def one_of(names: Iterable[str]) -> str:
 
 # `readable=False`: a path that cannot be read is refused where it is read, in one sentence.
 BundlePath = Annotated[
-    Path,
-    typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.", readable=False),
+    Path, typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.", readable=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ConfigFile = Annotated[
@@ -39,8 +38,7 @@ ConfigFile = Annotated[
     ),
 ]
 MaxNewTokens = Annotated[
-    int | None,
-    typer.Option("--max-new-tokens", "-n", help="Largest number of output tokens (default: 128)."),
+    int | None, typer.Option("--max-new-tokens", "-n", help="Largest number of output tokens (default: 128).")
 ]
 Temperature = Annotated[
     float | None,

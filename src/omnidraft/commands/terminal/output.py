@@ -8,7 +8,6 @@ from rich.text import Text
 
 from omnidraft.commands.terminal.progress import err as err
 from omnidraft.commands.terminal.progress import progress_bar as progress_bar
-from omnidraft.commands.terminal.sizes import size as size
 from omnidraft.errors import shown
 
 out = Console(highlight=False)
@@ -68,3 +67,13 @@ def _without_blank(text: str) -> str:
 def say(line: str) -> None:
     """Print one line unbroken, so that a program that reads a pipe can count lines."""
     out.print(line, markup=False, soft_wrap=True)
+
+
+def size(number: int) -> str:
+    """A number of bytes in words, as `1.5 MB`."""
+    value = float(number)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000.0:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000.0
+    return f"{value:.2f} GB"

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +16,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from omnidraft.errors import shown
 
 EVERY = 10.0  # seconds between two plain lines; a shorter command prints none
 err = Console(stderr=True, highlight=False)
@@ -88,3 +90,32 @@ def line_of(task: Task) -> str:
     """A task as one plain line: its name, how far it is, how long it has run."""
     far = f", {task.completed:,.0f} of {task.total:,.0f} ({task.percentage:.0f} %)" if task.total else ""
     return f"{task.description}{far}, {timedelta(seconds=int(task.elapsed or 0))}"
+
+
+AFTER = 1.0  # seconds; what is faster says nothing
+
+
+@contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Say on a terminal's standard error that a bundle is being loaded; the line is removed at the end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line, written = f"loading {shown(name)} ...", []
+
+    def write() -> None:
+        written.append(line)
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+    timer = Timer(AFTER, write)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if written:
+            sys.stderr.write(f"\r{' ' * len(line)}\r")
+            sys.stderr.flush()

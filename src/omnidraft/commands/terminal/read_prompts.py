@@ -74,7 +74,6 @@ def _text(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The objects of JSON lines, or of one JSON list."""
     text = _text(path)
     if text.lstrip().startswith("["):
         try:
@@ -101,7 +100,6 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _prompt(row: Mapping[str, Any], field: str | None, source: Path) -> str:
-    """The prompt in a row."""
     has = ", ".join(row)
     names = [field] if field else [name for name in FIELDS if isinstance(row.get(name), str)]
     if names and isinstance(row.get(names[0]), str):

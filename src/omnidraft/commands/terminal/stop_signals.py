@@ -10,10 +10,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec
+
+import typer
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 ATTEMPTS, AGAIN = 3, 0.1  # to end what goes on, and seconds between them
@@ -111,7 +114,6 @@ def _watch(reading: socket.socket) -> None:
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being imported in a frame, or in one that called it."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -126,3 +128,41 @@ def _send_later(number: int) -> None:
 def _later(number: int) -> None:
     time.sleep(AGAIN)
     os.kill(os.getpid(), number)
+
+
+P = ParamSpec("P")
+
+
+@contextmanager
+def telling(describe: Callable[[], str]) -> Iterator[None]:
+    """Inside, Ctrl-C ends the command with a sentence.
+
+    Args:
+        describe: what was kept, and how to go on. Nothing is printed where it returns an empty text.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if sentence := describe():
+            sys.stderr.write(f"omnidraft: stopped; {sentence}\n")
+        raise typer.Exit(130) from None
+
+
+def tells_when_interrupted(
+    describe: Callable[[Mapping[str, Any]], str],
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Decorator of a command that can be interrupted.
+
+    Args:
+        describe: as in `telling`, from the command's arguments by name.
+    """
+
+    def decorate(command: Callable[P, None]) -> Callable[P, None]:
+        @wraps(command)
+        def run(*args: P.args, **values: P.kwargs) -> None:
+            with telling(lambda: describe(values)):
+                command(*args, **values)
+
+        return run
+
+    return decorate

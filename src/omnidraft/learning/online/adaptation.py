@@ -1,8 +1,7 @@
 """The online loop: answer with speculation, learn after each interval, use the new adapter, guard it.
 
-The text follows the target's own distribution, independent of the drafter's adapter. A kill at any moment
-loses the work after the last checkpoint, and the next run repeats it: learning uses no clock, and no
-randomness except seeds.
+A kill at any moment loses the work after the last checkpoint, and the next run repeats it: learning uses no
+clock, and no randomness except seeds.
 """
 
 from __future__ import annotations
@@ -156,7 +155,6 @@ class Adaptation:
     def _line(
         self, target: AdaptedTarget, number: int, answer: Generation, rounds: Sequence[tuple[int, float]]
     ) -> CurveLine:
-        """The line of an answer, without what follows it."""
         counts, (first, costs) = answer.statistics, costs_of(rounds)
         plain = target.progress.plain
         return CurveLine(

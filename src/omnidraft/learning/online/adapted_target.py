@@ -15,9 +15,8 @@ from omnidraft.learning.online.profiles import (
     pair_of,
     profile_of,
 )
-from omnidraft.learning.positions.alignment import Aligned, Aligner
-from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.positions.from_traces import aligner_of, from_traces
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
@@ -112,9 +111,7 @@ class AdaptedTarget:
         self.pair = pair_of(bundle, vocab_map.draft_fingerprint, vocab_map.target_fingerprint)
         self.progress, self.good = AdaptationProgress(), learner.state()
         self.good_adapter: Adapter | None = None
-        bos = bundle.drafter.bos_id
-        aligner = Aligner(full_trie(vocab_map), max_length=bundle.drafter.kv.max_length)
-        self._aligner = TraceAligner(aligner, () if bos is None else (bos,))
+        self._aligner = aligner_of(bundle, vocab_map)
         self.aligned: dict[int, list[Aligned]] = {}
         self._settings = {**options.settings, **(settings or {})}
         self.profile.prepare()

@@ -115,7 +115,6 @@ def is_worse(
         before: at least two answers.
         after: at least two answers.
         deviations: confidence in normal standard deviations.
-        fall: the smallest decrease that counts, as a share of the value before.
     """
     lower = ratio(before) - ratio(after)
     if lower <= fall * ratio(before):

@@ -38,7 +38,6 @@ def end_interval(target: AdaptedTarget, options: AdaptOptions) -> tuple[Event, f
 def _learn(
     target: AdaptedTarget, options: AdaptOptions, new: list[int], earlier: list[int]
 ) -> tuple[Event, float | None]:
-    """Learn from the new answers, with some earlier answers in each step, and use the new adapter."""
     try:
         loss = _steps(target, options, new, earlier)
         if loss is None:

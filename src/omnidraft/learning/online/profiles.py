@@ -247,5 +247,4 @@ def pair_of(bundle: Bundle, draft_tokenizer: str, target_tokenizer: str) -> dict
 
 
 def _below(arrays: Arrays, prefix: str) -> Arrays:
-    """The arrays whose names have a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

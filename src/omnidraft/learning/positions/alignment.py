@@ -1,8 +1,6 @@
 """Align a response of the target with the drafter's positions (method sections 5.1 and 5.2); numpy only.
 
-The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore
-begins and ends at a draft token, where both models have read the same text. No text is encoded again.
-
+The drafter reads its own prompt and then the spelling of every emitted token; no text is encoded again.
 Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j.
 Row i of the target was computed after the target tokens before i; it is the distribution of token i.
 """
@@ -95,7 +93,6 @@ class Aligned:
             is the mass that the row does not list, `weights` the listed mass on the intersection plus
             `other`.
         target_rows: the target's rows, for the objectives that need the target's vocabulary.
-        target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
     """
 
     draft_ids: Ids
@@ -106,7 +103,6 @@ class Aligned:
     direct_distributions: SparseDistributions
     target_rows: TargetRows
     vocab_map: VocabMap
-    target_hidden: npt.NDArray[np.float32] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -136,7 +132,6 @@ class Aligner:
         *,
         before: int = -1,
         roots: Sequence[DraftDistribution | None] | None = None,
-        target_hidden: npt.NDArray[np.float32] | None = None,
     ) -> Aligned:
         """The training positions of one response.
 
@@ -168,7 +163,6 @@ class Aligner:
             direct_distributions=self._direct_distributions(target_tokens, rows),
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
-            target_hidden=None if target_hidden is None else target_hidden[:count],
         )
 
     def _target_tokens(self, ids: Ids, lengths: Offsets, rows: TargetRows, before: int) -> TargetTokens:
@@ -216,7 +210,6 @@ class Aligner:
     def _trie_distributions(
         self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftDistribution | None]
     ) -> SparseDistributions:
-        """One distribution at the start of each token, and one at each position inside a spelling."""
         trie, placed = self.trie, list[tuple[int, DraftDistribution | None]]()
         for i, token in enumerate(tokens.ids):
             row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))

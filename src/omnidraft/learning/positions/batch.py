@@ -59,12 +59,10 @@ class Tokens(Generic[Array]):
 
     Attributes:
         before: the target id in front of each token; -1 where it is unknown.
-        sequences: the response that each token is in.
         direct: see `alignment.TargetTokens`, bool.
         probabilities: see `alignment.TargetTokens`, float32.
         top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.
         rest: the mass that each row does not list, float32.
-        hidden: the target's hidden states, [T, target width], float32; for dskd alone.
     """
 
     ids: Array
@@ -76,7 +74,6 @@ class Tokens(Generic[Array]):
     probabilities: Array
     top: Array
     rest: Array
-    hidden: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,6 @@ def collate(responses: Sequence[Aligned]) -> Batch[Numpy]:
 
 def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -> Tokens[Numpy]:
     tops = [-np.sort(-r.target_rows.probabilities, axis=1) for r in responses]
-    hidden = [r.target_hidden for r in responses if r.target_hidden is not None]
     sizes = [len(r.tokens.ids) for r in responses]
     return Tokens(
         ids=np.concatenate([r.tokens.ids.astype(np.int64) for r in responses]),
@@ -146,7 +142,6 @@ def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -
         probabilities=np.concatenate([r.tokens.probabilities.astype(np.float32) for r in responses]),
         top=_stacked(tops, 0.0).astype(np.float32),
         rest=np.concatenate([r.target_rows.rest.astype(np.float32) for r in responses]),
-        hidden=np.concatenate(hidden) if len(hidden) == len(responses) else None,
     )
 
 

@@ -1,10 +1,8 @@
 """The target's distribution over *draft* tokens at each position of a draft context; numpy only.
 
-A position is at the start of a spelling, inside a spelling, or right after one (method section 5.2). Mass
-whose draft token is unknown is in one bucket, OTHER: the end of a token inside a spelling, and the mass that
-a cut row does not list. Target tokens without a spelling are excluded, because the drafter cannot propose
-them. The distribution is conditional on none of them coming next, and the weight is the probability of that
-condition.
+A position is at the start of a spelling, inside one, or right after one (method section 5.2). Mass whose
+draft token is unknown is in OTHER: the end of a token inside a spelling, and what a cut row does not list.
+The distribution is conditional on a token with a spelling; the weight is the probability of that.
 """
 
 from __future__ import annotations
@@ -138,7 +136,6 @@ def direct_distribution(vocab_map: VocabMap, rows: TargetRows, row: int) -> tupl
 
 
 def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
-    """The leaves of the active tokens in a row, and their probabilities."""
     listed, p = rows.listed(row)
     leaves = trie.map.leaf_of[listed]
     known = leaves >= 0

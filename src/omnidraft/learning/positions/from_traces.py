@@ -1,9 +1,8 @@
 """Recorded generations as training positions of the drafter, without a pass of either model; numpy only.
 
 A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids,
-and the masses below each first draft token, computed from the whole distribution. Both are independent of the
-*drafter's* adapter. With another adapter the *target* is another target, so its records are refused. The
-recorded drafts are not used.
+and the masses below each first draft token, computed from the whole distribution. Records of the target with
+another adapter are refused, and the recorded drafts are not used.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ import numpy as np
 from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned, Aligner
-from omnidraft.learning.positions.draft_targets import DraftDistribution
+from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie
 from omnidraft.learning.positions.target_rows import TargetRows
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.traces.trace import Traced, TracedToken
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 OPEN = defaults.LEARNER_OPEN_GENERATIONS  # incomplete generations: sessions that share a store take turns
 _NOTHING = 1e-9  # mass at the root below which no draft token can be written
@@ -77,12 +78,20 @@ class TraceAligner:
         return self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
 
     def _prompt(self, traced: Traced) -> list[int]:
-        """The start ids, and as much of the text before the first token as fits."""
         spell, most = self.aligner.trie.map.spell, self.aligner.max_length - len(self.start)
         room = most - sum(len(spell(token.token_id)) for token in traced.tokens)
         room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
         context = traced.start.context
         return [*self.start, *context[len(context) - min(room, len(context)) :]]
+
+
+def aligner_of(
+    bundle: Bundle, vocab_map: VocabMap, max_length: int | None = None, target_adapter: str | None = None
+) -> TraceAligner:
+    """The aligner of a bundle's pair; `max_length` is what the drafter's context holds when None."""
+    aligner = Aligner(full_trie(vocab_map), max_length or bundle.drafter.kv.max_length)
+    bos = bundle.drafter.bos_id
+    return TraceAligner(aligner, () if bos is None else (bos,), target_adapter)
 
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
@@ -138,7 +147,6 @@ def rows_of(tokens: Sequence[TracedToken]) -> TargetRows:
 
 
 def _root(token: TracedToken) -> DraftDistribution | None:
-    """The distribution at the root of the trie with all spellings active."""
     p = token.roots.probabilities.astype(np.float64)
     total = float(p.sum()) + token.roots.rest
     if total <= _NOTHING:
@@ -148,7 +156,6 @@ def _root(token: TracedToken) -> DraftDistribution | None:
 
 
 def _goes_on(earlier: Traced, later: Traced) -> bool:
-    """Whether a record begins where another ends, with the same target and the same text."""
     start = later.start
     if not start.continues or start.target_adapter != earlier.start.target_adapter:
         return False

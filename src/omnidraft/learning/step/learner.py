@@ -1,4 +1,4 @@
-"""Interface of a learner; implemented by TorchLearner and OrtLearner."""
+"""Interface of a learner; implemented by OrtLearner and AveragedLearner."""
 
 from __future__ import annotations
 

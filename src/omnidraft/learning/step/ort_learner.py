@@ -1,7 +1,6 @@
 """A learner without torch: onnxruntime runs the training step of the bundle.
 
-A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call
-takes a few responses of a batch, so memory does not grow with the batch.
+A call takes a few responses of a batch, so memory does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.learner import Learned
+from omnidraft.learning.step.schedule import check_least
 from omnidraft.learning.step.state_file import Arrays
 from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
 from omnidraft.learning.step.step_run import StepRun
@@ -33,7 +33,8 @@ from omnidraft.runtime.models.onnx_session import bytes_session
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 _COUNTS = ("steps", "skipped")
-_USUAL = {"learning_rate": 1e-3}  # for a pass with a decaying rate; the paper's rate is for endless learning
+_USUAL = {"weight_decay": 0.01, "clip_norm": 1.0, "at_once": 1, "threads": 1}
+_USUAL["learning_rate"] = 1e-3  # for a pass with a decaying rate; the paper's is for endless learning
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,7 @@ class StepOptions:
 
     def __post_init__(self) -> None:
         rates = dict.fromkeys(("learning_rate", "weight_decay", "clip_norm"), 0.0)
-        least = {**rates, "at_once": 1, "threads": 1}
-        for name, at_least in least.items():
-            value = getattr(self, name)
-            if not at_least <= value < float("inf"):
-                usual = _USUAL.get(name, StepOptions.__dataclass_fields__[name].default)
-                raise SettingError(
-                    f"{name} {value} is not a number of at least {at_least}",
-                    f"{usual} is usual",
-                    setting=name,
-                )
+        check_least(self, {**rates, "at_once": 1, "threads": 1}, _USUAL)
         if not 0.0 < self.lora_alpha < float("inf"):
             raise SettingError(
                 f"lora_alpha {self.lora_alpha} is not a number above 0", "32 is usual", setting="lora_alpha"
@@ -179,7 +171,6 @@ class OrtLearner:
         return StepRun(session, begin)
 
     def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
-        """The mean of each term, and the outputs of the graph."""
         parts = [step_batch(group, self._factors) for group in groups]
         terms = self._entry.layout.terms
         scales, counts = step_scales(parts, self._factors, terms)

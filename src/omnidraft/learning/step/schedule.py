@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from omnidraft import defaults
@@ -19,6 +20,25 @@ def check_schedule(schedule: str) -> None:
     """
     if schedule not in SCHEDULES:
         raise SettingError(f'schedule "{schedule}" is unknown', "use constant or decay", setting="schedule")
+
+
+def check_least(options: object, least: Mapping[str, float], usual: Mapping[str, float]) -> None:
+    """Refuse an option that is less than its least value, infinite or not a number.
+
+    Args:
+        least, usual: by the name of the option.
+
+    Raises:
+        SettingError: naming the value.
+    """
+    for name, at_least in least.items():
+        value = getattr(options, name)
+        if not at_least <= value < float("inf"):
+            raise SettingError(
+                f"{name} {value} is not a number of at least {at_least}",
+                f"{usual[name]} is usual",
+                setting=name,
+            )
 
 
 def rate_at(schedule: Schedule, rate: float, step: int, total: int) -> float:

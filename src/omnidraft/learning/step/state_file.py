@@ -1,8 +1,4 @@
-"""The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
-
-`learn` keeps a learner's state in it, `learn --prompts` a profile, and `omnidraft train` a trainer's
-parameters and moments. Each has its own format name and version.
-"""
+"""The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A bundle on disk: open it, verify every file, and read its manifest.
+"""A bundle on disk (spec/03-bundle.md): open it, verify every file, and read its manifest.
 
 Every file is hashed before use, and a missing hash is an error: integrity fails closed.
-Format: spec/03-bundle.md.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,12 +15,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
 from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
 from omnidraft.runtime.bundle.model_entry import NO_DRAFTER, ModelEntry, read_entry
 from omnidraft.runtime.bundle.replaceable import unlisted
-from omnidraft.runtime.bundle.signature import (
-    PublicKey,
-    key_id,
-    read_public_key,
-    read_signature,
-)
+from omnidraft.runtime.bundle.signature import PublicKey, key_id, read_public_key, read_signature
 from omnidraft.runtime.bundle.signature import verify as verify_signature
 from omnidraft.runtime.chat.prompt_template import MAX_PROMPT, PromptTemplate, read_prompt
 from omnidraft.runtime.decoding.length_state import Costs
@@ -37,12 +31,10 @@ class Bundle:
     """A verified bundle.
 
     Attributes:
-        path: the directory.
         target, drafter: the two models; `NO_DRAFTER` where the bundle has none, which can only copy.
         prompt: the compiled chat template.
         costs: measured at export.
         measured_on: the machine that they were measured on; None where the manifest names none.
-        vocab_map: path in the bundle.
         manifest: the whole manifest, parsed.
         signed_by: id of the public key that the signature was checked with; None if no key was given.
         stamps: size and times of each file before it was hashed.
@@ -63,7 +55,6 @@ class Bundle:
 
     @property
     def places(self) -> FilePlaces:
-        """Where the files are."""
         return self.found or FilePlaces(self.path)
 
     @property
@@ -84,7 +75,6 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None, verify: V
     """Read and verify a bundle.
 
     Args:
-        path: the directory.
         public_key: of the signer; a bundle without a signature by this key is refused. None checks nothing.
         verify: "full" hashes every file; "stamp" only where this device has no record that all files have the
             stamps of its last full check (spec/08-phones.md, "Stamps"); "auto" is "full" with a public key,
@@ -113,7 +103,6 @@ def described_bundle(path: Path, data: bytes, packed: bool = False) -> tuple[Bun
 
     Args:
         path: the directory, or the file of an archive.
-        data: the bytes of the manifest.
         packed: `path` is an archive.
 
     Raises:
@@ -134,11 +123,7 @@ def described_bundle(path: Path, data: bytes, packed: bool = False) -> tuple[Bun
 
 
 def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
-    """The fields of a manifest as values; no file is looked at.
-
-    Raises:
-        BundleError: `field`.
-    """
+    """The fields of a manifest as values; no file is looked at."""
     try:
         text(manifest["omnidraft"], limits.MAX_VERSION)
         return Bundle(
@@ -182,7 +167,6 @@ def unlisted_files(bundle: Bundle) -> list[str]:
 
 
 def _used(bundle: Bundle) -> list[str]:
-    """The files that a runtime reads, each of which needs a hash."""
     template = bundle.manifest["prompt"]["template"]
     names = [bundle.vocab_map, *([] if template is None else [template])]
     for entry in bundle.models:
@@ -207,6 +191,5 @@ def _prompt(data: dict[str, Any]) -> PromptTemplate:
 
 
 def _machine(costs: dict[str, Any]) -> Machine | None:
-    """The machine that the costs name."""
     machine = costs.get("machine")
     return None if machine is None else read_machine(mapping(machine))

@@ -15,9 +15,6 @@ MOST_STEP = 1 << 28  # bytes of the graph of a training step, whose weights are 
 def checked_bytes(bundle: Bundle, name: str, most: int) -> bytes:
     """The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
 
-    Args:
-        most: bytes at most.
-
     Raises:
         BundleError: the file is not listed, larger, absent or not the one that was hashed.
     """
@@ -86,7 +83,6 @@ def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
 
 
 def _check_places(bundle: Bundle, name: str, places: set[str], folder: PurePosixPath, opened: Path) -> None:
-    """Refuse weights that are not in files that the manifest lists, or that were left out."""
     for place in sorted(places):
         listed = (folder / place).as_posix()
         if listed not in bundle.manifest["files"]:

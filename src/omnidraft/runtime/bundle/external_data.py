@@ -92,7 +92,6 @@ class _Walk:
         return None
 
     def _name(self, kind: str, number: int, name: bytes) -> None:
-        """Look at a text of a node, or of a property of the model."""
         if kind == _PROPERTY:
             if number == _KEY and name == _SETTINGS:
                 raise GraphFileError("it sets options of the engine (ort_config)", "graph")
@@ -104,7 +103,6 @@ class _Walk:
                 raise GraphFileError(f"a value is used more than {MOST_USES} times", "graph")
 
     def _entry(self, at: int, end: int) -> None:
-        """Read a key and a value of external data, of which `location` names the file."""
         found: dict[int, list[str]] = {_KEY: [], _VALUE: []}
         for number, start, stop in self._fields(at, end):
             if number in found:

@@ -123,14 +123,12 @@ class JinjaTemplate:
         self._known.update(zip(keys, self._answers(conversations), strict=True))
 
     def _ask_ahead(self, turns: int, *, system: bool) -> None:
-        """Render what `parts` and `trimmed` ask for one conversation in one process."""
         asked = probes([turns], systems=[system])
         if any(json.dumps(messages) not in self._known for messages in asked):
             self._known.clear()
             self.render_ahead(asked)
 
     def _answers(self, conversations: Sequence[Conversation]) -> list[dict[str, str]]:
-        """Text or error of each conversation."""
         request = {"path": sys.path, "source": self.source, "names": self.names}
         try:
             done = subprocess.run(

@@ -59,7 +59,6 @@ def parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
 
     Args:
         path: the directory, for messages.
-        data: the bytes of the file.
 
     Raises:
         BundleError: `unreadable`, `not_a_bundle`, `version` or `seal`.

@@ -55,7 +55,6 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
 
 
 def _with(place: Place, settings: str) -> Provider:
-    """The provider of a place with more options, written as NAME=VALUE,NAME=VALUE."""
     more = {}
     for setting in settings.split(","):
         key, equals, value = setting.partition("=")

@@ -61,7 +61,6 @@ def unlisted(place: Path, files: Collection[str]) -> list[str]:
 
     Args:
         place: the directory; links in it are not followed.
-        files: the names that the manifest lists.
     """
     names = set()
     for folder, directories, found in os.walk(place):

@@ -44,7 +44,6 @@ class StepEntry:
     """The training step of a bundle's drafter; spec/14-train-step.md.
 
     Attributes:
-        graph: path in the bundle.
         folder: the folder that the paths of the graph's weights are relative to.
         rank: of each part of a site.
         layout: of the parameters.

@@ -72,7 +72,6 @@ def fit(
 
 
 def _no_sites(bundle: Bundle, role: Role) -> tuple[str, str]:
-    """The message that a model takes no adapters, and the remedy."""
     name, entry = bundle.path.name, getattr(bundle, role)
     if entry.place is None or bundle.manifest[role].get("lora") is None:
         remedy = "with lora_drafter = true" if role == "drafter" else "with lora_target = true"

@@ -1,9 +1,8 @@
 """A model whose logits have the same bits however a text is split into passes: the setting `bitwise`.
 
-The kernels of a pass depend on its length. Measured for eight kinds of weights, on x86-64 with AVX-512:
-passes of 2, 4, ... 64 tokens compute the same bits for the same tokens. A pass of one token does not, and
-with blocks of 128 the last row of an odd pass does not either. So each pass here has an even length: a token
-is added and rewound, or at the end of the context the last token is read again.
+Measured for eight kinds of weights on x86-64 with AVX-512: passes of even length compute the same bits for
+the same tokens, passes of odd length do not. So a token is added and rewound, or at the end of the context
+the last token is read again.
 """
 
 from collections.abc import Sequence

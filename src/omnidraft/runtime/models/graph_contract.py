@@ -1,9 +1,11 @@
 """The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph".
 
-The engine has read the graph, and no buffer was made yet: a graph that does not fit takes no memory for keys
-and values.
+It is checked before a buffer is made: a graph that does not fit takes no memory for keys and values.
 """
 
+import math
+import mmap
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,6 @@ import onnxruntime as ort
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.lora_sites import LoraSites, a_name, b_name
 from omnidraft.runtime.bundle.model_entry import KvShape
-from omnidraft.runtime.models.lazy_zeros import lazy_zeros
 
 FLOAT, INT32, INT64 = "tensor(float)", "tensor(int32)", "tensor(int64)"
 ANY = None  # a size that passes choose
@@ -131,7 +132,6 @@ def check_adapters(path: Path, session: ort.InferenceSession, known: Values, ada
 
     Args:
         known: inputs that are fed in every pass.
-        adapters: inputs that the manifest names.
 
     Raises:
         BundleError: `graph`.
@@ -166,3 +166,27 @@ def _refused(path: Path, why: str) -> BundleError:
     return BundleError(
         f"{path} does not fit the manifest: {why}", "run `omnidraft export` again", fault="graph"
     )
+
+
+def lazy_zeros(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Zeros in pages of their own.
+
+    `np.zeros` does not have this property. From 4 MB on it asks the system for huge pages, so a write of a
+    few bytes takes 2 MB: the buffers of a context of 8,192 positions are in memory from the first tokens on.
+    Below that size the C library may reuse freed memory. It fills reused memory with zeros, so the whole
+    buffer takes memory, and the memory stays with the process after the buffer is gone.
+
+    The price: with small pages a pass at a full context of 8,192 positions takes longer, most in a model as
+    small as the starters, whose passes are nearly all attention there.
+
+    Raises:
+        MemoryError: the system refuses to promise that much.
+    """
+    if sys.platform == "win32":  # it has no private mappings without a file
+        return np.zeros(shape, np.float32)
+    size = np.dtype(np.float32).itemsize * math.prod(shape)
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError) as error:
+        raise MemoryError(f"no {size} bytes for a buffer") from error
+    return np.frombuffer(pages, np.float32).reshape(shape)

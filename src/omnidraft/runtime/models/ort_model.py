@@ -22,9 +22,9 @@ from omnidraft.runtime.models.graph_contract import (
     check_adapters,
     check_values,
     kv_buffers,
+    lazy_zeros,
     shared_values,
 )
-from omnidraft.runtime.models.lazy_zeros import lazy_zeros
 from omnidraft.runtime.models.onnx_session import cpu_session
 
 _PREFILL_CHUNK = 128  # positions of a long prompt in one pass
@@ -156,7 +156,6 @@ class OrtModel:
         return logits
 
     def _block(self, n: int, num_logits: int) -> _Block:
-        """The binding for n tokens, made once (single steps and verifications reuse theirs)."""
         key = (n, num_logits)
         if key in self._blocks:
             return self._blocks[key]

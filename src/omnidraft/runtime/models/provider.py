@@ -61,7 +61,6 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
 
 
 def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
-    """Add a provider that is a library of its own to the options of a session."""
     package = _LIBRARIES.get(provider.name, "")
     try:
         library = import_module(package) if package else None
@@ -81,7 +80,6 @@ def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
 
 
 def _registered(provider: Provider) -> list[ort.OrtEpDevice]:
-    """The devices of a provider that is a registered library."""
     if provider.name not in _LIBRARIES:
         return []
     return [device for device in ort.get_ep_devices() if device.ep_name == provider.name]

@@ -217,7 +217,6 @@ class StaticModel:
         return {**self._fill(tokens).inputs, **past, **self._lora}
 
     def _fill(self, tokens: Sequence[int]) -> _Block:
-        """The smallest block that takes these tokens, with its inputs filled."""
         past, graphs = self.length, self._graphs
         block = self._blocks[min(size for size in self._blocks if size >= len(tokens))]
         for row, token in enumerate(tokens):

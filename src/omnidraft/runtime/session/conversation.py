@@ -1,6 +1,4 @@
-"""A conversation as target ids: messages inside a template, answers as the ids that were generated.
-
-Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
+"""A conversation as target ids, and as the draft ids of the first context (spec/04-speculation.md).
 
 An answer is never encoded again: other ids would change what the target is conditioned on (method section 2).
 A message is always plain text; nothing in it is read as a control token.
@@ -103,7 +101,6 @@ class EarlierText:
     """The text of the generation before, in both vocabularies.
 
     Attributes:
-        mode: of that generation.
         tokens: target ids of its prompt and output.
         context: the same text in draft ids.
     """

@@ -97,7 +97,6 @@ def decode_prompt(
     Args:
         prompt: target ids, at least one.
         draft_prompt: the same text in draft ids.
-        models, config, draft_length, random, recorder_of: see `decode`.
     """
     text = DecoderState()
     text.restart(prompt, draft_prompt, config.max_new_tokens, cut_at_eos(eos_ids))

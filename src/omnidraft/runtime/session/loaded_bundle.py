@@ -5,15 +5,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
-from omnidraft.runtime.bundle.hashes import Verify, check_unchanged
+from omnidraft.runtime.bundle.hashes import VERIFIES, Verify, check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.chat.output_text import OutputText
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.length_state import Costs
-from omnidraft.runtime.device.device_costs import DeviceCosts, Measure, device_costs
+from omnidraft.runtime.device.device_costs import MEASURES, DeviceCosts, Measure, device_costs
 from omnidraft.runtime.device.machine import Machine
 from omnidraft.runtime.models.load_graph import load_graph
 from omnidraft.runtime.models.ort_model import Graph
@@ -38,9 +39,7 @@ class LoadedBundle:
     Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 
     Attributes:
-        bundle: on disk.
         target: the target's graph, or its static graphs for an NPU.
-        target_tokenizer: the target's tokenizer.
         vocab_map: how the drafter's tokens spell the target's.
         drafter, drafter_tokenizer: as for the target; None where it was not loaded, or the bundle has none.
         device: costs on this device, and where they come from; None where the bundle's are used unasked.
@@ -159,3 +158,45 @@ def load_tokenizer(bundle: Bundle, entry: ModelEntry) -> Tokenizer:
     from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # the library takes time to load
 
     return LibraryTokenizer.from_file(bundle.file(entry.tokenizer))
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load a bundle; for the attributes see `load_bundle`."""
+
+    threads: int | None = None
+    drafter: bool = True
+    target_on: str = CPU_GRAPH
+    drafter_on: str = CPU_GRAPH
+    public_key: PublicKey | None = None
+    verify: Verify = "auto"
+    measure: Measure = "auto"
+
+    def check(self) -> None:
+        """Refuse a value that no bundle can be loaded with.
+
+        Raises:
+            SettingError: naming the value.
+        """
+        if self.threads is not None:
+            check_threads(self.threads)
+        for name, value, known in (("verify", self.verify, VERIFIES), ("measure", self.measure, MEASURES)):
+            if value not in known:
+                names = f"{', '.join(known[:-1])} or {known[-1]}"
+                raise SettingError(f"{name} {value!r:.40} is not {names}", "leave it out", setting=name)
+
+    def open(self, path: Path) -> Bundle:
+        """The bundle in a directory, checked as these options say."""
+        return open_bundle(path, self.public_key, self.verify)
+
+    def load(self, bundle: Bundle) -> LoadedBundle:
+        """The graphs of a bundle that `open` has opened."""
+        return load_bundle(
+            bundle,
+            threads=self.threads,
+            drafter=self.drafter,
+            target_on=self.target_on,
+            drafter_on=self.drafter_on,
+            public_key=self.public_key,
+            measure=self.measure,
+        )

@@ -1,10 +1,7 @@
-"""The costs of this device, known or measured.
+"""The costs of this device: seconds of a target pass, of a draft token and of the round's own work.
 
-They are seconds of a target pass, of a draft token and of the round's own work.
-
-The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then
-slows all of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's
-figure was counted on other prompts.
+All measurements take turns and each figure is a median, so a disturbance slows all alike. Acceptance is
+counted in the same rounds.
 """
 
 import math

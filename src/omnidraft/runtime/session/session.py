@@ -102,9 +102,6 @@ class Session(SessionResources):
         The random numbers are those of the config's seed, or of a new one: another seed, another sample.
         Greedy text is the same again.
 
-        Args:
-            config, overrides: see `chat`.
-
         Raises:
             SessionError: there is no message that was answered, or another thread is using this session.
             SettingError: a setting outside its range.
@@ -188,13 +185,7 @@ class Session(SessionResources):
         config: GenerationConfig,
         too_long: str = _UNDO,
     ) -> Generation:
-        """Begin the answer to a message; nothing changes where it is refused.
-
-        Args:
-            turns, message, system: the conversation.
-            config: the settings.
-            too_long: the remedy where there are earlier turns and the context cannot hold them all.
-        """
+        """Begin the answer to a message; nothing changes where it is refused."""
         ids = conversation_ids(self.target_tokenizer, self.template, turns, message, system)
         remedy = too_long if turns else TOO_LONG
         generation = generate_from_prompt(self.models, self.text, ids, config, self._recording(), remedy)
@@ -202,7 +193,6 @@ class Session(SessionResources):
         return generation
 
     def _finished_turns(self) -> list[Turn]:
-        """All turns so far, with the last answer as far as it went."""
         if self.message is None or self.answer is None:
             return list(self.turns)
         return [*self.turns, Turn(self.message, answer_ids(self.loaded, self.answer))]

@@ -191,7 +191,6 @@ def _lengths(value: Mapping[str, Any]) -> LengthState:
 
 
 def _trials(trials: object, successes: object, count: int) -> tuple[list[float], list[float]]:
-    """Two lists of `count` decayed counts, of trials and of those that succeeded."""
     lists = tuple([real(x, 0.0, MAX_COUNT) for x in array(each, count)] for each in (trials, successes))
     if any(len(each) != count for each in lists) or any(b > a for a, b in zip(*lists, strict=True)):
         raise ValueError("counts of the draft length")

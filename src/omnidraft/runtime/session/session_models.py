@@ -94,11 +94,7 @@ class SessionModels:
             self._lock.release()
 
     def _apply_adapters(self) -> bool:
-        """Give the models the adapters of `use_adapter`; their contexts are of the old weights.
-
-        Returns:
-            whether the target has to read its context again.
-        """
+        """Give the models the adapters of `use_adapter`; their contexts are of the old weights."""
         changed = False
         for role, model in zip(ROLES, self.all, strict=False):  # the drafter may not be loaded
             chosen = self._chosen[role]

@@ -36,8 +36,6 @@ class SessionResources:
 
     Attributes:
         loaded: shared with other sessions.
-        models: of this session.
-        text: the state of its text.
         template: the text around messages; the bundle's compiled template unless replaced.
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
         adapter_notice: that a restored session was saved with another adapter of the drafter; else None.
@@ -55,7 +53,6 @@ class SessionResources:
     ) -> None:
         """
         Args:
-            loaded: from `load_bundle`.
             cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
             adapter: for `use_adapter`.
             bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
@@ -245,7 +242,6 @@ class SessionResources:
             yield
 
     def _recording(self) -> Recording | None:
-        """Where the next generation is recorded."""
         store = self.trace
         if store is None:
             return None

@@ -47,7 +47,6 @@ def write_session(path: str | Path, saved: SavedSession, cache: bytes, *, overwr
 
 
 def _may_replace(place: Path) -> bool:
-    """Whether nothing is there, or an empty file, or a session file, also a damaged one."""
     return not place.exists() or read_file(place, len(MAGIC)) in (b"", MAGIC)
 
 
@@ -122,7 +121,6 @@ def restore(
 
     Args:
         text: its present state, whose cache gives capacity and policy.
-        saved, cache_bytes: from `read_session`.
 
     Returns:
         the state, and a notice where the session was saved with another adapter of the drafter.
@@ -145,7 +143,6 @@ def restore(
 
 
 def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Generation:
-    """The last generation of the file, which `Session.resume` continues."""
     loaded, tokens = models.loaded, [*saved.prompt, *saved.output]
     context = list(saved.context or ())
     if saved.context is None and saved.config.asks_drafter:  # saved by a session without a drafter
@@ -202,7 +199,6 @@ def _cache(data: bytes, old: NgramCache) -> NgramCache:
 
 
 def _check(saved: SavedSession, bundle: Bundle) -> None:
-    """Refuse ids outside the vocabularies and a text that no context of this bundle holds."""
     answer, limit = saved.answer, bundle.target.kv.max_length
     target_ids = [i for turn in saved.turns for i in turn.answer]
     draft_ids: tuple[int, ...] = ()

@@ -93,7 +93,6 @@ def generate_from_state(
     Args:
         text: its state; what the draft length learned and the random source are set already.
         emitted: output so far, which is the end of `text.decoder.tokens`.
-        recording: where to record the generation; None for nowhere.
 
     Raises:
         ValueError: an end token or a stop string comes before the last emitted token.

@@ -21,7 +21,6 @@ class Statistics:
         copied_lengths: number of rounds with copies, by their copied tokens.
         seconds: by part of a round, see `Seconds`.
         read: tokens of prompts that the target read, without those that its KV cache held.
-        read_seconds: seconds of that.
         first_token_seconds: from the first request for a piece to the first token; of several answers,
             that of the last one.
     """

@@ -1,8 +1,4 @@
-"""The probability that each decision of a round was accepted with: the labels that a trace keeps.
-
-Computed after the verdict from the same distributions, so that no verifier has to keep them. There is one
-function for each rule of verification.
-"""
+"""The labels that a trace keeps: the probability that each decision of a round was accepted with."""
 
 from collections.abc import Iterator
 
@@ -66,7 +62,6 @@ def label_paper(outcome: Outcome, probs: Probs, trie: ActiveTrie) -> Iterator[De
 
 
 def _evaluated(proposal: Proposal, verdict: Verdict) -> range:
-    """Proposed tokens that were verified: the accepted ones, and the refused one."""
     return range(min(verdict.accepted + (not verdict.is_bonus), len(proposal.tokens)))
 
 

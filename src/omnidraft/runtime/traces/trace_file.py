@@ -174,7 +174,6 @@ def _frame(data: bytes, layout: PayloadLayout) -> Frame:
 
 
 def _check_records(frames: list[Frame]) -> None:
-    """Records are numbered as they begin, and each round begins where the round before it ends."""
     places: list[int] = []
     for record, content in _entries(frames):
         if isinstance(content, Start):

@@ -165,11 +165,7 @@ def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
 
 
 def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside: float) -> Masses:
-    """A distribution.
-
-    Args:
-        column: type of the ids, their number, size of the vocabulary.
-    """
+    """A distribution."""
     kind, count, size = column
     if not count:  # of most tokens of a hostile file, and not worth a few arrays each
         _demand_whole(rest, beside)

@@ -58,7 +58,6 @@ class TraceStore:
     the store.
 
     Attributes:
-        path: the directory.
         vocabularies: of the ids.
         max_bytes: of all segments together.
         problem: why recording stopped, in one sentence; None while it works.
@@ -172,7 +171,6 @@ class TraceStore:
         return SegmentPlace(self._segment, self._records - 1)
 
     def _record(self, start: Start, traced: TracedRound) -> bytes:
-        """A new record and its first round."""
         frames = (Frame(self._records, start), Frame(self._records, traced))
         return b"".join(encode_frame(frame, self.vocabularies) for frame in frames)
 
@@ -208,7 +206,6 @@ class TraceStore:
         self._enter(last + 1, len(data), 0)
 
     def _continue_last(self) -> None:
-        """Check all segments, and continue the last one if it is whole and small enough."""
         segments = segments_of(self.path)
         for segment in segments:
             check_segment(segment, self.vocabularies)

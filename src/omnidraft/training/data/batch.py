@@ -26,7 +26,6 @@ class TensorBatch(arrays.Batch[Tensor]):
         """The same batch on a device.
 
         Args:
-            device: of all tensors.
             dtype: of the floating-point tensors; unchanged when None.
         """
 
@@ -42,7 +41,6 @@ def collate(responses: Sequence[Aligned]) -> TensorBatch:
 
 
 def _fields(value: Any, kind: type, change: Callable[[Any], Tensor]) -> dict[str, Any]:
-    """The fields of a dataclass by name, those of a type changed, also within the dataclasses in it."""
     return {field.name: _changed(getattr(value, field.name), kind, change) for field in fields(value)}
 
 

@@ -1,9 +1,7 @@
 """Traces at any location that fsspec can open: list their segments, and read one.
 
-A location is the path or URL of a folder, an archive or a single segment: `traces/phone`,
-`s3://bucket/traces`, `zip::https://host/phone.zip`. Folders are searched recursively, so one location may
-hold a folder or an archive for each device. So are the segments in a device's push (`NAME.push`,
-spec/15-sync.md), whose signature covers them.
+A location is a folder, an archive or a segment, as `traces/phone`, `s3://bucket/traces` or
+`zip::https://host/phone.zip`. Folders are searched recursively, pushes (`NAME.push`, spec/15-sync.md) too.
 """
 
 from __future__ import annotations
@@ -115,7 +113,6 @@ def _sources_of(location: str) -> Iterator[TraceSource]:
 
 
 def _pushed(url: str) -> Iterator[TraceSource]:
-    """The segments in a device's push, whose signature is verified."""
     with _errors_about(_shown(url)):
         fs, path = _opened(url)
         with fs.open(path, "rb") as file:
@@ -136,7 +133,6 @@ def _archive(name: str) -> str | None:
 
 
 def _url(location: str, fs: Any, path: str) -> str:
-    """The address of a file within a location."""
     outer, chained, inner = location.partition("::")
     if not chained:
         return str(fs.unstrip_protocol(path))
@@ -151,7 +147,6 @@ def _name(url: str) -> str:
 
 
 def _opened(location: str) -> tuple[Any, str]:
-    """The fsspec file system of a location, and the path in it."""
     if find_spec("fsspec") is None:
         raise SettingError("reading traces from here needs fsspec", install("train"))
     from fsspec.core import url_to_fs
@@ -166,7 +161,6 @@ def _shown(location: str) -> str:
 
 @contextmanager
 def _errors_about(what: str) -> Iterator[None]:
-    """Turn an exception of a file system into a SettingError."""
     try:
         yield
     except OmnidraftError:

@@ -1,9 +1,7 @@
 """Aligned responses from traces as a stream, shuffled by a seed and read by one or several processes.
 
-The segments are divided among `READERS` readers. Each reader shuffles its generations with a bounded buffer,
-and the stream takes one response of each reader in turn. Each process owns some of the readers: it reads and
-aligns their generations and sends the result to all processes. So the stream does not depend on the number of
-processes.
+The segments are divided among `READERS` readers, each with a bounded buffer to shuffle in, which take turns.
+Each process reads for some of the readers and sends to all, so the stream does not depend on their number.
 """
 
 from __future__ import annotations
@@ -104,7 +102,6 @@ class TraceStream:
             first += len(turn)
 
     def _turns(self, epoch: int) -> Iterator[tuple[list[int], dict[int, Traced]]]:
-        """The readers of each turn, and the generations of this process's readers."""
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._sources))
         offer = Offer()
         readers = {

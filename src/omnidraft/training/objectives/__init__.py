@@ -1,8 +1,4 @@
-"""Training objectives by name: trie-kl, trie-acceptance, the paper's own, and four for comparison.
-
-Listing the names does not load torch; `objective` loads the module of one objective.
-Begin with loss.py, which says what an objective is, then read trie_kl.py.
-"""
+"""Training objectives by name: trie-kl, trie-acceptance, the paper's own, and three for comparison."""
 
 from __future__ import annotations
 
@@ -23,10 +19,7 @@ OBJECTIVES = {
     "uld": "comparison.Uld",
     "alm": "comparison.Alm",
     "vocagnolm": "comparison.VocAgnoLm",
-    "dskd": "comparison.Dskd",
 }
-NEED_HIDDEN = ("dskd",)  # need the target's hidden states, which traces and sessions do not hold
-FROM_TRACES = tuple(name for name in OBJECTIVES if name not in NEED_HIDDEN)
 
 
 def objective(name: str, **settings: Any) -> Objective:

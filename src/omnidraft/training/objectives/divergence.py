@@ -54,8 +54,6 @@ def divergence(
     Args:
         rows: logits [R, draft vocab].
         distributions: probabilities and OTHER of each sum to 1.
-        direction: "forward" or "reverse".
-        allowed: see `log_distributions`.
     """
     listed, others = log_distributions(rows, distributions, allowed)
     log_q = torch.cat([listed, others[:, None]], dim=1)  # [N, K + 1]

@@ -1,7 +1,6 @@
 """What an objective is: a module that turns rows of drafter logits into the terms of a loss.
 
-A term is a sum over places with the number (or the weight) of these places. The trainer divides by the count
-of the whole batch, so it does not matter how the batch is divided among processes.
+The trainer divides a term by the count of the whole batch, so it does not matter how the batch is divided.
 """
 
 from __future__ import annotations
@@ -20,19 +19,6 @@ Word = TypeVar("Word", bound=str)
 
 
 @dataclass(frozen=True)
-class Drafted:
-    """What the drafter computed for a batch.
-
-    Attributes:
-        logits: [R, draft vocab], at temperature 1, independent of the temperature of sampling.
-        hidden: last hidden states of the same rows [R, width], for the objectives that need them.
-    """
-
-    logits: Tensor
-    hidden: Tensor | None = None
-
-
-@dataclass(frozen=True)
 class Term:
     """One part of a loss: factor * sum / count."""
 
@@ -45,17 +31,15 @@ Terms = dict[str, Term]
 
 
 class Objective(nn.Module, ABC):
-    """A loss, with parameters of its own if it needs any.
-
-    Attributes:
-        needs_hidden: whether `Drafted.hidden` is required.
-    """
-
-    needs_hidden = False
+    """A loss of the drafter's logits."""
 
     @abstractmethod
-    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
-        """The terms of the loss, always under the same names; a term without places has count 0."""
+    def forward(self, logits: Tensor, batch: TensorBatch) -> Terms:
+        """The terms of the loss, always under the same names; a term without places has count 0.
+
+        Args:
+            logits: [R, draft vocab], at temperature 1, independent of the temperature of sampling.
+        """
 
 
 def loss_of(terms: Terms, counts: dict[str, Tensor] | None = None) -> Tensor:
@@ -72,9 +56,9 @@ def loss_of(terms: Terms, counts: dict[str, Tensor] | None = None) -> Tensor:
     return torch.stack(parts).sum()
 
 
-def cross_entropy(drafted: Drafted, batch: TensorBatch) -> Tensor:
+def cross_entropy(logits: Tensor, batch: TensorBatch) -> Tensor:
     """- log q(d_j) of every draft token of the responses, [M]; row j predicts token j."""
-    log_q = torch.log_softmax(drafted.logits[batch.labels.rows], dim=1)
+    log_q = torch.log_softmax(logits[batch.labels.rows], dim=1)
     return -log_q.gather(1, batch.labels.ids[:, None])[:, 0]
 
 
@@ -87,7 +71,6 @@ def check_choice(name: str, value: Word, choices: object) -> Word:
     """The value of a setting, checked.
 
     Args:
-        name: the setting.
         value: what the caller gave.
         choices: a `Literal` type that lists the permitted values.
 

@@ -18,7 +18,6 @@ from omnidraft.training.objectives.divergence import (
     normalised,
 )
 from omnidraft.training.objectives.loss import (
-    Drafted,
     Objective,
     Term,
     Terms,
@@ -71,25 +70,23 @@ class OmniDraft(Objective):
         self.intersection: Intersection = check_choice("intersection", intersection, Intersection)
         self.ngram: NgramLoss = check_choice("ngram", ngram, NgramLoss)
 
-    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
-        each = direct_divergence(drafted, batch, self.direction, self.intersection)
+    def forward(self, logits: Tensor, batch: TensorBatch) -> Terms:
+        each = direct_divergence(logits, batch, self.direction, self.intersection)
         ngram = self._event_term if self.ngram == "kl" else self._ngram_term
-        return {"direct": Term(each.sum(), size_of(each)), "ngram": ngram(drafted, batch)}
+        return {"direct": Term(each.sum(), size_of(each)), "ngram": ngram(logits, batch)}
 
-    def _ngram_term(self, drafted: Drafted, batch: TensorBatch) -> Term:
-        """The cross-entropy of the draft tokens of n-grams, weighted or not."""
+    def _ngram_term(self, logits: Tensor, batch: TensorBatch) -> Term:
         labels, tokens = batch.labels, batch.tokens
-        losses = cross_entropy(drafted, batch)  # [M]
+        losses = cross_entropy(logits, batch)  # [M]
         inside = tokens.lengths[labels.tokens] > 1
         weights = torch.ones_like(losses)
         if self.ngram == "probability":
             weights = tokens.probabilities[labels.tokens].nan_to_num(0.0).to(losses.dtype)
         return Term((weights * losses)[inside].sum(), inside.sum(), self.factor)
 
-    def _event_term(self, drafted: Drafted, batch: TensorBatch) -> Term:
-        """The KL of the event that an n-gram comes, for each n-gram of known probability."""
+    def _event_term(self, logits: Tensor, batch: TensorBatch) -> Term:
         labels, tokens = batch.labels, batch.tokens
-        losses = cross_entropy(drafted, batch)  # [M]
+        losses = cross_entropy(logits, batch)  # [M]
         # log q of each whole n-gram: the sum over its draft tokens.
         log_q = torch.zeros_like(tokens.probabilities, dtype=losses.dtype).index_add(
             0, labels.tokens, -losses
@@ -110,18 +107,18 @@ class ForwardKl(Objective):
         super().__init__()
         self.intersection: Intersection = check_choice("intersection", intersection, Intersection)
 
-    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
-        each = direct_divergence(drafted, batch, "forward", self.intersection)
+    def forward(self, logits: Tensor, batch: TensorBatch) -> Terms:
+        each = direct_divergence(logits, batch, "forward", self.intersection)
         return {"direct": Term(each.sum(), size_of(each))}
 
 
 def direct_divergence(
-    drafted: Drafted, batch: TensorBatch, direction: Direction, intersection: Intersection
+    logits: Tensor, batch: TensorBatch, direction: Direction, intersection: Intersection
 ) -> Tensor:
     """KL between p and q on the intersection, at each direct-mapped target token, [D]."""
     distributions = masked(batch.direct, batch.tokens.direct)
     if intersection == "renormalise":
-        return divergence(drafted.logits, normalised(distributions), direction, batch.direct_drafts)
+        return divergence(logits, normalised(distributions), direction, batch.direct_drafts)
     outside = (1.0 - distributions.weights).clamp_min(0.0)
     complete = normalised(replace(distributions, other=distributions.other + outside))
-    return divergence(drafted.logits, complete, direction)
+    return divergence(logits, complete, direction)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from omnidraft.errors import SettingError
 from omnidraft.training.data.batch import TensorBatch
 from omnidraft.training.objectives.divergence import divergence, log_distributions
-from omnidraft.training.objectives.loss import Drafted, Objective, Term, Terms, check_choice
+from omnidraft.training.objectives.loss import Objective, Term, Terms, check_choice
 
 Kind = Literal["refusals", "log"]
 
@@ -39,12 +40,12 @@ class TrieAcceptance(Objective):
             raise SettingError(f"share {kl} of trie-kl is not in 0..1", "0 is none of it")
         self.kl = kl
 
-    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
+    def forward(self, logits: Tensor, batch: TensorBatch) -> Terms:
         trie = batch.trie
-        listed, other = log_distributions(drafted.logits, trie)
+        listed, other = log_distributions(logits, trie)
         accepted = torch.minimum(listed.exp(), trie.probabilities).sum(dim=1)
         accepted = accepted + torch.minimum(other.exp(), trie.other)
         each = 1.0 - accepted if self.kind == "refusals" else -accepted.clamp_min(1e-6).log()
         if self.kl > 0.0:
-            each = (1.0 - self.kl) * each + self.kl * divergence(drafted.logits, trie, "forward")
+            each = (1.0 - self.kl) * each + self.kl * divergence(logits, trie, "forward")
         return {"acceptance": Term((trie.weights * each).sum(), trie.weights.sum())}

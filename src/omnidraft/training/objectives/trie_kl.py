@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from omnidraft.training.data.batch import TensorBatch
 from omnidraft.training.objectives.divergence import Direction, divergence
-from omnidraft.training.objectives.loss import Drafted, Objective, Term, Terms, check_choice
+from omnidraft.training.objectives.loss import Objective, Term, Terms, check_choice
 
 
 class TrieKl(Objective):
@@ -23,6 +25,6 @@ class TrieKl(Objective):
         super().__init__()
         self.direction: Direction = check_choice("direction", direction, Direction)
 
-    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
-        each = divergence(drafted.logits, batch.trie, self.direction)  # [N]
+    def forward(self, logits: Tensor, batch: TensorBatch) -> Terms:
+        each = divergence(logits, batch.trie, self.direction)  # [N]
         return {"trie": Term((batch.trie.weights * each).sum(), batch.trie.weights.sum())}

@@ -1,4 +1,4 @@
-"""`omnidraft pack`: one file with the parts of a bundle that a device needs."""
+"""`omnidraft pack` and `unpack`: one file with what a device needs of a bundle, and back."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,21 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import counted
+from omnidraft.packing import write_archive
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import Packed
-from omnidraft.packing.write_archive import pack as write
+from omnidraft.runtime.archive import unpack as unpacking
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.bundle.memory import Need
-from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
+from omnidraft.runtime.parts.drafter_address import shared_place
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
 def pack(
     bundle: options.BundlePath,
     device: Annotated[
-        str,
-        typer.Option("--for", metavar="|".join(DEVICES), help="The device that the archive is for."),
+        str, typer.Option("--for", metavar="|".join(DEVICES), help="The device that the archive is for.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The archive to write, such as app.zip.")],
     drafter: Annotated[
@@ -47,7 +48,7 @@ def pack(
     """
     settings = PackOptions(device, drafter, learning)
     with output.progress_bar("pack", quiet=as_json) as bar:
-        packed = write(bundle, out, settings, public_key=options.signer(), progress=bar.step)
+        packed = write_archive.pack(bundle, out, settings, public_key=options.signer(), progress=bar.step)
     if as_json:
         return options.print_json(packed_json(packed))
     for line in packed_lines(packed, bundle):
@@ -103,3 +104,36 @@ def packed_json(packed: Packed) -> dict[str, Any]:
 
 def _need_json(need: Need) -> dict[str, int]:
     return {**asdict(need), "total": need.total}
+
+
+@tells_when_interrupted(lambda _: "nothing was written")
+def unpack(
+    archive: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An archive of `omnidraft pack`.", readable=False)
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The bundle directory to make. For a drafter alone, the directory that the bundles are in.",
+        ),
+    ],
+) -> None:
+    """Unpack an archive of `omnidraft pack`, and check every hash.
+
+    A drafter alone goes to drafters/ADDRESS below --out, where all bundles beside it read it.
+    """
+    opened = open_archive(archive, options.signer())
+    with output.progress_bar("unpack") as bar:
+        place = unpacking.unpack(opened, out, progress=bar.step)
+    shared = shared_place(out, opened.address) if opened.index.drafter == WITHOUT else None
+    lacking = None if shared is None or shared.is_dir() else shared
+    what = "the drafter" if opened.index.drafter == ONLY else "a bundle"
+    output.say(
+        f"{place}: {what} for {opened.index.device}, {counted(len(opened.files), 'file')}, all hashes match"
+    )
+    if lacking is not None:
+        output.say(
+            f"its drafter is not here yet: unpack the archive of the drafter with -o {lacking.parents[1]}"
+        )
