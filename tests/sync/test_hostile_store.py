@@ -37,7 +37,7 @@ def test_no_foreign_text_moves_the_terminal(
     assert shown("日本語 and Ünïcode") == "日本語 and Ünïcode" and shown("a\nb\u202e") == "a\\nb\\u202e"
     opened = open_bundle(bundle)
     strange = replace(opened, target=replace(opened.target, source=f"[red]{ESCAPES}"))
-    monkeypatch.setattr("omnidraft.commands.inspect.open_bundle", lambda *_: strange)
+    monkeypatch.setattr("omnidraft.commands.inspect.inspect_bundle.open_bundle", lambda *_: strange)
     code, out, err = run("inspect", bundle)
     assert code == 0 and not {"\x1b", "\x07"} & set(out + err) and "[red]" in out
 

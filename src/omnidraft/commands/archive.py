@@ -42,7 +42,7 @@ def pack(
     ] = True,
     as_json: options.Json = False,
 ) -> None:
-    """Pack the parts of a bundle that a device needs into one file, and print its sizes.
+    """Pack what a device needs of a bundle into one file, and print its sizes.
 
     The archive is a ZIP file without compression, and each file in it can be mapped where it lies. Manifest
     and signature stay as they are. The same bundle gives the same bytes.
@@ -58,7 +58,7 @@ def pack(
 
 def packed_lines(packed: Packed, bundle: Path) -> list[str]:
     """What was written, a line each."""
-    what = {WITH: "", WITHOUT: ", without the drafter", ONLY: ", only the drafter"}[packed.index.drafter]
+    what = {WITH: "", WITHOUT: ", without the drafter", ONLY: ", the drafter alone"}[packed.index.drafter]
     lines = [
         f"{packed.path}: {counted(packed.files, 'file')} of {bundle.name} for {packed.index.device}{what}",
         f"  download {output.size(packed.download)}, on disk {output.size(packed.on_disk)}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.step.schedule import Schedule, check_least, check_schedule, rate_at
@@ -39,7 +39,7 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         least = {"learning_rate": 0.0, "weight_decay": 0.0, "batch_size": 1, "clip_norm": 0.0}
-        fields = TrainerOptions.__dataclass_fields__
+        fields: dict[str, Any] = TrainerOptions.__dataclass_fields__
         check_least(self, least, {name: fields[name].default for name in least})
         check_schedule(self.schedule)
         if self.precision not in PRECISIONS:
