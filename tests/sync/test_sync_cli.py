@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,7 @@ from omnidraft.signing import make_keys, read_private_key
 from omnidraft.sync.record import Contents, release_name, write_signed
 from omnidraft.sync.store import Store, open_store
 from support.adapters import adapter_of
-from support.command_line import Run, refused
-from support.places import STARTERS
+from support.command_line import Run, config, refused
 from support.recordings import record
 
 PROMPTS = [
@@ -42,13 +40,10 @@ def files(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     """Adapters that change nearly nothing, and one that makes drafts bad; keys; a cache."""
     monkeypatch.setenv("OMNIDRAFT_STATE", str(tmp_path / "state"))
     opened, paths = open_bundle(bundle), {}
-    for name, seed, size in (("good", 1, 1e-4), ("fair", 2, 1e-4), ("poison", 3, 0.3)):
+    small = [(f"small {seed}", seed, 1e-2) for seed in range(4, 16)]
+    for name, seed, size in (("good", 1, 1e-4), ("poison", 3, 0.3), *small):
         paths[name] = tmp_path / f"{name}.safetensors"
         write_adapter(paths[name], adapter_of(opened, "drafter", seed, size=size))
-    good = read_adapter(paths["good"])
-    paths["opposite"] = tmp_path / "opposite.safetensors"
-    opposite = {site: (a, -b) for site, (a, b) in good.tensors.items()}
-    write_adapter(paths["opposite"], replace(good, tensors=opposite))
     paths["private"], paths["public"], _ = make_keys(tmp_path / "key")
     session = load(bundle)
     session.generate("Once upon a time", max_new_tokens=16).finish()
@@ -86,11 +81,13 @@ def test_the_whole_story(
     refused(run(*publish, "--adapter", files["good"]), "an adapter is published after a trial")
     trained = (*publish, "--traces", traces, "--adapter")
     refused(run(*trained, files["poison"]), "the adapter is worse than the drafter without an adapter")
-    # A small change and its opposite: one of the two is better than no change, and only that is published.
-    results = {name: run(*trained, files[name], "--json") for name in ("good", "opposite")}
-    assert sorted(code for code, _, _ in results.values()) == [0, 1]
-    [chosen] = [name for name, (code, _, _) in results.items() if code == 0]
-    number = json.loads(results[chosen][1])["number"]
+    # Small changes at random: the first that is better than no change is published, and the others are not.
+    for chosen in (name for name in files if name.startswith("small")):
+        code, out, err = run(*trained, files[chosen], "--json")
+        if code == 0:
+            break
+        assert "the adapter is worse than the drafter without an adapter" in err
+    number = json.loads(out)["number"]
     printed = json.loads(run(*pull, "--traces", traces, "--json")[1])
     assert printed["outcome"] in ("switched", "not better") and printed["shadow"]["generations"] == len(
         PROMPTS
@@ -108,16 +105,18 @@ def test_the_whole_story(
     assert code == 0 and "it was tried before or given up" in out
 
 
-def test_what_adapt_left_is_sent_with_its_weight(
-    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_learn_left_is_sent_with_its_weight(
+    run: Run, learnable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMNIDRAFT_STATE", str(tmp_path / "state"))
     store, place = tmp_path / "store", tmp_path / "learned"
-    push = ("sync", "push", bundle, store, "--yes", "--adapted", place)
-    small = ("-n", 8, "-k", 4, "--lora-rank", 4, "--interval", 2, "--passes", 1)
-    adapt = ("adapt", bundle, "-o", place, "--drafter", STARTERS / "drafter", *small)
-    refused(run(*push), "has nothing that was learned of the target of starter", "run `omnidraft adapt`")
-    assert run(*adapt, "--count", 24)[0] == 0  # enough that one adapter was found good
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("\n".join(f"How many legs do {n} cats have?" for n in range(2, 26)), encoding="utf-8")
+    push = ("sync", "push", learnable, store, "--yes", "--adapted", place)
+    small = config(max_new_tokens=8, num_draft_tokens=4, interval=2, passes=1)
+    refused(run(*push), "has nothing that was learned of the target of", "run `omnidraft learn --prompts`")
+    learn = ("learn", learnable, "--prompts", prompts, "-o", place, *small)
+    assert run(*learn)[0] == 0  # enough that one adapter was found good
     printed = json.loads(run(*push, "--json")[1])
     assert printed["adapter_bytes"] and printed["cache_bytes"] and printed["traces"] == 0
     curve = place / "curve.jsonl"
@@ -193,12 +192,12 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push, "--cache", files["good"]), "not an n-gram cache")
     refused(run(*push, "--traces", tmp_path), "holds no trace")
     refused(run(*pull), f"{store} has no release for the pair of models of starter", "ask its publisher")
-    refused(run(*pull[:-1], bundle), "is a bundle", "a directory of its own")
+    refused(run(*pull[:-1], bundle), "is a bundle", "another directory")
     refused(run(*publish), "neither devices nor an adapter are named")
     wrong = (*publish[:-1], files["public"], "--adapter", files["good"])
     refused(run(*wrong), "is not a private key in PEM form; make")
     refused(run("sync", "status", into), "holds nothing that was pulled")
     refused(run("sync", "rollback", into), "nothing before it")
-    refused(run("generate", bundle, "x", "--adapter", tmp_path), "holds nothing that was pulled")
+    refused(run("generate", bundle, "x", "--adapter", tmp_path), "has nothing that was learned of")
     refused(run("sync", "push", bundle, "nosuch://x", "--yes", "--cache", files["cache"]), "is not a store")
     assert run("sync", "pull", bundle, store, "-o", into)[0] == 2, "no release is taken without a key"
