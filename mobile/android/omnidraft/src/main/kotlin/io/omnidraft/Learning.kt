@@ -31,7 +31,7 @@ public interface Learning {
     public val releaseName: String
 
     /**
-     * Verifies a release with the public key of [OpenOptions], compares its adapter on the traces of this device and
+     * Verifies a release with the public key of [LoadOptions], compares its adapter on the traces of this device and
      * installs it; blocks (spec/15-sync.md). Where nothing was recorded, the release is used without a comparison.
      *
      * @param release the whole file, which the app fetched with its own means.

@@ -12,8 +12,8 @@ public object OmniDraft {
      * @param directory of the bundle.
      * @throws OmniDraftException the bundle is damaged, incomplete or unsigned, or needs more memory than there is.
      */
-    public fun open(directory: File, options: OpenOptions = OpenOptions()): Bundle =
-        Bundle(openLoaded(directory, options), options.publicKey)
+    public fun open(directory: File, options: LoadOptions = LoadOptions()): LanguageModel =
+        LanguageModel(openLoaded(directory, options), options.publicKey)
 
     /**
      * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is; one that

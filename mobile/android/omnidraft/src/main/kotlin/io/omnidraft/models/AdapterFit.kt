@@ -75,7 +75,7 @@ private fun wrongBase(adapter: Adapter, place: AdapterPlace, roles: List<Role>):
 }
 
 private fun noSites(place: AdapterPlace, role: Role): AdapterException {
-    val remedy = if (role == Role.DRAFTER) "without --no-lora" else "with --lora-target"
+    val remedy = if (role == Role.DRAFTER) "with lora_drafter = true" else "with lora_target = true"
     val message = "the ${role.word} of ${place.name} takes no adapters"
     return AdapterException("no_sites", message, "export it again $remedy")
 }

@@ -1,8 +1,8 @@
 package io.omnidraft.session
 
 import io.omnidraft.BundleException
-import io.omnidraft.OpenOptions
-import io.omnidraft.Provider
+import io.omnidraft.ExecutionProvider
+import io.omnidraft.LoadOptions
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.Verify
@@ -48,7 +48,7 @@ internal fun load(
  *
  * @throws io.omnidraft.OmniDraftException the bundle is refused, or needs more memory than there is (fault `memory`).
  */
-internal fun openLoaded(directory: File, options: OpenOptions): LoadedBundle {
+internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
     val state = StateDirectory(options.state)
     val bundle = openBundle(directory, options.publicKey, Verify.AUTO, state)
     val provider = whyNotOn(options.provider, bundle)
@@ -62,7 +62,7 @@ internal fun openLoaded(directory: File, options: OpenOptions): LoadedBundle {
     val loading = Loading(
         threads = options.threads,
         drafter = options.withDrafter && plain == null,
-        xnnpack = options.provider == Provider.XNNPACK && provider == null,
+        xnnpack = options.provider == ExecutionProvider.XNNPACK && provider == null,
         targetOn = targetOn,
         drafterOn = drafterOn,
         state = state,
@@ -81,7 +81,7 @@ private fun whyWithoutDrafter(bundle: Bundle, free: Long?): String? =
     whyPlain(memoryNeed(bundle).total, memoryNeed(bundle, drafter = false).total, free)
 
 /** Refuses a bundle whose target alone needs more than the app may still use. */
-private fun checkMemory(bundle: Bundle, options: OpenOptions) {
+private fun checkMemory(bundle: Bundle, options: LoadOptions) {
     val free = options.freeMemory ?: return
     val needed = memoryNeed(bundle, drafter = false).total
     if (needed <= free) return
@@ -93,9 +93,9 @@ private fun checkMemory(bundle: Bundle, options: OpenOptions) {
 private const val MEGABYTE = 1_000_000L
 
 /** Why the models run on the CPU though another provider was asked for; null where they do not. */
-private fun whyNotOn(provider: Provider, bundle: Bundle): String? = when {
-    provider == Provider.CPU || (provider == Provider.XNNPACK && hasXnnpack()) -> null
-    provider == Provider.XNNPACK -> "running on the CPU: this onnxruntime was built without XNNPACK"
+private fun whyNotOn(provider: ExecutionProvider, bundle: Bundle): String? = when {
+    provider == ExecutionProvider.CPU || (provider == ExecutionProvider.XNNPACK && hasXnnpack()) -> null
+    provider == ExecutionProvider.XNNPACK -> "running on the CPU: this onnxruntime was built without XNNPACK"
     listOf(bundle.target, bundle.drafter).any { provider.place in it.places } -> null
     else -> "running on the CPU: the bundle was exported without static graphs, which $provider takes alone"
 }

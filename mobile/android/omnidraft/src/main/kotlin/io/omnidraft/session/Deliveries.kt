@@ -1,7 +1,7 @@
 package io.omnidraft.session
 
+import io.omnidraft.GenerationResult
 import io.omnidraft.Piece
-import io.omnidraft.Result
 import io.omnidraft.Stats
 import java.util.concurrent.Executor
 
@@ -22,7 +22,7 @@ internal class Deliveries(private val executor: Executor, private val onPiece: (
     private var generation: Generation? = null
 
     /** Runs a generation to its end; its result when the last callback is done. */
-    fun deliver(generation: Generation): Result {
+    fun deliver(generation: Generation): GenerationResult {
         this.generation = generation
         var failed: Throwable? = null
         try {
@@ -98,7 +98,7 @@ internal class Deliveries(private val executor: Executor, private val onPiece: (
 private fun pieceOf(piece: TextPiece) =
     Piece(piece.text, piece.tokenIds, piece.round?.accepted ?: 0, piece.isThought)
 
-private fun resultOf(generation: Generation) = Result(
+private fun resultOf(generation: Generation) = GenerationResult(
     text = generation.text,
     thought = generation.thought,
     answer = generation.answer,

@@ -1,15 +1,15 @@
 package io.omnidraft.api
 
-import io.omnidraft.Bundle
 import io.omnidraft.BundleException
 import io.omnidraft.BundleSource
+import io.omnidraft.ChatMessage
+import io.omnidraft.ExecutionProvider
 import io.omnidraft.GenerationConfig
-import io.omnidraft.Message
+import io.omnidraft.LanguageModel
+import io.omnidraft.LoadOptions
 import io.omnidraft.OmniDraft
-import io.omnidraft.OpenOptions
 import io.omnidraft.Piece
 import io.omnidraft.PromptException
-import io.omnidraft.Provider
 import io.omnidraft.SessionException
 import io.omnidraft.SessionOptions
 import io.omnidraft.SettingException
@@ -38,8 +38,8 @@ import java.util.concurrent.atomic.AtomicInteger
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 internal class ApiTest {
     private val work: File = Files.createTempDirectory("omnidraft").toFile()
-    private val options = OpenOptions(state = File(work, "state"))
-    private val bundle: Bundle by lazy { OmniDraft.open(StarterBundles.directory("a"), options) }
+    private val options = LoadOptions(state = File(work, "state"))
+    private val bundle: LanguageModel by lazy { OmniDraft.open(StarterBundles.directory("a"), options) }
     private val here = Executor { it.run() }
     private val question = "How many legs do 3 cats have?"
     private val config = GenerationConfig(maxNewTokens = 40, numDraftTokens = 4)
@@ -170,12 +170,12 @@ internal class ApiTest {
             assertArrayEquals(second.tokenIds, session.regenerate(config, here) {}.tokenIds)
             assertEquals("And 4 dogs?", session.undo())
             val listed = listOf(
-                Message("system", "You count legs."), Message("user", question),
-                Message("assistant", first.answer), Message("user", "And 4 dogs?"),
+                ChatMessage("system", "You count legs."), ChatMessage("user", question),
+                ChatMessage("assistant", first.answer), ChatMessage("user", "And 4 dogs?"),
             )
             assertArrayEquals(second.tokenIds, session.chat(listed, config, here) {}.tokenIds)
             assertEquals("You count legs.", session.system)
-            val wrong = listOf(Message("user", "a"), Message("user", "b"))
+            val wrong = listOf(ChatMessage("user", "a"), ChatMessage("user", "b"))
             assertThrows(PromptException::class.java) { session.chat(wrong, config, here) {} }
             session.reset()
             assertEquals(0, session.stats.answers)
@@ -203,15 +203,15 @@ internal class ApiTest {
 
     @Test
     fun tooLittleMemoryForTheDrafterOpensWithoutIt() {
-        val refused = assertThrows(BundleException::class.java) { open(OpenOptions(freeMemory = 1000)) }
+        val refused = assertThrows(BundleException::class.java) { open(LoadOptions(freeMemory = 1000)) }
         assertEquals("memory", refused.fault)
         assertNull(bundle.notice)
         var free = 1L shl 24
-        var plain: Bundle? = null
+        var plain: LanguageModel? = null
         while (plain == null) { // the need without the drafter is the file's own; the step is small beside the drafter
             free += 1L shl 20
             plain = try {
-                open(OpenOptions(freeMemory = free, state = options.state))
+                open(LoadOptions(freeMemory = free, state = options.state))
             } catch (error: BundleException) {
                 assertEquals("memory", error.fault)
                 null
@@ -230,8 +230,8 @@ internal class ApiTest {
 
     @Test
     fun aProviderThatIsNotThereFallsBackToTheCpu() {
-        for (provider in listOf(Provider.QNN, Provider.NNAPI, Provider.XNNPACK)) {
-            open(OpenOptions(provider = provider, state = options.state)).use { other ->
+        for (provider in listOf(ExecutionProvider.QNN, ExecutionProvider.NNAPI, ExecutionProvider.XNNPACK)) {
+            open(LoadOptions(provider = provider, state = options.state)).use { other ->
                 assertTrue("on the CPU" in checkNotNull(other.notice)) { "$provider" }
                 other.session().use { assertNotNull(it.generate(question, config, here) {}.stopReason) }
             }
@@ -240,15 +240,15 @@ internal class ApiTest {
 
     @Test
     fun settingsOfOpeningAreChecked() {
-        assertThrows(SettingException::class.java) { open(OpenOptions(threads = 4096)) }
+        assertThrows(SettingException::class.java) { open(LoadOptions(threads = 4096)) }
         assertThrows(BundleException::class.java) { OmniDraft.open(File(work, "nothing")) }
         val archive = BundleSource.Archive(StarterBundles.directory("starter-a.zip"))
         val unpacked = OmniDraft.unpack(archive, File(work, "unpacked"))
-        open(OpenOptions(state = options.state), unpacked).use { own ->
+        open(LoadOptions(state = options.state), unpacked).use { own ->
             own.session().use { assertFalse(it.generate(question, config, here) {}.text.isEmpty()) }
         }
     }
 
-    private fun open(options: OpenOptions, directory: File = StarterBundles.directory("a")): Bundle =
+    private fun open(options: LoadOptions, directory: File = StarterBundles.directory("a")): LanguageModel =
         OmniDraft.open(directory, options)
 }

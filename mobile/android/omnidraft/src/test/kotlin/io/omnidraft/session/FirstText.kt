@@ -1,7 +1,7 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
-import io.omnidraft.OpenOptions
+import io.omnidraft.LoadOptions
 import io.omnidraft.support.residentBytes
 import java.io.File
 import java.lang.management.ManagementFactory
@@ -16,7 +16,7 @@ fun main(arguments: Array<String>) {
     val (bundle, state) = arguments.map { File(it) }
     println("before: ${megabytes()}")
     val started = Moment()
-    openLoaded(bundle, OpenOptions(state = state)).use { loaded ->
+    openLoaded(bundle, LoadOptions(state = state)).use { loaded ->
         val opened = Moment()
         println("open ${opened.since(started)}, costs from ${loaded.device?.source}: ${megabytes()}")
         val begun = Moment()

@@ -1,8 +1,8 @@
 package io.omnidraft.sample
 
+import io.omnidraft.GenerationResult
 import io.omnidraft.Learning
 import io.omnidraft.Piece
-import io.omnidraft.Result
 import io.omnidraft.Stats
 import java.util.concurrent.Executor
 
@@ -29,7 +29,7 @@ interface Talk : AutoCloseable {
     val learning: Learning
 
     /** Answers a message; blocks. Pieces come on [executor], all of them before this returns. */
-    fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): Result
+    fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): GenerationResult
 
     /** Ends the answer after the pass that runs; from any thread. */
     fun cancel()

@@ -1,16 +1,16 @@
 package io.omnidraft.sample
 
-import io.omnidraft.Bundle
 import io.omnidraft.GenerationConfig
+import io.omnidraft.GenerationResult
+import io.omnidraft.LanguageModel
 import io.omnidraft.Learning
+import io.omnidraft.LoadOptions
 import io.omnidraft.OmniDraft
-import io.omnidraft.OpenOptions
 import io.omnidraft.Piece
-import io.omnidraft.Result
-import io.omnidraft.Session
 import io.omnidraft.SessionFileException
 import io.omnidraft.SessionOptions
 import io.omnidraft.Stats
+import io.omnidraft.TextSession
 import java.io.File
 import java.util.concurrent.Executor
 
@@ -30,27 +30,27 @@ class LibraryEngine(
         val place = File(private, "bundles/${choice.name}")
         place.parentFile?.mkdirs()
         // Without a place for the state each opening would hash all files and measure again.
-        val options = OpenOptions(state = File(private, "state"))
-        val bundle = OmniDraft.open(OmniDraft.unpack(choice.source(), place, overwrite = true, onProgress), options)
+        val options = LoadOptions(state = File(private, "state"))
+        val model = OmniDraft.open(OmniDraft.unpack(choice.source(), place, overwrite = true, onProgress), options)
         return try {
-            talk(bundle, choice.name)
+            talk(model, choice.name)
         } catch (error: Throwable) {
-            bundle.close()
+            model.close()
             throw error
         }
     }
 
-    private fun talk(bundle: Bundle, name: String): Talk {
+    private fun talk(model: LanguageModel, name: String): Talk {
         val cache = File(private, "caches/$name.odc")
         val traces = File(private, "traces/$name")
         val saved = File(files, "omnidraft/sessions/$name.session")
         for (file in listOf(cache, traces, saved)) file.parentFile?.mkdirs()
-        val session = bundle.session(SessionOptions(cache = cache, traces = traces))
-        return LibraryTalk(bundle, session, cache, saved, resumed(session, saved), config)
+        val session = model.session(SessionOptions(cache = cache, traces = traces))
+        return LibraryTalk(model, session, cache, saved, resumed(session, saved), config)
     }
 
     /** Continues the conversation that was saved; a sentence if there is one, or why it is refused. */
-    private fun resumed(session: Session, saved: File): String? {
+    private fun resumed(session: TextSession, saved: File): String? {
         if (!saved.exists()) return null
         return try {
             session.load(saved)
@@ -62,19 +62,19 @@ class LibraryEngine(
 }
 
 private class LibraryTalk(
-    private val bundle: Bundle,
-    private val session: Session,
+    private val model: LanguageModel,
+    private val session: TextSession,
     private val cache: File,
     private val saved: File,
     resumed: String?,
     private val config: GenerationConfig,
 ) : Talk {
     override val notice: String? =
-        listOfNotNull(bundle.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
+        listOfNotNull(model.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
     override val stats: Stats get() = session.stats
     override val learning: Learning get() = session.learning
 
-    override fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): Result {
+    override fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): GenerationResult {
         val proposals = if (mode == Speed.PLAIN) GenerationConfig.Mode.PLAIN else GenerationConfig.Mode.TRIE
         val result = session.chat(message, config.copy(mode = proposals), executor, onPiece)
         session.save(saved) // after each answer: the system may end the app at any time
@@ -92,6 +92,6 @@ private class LibraryTalk(
 
     override fun close() {
         session.close()
-        bundle.close()
+        model.close()
     }
 }

@@ -1,8 +1,8 @@
 package io.omnidraft.sample
 
+import io.omnidraft.GenerationResult
 import io.omnidraft.OmniDraftException
 import io.omnidraft.Piece
-import io.omnidraft.Result
 import io.omnidraft.Stats
 import io.omnidraft.StopReason
 import java.util.concurrent.Executor
@@ -200,7 +200,7 @@ class Presenter(
         return if (verified > 0) listOf(share) else emptyList()
     }
 
-    private fun answered(result: Result) = update {
+    private fun answered(result: GenerationResult) = update {
         val notice = if (result.stopReason == StopReason.CANCELLED) "the answer was cancelled; its text stays" else ""
         copy(phase = Phase.READY, notice = notice)
     }

@@ -216,7 +216,7 @@ private fun checkSize(bundle: Bundle, layout: StepLayout) {
     if (layout.size > MOST_PARAMETERS) {
         throw SettingException(
             "the training step of ${bundle.path.name} has ${layout.size} parameters, more than $MOST_PARAMETERS",
-            "export it again with a lower --train-rank",
+            "export it again with a lower train_rank in --config",
         )
     }
 }

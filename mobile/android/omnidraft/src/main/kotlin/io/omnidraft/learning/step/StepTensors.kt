@@ -96,7 +96,7 @@ private fun checkPacked(name: String, site: Site, parts: List<PartPlace>, pair: 
         throw AdapterException(
             "rank",
             "$name has rank ${pair.a.shape[1]} and the training step takes $ranks",
-            "begin without an adapter, or export with its rank as --train-rank",
+            "begin without an adapter, or export with its rank as train_rank in --config",
         )
     }
     for (part in parts) {

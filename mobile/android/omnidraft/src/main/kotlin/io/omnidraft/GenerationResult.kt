@@ -11,7 +11,7 @@ package io.omnidraft
  * @property stats counts of this generation.
  * @property logprobs natural log-probability of each id, if they were asked for.
  */
-public class Result(
+public class GenerationResult(
     public val text: String,
     public val thought: String,
     public val answer: String,

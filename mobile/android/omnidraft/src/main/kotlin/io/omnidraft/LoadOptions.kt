@@ -15,9 +15,9 @@ import java.io.File
  * @property state the directory of what the device remembers of its bundles: that they were checked, and how fast they
  *   are here (`omnidraft/state`). Null remembers nothing, so each opening hashes all files and may measure.
  */
-public class OpenOptions(
+public class LoadOptions(
     public val publicKey: ByteArray? = null,
-    public val provider: Provider = Provider.CPU,
+    public val provider: ExecutionProvider = ExecutionProvider.CPU,
     public val threads: Int = 0,
     public val withDrafter: Boolean = true,
     public val freeMemory: Long? = null,

@@ -4,10 +4,10 @@ import io.omnidraft.chat.readMessages
 import io.omnidraft.learning.online.LearningController
 import io.omnidraft.session.Deliveries
 import io.omnidraft.session.Generation
+import io.omnidraft.session.Session
 import io.omnidraft.session.statsOf
 import java.io.File
 import java.util.concurrent.Executor
-import io.omnidraft.session.Session as TextSession
 
 /**
  * A text or a conversation on a bundle.
@@ -19,8 +19,8 @@ import io.omnidraft.session.Session as TextSession
  * another; the executor must not be the calling thread's own queue. A callback that throws cancels the generation, and
  * its error is thrown here.
  */
-public class Session internal constructor(
-    private val inner: TextSession,
+public class TextSession internal constructor(
+    private val inner: Session,
     options: SessionOptions,
     publicKey: ByteArray?,
 ) : AutoCloseable {
@@ -66,7 +66,7 @@ public class Session internal constructor(
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
         onPiece: (Piece) -> Unit,
-    ): Result = write(executor, onPiece) { inner.generate(prompt, config) }
+    ): GenerationResult = write(executor, onPiece) { inner.generate(prompt, config) }
 
     /** Answers the next message of a conversation; see [generate] for the errors. */
     public fun chat(
@@ -74,18 +74,18 @@ public class Session internal constructor(
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
         onPiece: (Piece) -> Unit,
-    ): Result = write(executor, onPiece) { inner.chat(message, config) }
+    ): GenerationResult = write(executor, onPiece) { inner.chat(message, config) }
 
     /**
      * Answers the last message of a whole conversation, with or without a system prompt, which takes the place of the
      * session's own. Answers that this session gave keep the ids that were generated.
      */
     public fun chat(
-        messages: List<Message>,
+        messages: List<ChatMessage>,
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
         onPiece: (Piece) -> Unit,
-    ): Result = write(executor, onPiece) {
+    ): GenerationResult = write(executor, onPiece) {
         inner.chat(readMessages(messages.map { it.role to it.content }), config)
     }
 
@@ -99,14 +99,14 @@ public class Session internal constructor(
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
         onPiece: (Piece) -> Unit,
-    ): Result = write(executor, onPiece) { inner.regenerate(config) }
+    ): GenerationResult = write(executor, onPiece) { inner.regenerate(config) }
 
     /**
      * Continues an answer that a file holds unfinished. The result begins with the earlier output, the pieces do not.
      *
      * @throws SessionException there is none, or it had ended.
      */
-    public fun resume(executor: Executor, onPiece: (Piece) -> Unit): Result =
+    public fun resume(executor: Executor, onPiece: (Piece) -> Unit): GenerationResult =
         write(executor, onPiece) { inner.resume() }
 
     /**
@@ -174,7 +174,7 @@ public class Session internal constructor(
         if (isFree) free() else cancel()
     }
 
-    private fun write(executor: Executor, onPiece: (Piece) -> Unit, begin: () -> Generation): Result = alone {
+    private fun write(executor: Executor, onPiece: (Piece) -> Unit, begin: () -> Generation): GenerationResult = alone {
         Deliveries(executor, onPiece).deliver(begin())
     }
 

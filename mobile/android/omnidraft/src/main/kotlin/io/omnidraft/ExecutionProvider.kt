@@ -8,7 +8,7 @@ package io.omnidraft
  *
  * @property place the name of the graphs in the manifest's field `npu`; null for the dynamic graphs.
  */
-public enum class Provider(internal val place: String?) {
+public enum class ExecutionProvider(internal val place: String?) {
     /** The dynamic graphs on the CPU. */
     CPU(null),
 

@@ -1,9 +1,10 @@
 package io.omnidraft
 
 import io.omnidraft.session.LoadedBundle
+import io.omnidraft.session.Session
 
-/** An opened bundle: any number of sessions share it, from any threads. */
-public class Bundle internal constructor(
+/** The models of an opened bundle: any number of sessions share it, from any threads. */
+public class LanguageModel internal constructor(
     private val loaded: LoadedBundle,
     private val publicKey: ByteArray?,
 ) : AutoCloseable {
@@ -15,8 +16,8 @@ public class Bundle internal constructor(
      *
      * @throws AdapterException the adapter is refused.
      */
-    public fun session(options: SessionOptions = SessionOptions()): Session =
-        Session(io.omnidraft.session.Session(loaded, options.cache, options.adapter), options, publicKey)
+    public fun session(options: SessionOptions = SessionOptions()): TextSession =
+        TextSession(Session(loaded, options.cache, options.adapter), options, publicKey)
 
     /** Frees the models, those in use as soon as their sessions are closed. */
     override fun close(): Unit = loaded.close()

@@ -6,4 +6,4 @@ package io.omnidraft
  * @property role `system`, `user` or `assistant`.
  * @property content its text.
  */
-public class Message(public val role: String, public val content: String)
+public class ChatMessage(public val role: String, public val content: String)
