@@ -50,15 +50,6 @@ def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None
     assert len({tuple(s) for s in seen}) == 3
 
 
-def test_no_graph_is_loaded_again(session: Session) -> None:
-    models = [model for model in session.models.all if isinstance(model, OrtModel)]
-    graphs = [model._session for model in models]
-    session.use_adapter(drafters(session, 0)[0])
-    say(session).finish()
-    assert len(models) == 2 and session.models.all == models
-    assert all(model._session is graph for model, graph in zip(models, graphs, strict=True))
-
-
 def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
     """After every round another adapter, or none: each draft is made with the adapter of its round."""
     plain = say(session).finish()
@@ -155,11 +146,6 @@ def test_sessions_on_one_graph_have_adapters_of_their_own(loaded: LoadedBundle, 
             answer_drafts.extend([piece.round.draft] if piece and piece.round else [])
     assert drafts == alone and drafts[0] != drafts[1]
     assert first.token_ids == second.token_ids
-
-
-def test_without_a_drafter_its_adapter_does_nothing(bundle: Path, session: Session) -> None:
-    plain = Session(load_bundle(bundle, threads=1, drafter=False), adapter=drafters(session, 0)[0])
-    assert say(plain).finish().token_ids == say(session).finish().token_ids
 
 
 def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(

@@ -89,11 +89,6 @@ def test_a_stop_string_ends_the_answer_wherever_it_is(session: Session, mode: Mo
             assert stop.encode() not in before, "a token after the end was emitted"
 
 
-def test_a_stop_string_may_be_one_string(session: Session) -> None:
-    whole = session.generate(STORY, max_new_tokens=20).finish().text
-    assert session.generate(STORY, max_new_tokens=20, stop=whole[5:8]).finish().stop_reason == "stop"
-
-
 def test_settings_are_refused_before_anything_happens(session: Session) -> None:
     answer = session.generate(STORY, max_new_tokens=8)
     with pytest.raises(SettingError, match="stop string"):

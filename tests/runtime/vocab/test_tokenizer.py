@@ -107,33 +107,10 @@ def test_encode_gives_the_published_ids(data: Path, tokenizer_of: TokenizerOf, n
     assert compared == 47
 
 
-@pytest.mark.parametrize(
-    ("name", "control"),
-    [("llama2", "<s>"), ("phi3", "<|end|>"), ("llama3", "<|eot_id|>"), ("qwen2", "<|im_end|>")],
-)
-def test_a_control_string_in_a_text_stays_text(
-    library_of: LibraryOf, tokenizer_of: TokenizerOf, name: str, control: str
-) -> None:
-    """The one place where `encode` differs from the tokenizers library, which reads the control token."""
-    tokenizer = tokenizer_of(name)
-    text = f"say {control} now"
-    ids = tokenizer.encode(text)
-    assert tokenizer.controls[control].id not in ids
-    assert tokenizer.text_of(ids).decode().lstrip() == text
-    assert tokenizer.controls[control].id in library_of(name).encode(text, add_special_tokens=False).ids
-
-
 def test_a_control_string_in_a_text_stays_text_without_data() -> None:
     tokenizer = READ["byte_level"]
     assert tokenizer.text_of(tokenizer.encode("a<s>b")) == b"a<s>b"
     assert tokenizer.controls["<s>"].id not in tokenizer.encode("a<s>b")
-
-
-@pytest.mark.parametrize("kind", TINY)
-def test_an_empty_text_has_no_ids(kind: str) -> None:
-    """Not even a dummy prefix."""
-    assert READ[kind].encode("") == []
-    assert READ[kind].spell(b"") == []
 
 
 def test_an_added_token_after_a_control_token_keeps_its_id() -> None:
@@ -159,11 +136,6 @@ def test_controls_are_read_in_the_template_only() -> None:
         *tokenizer.encode("he"),
         end,
     ]
-
-
-def test_of_two_controls_the_longer_is_read() -> None:
-    tokenizer = LibraryTokenizer(byte_level(controls=["<a>", "<a><b>"]))
-    assert tokenizer.encode_prompt("<a><b>", "", "") == [tokenizer.controls["<a><b>"].id]
 
 
 CHAT = {
@@ -196,19 +168,6 @@ def test_a_prompt_is_what_the_library_makes_of_it(
 
 
 # Identity
-
-
-def test_fingerprints_tell_vocabularies_apart() -> None:
-    spec = byte_level(MERGES, controls=["<s>"])
-    same = LibraryTokenizer(json.loads(json.dumps(spec)), "elsewhere")
-    assert LibraryTokenizer(spec).fingerprint == same.fingerprint
-    others = [
-        byte_level(MERGES),
-        byte_level(MERGES, controls=["<x>"]),
-        byte_level(MERGES[:2], controls=["<s>"]),
-    ]
-    prints = {LibraryTokenizer(s).fingerprint for s in [spec, *others]}
-    assert len(prints) == 4 and all(len(p) == 64 for p in prints)
 
 
 # Refusals
