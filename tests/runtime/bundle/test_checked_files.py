@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -55,22 +54,6 @@ def model(place: str) -> bytes:
     return field(7, field(5, tensor(place)))
 
 
-# Every way to a tensor: fields of onnx.proto, from the model down.
-WAYS: dict[str, Callable[[bytes], bytes]] = {
-    "initializer": lambda t: field(7, field(5, t)),
-    "attribute": lambda t: field(7, field(1, field(5, field(5, t)))),
-    "attribute list": lambda t: field(7, field(1, field(5, field(10, t)))),
-    "a second tensor": lambda t: field(7, field(1, field(5, field(5, b"") + field(5, t)))),
-    "a second graph": lambda t: field(7, b"") + field(7, field(5, t)),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_the_files_of_a_graph_are_found_wherever_it_names_them(way: str) -> None:
-    assert external_files(WAYS[way](tensor("weights/a_1.bin"))) == {"weights/a_1.bin"}
-    assert external_files(WAYS[way](tensor("12", b"length"))) == set()
-
-
 def test_the_files_are_those_that_onnx_reads() -> None:
     onnx = pytest.importorskip("onnx", reason="graphs are made with onnx")
     made = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=1)
@@ -101,26 +84,6 @@ def test_a_graph_of_more_parts_than_the_limits_is_refused() -> None:
         with pytest.raises(ValueError, match=r".") as caught:
             external_files(data)
         assert str(caught.value).isprintable(), name
-
-
-def test_any_bytes_are_read_or_refused() -> None:
-    """Three thousand changed graphs: no other exception, and no place outside."""
-    rng, whole = (
-        random.Random(5),
-        WAYS["attribute list"](tensor("w.bin")) + WAYS["attribute"](tensor("x.bin")),
-    )
-    read = 0
-    for _ in range(3000):
-        data = bytearray(whole)
-        for _ in range(rng.randint(1, 3)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        try:
-            places = external_files(bytes(data[: rng.choice((len(data), rng.randint(2, len(data))))]))
-        except ValueError:
-            continue
-        read += bool(places)
-        assert not any(".." in place or place.startswith(("/", ".")) for place in places)
-    assert 50 < read < 2700, "some name a file, others are refused"
 
 
 @pytest.fixture

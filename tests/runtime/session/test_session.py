@@ -161,15 +161,6 @@ def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session
     assert list(prompt).count(eos) == len(session.turns), "each answer has one end token"
 
 
-def test_a_new_text_forgets_the_conversation(session: Session) -> None:
-    session.chat(STORY, GenerationConfig(max_new_tokens=4)).finish()
-    alone = ids_of(session.generate("What is 3 and 4?", max_new_tokens=12))
-    assert session.turns == [] and session.message is None
-    session.reset()
-    answer = session.chat("What is 3 and 4?", GenerationConfig(max_new_tokens=12)).finish()
-    assert answer.token_ids == alone
-
-
 # Cancelling
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.cache_file import MAGIC, decode, encode
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from support.cache_files import INVALID, build
+from support.cache_files import build
 from support.places import ROOT
 from support.tables import GRAM_IDS, TOY, tables
 from support.toy import TARGET
@@ -68,7 +69,8 @@ def test_what_is_written_is_read(t: CacheTable) -> None:
 def test_the_spec_names_the_faults_that_occur() -> None:
     named = set(re.findall(r"^\| (`[a-z_]+`(?:(?:, | or )`[a-z_]+`)*) \|", SPEC, re.MULTILINE))
     faults = {f for row in named for f in re.findall(r"`([a-z_]+)`", row)} - {"lfu", "lru"}
-    assert {expected for expected, _ in INVALID.values()} | {"unreadable"} == faults
+    vectors = json.loads((ROOT / "spec/vectors/cache/invalid/files.json").read_text(encoding="utf-8"))
+    assert {vector["expect"]["fault"] for vector in vectors} | {"unreadable"} == faults
 
 
 def test_an_entry_of_an_alias_is_refused() -> None:

@@ -153,13 +153,6 @@ def test_a_longer_draft_token_that_begins_a_spelling_is_listed_nowhere() -> None
     assert vocab_map.longer_from == {t[b"x"]: [d[b"xy"]]}
 
 
-def test_a_pair_of_controls_that_the_user_names() -> None:
-    think, start = TARGET.controls["<think>"].id, DRAFTER.controls["<s>"].id
-    vocab_map = build_vocab_map(DRAFTER, TARGET, roles=Roles(((start, think),)))
-    assert vocab_map.direct[start] == think and vocab_map.draft_allowed[start]
-    assert vocab_map.direct[DRAFTER.controls["</s>"].id] == -1  # what was guessed is not added
-
-
 def test_a_drafter_that_starts_and_ends_with_one_token() -> None:
     one = LibraryTokenizer(sentencepiece([("l", "a")], bos="</s>"))
     vocab_map = build_vocab_map(one, DRAFTER)
