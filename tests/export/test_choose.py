@@ -18,7 +18,6 @@ from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import ThinModel, thin_model  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
 from omnidraft.export.choose import own_text, search  # noqa: E402
-from omnidraft.export.choose.input_factors import input_factors  # noqa: E402
 from omnidraft.export.choose.search import FormSearch, groups_of  # noqa: E402
 from omnidraft.export.choose.torch_forms import TorchForms  # noqa: E402
 from omnidraft.export.graph.markers import MarkedSite  # noqa: E402
@@ -26,7 +25,7 @@ from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.measure_quality import source_rows  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.form_size import size_of  # noqa: E402
-from omnidraft.export.quantize.quantization import INT4, INT8, Quantization  # noqa: E402
+from omnidraft.export.quantize.quantization import INT4, INT8  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.chat.prompt_template import PromptTemplate  # noqa: E402
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # noqa: E402
@@ -177,15 +176,3 @@ def test_a_model_writes_the_same_text_again(
     monkeypatch.setattr(own_text, "_QUESTIONS", ("How many?",))
     asked = write(template=PromptTemplate("Question: ", "\nAnswer:"))
     assert tokenizer.text_of(asked[0]).startswith(b"Question: How many?\nAnswer:")
-
-
-def test_gptq_in_torch_compensates_where_the_inputs_are(forms: TorchForms, model: Model) -> None:
-    """With rows of the text itself it loses less than the rounding on the same grid."""
-    rows = [list(piece.ids) for piece in model[2]]
-    form = Quantization(4, "gptq")
-    measured = dict(input_factors(model[0], model[1], form, rows))
-    kl = {
-        name: forms.score(forms.weights(each, factors=factors), table=True).kl
-        for name, each, factors in (("gptq", form, measured), ("rtn", Quantization(4, "rtn"), None))
-    }
-    assert kl["gptq"] < 0.9 * kl["rtn"], kl

@@ -14,7 +14,6 @@ from omnidraft.export.build_vocab_map import byte_vocabulary
 from omnidraft.packing.share_drafter import share_drafter
 from omnidraft.runtime.bundle.model_entry import NO_DRAFTER
 from omnidraft.runtime.session.api import load
-from omnidraft.runtime.session.session import Session
 from support.adapters import adapter
 from support.command_line import Run
 from support.places import STARTERS
@@ -46,18 +45,6 @@ def test_text_is_that_of_plain_decoding_and_copies_are_taken(alone: Path) -> Non
     default = session.generate(REPEATS, max_new_tokens=96).finish()
     assert default.token_ids == plain.token_ids
     assert default.statistics.accepted_copies > 0 and default.statistics.drafted == 0
-
-
-def test_a_saved_session_goes_on(alone: Path, tmp_path: Path) -> None:
-    first = load(alone, measure="never")
-    whole = first.chat("How many legs do 3 cats have?", max_new_tokens=32, seed=1, temperature=0.7).finish()
-    second = load(alone, measure="never")
-    generation = second.chat("How many legs do 3 cats have?", max_new_tokens=32, seed=1, temperature=0.7)
-    next(iter(generation))
-    second.save(tmp_path / "saved")
-    third = Session(second.loaded)
-    third.load(tmp_path / "saved")
-    assert third.resume().finish().token_ids == whole.token_ids
 
 
 def test_what_needs_a_drafter_is_refused(alone: Path, run: Run, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
-from omnidraft.runtime.session.api import GenerationConfig, Session
 from omnidraft.runtime.session.loaded_bundle import load_bundle
 from support.places import ROOT
 
@@ -165,21 +164,6 @@ def test_speculative_text_is_plain_text(request: pytest.FixtureRequest, pair: st
 
 
 # Sessions
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_a_saved_session_goes_on_as_it_would_have(adopted: Path, tmp_path: Path, temperature: float) -> None:
-    weights = load_bundle(adopted)
-    request = GenerationConfig(max_new_tokens=40, temperature=temperature, seed=3, num_draft_tokens=3)
-    whole = Session(weights).chat(TEXTS[0], request).finish()
-    session = Session(weights)
-    pieces = iter(session.chat(TEXTS[0], request))
-    for _ in range(4):
-        next(pieces)
-    session.save(tmp_path / "session")
-    again = Session(load_bundle(adopted))
-    again.load(tmp_path / "session")
-    assert again.resume().finish().token_ids == whole.token_ids
 
 
 # The bundle

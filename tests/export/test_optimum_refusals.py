@@ -25,7 +25,6 @@ from omnidraft.export.adopt.adopt import check_adopted
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.bundle import export_bundle
-from omnidraft.export.options import Options
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
 from support.places import ROOT
@@ -223,12 +222,6 @@ def test_weights_in_other_places(place: Path, location: str) -> None:
     move(proto)
     (place / "model.onnx").write_bytes(proto.SerializeToString())
     refused(place, f"keeps weights in {location!r}", "location='model.onnx_data'")
-
-
-def test_a_context_that_the_model_does_not_know(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExportError) as caught:
-        export_bundle(str(place), str(MADE / "gpt-neox"), tmp_path / "out", Options(max_length=500))
-    one_sentence(caught.value, "500 positions does not fit", "give 32 to 128")
 
 
 # Refusals after running the graph

@@ -37,32 +37,6 @@ class Walk:
         self.step = int(state["step"][0])
 
 
-def test_it_averages_the_steps_that_changed_something() -> None:
-    learner = AveragedLearner(Walk())
-    assert learner.adapter().digest == adapter(2, seed=0).digest  # nothing was learned yet
-    for _ in range(5):
-        learner.learn([])
-    steps = [adapter(2, seed=seed).tensors["layers.0.o"][1] for seed in (1, 2, 4, 5)]  # step 3 was skipped
-    expected = steps[0]
-    for count, b in enumerate(steps):
-        kept = count / (count + 9)
-        expected = expected * np.float32(kept) + b * np.float32(1 - kept)
-    np.testing.assert_allclose(learner.adapter().tensors["layers.0.o"][1], expected, rtol=1e-5)
-    assert learner.adapter().tensors["layers.0.o"][1].dtype == np.float32
-
-
-def test_it_forgets_slowly_in_the_end() -> None:
-    """After many steps each step has a tenth of the weight that the later steps leave."""
-    learner = AveragedLearner(Walk())
-    for _ in range(300):
-        learner.learn([])
-    values = np.stack([adapter(2, seed=s).tensors["layers.0.o"][1] for s in range(1, 301) if s != 3])
-    weights = 0.1 * 0.9 ** np.arange(len(values))[::-1]
-    np.testing.assert_allclose(
-        learner.adapter().tensors["layers.0.o"][1], np.tensordot(weights, values, 1), atol=1e-4
-    )
-
-
 def test_going_on_is_as_if_there_had_been_no_break() -> None:
     whole, first, second = AveragedLearner(Walk()), AveragedLearner(Walk()), AveragedLearner(Walk())
     for _ in range(7):

@@ -7,49 +7,15 @@ from pathlib import Path
 import numpy as np
 from test_from_traces import START, Distributions, same
 
-from omnidraft import LoadedBundle, Session, load, read_traces
+from omnidraft import load, read_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
-from omnidraft.runtime.session.modes import MODES
 from omnidraft.runtime.traces.trace import FLOOR, TOP
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.adapters import adapter_of
 from support.places import STARTERS
-from support.tiny_worlds import random_weights
-
-
-def random_world(place: Path, seed: int) -> LoadedBundle:
-    place.mkdir()
-    return random_weights(place, np.random.default_rng(seed))
-
-
-def test_random_sessions_align(tmp_path: Path) -> None:
-    """Real sessions in all modes: the records have the emitted tokens and the contexts of the drafter."""
-    for seed in range(4):
-        weights = random_world(tmp_path / str(seed), seed)
-        session = Session(weights, trace=tmp_path / f"trace-{seed}")
-        bos = weights.bundle.drafter.bos_id
-        aligner = TraceAligner(
-            Aligner(full_trie(weights.vocab_map), weights.bundle.drafter.kv.max_length),
-            () if bos is None else (bos,),
-        )
-        answers = [
-            session.generate("abcd ab", max_new_tokens=12, mode=mode, temperature=t, seed=1)
-            .finish()
-            .token_ids
-            for mode in MODES
-            for t in (0.0, 1.0)
-        ]
-        responses = list(from_traces(read_traces(tmp_path / f"trace-{seed}"), aligner))
-        assert [a.tokens.ids.tolist() for a in responses] == [
-            ids[: len(a.tokens.ids)] for a, ids in zip(responses, answers, strict=True)
-        ]
-        for aligned in responses:
-            assert aligned.draft_ids[: len(aligner.start)].tolist() == list(aligner.start)
-            prompt = session.draft_prompt(session.encode("abcd ab"))
-            assert aligned.draft_ids[len(aligner.start) : aligned.prompt_length].tolist() == prompt
 
 
 def cut_rows(p: Distributions, tokens: list[int]) -> TargetRows:

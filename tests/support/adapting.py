@@ -1,11 +1,10 @@
-"""Adaptations of a starter bundle in seconds: short answers, small adapters, learners that fail."""
+"""Adaptations of a starter bundle in seconds: short answers and small adapters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from omnidraft.learning.online.curve import CurveLine, read_curve
 from omnidraft.learning.online.profiles import pair_of, profile_of
 from omnidraft.learning.step.learner import Learner
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
-from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
@@ -49,50 +47,6 @@ def begin(
 def answers(adaptation: Adaptation, count: int, request: GenerationConfig = REQUEST) -> list[CurveLine]:
     """Answer the next prompts."""
     return [adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], request) for _ in range(count)]
-
-
-class Spoiled:
-    """A learner that learns correctly and spoils the adapters that it returns from step `first` on.
-
-    After `restore` it returns its correct adapter. Unless it is `curable`, the next step spoils it again.
-    """
-
-    def __init__(
-        self, inner: Learner, spoil: Callable[[Adapter], Adapter], first: int, *, curable: bool = True
-    ) -> None:
-        self.inner, self.spoil, self.first, self.curable = inner, spoil, first, curable
-        self.learned, self.spoils = 0, False
-
-    @property
-    def rate(self) -> float:
-        return self.inner.rate
-
-    @rate.setter
-    def rate(self, rate: float) -> None:
-        self.inner.rate = rate
-
-    def learn(self, responses: Any) -> Any:
-        self.learned += 1
-        self.spoils = self.learned >= self.first
-        return self.inner.learn(responses)
-
-    def adapter(self) -> Adapter:
-        latest = self.inner.adapter()
-        return self.spoil(latest) if self.spoils else latest
-
-    def state(self) -> Any:
-        return self.inner.state()
-
-    def restore(self, state: Any) -> None:
-        self.inner.restore(state)
-        if self.spoils and self.curable:
-            self.first = 1 << 30
-        self.spoils = False
-
-
-def changed(adapter: Adapter, change: Callable[[np.ndarray], np.ndarray]) -> Adapter:
-    """An adapter with every B changed."""
-    return replace(adapter, tensors={s: (a, change(b)) for s, (a, b) in adapter.tensors.items()})
 
 
 def assert_same(one: Path, other: Path, weights: LoadedBundle) -> None:

@@ -20,7 +20,7 @@ from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
 from omnidraft.learning.positions.from_traces import TraceAligner  # noqa: E402
 from omnidraft.runtime.traces.trace import Vocabularies  # noqa: E402
 from omnidraft.runtime.traces.trace_file import Segment, TraceHeader, encode  # noqa: E402
-from omnidraft.training.data.trace_source import digest, find_sources  # noqa: E402
+from omnidraft.training.data.trace_source import find_sources  # noqa: E402
 from omnidraft.training.data.trace_stream import BUFFER, READERS, TraceStream, shuffled  # noqa: E402
 from support.toy import DRAFT, TARGET, toy_map  # noqa: E402
 from support.trace_files import TOY, random_segment  # noqa: E402
@@ -104,19 +104,6 @@ def test_every_place_gives_the_same(tmp_path: Path, served: str) -> None:
     memory.rm("/traces", recursive=True)
 
 
-def test_archives_of_devices_in_one_folder(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "all", 2, 2)
-    expected = sorted(whole(folder))
-    (tmp_path / "zips").mkdir()
-    for device in sorted(folder.iterdir()):
-        archive(device, tmp_path / "zips" / f"{device.name}.zip")
-    assert sorted(whole(tmp_path / "zips")) == expected
-    both = find_sources([str(tmp_path / "zips"), str(tmp_path / "zips/phone-0.zip")])
-    assert len(both) == 4  # each once, although one is given twice
-    file = next(folder.rglob("*.odt"))
-    assert len(find_sources([str(file)])) == 1
-
-
 def test_the_order_is_the_seeds_and_the_epochs(tmp_path: Path) -> None:
     folder = fill(tmp_path, 3, 5)
     sources = find_sources([str(folder)])
@@ -177,28 +164,6 @@ def test_what_is_broken_or_foreign_is_left_out_and_counted(tmp_path: Path) -> No
         SettingError, match="no response can be learned from in 2 trace segments; the first: "
     ):
         TraceStream(find_sources([str(folder)]), TOYS).count()
-
-
-def test_another_target_is_left_out(tmp_path: Path) -> None:
-    folder = fill(tmp_path, 1, 2)
-    sources, adapted = find_sources([str(folder)]), TraceAligner(TOYS.aligner, TOYS.start, "ab" * 32)
-    stream = TraceStream(sources, adapted)
-    assert not list(stream.epoch(0))
-    assert stream.left_out == {
-        "a record is of the target with no adapter and not with adapter abababababab; "
-        "learn from each target alone": len(whole(folder))
-    }
-    with pytest.raises(SettingError, match=r"in file:///.*odt a record is of the target with no adapter"):
-        list(TraceStream(sources, adapted, strict=True).epoch(0))
-
-
-def test_the_digest_is_of_what_there_is(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "a", 1, 2)
-    before = digest(find_sources([str(folder)]))
-    zipped = archive(folder, tmp_path / "b.zip")
-    assert digest(find_sources([str(zipped)])) == before  # another location, the same segments
-    (folder / "phone-0" / "trace-0000000003.odt").write_bytes(segment(9))
-    assert digest(find_sources([str(folder)])) != before
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +12,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from safetensors.torch import load_file  # noqa: E402
 
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
-from omnidraft.training import Trainer, TrainerOptions, train  # noqa: E402
+from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.lora import lora_modules  # noqa: E402
-from support.places import ROOT  # noqa: E402
 from support.toy_training import accepted, tiny_drafter, toy_responses  # noqa: E402
-from support.train_processes import learn  # noqa: E402
 
 FAST = TrainerOptions(learning_rate=3e-3, batch_size=4)
 
@@ -65,57 +59,6 @@ def test_lora_learns_and_leaves_the_base_alone(responses: list[Aligned]) -> None
     kept = {k.replace(".base", ""): v for k, v in drafter.state_dict().items() if "lora_" not in k}
     assert same(kept, base)
     assert all(float(m.lora_b.detach().abs().max()) > 0 for m in lora_modules(drafter).values())
-
-
-@pytest.mark.parametrize("schedule", ["constant", "decay"])
-def test_a_resumed_run_equals_one_without_a_break(
-    responses: list[Aligned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: Any
-) -> None:
-    options = replace(FAST, schedule=schedule)
-    whole = Trainer(tiny_drafter(), options)
-    whole_log = whole.train(responses, log=tmp_path / "whole.jsonl")
-    file, log = tmp_path / "state.safetensors", tmp_path / "log.jsonl"
-    broken = Trainer(tiny_drafter(), options)
-
-    class KilledError(Exception):
-        pass
-
-    step, count = broken.step, 0
-
-    def until_killed(batch: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == 6:
-            raise KilledError
-        return step(batch)
-
-    monkeypatch.setattr(broken, "step", until_killed)
-    with pytest.raises(KilledError):
-        broken.train(responses, log=log, checkpoint=file, checkpoint_every=2)
-    assert len(log.read_text().splitlines()) == 5
-    fresh = Trainer(tiny_drafter(seed=7), options)  # all values come from the file
-    rest = fresh.train(responses, log=log, checkpoint=file, checkpoint_every=2)
-    assert [r.step for r in rest] == [5, 6] and fresh.steps == whole.steps == 6
-    assert rest == whole_log[4:]
-    assert same(state(fresh), state(whole))
-    assert log.read_text() == (tmp_path / "whole.jsonl").read_text()
-    again = Trainer(tiny_drafter(), options).train(responses, checkpoint=file)
-    assert again == []  # no step is left
-
-
-def test_lora_is_resumed_too(responses: list[Aligned], tmp_path: Path) -> None:
-    options = replace(FAST, lora_rank=4)
-    whole, first, second = (Trainer(tiny_drafter(), options) for _ in range(3))
-    for _ in range(4):
-        whole.step(responses[:4])
-    for _ in range(2):
-        first.step(responses[:4])
-    first.save(tmp_path / "state")
-    second.resume(tmp_path / "state")
-    for _ in range(2):
-        second.step(responses[:4])
-    assert same(state(second), state(whole)) and second.steps == 4
-    assert all("lora_" in name for name in state(second))
 
 
 def test_a_checkpoint_of_something_else_is_refused(responses: list[Aligned], tmp_path: Path) -> None:
@@ -187,14 +130,6 @@ def test_the_gradient_is_clipped_and_the_rate_constant(responses: list[Aligned])
     assert group["betas"] == (0.9, 0.999) and group["lr"] == 3e-3
 
 
-def test_the_rate_rises_and_falls_over_a_pass() -> None:
-    options = replace(FAST, schedule="decay")
-    rates = [options.rate_at(step, 100) for step in range(100)]
-    assert rates[0] == pytest.approx(3e-3 / 5) and rates[4:70] == [3e-3] * 66
-    assert rates[70:] == sorted(rates[70:], reverse=True) and 0.0 < rates[-1] < rates[70]
-    assert replace(options, schedule="constant").rate_at(99, 100) == 3e-3
-
-
 def test_the_rate_that_is_used_is_that_of_the_schedule(responses: list[Aligned]) -> None:
     trainer = Trainer(tiny_drafter(), replace(FAST, schedule="decay"))
     used = []
@@ -218,68 +153,3 @@ def test_master_weights_are_float32(responses: list[Aligned]) -> None:
     tensors = [*trainer.parameters.values()]
     tensors += [v for s in trainer.optimizer.state.values() for k, v in s.items() if k != "step"]
     assert {t.dtype for t in tensors} == {torch.float32}
-
-
-def test_order_and_seed(responses: list[Aligned]) -> None:
-    runs = [train(tiny_drafter(), responses, FAST) for _ in range(2)]
-    assert runs[0].steps == 6 and same(state(runs[0]), state(runs[1]))
-    second = runs[0].train(responses)  # another pass
-    assert [r.step for r in second] == list(range(7, 13))
-    losses = [Trainer(tiny_drafter(), replace(FAST, seed=s)).train(responses)[0].loss for s in (0, 1)]
-    assert losses[0] != losses[1]
-
-
-def test_settings_are_refused_by_name(responses: list[Aligned]) -> None:
-    for settings, message in (
-        ({"learning_rate": float("nan")}, "learning_rate nan"),
-        ({"weight_decay": -1.0}, "weight_decay -1.0"),
-        ({"batch_size": 0}, "batch_size 0"),
-        ({"precision": "fp8"}, "use fp32 or bf16"),
-        ({"schedule": "cosine"}, "use constant or decay"),
-    ):
-        with pytest.raises(SettingError, match=message):
-            TrainerOptions(**settings)
-    with pytest.raises(SettingError, match='"nothing" is unknown'):
-        Trainer(tiny_drafter(), replace(FAST, objective="nothing"))
-    trainer = Trainer(tiny_drafter(), FAST)
-    with pytest.raises(SettingError, match="no responses"):
-        trainer.train([])
-    with pytest.raises(SettingError, match="no responses"):
-        trainer.step([])
-
-
-def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
-    """accelerate launch, gloo: batches of 4 and a last one of 1, which leaves one process without work.
-
-    `--multi_gpu` starts the processes; the script keeps them on the CPU. (`--cpu` starts one, or needs MPI.)
-    """
-    pytest.importorskip("accelerate")
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(str(ROOT / name) for name in ("src", "tests", ".")),
-        "OMP_NUM_THREADS": "1",
-    }
-    files = tmp_path / "one", tmp_path / "two"
-    learn(files[0])
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
-            "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
-            "--main_process_port", "0", str(ROOT / "tests/support/train_processes.py"), str(files[1]),
-        ],
-        env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "processes 2" in done.stdout
-
-    one, two = (load_file(file) for file in files)
-    assert one.keys() == two.keys()
-    begun = {f"parameter.model.{name}": p.detach() for name, p in tiny_drafter().named_parameters()}
-    for name, start in begun.items():
-        # Adam turns a gradient near 0 into a step of either sign, so norms are compared.
-        moved = float((one[name] - start).norm())
-        assert float((one[name] - two[name]).norm()) < 1e-3 * moved, name
-    logs = [[json.loads(x) for x in (f.with_suffix(".jsonl")).read_text().splitlines()] for f in files]
-    assert len(logs[0]) == len(logs[1]) == 3
-    for a, b in zip(*logs, strict=True):
-        assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
-        assert a["terms"] == pytest.approx(b["terms"], rel=1e-5)

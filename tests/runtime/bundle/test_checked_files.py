@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +28,6 @@ from omnidraft.runtime.bundle.external_data import (
 from omnidraft.runtime.bundle.hashes import Verify
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import read_places
-from omnidraft.runtime.models.load_graph import load_drafter
 from omnidraft.runtime.parts.pack_index import INDEX, PackIndex, write_index
 from omnidraft.runtime.session.api import load_bundle
 from support.packable import packable
@@ -56,22 +54,6 @@ def model(place: str) -> bytes:
     return field(7, field(5, tensor(place)))
 
 
-# Every way to a tensor: fields of onnx.proto, from the model down.
-WAYS: dict[str, Callable[[bytes], bytes]] = {
-    "initializer": lambda t: field(7, field(5, t)),
-    "attribute": lambda t: field(7, field(1, field(5, field(5, t)))),
-    "attribute list": lambda t: field(7, field(1, field(5, field(10, t)))),
-    "a second tensor": lambda t: field(7, field(1, field(5, field(5, b"") + field(5, t)))),
-    "a second graph": lambda t: field(7, b"") + field(7, field(5, t)),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_the_files_of_a_graph_are_found_wherever_it_names_them(way: str) -> None:
-    assert external_files(WAYS[way](tensor("weights/a_1.bin"))) == {"weights/a_1.bin"}
-    assert external_files(WAYS[way](tensor("12", b"length"))) == set()
-
-
 def test_the_files_are_those_that_onnx_reads() -> None:
     onnx = pytest.importorskip("onnx", reason="graphs are made with onnx")
     made = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=1)
@@ -89,18 +71,7 @@ def test_the_files_are_those_that_onnx_reads() -> None:
         external_files(onnx.helper.make_model(onnx.GraphProto(), functions=[function]).SerializeToString())
 
 
-@pytest.mark.parametrize(
-    "place",
-    ["/etc/passwd", "../secret", "a/../../secret", "a/..", "..", ".", "", ".hidden", "a//b", "a\\b", "C:x",
-     "*/_ORT_MEM_ADDR_/*", "a\nb", "\u00e9"],
-)  # fmt: skip
-def test_a_name_outside_the_bundle_is_refused(place: str) -> None:
-    with pytest.raises(ValueError, match="is not a file of a bundle"):
-        external_files(model(place))
-
-
-def test_what_is_no_graph_is_refused() -> None:
-    hidden = field(5, tensor("w.bin"))
+def test_a_graph_of_more_parts_than_the_limits_is_refused() -> None:
     spoiled = {
         "nodes": field(7, field(1, b"") * (MOST_NODES + 1)),
         "tensors": field(7, field(5, b"") * (MOST_TENSORS + 1)),
@@ -108,49 +79,11 @@ def test_what_is_no_graph_is_refused() -> None:
         "fields": field(7, b"\x18\x01" * (MOST_FIELDS + 1)),
         "fields of a shape": field(7, field(13, field(2, field(1, field(2, field(1, b"") * MOST_FIELDS))))),
         "fields of a property": field(14, field(99, b"") * MOST_FIELDS),
-        "longer": b"\x3a\xff\x01",
-        "no end": b"\x3a" + b"\xff" * 20,
-        "type": b"\x3b\x01",
-        "ORTM": b"\x00\x00\x00\x00ORTM" + b"\x00" * 16,
-        "compiled": field(7, field(1, field(4, b"EPContext"))),
-        "two keys": field(7, field(5, field(13, field(1, b"a") + field(1, b"location") + field(2, b"/x")))),
-        "empty": b"",
-        "a tag of 33 bits": length((1 << 32) + 0x3A) + length(len(hidden)) + hidden,
-        "a long tag": b"\xba\x00" + length(len(hidden)) + hidden,
-        "a long length": b"\x3a" + bytes([len(hidden) | 0x80, 0]) + hidden,
-        "field 0": b"\x02" + length(len(hidden)) + hidden,
-        "a group": b"\x3b" + hidden + b"\x3c",
-        "sparse": field(7, field(15, field(1, tensor("w.bin")))),
-        "sparse attribute": field(7, field(1, field(5, field(22, b"")))),
-        "a sequence": field(7, field(13, field(2, field(4, b"")))),
-        "prepacked": field(7, field(5, tensor("w.bin", b"prepacked_0"))),
-        "settings": field(14, field(1, b"ort_config") + field(2, b"{}")),
-        "devices": field(26, b""),
     }
     for name, data in spoiled.items():
         with pytest.raises(ValueError, match=r".") as caught:
             external_files(data)
         assert str(caught.value).isprintable(), name
-
-
-def test_any_bytes_are_read_or_refused() -> None:
-    """Three thousand changed graphs: no other exception, and no place outside."""
-    rng, whole = (
-        random.Random(5),
-        WAYS["attribute list"](tensor("w.bin")) + WAYS["attribute"](tensor("x.bin")),
-    )
-    read = 0
-    for _ in range(3000):
-        data = bytearray(whole)
-        for _ in range(rng.randint(1, 3)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        try:
-            places = external_files(bytes(data[: rng.choice((len(data), rng.randint(2, len(data))))]))
-        except ValueError:
-            continue
-        read += bool(places)
-        assert not any(".." in place or place.startswith(("/", ".")) for place in places)
-    assert 50 < read < 2700, "some name a file, others are refused"
 
 
 @pytest.fixture
@@ -289,15 +222,6 @@ def test_the_bytes_that_are_used_are_the_bytes_that_were_hashed(tmp_path: Path) 
     os.mkfifo(tmp_path / name)
     with pytest.raises(BundleError, match="not a regular file"):
         checked_bytes(bundle, name, 1000)
-
-
-def test_a_drafter_that_was_replaced_after_its_check_is_not_used(copy: Path) -> None:
-    opened = open_bundle(copy)
-    assert load_drafter(opened)
-    file = copy / opened.drafter.graph
-    os.utime(file, ns=(0, 0))
-    with pytest.raises(BundleError, match="was changed while it was loaded"):
-        load_drafter(opened)
 
 
 def test_links_and_special_files_are_refused(copy: Path, tmp_path: Path) -> None:

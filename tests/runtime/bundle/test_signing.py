@@ -16,9 +16,8 @@ from omnidraft.runtime.bundle import hashes, signature
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import Verify, check_unchanged, file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
-from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, fault_of, key_id
+from omnidraft.runtime.bundle.signature import SIGNATURE
 from omnidraft.runtime.device import check_record
-from omnidraft.runtime.session.api import load
 from support.command_line import Run, config
 
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
@@ -61,16 +60,6 @@ def test_the_raw_key_is_as_good_as_its_file(signed: Path, keys: Keys) -> None:
         open_bundle(signed, raw[:31])
 
 
-def test_an_unsigned_bundle_is_refused_where_a_key_is_given(signed: Path, keys: Keys) -> None:
-    (signed / SIGNATURE).unlink()
-    open_bundle(signed)
-    with pytest.raises(SignatureError, match=r"unsigned .* use a signed bundle") as refused:
-        open_bundle(signed, keys[1])
-    assert refused.value.fault == "unsigned"
-    with pytest.raises(SignatureError, match="unsigned"):
-        load(signed, public_key=keys[1])
-
-
 def test_a_changed_manifest_is_refused_though_it_was_sealed_again(signed: Path, keys: Keys) -> None:
     """Who can rewrite the bundle can rewrite hashes and seal, and not the signature."""
     manifest = json.loads((signed / MANIFEST).read_text())
@@ -85,22 +74,6 @@ def test_a_changed_manifest_is_refused_though_it_was_sealed_again(signed: Path, 
 def test_a_changed_file_is_refused_by_its_hash(signed: Path, keys: Keys) -> None:
     (signed / "target/cpu/model.onnx").write_bytes(b"tArget/cpu/model.onnx")
     with pytest.raises(BundleError, match="SHA-256 does not match"):
-        open_bundle(signed, keys[1])
-
-
-def test_another_key_is_named(signed: Path, keys: Keys, tmp_path: Path) -> None:
-    _, other, name = make_keys(tmp_path / "other")
-    with pytest.raises(SignatureError, match=f"signed with key {keys[2]} and the public key given is {name}"):
-        open_bundle(signed, other)
-
-
-def test_a_spoiled_signature_file_is_refused(signed: Path, keys: Keys) -> None:
-    (signed / SIGNATURE).write_bytes(b"x" * 10_000_000)
-    with pytest.raises(SignatureError, match="is not a signature of version 1; sign the bundle again"):
-        open_bundle(signed, keys[1])
-    (signed / SIGNATURE).unlink()
-    (signed / SIGNATURE).mkdir()
-    with pytest.raises(SignatureError, match="cannot be read"):
         open_bundle(signed, keys[1])
 
 
@@ -246,17 +219,6 @@ def test_a_file_that_changes_after_hashing_is_noticed(signed: Path) -> None:
     file.unlink()
     with pytest.raises(BundleError, match="was changed while it was loaded"):
         check_unchanged(bundle.places, bundle.stamps)
-
-
-@pytest.mark.parametrize("sign", [0, 0x80])
-def test_a_key_that_every_signature_fits_is_refused(sign: int) -> None:
-    """With a public key of small order, R = the neutral element and S = 0 fit any manifest."""
-    prime, eight = 2**255 - 19, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-    for y in (0, 1, eight, prime - eight, prime - 1, prime, prime + 1):
-        key = y.to_bytes(32, "little")
-        key = key[:31] + bytes([key[31] | sign])
-        forged = Signature(key_id(key), b"\x01" + bytes(63))
-        assert fault_of(b"any manifest", forged, key) == "wrong_signature"
 
 
 def test_with_a_key_every_file_is_hashed_each_time(

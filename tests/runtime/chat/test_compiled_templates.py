@@ -33,7 +33,6 @@ pytest.importorskip("jinja2")
 
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 CONTROLS = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|User|>", "<|Assistant|>", "<|end|>", "<|eot_id|>"]
-TURNS = [("Why is it so?", "Because."), ("And then?", "Nothing, {{ bos_token }}.")]
 MESSAGE, SYSTEM = "Is that <s> all?", "Be brief."
 
 
@@ -45,28 +44,6 @@ def compiled(place: Path, source: str, tokenizer: LibraryTokenizer) -> CompiledT
 @pytest.fixture(scope="module")
 def tokenizer() -> LibraryTokenizer:
     return LibraryTokenizer(byte_level(controls=CONTROLS))
-
-
-@pytest.mark.parametrize(
-    "source", [CHATML, DEFAULT_SYSTEM, LLAMA2, LLAMA3, QWEN3, OPENED],
-    ids=["chatml", "default_system", "llama2", "llama3", "qwen3", "opened"],
-)  # fmt: skip
-def test_a_conversation_is_the_templates_own_rendering(
-    source: str, tokenizer: LibraryTokenizer, tmp_path: Path
-) -> None:
-    """Its text is jinja's rendering of the messages themselves, with and without a system prompt."""
-    result = compiled(tmp_path, source, tokenizer)
-    assert result.jinja is not None and result.no_system is None and result.prompt.between is not None
-    for turns, system in ((0, None), (0, SYSTEM), (2, None), (2, SYSTEM)):
-        given = [given_turn(tokenizer, result.prompt, *turn) for turn in TURNS[:turns]]
-        first = [] if system is None else [{"role": "system", "content": system}]
-        pairs = [(("user", m), ("assistant", a)) for m, a in TURNS[:turns]]
-        spoken = [{"role": r, "content": c} for pair in pairs for r, c in pair]
-        rendered = result.jinja.render([*first, *spoken, {"role": "user", "content": MESSAGE}])
-        ids = conversation_ids(tokenizer, result.prompt, given, MESSAGE, system)
-        # The tokenizer knows no piece longer than a byte, so ids of text are its bytes in order.
-        names = {control.id: name.encode() for name, control in tokenizer.controls.items()}
-        assert b"".join(names.get(i) or tokenizer.text_of([i]) for i in ids).decode() == rendered
 
 
 EVERY = {

@@ -101,28 +101,6 @@ def test_forgetting_the_kv_cache_reads_everything_again() -> None:
     assert widths == [3] and model.context == [1, 2, 3]
 
 
-def test_a_round_extends_the_text_and_the_cache_by_what_is_output() -> None:
-    text = DecoderState()
-    text.restart([1, 2], [], 4, cut_at_eos([0]))
-    text.cached = [1]
-    assert text.extend([3, 0, 2]) == ([3, 0], True)
-    assert (text.tokens, text.cached, text.remaining) == ([1, 2, 3, 0], [1, 2, 3], 2)
-
-
-def test_there_is_room_up_to_the_limit_and_to_the_end_of_the_context() -> None:
-    model, text = ContextModel(0, 4, max_length=10), DecoderState()
-    text.restart([1] * 4, [], 3, NO_END)
-    assert text.budget(model) == 2
-    text.restart([1] * 4, [], 100, NO_END)
-    assert text.budget(model) == 6
-    text.restart([1] * 10, [], 100, NO_END)
-    assert text.budget(model) == 0, "the last token needs no position of its own"
-    text.restart([1] * 11, [], 100, NO_END)
-    assert text.budget(model) < 0
-    text.restart([1], [], 0, NO_END)
-    assert text.budget(model) < 0
-
-
 @pytest.mark.parametrize(("max_length", "start"), [(16, ()), (17, (7,)), (40, (7,)), (4, (7,))])
 def test_the_drafters_window_depends_on_the_length_alone_and_always_fits(
     max_length: int, start: tuple[int, ...]

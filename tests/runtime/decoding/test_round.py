@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft import load
-from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, FixedLength
+from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
@@ -77,30 +77,6 @@ def test_the_drafters_context_is_free(mode: Mode, count: int) -> None:
         assert [t for r in rounds for t in r.emitted] == toy.plain()
 
 
-def test_plain_mode_drafts_nothing() -> None:
-    toy = Toy(1)
-    rounds = list(toy.rounds("plain", 0, NgramCache(toy.vocab_map)))
-    assert [t for r in rounds for t in r.emitted] == toy.plain()
-    assert toy.draft_model.passes == 0 and all(r.draft == () and len(r.emitted) == 1 for r in rounds)
-
-
-def test_one_cache_serves_many_generations() -> None:
-    toy = Toy(2)
-    cache = NgramCache(toy.vocab_map)
-    outputs = [toy.output("trie", 3, cache) for _ in range(4)]
-    assert outputs == [toy.plain()] * 4
-    assert len(cache) > 0
-
-
-def test_a_seed_repeats_a_generation() -> None:
-    def sampled(rng: int) -> list[tuple[int, ...]]:
-        toy = Toy(0)
-        return [r.emitted for r in toy.rounds("trie", 3, NgramCache(toy.vocab_map), temperature=1.0, rng=rng)]
-
-    assert sampled(5) == sampled(5)
-    assert sampled(5) != sampled(6)
-
-
 # Where it ends
 
 
@@ -128,23 +104,6 @@ def test_the_output_ends_with_the_first_end_of_sequence(mode: Mode, count: int) 
             assert toy.target.length == len(PROMPT) + len(expected) - 1
 
 
-def test_what_was_accepted_after_the_end_is_not_counted() -> None:
-    """A block of several tokens is accepted; with its second as the end token, the rest is not output."""
-    toy = Toy(3)
-    expected = toy.plain()
-    toy.draft_model = Echo(toy.target, toy.vocab_map, expected)
-    cache = NgramCache(toy.vocab_map)
-    cache.prefill()
-    whole = next(toy.rounds("trie", 8, cache))
-    assert whole.accepted >= 3, "the test needs a long accepted block"
-    eos = whole.emitted[1]
-    toy.eos_ids = (eos,)
-    (cut,) = toy.rounds("trie", 8, cache)
-    assert cut.emitted == whole.emitted[: whole.emitted.index(eos) + 1]
-    assert cut.accepted == len(cut.emitted)
-    assert toy.target.length == len(PROMPT) + len(cut.emitted) - 1
-
-
 @pytest.mark.parametrize("mode", SPECULATIVE)
 @pytest.mark.parametrize("count", [0, 1, 3, 8])
 @pytest.mark.parametrize("room", [0, 1, 2, 5])
@@ -165,17 +124,6 @@ def test_a_short_drafter_slides_its_window(mode: Mode, drafter_length: int, coun
     assert toy.draft_model.length > 0
 
 
-def test_a_draft_longer_than_the_drafters_context() -> None:
-    toy = Toy(5, drafter_length=32)
-    assert toy.output("trie", 48, NgramCache(toy.vocab_map)) == toy.plain()
-
-
-def test_a_prompt_without_visible_text_and_a_drafter_without_bos() -> None:
-    """Such as a prompt of control tokens alone."""
-    toy = Toy(5, draft_prompt=[], start=())
-    assert toy.output("trie", 2, NgramCache(toy.vocab_map)) == toy.plain()
-
-
 def test_a_window_slides_rarely() -> None:
     """Every move of the window costs a prefill, so it moves by half its size and not by a token a round."""
     toy = Toy(5, drafter_length=32)
@@ -194,37 +142,6 @@ def test_a_window_slides_rarely() -> None:
 # What is spent
 
 
-@pytest.mark.parametrize("mode", [*SPECULATIVE, "plain"])
-@pytest.mark.parametrize("prompt", [[0], [0, 3, 1]])
-def test_one_target_pass_a_round(mode: Mode, prompt: list[int]) -> None:
-    """And one for the prompt, where it has more than one token."""
-    toy = Toy(6)
-    models = DecoderModels(toy.target, Drafter(toy.draft_model), NgramCache(toy.vocab_map))
-    config = config_of(mode, SamplingConfig(), 30)
-    length = FixedLength(0 if mode == "plain" else 4)
-    rounds = list(decode_prompt(models, prompt, [0], config, length, SplitMix64(0)))
-    assert toy.target.passes == len(rounds) + (len(prompt) > 1)
-
-
-@pytest.mark.parametrize("mode", SPECULATIVE)
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_after_every_round_the_target_holds_the_text_but_its_last_token(
-    mode: Mode, temperature: float
-) -> None:
-    toy = Toy(7)
-    text = list(PROMPT)
-    for each in toy.rounds(mode, 4, toy_cache(toy.vocab_map, list(GRAMS)), most=40, temperature=temperature):
-        left = 40 - (len(text) - len(PROMPT))
-        assert len(each.draft) == (4 if left > 1 else 0), "the last token needs no draft"
-        text += each.emitted
-        assert toy.target.context == text[:-1]
-        assert 0 <= each.accepted <= min(len(each.proposed), len(each.emitted))
-        assert each.emitted[: each.accepted] == each.proposed[: each.accepted]
-        assert 0 <= each.accepted_drafts <= each.evaluated <= len(each.draft)
-        assert len(each.proposed) <= MAX_PROPOSED
-    assert len(text) == len(PROMPT) + 40
-
-
 @pytest.mark.parametrize("mode", SPECULATIVE)
 def test_the_drafter_never_proposes_a_control_token(mode: Mode) -> None:
     toy = Toy(8)
@@ -238,18 +155,6 @@ def test_the_drafter_never_proposes_a_control_token(mode: Mode) -> None:
     assert len(seen) > 100 and control not in seen
     if mode == "direct":
         assert all(toy.vocab_map.direct[d] >= 0 for d in seen)
-
-
-def test_what_is_emitted_is_learned_and_direct_mode_learns_nothing() -> None:
-    toy = Toy(0)
-    for mode in SPECULATIVE:
-        cache = NgramCache(toy.vocab_map)
-        rounds = list(toy.rounds(mode, 3, cache, most=80, temperature=1.0))
-        grams = {t for r in rounds for t in r.emitted if TARGET[t] in GRAMS}
-        assert grams, "the test needs an n-gram in the output"
-        learned = set() if mode == "direct" else grams
-        assert {entry.target_id for entry in cache.entries()} == learned
-        assert sum(r.learned for r in rounds) == len(learned)
 
 
 # With a KV cache

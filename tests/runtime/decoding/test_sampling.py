@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.distribution import OneHot
 from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from support.toy import processed
 
@@ -22,53 +21,6 @@ def probabilities(
 def of(*weights: float) -> list[float]:
     """Logits whose probabilities are in these proportions."""
     return [math.log(w) for w in weights]
-
-
-def test_top_k_keeps_the_lowest_ids_of_a_tie() -> None:
-    assert probabilities([1.0, 2.0, 1.0, 1.0], SamplingConfig(1.0, top_k=1)) == [0.0, 1.0, 0.0, 0.0]
-    kept = probabilities(of(1, 2, 1, 1), SamplingConfig(1.0, top_k=3))
-    assert kept == pytest.approx([0.25, 0.5, 0.25, 0.0])
-
-
-def test_top_k_beyond_the_vocabulary_keeps_all() -> None:
-    assert probabilities(of(1, 3), SamplingConfig(1.0, top_k=9)) == pytest.approx([0.25, 0.75])
-
-
-def test_top_p_keeps_the_token_that_crosses_the_share() -> None:
-    weights = of(5, 1, 3, 1)
-    assert probabilities(weights, SamplingConfig(1.0, top_p=0.45)) == [1.0, 0.0, 0.0, 0.0]
-    assert probabilities(weights, SamplingConfig(1.0, top_p=0.55)) == pytest.approx([0.625, 0, 0.375, 0])
-    # Ties go by the lowest id: 5, 3 and the first 1 come before 0.85 is reached.
-    assert probabilities(weights, SamplingConfig(1.0, top_p=0.85)) == pytest.approx([5 / 9, 1 / 9, 3 / 9, 0])
-
-
-def test_top_p_is_a_share_of_what_top_k_left() -> None:
-    """0.6 of (5, 3): 5 / 8 is enough; 5 / 10, of all four weights, would not be."""
-    assert probabilities(of(5, 1, 3, 1), SamplingConfig(1.0, top_k=2, top_p=0.6)) == [1.0, 0.0, 0.0, 0.0]
-
-
-def test_min_p_is_relative_to_the_most_probable() -> None:
-    assert probabilities(of(8, 2, 1), SamplingConfig(1.0, min_p=0.2)) == pytest.approx([0.8, 0.2, 0.0])
-
-
-def test_the_temperature_comes_before_the_truncation() -> None:
-    """At temperature 1/2 the weights are squared: the second is a quarter of the first and not half of it."""
-    assert probabilities(of(4, 2, 1), SamplingConfig(0.5, min_p=0.3)) == [1.0, 0.0, 0.0]
-
-
-def test_the_penalty_divides_what_is_positive_and_multiplies_what_is_not() -> None:
-    penalised = probabilities(
-        [2.0, -1.0, 0.0, 1.0], SamplingConfig(1.0, repetition_penalty=2.0), (0, 1, 1, 2)
-    )
-    by_hand = np.exp([1.0, -2.0, 0.0, 1.0])
-    assert penalised == pytest.approx((by_hand / by_hand.sum()).tolist())
-
-
-def test_the_penalty_comes_before_the_argmax() -> None:
-    logits = np.array([3.0, 2.0, 2.0])
-    distribution = target_distribution(logits, SamplingConfig(repetition_penalty=2.0), (0, 0))
-    assert isinstance(distribution, OneHot) and distribution.token == 1
-    assert logits.tolist() == [3.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.runtime.decoding import decision
-from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
@@ -116,12 +115,3 @@ def test_rounds_allocate_no_row(
     assert accepted > WARM + MEASURED, "rounds of one row would show little"
     assert largest < 4 * DRAFT
     assert temperature == 0.0 or full_passes > before_measured, "all options of a decision were computed"
-
-
-def test_an_array_is_kept_for_each_use() -> None:
-    workspace = Workspace()
-    first = workspace.array("a", 10, np.float32)
-    assert np.shares_memory(workspace.array("a", 4, np.float32), first)
-    assert np.shares_memory(workspace.array("a", 10, np.float32), first)
-    assert not np.shares_memory(workspace.array("b", 10, np.float32), first)
-    assert workspace.array("a", 10, np.float64).dtype == np.float64

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.session.api import Session, load_bundle
-from omnidraft.runtime.session.loaded_bundle import LoadOptions
 from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run, config
 
@@ -38,24 +36,6 @@ def ask(
 ) -> tuple[str, Costs]:
     found = device_costs.device_costs(SEAL, MANIFEST, measured_on, HERE, measure, lambda: measured)
     return found.source, found.costs
-
-
-def test_another_machine_is_measured_once() -> None:
-    mine = replace(MEASURED, acceptance=MANIFEST.acceptance)
-    assert ask("auto", HERE) == ("manifest", MANIFEST)
-    assert ask("never", OTHER) == ("manifest", MANIFEST)
-    assert ask("auto", OTHER) == ("measured", mine)
-    assert ask("auto", OTHER, None) == ("kept", mine)
-    assert ask("auto", HERE, None) == ("kept", mine), "measured later than the export"
-    assert ask("never", OTHER) == ("manifest", MANIFEST)
-    other = Costs((3.0,), 0.5, 0.0, 0.5)
-    assert ask("always", HERE, other) == ("measured", replace(other, acceptance=MANIFEST.acceptance))
-    assert ask("auto", OTHER)[1].target == (3.0,)
-
-
-def test_what_cannot_be_measured_is_the_manifests() -> None:
-    assert ask("auto", None, None) == ("manifest", MANIFEST)
-    assert ask("always", HERE, None) == ("manifest", MANIFEST)
 
 
 def test_nothing_is_kept_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +100,3 @@ def test_the_command_says_that_it_measured(bundle: Path, run: Run) -> None:
     for name in ("measure", "verify"):
         code, _, err = run(*command, *config(**{name: "perhaps"}))
         assert code != 0 and "'perhaps' is not auto" in err
-
-
-def test_a_measure_that_is_none_is_refused() -> None:
-    with pytest.raises(SettingError, match="measure 'x' is not auto, never or always"):
-        LoadOptions(measure="x").check()  # type: ignore[arg-type]

@@ -6,11 +6,10 @@ import mmap
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from omnidraft.runtime.bundle.model_entry import KvShape
-from omnidraft.runtime.models.graph_contract import kv_buffers, lazy_zeros
+from omnidraft.runtime.models.graph_contract import kv_buffers
 
 KV = KvShape(4, 8, 32, 8192)  # 67 MB in 8 buffers
 
@@ -40,15 +39,3 @@ def test_keys_and_values_take_memory_for_the_positions_that_are_written() -> Non
     assert resident() - before > KV.bytes * 0.9, "the reading of the memory shows nothing"
     del buffer, buffers
     assert resident() - before < KV.bytes / 10, "the memory stays with the process"
-
-
-def test_they_are_arrays_of_zeros_that_can_be_written() -> None:
-    one, other = lazy_zeros((2, 3)), lazy_zeros((2, 3))
-    assert one.dtype == np.float32 and one.shape == (2, 3) and not one.any()
-    one[1, 2] = 5.0
-    assert one.sum() == 5.0 and not other.any()
-
-
-def test_more_than_a_machine_has_is_a_memory_error() -> None:
-    with pytest.raises(MemoryError):
-        lazy_zeros((1 << 30, 1 << 30))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +16,12 @@ import onnx  # noqa: E402
 
 from omnidraft import Session, load_bundle  # noqa: E402
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
-from omnidraft.errors import AdapterError, BundleError, SettingError  # noqa: E402
+from omnidraft.errors import AdapterError, SettingError  # noqa: E402
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import NpuOptions, StaticShapes, let_adapters_in, write_static  # noqa: E402
 from omnidraft.export.quantize.quantization import FP32  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
-from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed  # noqa: E402
 from omnidraft.runtime.bundle.placement import placed  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel  # noqa: E402
@@ -144,17 +141,6 @@ def test_a_hot_swap_keeps_the_text_and_changes_the_drafts(place: Path) -> None:
     assert again.token_ids == plain.token_ids
 
 
-def test_the_cpu_and_the_static_graphs_draft_the_same_with_an_adapter(place: Path) -> None:
-    bundle = open_bundle(place)
-    learned = adapter_of(bundle, "drafter", 5, rank=2, size=0.1)
-    output = []
-    for where in ("cpu", "npu"):
-        session = Session(load_bundle(bundle, drafter_on=where), adapter=learned)
-        answer = session.generate(PROMPT, max_new_tokens=32, num_draft_tokens=DRAFTED).finish()
-        output.append((answer.token_ids, answer.statistics.drafted, answer.statistics.accepted))
-    assert output[0] == output[1]
-
-
 def test_too_high_a_rank_is_refused_and_nothing_changes(place: Path) -> None:
     bundle = open_bundle(place)
     session = Session(load_bundle(bundle, drafter_on="npu"))
@@ -164,31 +150,6 @@ def test_too_high_a_rank_is_refused_and_nothing_changes(place: Path) -> None:
         session.use_adapter(adapter_of(bundle, "drafter", rank=RANK + 1))
     assert refused.value.fault == "rank" and not session.adapters
     Session(load_bundle(bundle), adapter=adapter_of(bundle, "drafter", rank=RANK + 1))
-
-
-def test_the_quantised_form_says_where_adapters_are_taken(place: Path) -> None:
-    bundle = open_bundle(place)
-    from omnidraft.runtime.models.adapter_fit import fit
-    from omnidraft.runtime.vocab.vocab_map import load_vocab_map
-
-    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
-    with pytest.raises(AdapterError, match=r"static graphs where it runs; run it on cpu or npu or qnn-fp16$"):
-        fit(adapter_of(bundle, "drafter"), placed(bundle, drafter_on="qnn"), vocab_map)
-
-
-@pytest.mark.parametrize(
-    ("rank", "sentence"),
-    [(0, "wrong kind"), ("4", "wrong kind"), (4, "static graphs for adapters without the field lora")],
-)
-def test_a_wrong_rank_in_the_manifest_is_refused(
-    place: Path, tmp_path: Path, rank: object, sentence: str
-) -> None:
-    copy = Path(shutil.copytree(place, tmp_path / "bundle"))
-    manifest = json.loads((copy / MANIFEST).read_text())
-    manifest["target"]["npu"]["forms"]["float"]["lora_rank"] = rank
-    (copy / MANIFEST).write_bytes(sealed(manifest))
-    with pytest.raises(BundleError, match=sentence):
-        open_bundle(copy)
 
 
 @pytest.mark.parametrize("rank", [0, 342])

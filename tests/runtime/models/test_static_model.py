@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +11,9 @@ import pytest
 from omnidraft import Session, load, load_bundle
 from omnidraft.errors import BundleError, ContextError, SessionFileError, SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.model import Cancelled, SessionModel
-from omnidraft.runtime.decoding.prefill import prefill
-from omnidraft.runtime.decoding.speculate import DecoderState
-from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
 from omnidraft.runtime.session.api import LoadedBundle
@@ -189,27 +182,6 @@ def test_a_cancelled_answer_stops_and_a_saved_one_goes_on(weights_of: WeightsOf,
         Session(weights_of("b", "cpu", "cpu")).load(tmp_path / "saved")
 
 
-def test_sessions_on_the_same_weights_do_not_meet(weights_of: WeightsOf) -> None:
-    graphs = weights_of("a").target
-    one, other = graphs.new_model(), graphs.new_model()
-    ids = some_ids(20)
-    expected = one.score(ids).copy()
-    other.score(some_ids(20, 5))
-    one.rewind(10)
-    assert np.abs(one.score(ids[10:]) - expected[10:]).max() < 1e-4
-
-
-def test_a_context_can_be_read_again(model: StaticModel) -> None:
-    ids, text = some_ids(70), DecoderState()
-    text.restart([*ids, 5], [], 1, cut_at_eos(()))
-    prefill(model, text.tokens, text.cached)
-    assert text.cached == ids
-    row = model.score([5]).copy()
-    model.rewind(0)
-    model.score(ids)
-    assert np.abs(model.score([5]) - row).max() < 1e-4
-
-
 # Places
 
 
@@ -257,27 +229,3 @@ def test_the_memory_of_a_place_is_told(places: dict[str, Path]) -> None:
     here = memory_need(bundle)
     assert there.kv < here.kv
     assert there.target != here.target
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda npu: npu.pop("host"), "has no 'host'"),
-        (lambda npu: npu.update(kv_length=0), "wrong kind"),
-        (lambda npu: npu["forms"].pop("float"), "has no 'float'"),
-        (lambda npu: npu["forms"]["float"].update(mask=1.0), "mask 1.0 is not between"),
-        (lambda npu: npu["forms"]["float"].update(graphs=[]), "none for one"),
-        (lambda npu: npu["providers"]["coreml"].update(form="other"), "has no 'other'"),
-        (lambda npu: npu["forms"]["float"].update(weights="x.bin"), "no hash of 'x.bin'"),
-        (lambda npu: npu["providers"]["coreml"]["options"].update(a=1), "1 is not a string"),
-    ],
-)
-def test_a_wrong_entry_is_refused(
-    places: dict[str, Path], tmp_path: Path, change: Callable[[dict[str, Any]], object], sentence: str
-) -> None:
-    copy = Path(shutil.copytree(places["a"], tmp_path / "bundle"))
-    manifest = json.loads((copy / MANIFEST).read_text())
-    change(manifest["target"]["npu"])
-    (copy / MANIFEST).write_bytes(sealed(manifest))
-    with pytest.raises(BundleError, match=sentence):
-        open_bundle(copy)

@@ -16,7 +16,6 @@ from omnidraft.errors import BundleError, CheckpointError, PromptError
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, template_of
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, TrimmedEnd
-from omnidraft.runtime.session.conversation import Turn, conversation_ids
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.tiny_tokenizers import byte_level, sentencepiece
 
@@ -101,35 +100,6 @@ def test_a_template_has_no_way_out_of_its_sandbox() -> None:
     ):
         with pytest.raises(PromptError):
             JinjaTemplate(source, {}).parts(1)
-
-
-def test_a_conversation_is_its_rendering() -> None:
-    """It has the tokens of the rendered text; answers keep the ids with which they were generated."""
-    tokenizer = LibraryTokenizer(
-        byte_level([(b"a", b"b"), (b"ab", b"c")], controls=["<|im_start|>", "<|im_end|>"])
-    )
-    template = JinjaTemplate(CHATML, {})
-    answer = tuple(tokenizer.encode("a") + tokenizer.encode("bc"))  # not how "abc" would be encoded
-    assert list(answer) != tokenizer.encode("abc")
-    ids = conversation_ids(tokenizer, template, [Turn("abc?", answer)], "cab")
-    start, end = (tokenizer.controls[n].id for n in ("<|im_start|>", "<|im_end|>"))
-
-    def plain(text: str) -> list[int]:
-        return tokenizer.encode(text)
-
-    assert ids == [
-        start, *plain("user\nabc?"), end, *plain("\n"), start, *plain("assistant\n"), *answer,
-        end, *plain("\n"), start, *plain("user\ncab"), end, *plain("\n"), start, *plain("assistant\n"),
-    ]  # fmt: skip
-
-
-def test_no_dummy_prefix_between_an_answer_and_the_next_message() -> None:
-    """Llama-2 writes a space at the start of each text; after an answer the text continues without one."""
-    tokenizer = LibraryTokenizer(sentencepiece([("\u2581", "h"), ("\u2581h", "i")]))
-    template = PromptTemplate("", "", "\n", "")
-    answer = tuple(tokenizer.encode("hi"))
-    ids = conversation_ids(tokenizer, template, [Turn("hi", answer)], "hi")
-    assert tokenizer.text_of(ids) == b" hi hi\nhi"
 
 
 def test_a_message_never_writes_a_control_token(bundle: Path) -> None:

@@ -36,11 +36,6 @@ def test_lookup_with_a_penalty_is_plain_decoding(bundle: Path) -> None:
     assert len(session.cache) == 0
 
 
-def test_a_verification_that_is_none_is_refused(bundle: Path) -> None:
-    with pytest.raises(SettingError, match='"row" is unknown; use one of token, block, auto'):
-        load(bundle).generate("Hi", verification="row")
-
-
 def test_the_command_line_has_every_setting(bundle: Path) -> None:
     options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--seed", "3", "-n", "12", "--json"]
     more = map(str, config(min_p=0.02, repetition_penalty=1.1, verification="block", logprobs=True))
@@ -64,22 +59,6 @@ def test_the_command_line_has_every_setting(bundle: Path) -> None:
     ).finish()
     assert again.token_ids == output["token_ids"]
     assert again.logprobs == pytest.approx(output["logprobs"], abs=1e-4)
-
-
-def test_log_probabilities_of_greedy_text_are_the_models_own(bundle: Path) -> None:
-    """They do not depend on drafting; with one token left after truncation they are 0."""
-    session = load(bundle, threads=1)
-    plain, fast = (
-        session.generate(PROMPT, max_new_tokens=12, mode=mode, num_draft_tokens=3, logprobs=True).finish()
-        for mode in ("plain", "trie")
-    )
-    assert fast.logprobs == pytest.approx(plain.logprobs, abs=1e-4)
-    assert min(plain.logprobs) < -0.01 and max(plain.logprobs) <= 0.0
-    sampled = session.generate(
-        PROMPT, max_new_tokens=1, temperature=1.0, top_k=1, top_p=1.0, mode="plain", logprobs=True
-    ).finish()
-    # With top_k 1 one token is left, and its probability is 1.
-    assert (sampled.token_ids, sampled.logprobs) == (plain.token_ids[:1], [0.0])
 
 
 @pytest.mark.parametrize(

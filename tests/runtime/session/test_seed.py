@@ -58,21 +58,6 @@ def test_a_seed_repeats_its_text_where_nothing_was_learned_in_between(
     assert session.stats.totals.drafted > 100
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_seed_repeats_its_text_after_a_restore(loaded: LoadedBundle, name: str, tmp_path: Path) -> None:
-    for seed, prompt in enumerate(PROMPTS):
-        config = replace(SETTINGS[name], seed=seed)
-        expected = fresh(loaded).generate(prompt, config).finish().token_ids
-        session, restored = fresh(loaded), fresh(loaded)
-        answer = session.generate(prompt, config)
-        for _ in range(3):
-            next(iter(answer))
-        session.save(tmp_path / f"{seed}.session")
-        restored.load(tmp_path / f"{seed}.session")
-        restored.costs = CHEAP
-        assert restored.resume().finish().token_ids == expected
-
-
 @pytest.mark.parametrize("mode", ["plain", "lookup"])
 def test_modes_without_draws_repeat_a_text_whatever_was_learned(loaded: LoadedBundle, mode: str) -> None:
     """Their drafts take no random number, so both modes give the same text."""
@@ -91,18 +76,3 @@ def test_what_the_draft_length_learned_does_not_count(loaded: LoadedBundle) -> N
     for seed, prompt in enumerate(PROMPTS):
         first, second = (session.generate(prompt, config, seed=seed).finish().token_ids for _ in range(2))
         assert first == second
-
-
-@pytest.mark.parametrize("name", ["token", "block"])
-def test_a_session_that_learned_draws_another_text(loaded: LoadedBundle, name: str) -> None:
-    """The promise ends there: other n-grams make other drafts, which take other random numbers."""
-    session, config, differ = fresh(loaded), SETTINGS[name], 0
-    for seed, prompt in enumerate(PROMPTS):
-        first, second = (session.generate(prompt, config, seed=seed).finish().token_ids for _ in range(2))
-        differ += first != second
-    assert differ > 0
-
-
-def test_other_draft_lengths_draw_another_text(loaded: LoadedBundle) -> None:
-    """So do the plans of "auto" with other costs: they are kept for a machine, and `measure` changes them."""
-    assert texts(fresh(loaded), replace(TOKEN, num_draft_tokens=2)) != texts(fresh(loaded), TOKEN)

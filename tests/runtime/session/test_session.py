@@ -89,11 +89,6 @@ def test_a_stop_string_ends_the_answer_wherever_it_is(session: Session, mode: Mo
             assert stop.encode() not in before, "a token after the end was emitted"
 
 
-def test_a_stop_string_may_be_one_string(session: Session) -> None:
-    whole = session.generate(STORY, max_new_tokens=20).finish().text
-    assert session.generate(STORY, max_new_tokens=20, stop=whole[5:8]).finish().stop_reason == "stop"
-
-
 def test_settings_are_refused_before_anything_happens(session: Session) -> None:
     answer = session.generate(STORY, max_new_tokens=8)
     with pytest.raises(SettingError, match="stop string"):
@@ -164,15 +159,6 @@ def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session
     eos = session.bundle.target.eos_ids[0]
     prompt = session.answer.prompt_ids if session.answer else ()
     assert list(prompt).count(eos) == len(session.turns), "each answer has one end token"
-
-
-def test_a_new_text_forgets_the_conversation(session: Session) -> None:
-    session.chat(STORY, GenerationConfig(max_new_tokens=4)).finish()
-    alone = ids_of(session.generate("What is 3 and 4?", max_new_tokens=12))
-    assert session.turns == [] and session.message is None
-    session.reset()
-    answer = session.chat("What is 3 and 4?", GenerationConfig(max_new_tokens=12)).finish()
-    assert answer.token_ids == alone
 
 
 # Cancelling

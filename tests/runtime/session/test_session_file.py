@@ -10,14 +10,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
-from omnidraft.errors import SessionError, SessionFileError
+from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.session.session_file import decode_session, encode_session
 from support.places import ROOT
@@ -76,53 +74,6 @@ print(json.dumps(results))
     results = json.loads(out)
     assert [r[1:] for r in results] == [expected] * len(chosen)
     assert [r[0] for r in results] == sorted({r[0] for r in results}), "saved at different places"
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    temperature=st.sampled_from([0.0, 0.7, 1.3]),
-    mode=st.sampled_from(["trie", "match", "direct", "lookup", "plain"]),
-    count=st.sampled_from([1, 3, 7]),
-    seed=st.integers(0, 2**64 - 1),
-    rounds=st.integers(0, 6),
-)
-def test_a_saved_session_goes_on_as_it_would_have(
-    loaded: LoadedBundle, tmp_path: Path, temperature: float, mode: Any, count: int, seed: int, rounds: int
-) -> None:
-    session, file = Session(loaded), tmp_path / "a.session"
-    answer = session.chat(STORY, GenerationConfig(20, temperature, seed, mode, count))
-    for _ in range(rounds):
-        next(iter(answer), None)
-    session.save(file)
-    restored = Session(loaded)
-    restored.load(file)
-    assert restored.cache.entries() == session.cache.entries()
-    restored.save(tmp_path / "b.session")
-    assert (tmp_path / "b.session").read_bytes() == file.read_bytes()
-    if answer.stop_reason is not None:
-        with pytest.raises(SessionError, match="no unfinished generation"):
-            restored.resume()
-        return
-    resumed = restored.resume().finish()
-    answer.finish()
-    assert (resumed.token_ids, resumed.text, resumed.stop_reason) == (
-        answer.token_ids, answer.text, answer.stop_reason,
-    )  # fmt: skip
-
-
-def test_an_answer_that_ended_by_a_stop_string_is_still_cut(loaded: LoadedBundle, tmp_path: Path) -> None:
-    session = Session(loaded)
-    whole = session.chat(STORY, GenerationConfig(max_new_tokens=30)).finish().text
-    session.reset()
-    answer = session.chat(STORY, GenerationConfig(max_new_tokens=30, stop=(whole[9:12],))).finish()
-    session.save(tmp_path / "a")
-    restored = Session(loaded)
-    restored.load(tmp_path / "a")
-    assert restored.answer is not None
-    assert (restored.answer.text, restored.answer.stop_string) == (answer.text, answer.stop_string)
-    config = GenerationConfig(max_new_tokens=12)
-    a, b = session.chat("And?", config).finish(), restored.chat("And?", config).finish()
-    assert (a.prompt_ids, a.token_ids) == (b.prompt_ids, b.token_ids)
 
 
 def test_a_refused_file_changes_nothing(loaded: LoadedBundle, bundle: Path, tmp_path: Path) -> None:

@@ -12,65 +12,18 @@ from typer.testing import CliRunner
 
 from omnidraft import GenerationConfig, LoadedBundle, Session, load, load_bundle
 from omnidraft.cli import app
-from omnidraft.errors import SessionFileError, SettingError
 from omnidraft.runtime.decoding.drafter import READ_CHUNK
-from omnidraft.runtime.decoding.length_state import LengthState
 from omnidraft.runtime.decoding.model import Logits
-from omnidraft.runtime.session.modes import Mode
-from omnidraft.runtime.session.session_file import decode_session, encode_session
+from omnidraft.runtime.session.session_file import decode_session
 from omnidraft.runtime.vocab.cache_file import decode
 from support.command_line import config
 
 STORY = "Tell me a story."
-ASKED = GenerationConfig(
-    24, 0.9, 7, num_draft_tokens=4, top_k=60, top_p=0.95, min_p=0.01, repetition_penalty=1.1,
-    verification="block", logprobs=True, stop=("\u2603",),
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def loaded(bundle: Path) -> LoadedBundle:
     return load_bundle(bundle)
-
-
-@pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
-def test_a_saved_answer_goes_on_with_all_its_settings(
-    loaded: LoadedBundle, tmp_path: Path, mode: Mode
-) -> None:
-    session, file = Session(loaded), tmp_path / "a"
-    config = replace(ASKED, mode=mode)
-    answer = session.chat(STORY, config)
-    for _ in range(3):
-        next(iter(answer))
-    session.save(file)
-    restored = Session(loaded)
-    restored.load(file)
-    resumed = restored.resume().finish()
-    answer.finish()
-    assert resumed.config == config
-    assert (resumed.token_ids, resumed.text) == (answer.token_ids, answer.text)
-    # Passes of other widths round in another way.
-    assert resumed.logprobs == pytest.approx(answer.logprobs, abs=1e-4)
-    assert len(resumed.logprobs) == len(resumed.token_ids) == 24
-
-
-@pytest.mark.parametrize("change", [{"top_p": 0.0}, {"repetition_penalty": 0.0}, {"verification": "row"}])
-def test_a_setting_that_cannot_be_is_refused(
-    loaded: LoadedBundle, tmp_path: Path, change: dict[str, object]
-) -> None:
-    session, file = Session(loaded), tmp_path / "a"
-    with pytest.raises(SettingError):
-        session.chat(STORY, replace(ASKED, **change))  # type: ignore[arg-type]
-    session.chat(STORY, replace(ASKED, max_new_tokens=4)).finish()
-    session.save(file)
-    state, cache = decode_session(file.read_bytes())
-    assert state.answer is not None
-    wrong = replace(state.answer, config=replace(state.answer.config, **change))  # type: ignore[arg-type]
-    short = replace(state.answer, logprobs=state.answer.logprobs[1:])
-    for damaged in (wrong, short):
-        with pytest.raises(SessionFileError) as caught:
-            decode_session(encode_session(replace(state, answer=damaged), cache))
-        assert caught.value.fault == "state"
 
 
 def test_a_session_carries_its_cache_as_a_cache_file(loaded: LoadedBundle, tmp_path: Path) -> None:
@@ -147,25 +100,6 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
     assert sum(drafted(0.0, None)) > 0 and sum(drafted(0.8, None)) > 0
     assert sum(drafted(0.0, 7)) > 0, "the drafts do not change greedy text"
     assert drafted(0.8, 7) == [0] * 8, "with a given seed the counts begin again"
-
-
-def test_a_restored_session_goes_on_with_the_same_lengths(loaded: LoadedBundle, tmp_path: Path) -> None:
-    session = Session(loaded)
-    session.costs = replace(loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.05, host=0.0)
-    session.generate(STORY, max_new_tokens=40, ignore_eos=True).finish()
-    assert max(session.text.lengths.evaluated) > 0 < max(session.text.lengths.compared)
-    session.save(tmp_path / "s")
-    restored = Session(loaded)
-    restored.load(tmp_path / "s")
-    assert restored.text.lengths == session.text.lengths
-    answers = [
-        [p.round.draft for p in each.generate("And then?", max_new_tokens=24) if p.round is not None]
-        for each in (session, restored)
-    ]
-    assert answers[0] == answers[1]
-    assert restored.text.lengths == session.text.lengths
-    session.reset_cache()
-    assert session.text.lengths == LengthState()
 
 
 def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LoadedBundle) -> None:

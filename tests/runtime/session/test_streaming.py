@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from omnidraft import Generation, LoadedBundle, Session
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
+from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.models.ort_model import Graph
@@ -184,82 +183,3 @@ def test_tags_that_are_tokens_of_text_are_read_drafted_written_and_stopped_at(
 
 
 # Both starter targets
-
-
-@pytest.fixture(scope="module")
-def starter_graph(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[ModelEntry, Graph]]:
-    """The float32 graphs of starter models, each exported once and without the checks of a bundle."""
-    pytest.importorskip("transformers")
-    from omnidraft.checkpoints.checkpoint import read_checkpoint
-    from omnidraft.checkpoints.thin_model import thin_model
-    from omnidraft.export.graph.skeleton import skeleton
-    from omnidraft.export.quantize.quantization import FP32
-    from omnidraft.export.quantize.stream import write_skeleton
-
-    place = tmp_path_factory.mktemp("graphs")
-
-    @cache
-    def export(name: str) -> tuple[ModelEntry, Graph]:
-        checkpoint = read_checkpoint(str(STARTERS / name))
-        bare = skeleton(checkpoint, thin_model(checkpoint), 256)
-        contract = bare.contract
-        write_skeleton(bare, FP32, place / f"{name}.onnx")
-        kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
-        shape, bos = checkpoint.shape, LibraryTokenizer.from_file(STARTERS / name)
-        bos_id = bos.controls[bos.adds_bos].id if bos.adds_bos else None
-        entry = ModelEntry(
-            name, "", name, name, kv, shape.vocab_size, "fp32", bos_id, tuple(shape.eos_ids), 1
-        )
-        return entry, Graph(place / f"{name}.onnx", kv, shape.vocab_size)
-
-    return export
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-def test_a_starter_target(
-    starter_graph: Callable[[str], tuple[ModelEntry, Graph]], texts: dict[str, str], name: str
-) -> None:
-    """Each text as a prompt: greedy, and at temperatures so high that there are half characters."""
-    (target, graph), (draft, draft_graph) = starter_graph(name), starter_graph("drafter")
-    tokenizer = LibraryTokenizer.from_file(STARTERS / name)
-    drafter = LibraryTokenizer.from_file(STARTERS / "drafter")
-    vocab_map = build_vocab_map(
-        drafter, tokenizer, draft_size=draft.vocab_size, target_size=target.vocab_size
-    )
-    bundle = Bundle(Path(), target, draft, PromptTemplate("", "", "", ""), Costs((1.0,), 0.01, 0.0), "", {})
-    session = Session(LoadedBundle(bundle, graph, tokenizer, vocab_map, draft_graph, drafter))
-    stray = 0
-    for text in texts.values():
-        for temperature in (0.0, 1.0, 3.0):
-            prompt = session.encode(text)[:100]
-            generation = session.generate(
-                prompt,
-                max_new_tokens=120,
-                temperature=temperature,
-                seed=4,
-                num_draft_tokens=4,
-                ignore_eos=True,
-            )
-            pieces = [piece.text for piece in generation]
-            data = tokenizer.text_of(generation.token_ids)
-            assert "".join(pieces) == generation.text == data.decode("utf-8", "replace")
-            stray += generation.text.count("\ufffd")
-    assert stray > 0, "the test needs bytes that are not characters"
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-@pytest.mark.parametrize("text", ["japanese", "emoji", "mixed"])
-def test_a_starter_vocabulary_writes_every_text(
-    tmp_path: Path, texts: dict[str, str], name: str, text: str
-) -> None:
-    """The starters write English, so a graph with their vocabularies replays the other texts."""
-    drafter, target = (LibraryTokenizer.from_file(STARTERS / n) for n in ("drafter", name))
-    vocab_map, prompt = build_vocab_map(drafter, target), target.encode("Say it.")
-    for seed in range(3):
-        rng = random.Random(seed)
-        ids = cut(target, texts[text], rng)
-        session = replaying(tmp_path, (drafter, target), vocab_map, prompt, ids)
-        session.cache.prefill()
-        generation = session.generate(prompt, max_new_tokens=len(ids), num_draft_tokens=rng.randint(1, 12))
-        check(generation, ids, texts[text].encode())
-        assert "\ufffd" not in generation.text

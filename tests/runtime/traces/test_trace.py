@@ -10,7 +10,7 @@ import pytest
 
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
-from omnidraft.runtime.decoding.proposer import Rule, respell
+from omnidraft.runtime.decoding.proposer import respell
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
@@ -19,8 +19,7 @@ from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.modes import MODES, Mode, Verification
 from omnidraft.runtime.traces.trace import FLOOR, Kind, TracedRound
-from omnidraft.runtime.traces.trace_payload import MODES as FILE_MODES
-from omnidraft.runtime.traces.tracer import Tracer, largest
+from omnidraft.runtime.traces.tracer import Tracer
 from support.configs import config_of
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
 from support.tracing import Collector
@@ -151,67 +150,7 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
             assert abs(labels.mean() - accepted.mean()) < 4 * deviation, (mode, kind)
 
 
-def test_greedy_labels_are_0_or_1() -> None:
-    for seed in range(10):
-        kept, outcomes = rounds("trie", 0.0, seed=seed)
-        for each, traced in zip(outcomes, kept.rounds, strict=True):
-            labels = [label.label for label in traced.labels]
-            assert labels == [1.0] * each.accepted + [0.0] * (len(labels) - each.accepted)
-
-
-def test_block_verification_is_judged_decision_by_decision() -> None:
-    kept, outcomes = rounds("trie", 1.0, verification="block")
-    assert any(traced.labels for traced in kept.rounds)
-    for each, traced in zip(outcomes, kept.rounds, strict=True):
-        assert all(0.0 <= label.label <= 1.0 for label in traced.labels)
-        assert all(label.draft < each.evaluated for label in traced.labels)
-
-
-def test_each_mode_has_its_rule() -> None:
-    expected: list[tuple[Mode, float, Rule]] = [
-        ("trie", 1.0, "decisions"),
-        ("direct", 1.0, "decisions"),
-        ("match", 1.0, "match"),
-        ("direct", 0.0, "match"),
-        ("paper", 1.0, "paper"),
-        ("lookup", 0.0, "match"),
-    ]
-    for mode, temperature, rule in expected:
-        kept, _ = rounds(mode, temperature)
-        assert kept.collector.proposer is not None
-        assert kept.collector.proposer.rule == rule
-
-
-def test_many_tokens_keep_the_largest() -> None:
-    weights = np.full(10, 0.05, dtype=np.float32)
-    weights[[3, 8]] = 0.3
-    kept = largest(weights * 7, 7.0, 1.0, 4)
-    assert kept.ids.tolist() == [0, 1, 3, 8]  # ties: the lowest ids
-    assert kept.rest == pytest.approx(0.3)
-
-
-def test_of_many_ties_the_lowest_are_kept() -> None:
-    weights = np.full(900, 1e-3, dtype=np.float32)
-    weights[[450, 700]] = 0.05
-    assert largest(weights, 1.0, 1.0, 64).ids.tolist() == [*range(62), 450, 700]
-
-
-def test_what_sums_are_off_by_is_no_mass_without_a_spelling() -> None:
-    """Only tokens with a spelling have mass here, but their float32 masses sum to 1 up to about 1e-7."""
-    tracer, rng = Tracer(TOY, lambda: True), np.random.default_rng(0)
-    spelled = {int(leaf) for leaf in TOY.leaves}
-    for _ in range(200):
-        logits = rng.normal(size=len(TARGET)).astype(np.float32)
-        logits[[t for t in range(len(TARGET)) if t not in spelled]] = -np.inf
-        row = tracer.row(logits)
-        assert row is not None and tracer.roots(row)[1] == 0.0
-
-
 def test_a_row_that_is_no_distribution_is_not_recorded() -> None:
     tracer = Tracer(TOY, lambda: True)
     assert tracer.row(np.array([0.0, np.nan])) is None
     assert tracer.row(np.array([0.0, -np.inf])) is not None
-
-
-def test_modes_are_those_of_the_file() -> None:
-    assert FILE_MODES == MODES

@@ -63,13 +63,6 @@ def test_rounds_come_back_in_order_and_records_are_told_apart(tmp_path: Path) ->
     assert len(segments_of(tmp_path / "t")) == 1
 
 
-def test_the_same_rounds_are_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        record(open_store(tmp_path / name), 1, 3000)
-    a, b = ([(p.name, p.read_bytes()) for p in segments_of(tmp_path / name)] for name in ("a", "b"))
-    assert a == b and len(a) > 1
-
-
 def test_the_ring_keeps_its_bound_and_the_latest(tmp_path: Path) -> None:
     path = tmp_path / "t"
     store, at, last = open_store(path), None, 0

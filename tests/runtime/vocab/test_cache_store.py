@@ -138,13 +138,6 @@ def test_a_table_takes_no_other_files_place(name: str, tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
 
 
-def test_an_empty_file_is_lost_to_nobody(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    path.touch()
-    write_table(path, table())
-    assert path.read_bytes() == build()
-
-
 def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
@@ -195,21 +188,6 @@ def test_new_files_are_private_and_old_ones_keep_their_permissions(tmp_path: Pat
     (tmp_path / "c").chmod(0o640)
     write_table(tmp_path / "c", table())
     assert (tmp_path / "c").stat().st_mode & 0o777 == 0o640
-
-
-def test_no_message_names_a_temporary_file_or_a_number_of_the_system(tmp_path: Path) -> None:
-    for name in ("no/c", "", "n" * 240, "\0"):
-        with pytest.raises(CacheFileError) as caught:
-            write_table(tmp_path / name, table())
-        assert ".tmp" not in str(caught.value) and "Errno" not in str(caught.value)
-
-
-def test_the_bytes_after_the_end_are_counted(tmp_path: Path) -> None:
-    for extra, words in ((1, "1 byte after"), (4000, "4000 bytes after")):
-        (tmp_path / "c").write_bytes(build() + bytes(extra))
-        with pytest.raises(CacheFileError, match=words) as caught:
-            read_table(tmp_path / "c")
-        assert caught.value.fault == "trailing_bytes"
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ from omnidraft.runtime.decoding.decision import root_masses
 from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.cache_file import encode
-from omnidraft.runtime.vocab.cache_table import MAX_COUNT, eviction_order, first_to_evict
 from omnidraft.runtime.vocab.ngram_cache import Entry, NgramCache, Policy
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.tables import GRAM_IDS, TOY, table
-from support.toy import DRAFT, TARGET, ragged
+from support.toy import TARGET, ragged
 
 FLAKE, FO, FLAS, LAKE = (TARGET.index(name) for name in ("FLAKE", "FO", "FLAS", "LAKE"))
 S = TARGET.index("S")  # a direct pair, never an entry
@@ -57,61 +56,6 @@ def assert_trie_follows(cache: NgramCache) -> None:
     assert root_masses(cache.trie, distribution) == pytest.approx(root_masses(fresh, distribution))
 
 
-def test_learning_counts_hits_accepted_and_rounds() -> None:
-    cache = NgramCache(TOY)
-    assert cache.learn([FLAKE, S, FO], num_accepted=2) == 2
-    assert cache.learn([FLAKE, FLAKE], num_accepted=1) == 0
-    assert cache.learn([S], num_accepted=0) == 0
-    assert cache.entries() == [Entry(FLAKE, 3, 2, 2), Entry(FO, 1, 0, 1)]
-    assert cache.tick == 3
-    assert FLAKE in cache and FO in cache and S not in cache and LAKE not in cache
-
-
-def test_entries_are_kept_by_target_id_whatever_the_order() -> None:
-    cache = NgramCache(TOY)
-    for token in (LAKE, FO, FLAS, FLAKE):
-        assert cache.insert(token)
-        assert not cache.insert(token)
-    assert ids(cache) == GRAM_IDS
-    assert_trie_follows(cache)
-
-
-def test_lfu_evicts_the_least_used_then_the_longest_unused() -> None:
-    cache = NgramCache(TOY, capacity=3, policy="lfu")
-    cache.learn([FLAKE, FLAKE], 0)
-    cache.learn([FO], 0)
-    cache.learn([FLAS], 0)
-    assert cache.learn([LAKE], 0) == 1
-    assert ids(cache) == sorted([FLAKE, FLAS, LAKE])  # FO: one hit like FLAS, and older
-    assert_trie_follows(cache)
-
-
-def test_lru_evicts_the_longest_unused() -> None:
-    cache = NgramCache(TOY, capacity=3, policy="lru")
-    cache.learn([FLAKE, FLAKE], 0)
-    cache.learn([FO], 0)
-    cache.learn([FLAS], 0)
-    cache.learn([LAKE], 0)
-    assert ids(cache) == sorted([FO, FLAS, LAKE])
-    assert_trie_follows(cache)
-
-
-def test_ties_go_by_the_lowest_id() -> None:
-    for policy in ("lfu", "lru"):
-        cache = NgramCache(TOY, capacity=3, policy=policy)
-        cache.learn([LAKE, FLAS, FO], 0)
-        cache.learn([FLAKE], 0)
-        assert ids(cache) == sorted([FLAKE, FLAS, LAKE]), policy
-
-
-def test_an_evicted_entry_comes_back_with_counts_of_its_own() -> None:
-    cache = NgramCache(TOY, capacity=1)
-    cache.learn([FO, FO, FO], 3)
-    cache.learn([LAKE], 0)
-    cache.learn([FO], 1)
-    assert cache.entries() == [Entry(FO, 1, 1, 3)]
-
-
 def proposed(cache: NgramCache, spelling: list[int]) -> list[int]:
     """The target tokens that a draft is translated to, before any probability is asked."""
     return translate(spelling, cache.trie, max_tokens=9).tokens
@@ -134,21 +78,6 @@ def test_n_grams_that_come_in_together_are_proposed() -> None:
     cache.prefill()
     for filled in (cache, NgramCache.of_table(cache.table(), WIDE)):
         assert [proposed(filled, WIDE.spell(token)) for token in range(300)] == [[t] for t in range(300)]
-
-
-def test_a_root_stays_while_another_spelling_begins_with_it() -> None:
-    """`la` begins a direct pair besides LAKE; without that pair it is a root through LAKE alone."""
-    from support.toy import DIRECT, toy_map
-
-    vocab_map = toy_map({k: v for k, v in DIRECT.items() if k != "la"})
-    cache = NgramCache(vocab_map, capacity=1)
-    la = DRAFT.index("la")
-    assert cache.trie.root(la) is None
-    cache.insert(LAKE)
-    assert cache.trie.root(la) is not None
-    cache.insert(FO)
-    assert cache.trie.root(la) is None
-    assert_trie_follows(cache)
 
 
 @settings(max_examples=50)
@@ -177,15 +106,6 @@ def test_any_history_against_a_dictionary(history: list[list[int]], capacity: in
 WIDE = wide_map(300)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20))
-def test_the_first_to_evict_heads_the_order(keys: list[tuple[int, int]]) -> None:
-    hits, ticks = (np.array(column) for column in zip(*keys, strict=True))
-    targets = np.arange(len(keys)) * 2
-    for policy in ("lfu", "lru"):
-        keys_of = (policy, hits.astype(np.uint32), ticks.astype(np.uint32), targets)
-        assert first_to_evict(*keys_of) == eviction_order(*keys_of)[0]
-
-
 def test_prune_evicts_what_learning_would() -> None:
     cache = NgramCache(TOY)
     cache.learn([FLAKE, FLAKE, FO, LAKE, LAKE], 0)
@@ -194,17 +114,6 @@ def test_prune_evicts_what_learning_would() -> None:
     assert ids(cache) == sorted([FLAKE, LAKE])
     assert cache.prune(0) == 2
     assert ids(cache) == []
-    assert_trie_follows(cache)
-
-
-def test_prefill_keeps_what_was_learned_and_makes_room() -> None:
-    cache = NgramCache(TOY, capacity=2)
-    cache.learn([FO, FO], 1)
-    assert cache.prefill() == 3
-    assert cache.capacity == 4
-    assert cache.entries()[GRAM_IDS.index(FO)] == Entry(FO, 2, 1, 1)
-    assert ids(cache) == GRAM_IDS
-    assert cache.prefill() == 0
     assert_trie_follows(cache)
 
 
@@ -228,38 +137,12 @@ def test_a_spelling_of_more_than_255_pieces_is_not_cached() -> None:
         assert NgramCache(vocab_map).prefill() == cached
 
 
-def test_counts_stop_at_32_bits() -> None:
-    full = table([FO], [(MAX_COUNT, MAX_COUNT)], [MAX_COUNT], tick=MAX_COUNT)
-    cache = NgramCache.of_table(full, TOY)
-    cache.learn([FO], 1)
-    assert cache.entries() == [Entry(FO, MAX_COUNT, MAX_COUNT, MAX_COUNT)]
-    assert cache.tick == MAX_COUNT
-
-
-def test_a_loaded_cache_goes_on_counting_from_the_counts_of_the_file() -> None:
-    cache = NgramCache.of_table(table([FLAKE, FO], [(6, 3), (7, 3)]), TOY)
-    cache.learn([FLAKE, LAKE], 1)
-    assert cache.entries() == [Entry(FLAKE, 7, 4, 10), Entry(FO, 7, 3, 1), Entry(LAKE, 1, 0, 10)]
-    saved = cache.table()
-    assert (saved.hits.tolist(), saved.accepted.tolist()) == ([7, 7, 1], [4, 3, 0])
-    assert (saved.ticks.tolist(), saved.tick) == ([10, 1, 10], 10)
-
-
 def test_a_table_does_not_change_with_the_cache() -> None:
     cache = NgramCache.of_table(table([FO], [(5, 2)]), TOY)
     before = cache.table()
     cache.learn([FO], 1)
     assert (before.hits.tolist(), before.accepted.tolist()) == ([5], [2])
     assert (cache.table().hits.tolist(), cache.table().accepted.tolist()) == ([6], [3])
-
-
-def test_loading_into_less_room_keeps_what_the_policy_keeps() -> None:
-    whole = table(GRAM_IDS, [(4, 0), (1, 0), (3, 0), (3, 0)], [1, 9, 3, 2])
-    expected: dict[Policy, list[int]] = {"lfu": [0, 2], "lru": [1, 2]}
-    for policy, kept in expected.items():
-        cache = NgramCache.of_table(whole, TOY, capacity=2, policy=policy)
-        assert ids(cache) == [GRAM_IDS[i] for i in kept], policy
-        assert_trie_follows(cache)
 
 
 @settings(max_examples=50)

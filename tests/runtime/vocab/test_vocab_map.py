@@ -76,19 +76,6 @@ def test_tokens_with_equal_bytes(tokenizer_of: TokenizerOf, map_of: MapOf, name:
     assert sum(len(vocab_map.spell(t)) == 1 for t, data in enumerate(tokens) if data) == equal
 
 
-@pytest.mark.parametrize(("name", "needing", "longest"), [("qwen2", 31_708, 32), ("llama3", 9_479, 48)])
-def test_tokens_that_need_byte_tokens(
-    tokenizer_of: TokenizerOf, map_of: MapOf, name: str, needing: int, longest: int
-) -> None:
-    """Of the tokens that Llama-2 writes in several pieces (160 more are single byte tokens)."""
-    tokens, vocab_map = tokenizer_of(name).tokens, map_of(name)
-    byte_tokens = range(3, 259)
-    spelling = [vocab_map.spell(t) for t, data in enumerate(tokens) if data]
-    assert sum(len(s) > 1 and any(d in byte_tokens for d in s) for s in spelling) == needing
-    assert sum(len(s) == 1 and s[0] in byte_tokens for s in spelling) == 160
-    assert max(map(len, spelling)) == longest
-
-
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_spelling_has_the_tokens_bytes(tokenizer_of: TokenizerOf, map_of: MapOf, name: str) -> None:
     """Every text token of the target has a spelling; every spelling and expansion gives the bytes back."""
@@ -97,11 +84,6 @@ def test_every_spelling_has_the_tokens_bytes(tokenizer_of: TokenizerOf, map_of: 
     long = int(np.count_nonzero(vocab_map.expansions.lengths))
     assert check_bytes(vocab_map, tokenizer_of("llama2"), target) == texts + long
     assert long == {"qwen2": 5559, "llama3": 5302, "gpt2": 13_694, "phi3": 0, "t5-small": 14_975}[name]
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_leaves_are_sorted_and_unique(map_of: MapOf, name: str) -> None:
-    check_trie(map_of(name))
 
 
 def test_aliases_are_spelled_but_are_no_leaves(tokenizer_of: TokenizerOf, map_of: MapOf) -> None:
@@ -129,15 +111,6 @@ def test_controls_match_by_role_or_not_at_all(tokenizer_of: TokenizerOf, map_of:
         assert vocab_map.spell(control.id) == paired
         assert (vocab_map.leaf_of[control.id] >= 0) == bool(paired)
         assert vocab_map.bytes_of(control.id) == b""
-
-
-def test_ids_beyond_the_tokenizer_are_orphans(tokenizer_of: TokenizerOf, map_of: MapOf) -> None:
-    """Qwen2's logits are 151,936 wide, its tokenizer has 151,646 ids."""
-    vocab_map = map_of("qwen2")
-    size = len(tokenizer_of("qwen2"))
-    assert (vocab_map.target_size, size) == (151_936, 151_646)
-    assert all(not vocab_map.spell(t) and not vocab_map.bytes_of(t) for t in range(size, 151_936))
-    assert (vocab_map.leaf_of[size:] == -1).all()
 
 
 # Small vocabularies
@@ -180,20 +153,6 @@ def test_a_longer_draft_token_that_begins_a_spelling_is_listed_nowhere() -> None
     assert vocab_map.longer_from == {t[b"x"]: [d[b"xy"]]}
 
 
-def test_a_pair_of_controls_that_the_user_names() -> None:
-    think, start = TARGET.controls["<think>"].id, DRAFTER.controls["<s>"].id
-    vocab_map = build_vocab_map(DRAFTER, TARGET, roles=Roles(((start, think),)))
-    assert vocab_map.direct[start] == think and vocab_map.draft_allowed[start]
-    assert vocab_map.direct[DRAFTER.controls["</s>"].id] == -1  # what was guessed is not added
-
-
-def test_a_role_for_two_needs_no_second_token() -> None:
-    """A target whose start and end are one token keeps the end paired with the end."""
-    one = LibraryTokenizer(sentencepiece([("l", "a")], bos="</s>"))
-    vocab_map = build_vocab_map(one, one)
-    assert vocab_map.direct[one.controls["</s>"].id] == one.controls["</s>"].id
-
-
 def test_a_drafter_that_starts_and_ends_with_one_token() -> None:
     one = LibraryTokenizer(sentencepiece([("l", "a")], bos="</s>"))
     vocab_map = build_vocab_map(one, DRAFTER)
@@ -234,12 +193,6 @@ def test_logits_narrower_than_the_tokenizer_are_refused(
     message = f"the {who}'s logits are {size - 1} wide but its tokenizer has {size} ids; use the tokenizer"
     with pytest.raises(VocabMapError, match=message):
         build_vocab_map(DRAFTER, TARGET, draft_size=draft_size, target_size=target_size)
-
-
-def test_progress_reaches_the_end() -> None:
-    seen: list[tuple[int, int]] = []
-    build_vocab_map(DRAFTER, TARGET, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (len(TARGET), len(TARGET)) and seen == sorted(seen)
 
 
 @st.composite
