@@ -163,9 +163,9 @@ def test_the_command_writes_both_forms_and_inspect_reads_them(run: Run, bundle: 
     assert output.startswith(f"{out}: rank 4 at {layers} products (o), ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.onnx_adapter", "mine.safetensors", "peft"]
     refused(run("adapter", "convert", place, bundle, "-o", out), "exists already; choose another place")
-    code, output, _ = run("adapter", "inspect", out, "--bundle", bundle)
+    code, output, _ = run("inspect", out, "--bundle", bundle)
     assert code == 0 and f"fits the drafter of {bundle}" in output
-    facts = json.loads(run("adapter", "inspect", out, "--json")[1])
+    facts = json.loads(run("inspect", out, "--json")[1])
     assert (facts["rank"], facts["targets"], facts["sites"]) == (4, ["o"], layers)
     assert facts["digest"] == read_adapter(out).digest
 
@@ -193,8 +193,9 @@ def test_what_the_command_refuses(run: Run, bundle: Path, tmp_path: Path) -> Non
     ):
         code, output, error = run("adapter", "convert", *arguments)
         assert (code, output, error.count("\n")) == (1, "", 1) and words in error, error
-    code, _, error = run("adapter", "inspect", bundle / "manifest.json")
-    assert code == 1 and "it is not a safetensors file" in error
+    (tmp_path / "no.safetensors").write_text("{}")
+    code, _, error = run("inspect", tmp_path / "no.safetensors")
+    assert code == 1 and "no.safetensors is refused" in error
     assert not out.exists()
 
 

@@ -63,7 +63,7 @@ def test_a_trace_among_other_files(run: Run, bundle: Path, tmp_path: Path) -> No
     """A bundle is refused; of other files it is said that they stay, until the trace is one of them."""
     before = sorted(bundle.rglob("*"))
     generate = "generate", bundle, "x", "-n", 2, "--trace"
-    refused(run(*generate, bundle), f"--trace {bundle} is a bundle; give a directory of its own")
+    refused(run(*generate, bundle), f"--trace {bundle} is a bundle; give another directory")
     assert sorted(bundle.rglob("*")) == before
     (tmp_path / "thesis.txt").write_text("years of work")
     said = f"omnidraft: {tmp_path} has other files, which stay; the trace is in the files trace-*.odt"

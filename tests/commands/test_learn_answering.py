@@ -233,7 +233,7 @@ def test_refusals_are_a_sentence(
         assert not place.exists()
     before = sorted(learnable.iterdir())
     learn = ("learn", learnable, "--prompts", prompts, "-o", learnable)
-    refused(run(*learn), f"--out {learnable} is a bundle; give a directory of its own")
+    refused(run(*learn), f"--out {learnable} is a bundle; give another directory")
     assert sorted(learnable.iterdir()) == before
     adapter = ("--adapter", tmp_path / "a.safetensors")
     refused(run("learn", learnable, "--prompts", prompts, "-o", tmp_path / "x", *adapter), "is for TRACES")
