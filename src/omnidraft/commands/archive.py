@@ -42,7 +42,7 @@ def pack(
     ] = True,
     as_json: options.Json = False,
 ) -> None:
-    """Pack what a device needs of a bundle into one file, and print its sizes.
+    """Pack the parts of a bundle that a device needs into one file, and print its sizes.
 
     The archive is a ZIP file without compression, and each file in it can be mapped where it lies. Manifest
     and signature stay as they are. The same bundle gives the same bytes.
