@@ -178,7 +178,7 @@ def test_ctrl_c_in_bench_keeps_what_was_timed(
     code, out, err = run(*command)
     assert code == 130 and "1 prompts, plain and speculative" in out and "What is 1" in out
     assert "predicted from costs" in out and "What is 2" not in out
-    assert err == "omnidraft: stopped: 2 prompts of the list were not timed\n"
+    assert err == "omnidraft: stopped: 2 prompts of the list not timed\n"
     left = 3
     code, out, _ = run(*command, "--json")
     assert (code, len(json.loads(out)["prompts"]), json.loads(out)["prompts_left"]) == (130, 1, 2)

@@ -80,7 +80,7 @@ def bench_command(
     result = BenchResult(lines, predict(session, lines), len(texts) - len(lines), has_drafter(session))
     _show(result, session.bundle, as_json)
     if result.left:
-        tell([f"stopped: {counted(result.left, 'prompt')} of the list were not timed"])
+        tell([f"stopped: {counted(result.left, 'prompt')} of the list not timed"])
         raise typer.Exit(130)
 
 

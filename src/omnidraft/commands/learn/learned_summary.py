@@ -125,7 +125,7 @@ def advice(result: Summary) -> str:
         goes_on = done if result.ended == "done" else "the same command goes on"
         return (
             f"not worth it yet after {counted(result.answers, 'answer')}: a gain may need {ENOUGH}; "
-            f"{goes_on}, and with -k auto little time is lost until then"
+            f"{goes_on}, and little time is lost until then"
         )
     return (
         "it does not pay here so far; `omnidraft doctor BUNDLE` shows the cost of a round, and answers of "
