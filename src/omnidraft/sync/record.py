@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
+from omnidraft import defaults
 from omnidraft.errors import SignatureError, SyncError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.signature import FILE_BYTES, decode, encode, fault_of, key_id
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["push", "release"]
 VERSION = 1
-MOST_BYTES = 1 << 28  # of a whole file
-MOST_TEXT = 1 << 16  # of its lines
+MOST_BYTES = defaults.SYNC_MAX_BYTES  # of a whole file
+MOST_TEXT = defaults.SYNC_MAX_TEXT_BYTES  # of its lines
 MOST_HEAD = FILE_BYTES + MOST_TEXT
-DAYS = 180.0  # until a push or a release expires
+DAYS = float(defaults.SYNC_DAYS)  # until a push or a release expires
 LARGEST = 10**15 - 1
 NUMBER = "[1-9][0-9]{0,14}"
 COUNT = f"(?:0|{NUMBER})"
