@@ -100,8 +100,8 @@ def long(made_once: MadeOnce) -> Path:
 
 @pytest.fixture(scope="module")
 def ids(long: Path) -> list[int]:
-    """A prompt of 1,300 target ids, whose text has more draft ids than that."""
-    text = (STARTERS.parents[1] / "README.md").read_text(encoding="utf-8")
+    """A prompt of 1,300 target ids, whose text has more draft ids than that and goes on as it began."""
+    text = "".join(f"Ann has {n} apples and buys {n + 2} more. She then has {2 * n + 2} apples. " for n in range(90))
     return load(long / "bundle").target_tokenizer.encode(text)[:1300]
 
 
@@ -117,11 +117,14 @@ def test_an_export_keeps_both_contexts_and_says_so(long: Path) -> None:
 
 def test_greedy_text_beyond_the_drafters_context_is_plain_text(long: Path, ids: list[int]) -> None:
     session = load(long / "bundle")
+    accepted = 0
     for length in (200, 700, 1300):
         plain = session.generate(ids[:length], GREEDY, mode="plain").finish()
         drafted = session.generate(ids[:length], GREEDY).finish()
-        assert drafted.token_ids == plain.token_ids
-        assert drafted.statistics.drafted > 0 and drafted.statistics.accepted > 0
+        assert len(plain.token_ids) > 10 and drafted.token_ids == plain.token_ids
+        assert drafted.statistics.drafted > 0
+        accepted += drafted.statistics.accepted
+    assert accepted > 0, "the test needs accepted drafts"
     assert len(session.text.decoder.context) > READS, "the window has moved"
 
 
