@@ -22,7 +22,7 @@ from omnidraft.commands.bench import BenchLine
 from omnidraft.mixed_prompts import CHAT, story_prompts
 from omnidraft.pair_verdict import estimated_speed, speed_of
 from omnidraft.runtime.decoding.length_state import Costs
-from omnidraft.runtime.session.api import GenerationConfig, Session, load
+from omnidraft.runtime.session.api import GenerationConfig, TextSession, load
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.statistics import Statistics
 
@@ -37,7 +37,7 @@ def prompts(count: int) -> dict[str, list[str]]:
     return {**unseen(count), "chat": open_chat[:count]}
 
 
-def opened(bundles: Sequence[Path], first: str) -> dict[str, Session]:
+def opened(bundles: Sequence[Path], first: str) -> dict[str, TextSession]:
     """A session of each bundle by its name, timed on this machine."""
     sessions = {bundle.name: load(bundle, measure="never") for bundle in bundles}
     targets = {(s.bundle.target.fingerprint, s.bundle.target.quantization) for s in sessions.values()}
@@ -47,7 +47,9 @@ def opened(bundles: Sequence[Path], first: str) -> dict[str, Session]:
     return sessions
 
 
-def answer(session: Session, text: str, mode: Mode, config: GenerationConfig) -> tuple[list[int], Statistics]:
+def answer(
+    session: TextSession, text: str, mode: Mode, config: GenerationConfig
+) -> tuple[list[int], Statistics]:
     """The ids and the counts of an answer."""
     session.forget_context()
     done = session.generate(text, config, mode=mode).finish()
@@ -55,7 +57,7 @@ def answer(session: Session, text: str, mode: Mode, config: GenerationConfig) ->
 
 
 def measured(
-    sessions: Mapping[str, Session], texts: Sequence[str], temperature: float, tokens: int
+    sessions: Mapping[str, TextSession], texts: Sequence[str], temperature: float, tokens: int
 ) -> Iterator[dict[str, BenchLine]]:
     """The figures of each prompt by bundle; a session's cache learns from text to text as a user's does."""
     plain_of = next(iter(sessions.values()))
@@ -67,7 +69,7 @@ def measured(
             seed=number,
         )
 
-        arms: list[tuple[str, Session, Mode]] = [("", plain_of, "plain")]
+        arms: list[tuple[str, TextSession, Mode]] = [("", plain_of, "plain")]
         arms += [(name, session, "trie") for name, session in sessions.items()]
         turn = number % len(arms)
         answers = {name: answer(s, text, mode, config) for name, s, mode in arms[turn:] + arms[:turn]}

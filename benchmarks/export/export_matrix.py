@@ -39,7 +39,7 @@ from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.models.load_graph import static_form
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
-from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.api import TextSession, load_bundle
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS
 
@@ -150,7 +150,7 @@ def _static_row(model: str, place: str, bundle: Bundle, report: Report) -> Row:
 def _acceptance(bundle: Bundle, drafter: StaticModel) -> float:
     """The acceptance of a drafter's static graphs on the CPU by the fp32 target."""
     weights = load_bundle(bundle)
-    session = Session(weights)
+    session = TextSession(weights)
     ids = [session.encode(prompt)[: _LENGTH // 2] for prompt in PROMPTS]
     pairs = [(each, session.draft_prompt(each)) for each in ids]
     target = weights.target.new_model()

@@ -33,7 +33,7 @@ import numpy as np
 
 from omnidraft.commands.terminal.output import progress_bar
 from omnidraft.runtime.decoding.model import Logits, Model
-from omnidraft.runtime.session.api import LoadedBundle, load_bundle
+from omnidraft.runtime.session.api import LanguageModel, load_bundle
 from omnidraft.sample_texts import LONGEST, NAME, TextPiece, pieces_of, sample_texts
 from omnidraft.text_quality import TextQuality, measure_quality, read_quality
 
@@ -154,19 +154,19 @@ class Arm:
         return [self.name, f"{self.bytes / 1e6:.1f}", *quality, *times]
 
 
-def pieces(loaded: LoadedBundle) -> list[TextPiece]:
+def pieces(loaded: LanguageModel) -> list[TextPiece]:
     """The built-in texts in the ids of a bundle's target."""
     entry = loaded.bundle.target
     start = [] if entry.bos_id is None else [entry.bos_id]
     return pieces_of(sample_texts(), loaded.target_tokenizer, loaded.bundle.prompt, start, LONGEST)
 
 
-def text(loaded: LoadedBundle) -> Sequence[int]:
+def text(loaded: LanguageModel) -> Sequence[int]:
     """The first built-in text that is long enough for a context and the longest pass."""
     return next(each.ids for each in pieces(loaded) if len(each.ids) >= CONTEXT + max(ROWS))
 
 
-def bundle_arm(loaded: LoadedBundle) -> Arm:
+def bundle_arm(loaded: LanguageModel) -> Arm:
     """The target of a bundle."""
     bundle, told = loaded.bundle, read_quality(loaded.bundle.manifest)
     files = bundle.manifest["files"].items()
@@ -175,7 +175,7 @@ def bundle_arm(loaded: LoadedBundle) -> Arm:
     return Arm(bundle.target.quantization, size, loaded.target.new_model(), text(loaded), quality)
 
 
-def llama_arm(file: Path, loaded: LoadedBundle, threads: int, texts: int | None) -> Arm:
+def llama_arm(file: Path, loaded: LanguageModel, threads: int, texts: int | None) -> Arm:
     """The file in llama.cpp, measured on the first texts in the ids of a bundle's target."""
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.export.measure_quality import source_rows

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from benchmarks.support.task_data import require, rows
 from omnidraft.runtime.decoding.model import Model
-from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft.runtime.session.api import GenerationConfig, LanguageModel, TextSession, load_bundle
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
 
@@ -43,10 +43,10 @@ def prompts(count: int) -> list[str]:
 
 
 def answers(
-    loaded: LoadedBundle, texts: Sequence[str], tokens: int
+    loaded: LanguageModel, texts: Sequence[str], tokens: int
 ) -> Iterator[dict[str, tuple[list[int], float]]]:
     """For each prompt the ids and the tokens a second of each arm."""
-    sessions = {bitwise: Session(loaded, bitwise=bitwise) for bitwise in (False, True)}
+    sessions = {bitwise: TextSession(loaded, bitwise=bitwise) for bitwise in (False, True)}
     for session in sessions.values():
         session.measure(PROMPTS[0])
     for text in (texts[0], *texts):  # the first once more, to warm up
@@ -84,7 +84,7 @@ def _distributions(model: Model, ids: Sequence[int], width: int) -> list[Floats]
 def line(place: Path, texts: Sequence[str], tokens: int) -> str:
     """The row of a bundle."""
     loaded = load_bundle(place, measure="never")
-    model, session = loaded.target.new_model(), Session(loaded)
+    model, session = loaded.target.new_model(), TextSession(loaded)
     ratios, same = defaultdict[str, list[float]](list), defaultdict[str, int](int)
     found = list[tuple[float, bool]]()
     for text, arms in zip(texts, list(answers(loaded, texts, tokens))[1:], strict=True):

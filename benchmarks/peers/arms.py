@@ -12,7 +12,7 @@ from omnidraft.commands.starters import StarterPair, starter
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantization import FP32, INT8
-from omnidraft.runtime.session.api import Session, load, load_bundle
+from omnidraft.runtime.session.api import TextSession, load, load_bundle
 from omnidraft.runtime.session.modes import Mode
 
 NUM_DRAFT_TOKENS = 4
@@ -131,8 +131,8 @@ def _omnidraft(pair: StarterPair, timed: bool) -> list[Arm]:
         learned = drafter == "learned"
         loaded = load_bundle(pair.learned if learned else pair.untrained, threads=1)
 
-        def begin() -> Session:
-            session = Session(loaded, cache=pair.cache if learned else None)
+        def begin() -> TextSession:
+            session = TextSession(loaded, cache=pair.cache if learned else None)
             if timed:
                 session.measure(MEASURED)
             return session

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from omnidraft.checkpoints.checkpoint import quiet
-from omnidraft.runtime.session.api import GenerationConfig, Session
+from omnidraft.runtime.session.api import GenerationConfig, TextSession
 from omnidraft.runtime.session.modes import Mode
 
 
@@ -114,7 +114,7 @@ class Omnidraft:
 
     def __init__(
         self,
-        begin: Callable[[], Session],
+        begin: Callable[[], TextSession],
         mode: Mode,
         count: int | Literal["auto"] = "auto",
         *,

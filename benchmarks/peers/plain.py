@@ -27,7 +27,7 @@ from benchmarks.support.json_lines import append, read
 from benchmarks.support.peak_memory import peak_of
 from benchmarks.support.task_data import require
 from benchmarks.support.task_prompts import unseen
-from omnidraft.runtime.session.api import GenerationConfig, Session, load
+from omnidraft.runtime.session.api import GenerationConfig, TextSession, load
 
 PLAIN = GenerationConfig(mode="plain")
 FILE = RESULTS / "peers_plain.jsonl"
@@ -44,7 +44,7 @@ class Pair:
 
     def __init__(self, bundle: Path, folder: Path, threads: int) -> None:
         self.genai = Genai(of_bundle(bundle, folder, threads))
-        self.ours: Session = load(bundle, threads=threads, drafter=False)
+        self.ours: TextSession = load(bundle, threads=threads, drafter=False)
 
     def decode_genai(self, prompt: list[int], tokens: int) -> list[int]:
         return self.genai.generate(prompt, 0.0, 0, tokens).tokens

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from benchmarks.support.responses import respond
 from benchmarks.support.task_prompts import seen
 from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
-from omnidraft.runtime.session.api import Session
+from omnidraft.runtime.session.api import TextSession
 
 LAYERS = 2
 PROMPTS = 128  # of each source
@@ -27,7 +27,7 @@ _COPIED = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", 
 Answered = tuple[list[int], int]  # prompt and answer in ids, and the length of the prompt
 
 
-def make(session: Session, checkpoint: Path, out: Path) -> Path:
+def make(session: TextSession, checkpoint: Path, out: Path) -> Path:
     """Write the drafter's checkpoint; one that is there is kept.
 
     Args:
@@ -61,7 +61,7 @@ def _first_layers(target: Any) -> Any:
     return drafter
 
 
-def _answers(session: Session, target: Any) -> list[Answered]:
+def _answers(session: TextSession, target: Any) -> list[Answered]:
     """The target's greedy answers, those to short prompts first."""
     texts = [text for of_task in seen(PROMPTS).values() for text in of_task]
     prompts = sorted((session.encode(text) for text in texts), key=len)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from omnidraft import Session, load_bundle
+from omnidraft import TextSession, load_bundle
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.decoding.distribution import Categorical, Ids
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import encode_adapter
 from omnidraft.runtime.session.api import Generation
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS, word_problems
@@ -101,7 +101,7 @@ def static_runs(bundle: Path, place: Path, prompts: list[str]) -> list[dict[str,
 
 
 def run_of(
-    loaded: LoadedBundle,
+    loaded: LanguageModel,
     place: Path,
     prompts: list[str],
     name: str,
@@ -111,7 +111,7 @@ def run_of(
 ) -> dict[str, Any]:
     """The ids of all prompts, one after another in one session; no seed lies near an edge."""
     given = {**settings, "max_new_tokens": TOKENS}
-    session = Session(
+    session = TextSession(
         loaded,
         cache=place / "cache.odc" if cache else None,
         adapter=place / "adapter.safetensors" if adapter else None,
@@ -131,7 +131,7 @@ def run_of(
     }
 
 
-def answer_of(session: Session, prompt: str, seed: int, settings: dict[str, Any]) -> Generation:
+def answer_of(session: TextSession, prompt: str, seed: int, settings: dict[str, Any]) -> Generation:
     """An answer with this seed, or the next one that does not lie near an edge."""
     learned = session.cache.table()
     while True:
@@ -190,24 +190,24 @@ def adapter_of(bundle: Bundle) -> Adapter:
     return Adapter(entry.fingerprint, *fingerprints, tensors, CREATED)
 
 
-def write_cache(loaded: LoadedBundle, file: Path, prompts: list[str]) -> None:
+def write_cache(loaded: LanguageModel, file: Path, prompts: list[str]) -> None:
     """Save what a session learns from some prompts, and every other n-gram of the map without counts."""
-    session = Session(loaded)
+    session = TextSession(loaded)
     for prompt in prompts[::3]:
         session.generate(prompt, max_new_tokens=TOKENS, num_draft_tokens=4).finish()
     session.cache.prefill()
     session.save_cache(file)
 
 
-def session_of(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
+def session_of(loaded: LanguageModel, file: Path) -> dict[str, Any]:
     """Save a conversation in the middle of an answer; what follows in it."""
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.chat(QUESTIONS[0], max_new_tokens=TOKENS).finish()
     answer = session.chat(QUESTIONS[1], seed=12345, max_new_tokens=TOKENS, **FIXED)
     for _ in range(3):
         next(iter(answer))
     session.save(file)
-    restored = Session(loaded)
+    restored = TextSession(loaded)
     restored.load(file)
     before = len(answer.token_ids)
     resumed = restored.resume().finish()

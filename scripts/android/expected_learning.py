@@ -17,13 +17,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omnidraft import Session, load_bundle
+from omnidraft import TextSession, load_bundle
 from omnidraft.learning.learn_traces import CHECKPOINT, LearnOptions, learn, responses_of
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.signature import read_public_key
 from omnidraft.runtime.models.adapter_file import encode_adapter
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_store import TraceStore
 from omnidraft.sample_prompts import word_problems
@@ -44,7 +44,7 @@ def main(bundles: Path) -> None:
     place.mkdir(parents=True)
     loaded = load_bundle(bundles / "learning", measure="never")
     trace = TraceStore(place / "traces", Vocabularies.of(loaded.vocab_map))
-    session = Session(loaded, trace=trace)
+    session = TextSession(loaded, trace=trace)
     for prompt in word_problems(ANSWERS):
         list(session.generate(prompt, max_new_tokens=TOKENS, num_draft_tokens=4))
     session.save_cache(place / "cache.odc")
@@ -56,7 +56,7 @@ def main(bundles: Path) -> None:
     publish(bundles / "learning", place, loaded, responses)
 
 
-def write_steps(loaded: LoadedBundle, place: Path, options: StepOptions, responses: list[Aligned]) -> None:
+def write_steps(loaded: LanguageModel, place: Path, options: StepOptions, responses: list[Aligned]) -> None:
     """Write a state, and what some steps make of it."""
     learner = OrtLearner(loaded.bundle, loaded.vocab_map, options, now=lambda: CREATED)
     learner.learn(responses[:5])
@@ -68,7 +68,7 @@ def write_steps(loaded: LoadedBundle, place: Path, options: StepOptions, respons
     (place / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
 
 
-def publish(bundle: Path, place: Path, loaded: LoadedBundle, responses: list[Aligned]) -> None:
+def publish(bundle: Path, place: Path, loaded: LanguageModel, responses: list[Aligned]) -> None:
     """Put a signed release into a store, as a training side does."""
     options = LearnOptions(StepOptions(learning_rate=2e-3), steps=RELEASED)
     learner = OrtLearner(loaded.bundle, loaded.vocab_map, options.step, now=lambda: CREATED)

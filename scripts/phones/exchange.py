@@ -23,11 +23,11 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from omnidraft import Session, load_bundle
+from omnidraft import TextSession, load_bundle
 from omnidraft.learning.learn_traces import LearnOptions, learn, responses_of
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.models.adapter_file import encode_adapter, read_adapter
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import encode as encode_segment
 from omnidraft.runtime.traces.trace_reader import read_segments
@@ -53,7 +53,7 @@ STEPS = 4
 def write(bundle: Path, expected: Path, folder: Path) -> None:
     """Write all files of a device, and copy the release that Python published."""
     loaded = load_bundle(bundle, measure="never")
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.chat(MESSAGES[0], **GREEDY).finish()
     answer = session.chat(MESSAGES[1], **SAMPLED)
     for _ in range(3):
@@ -62,7 +62,7 @@ def write(bundle: Path, expected: Path, folder: Path) -> None:
     session.cache.prefill()
     session.save_cache(folder / "cache.odc")
     trace = TraceStore(folder / "traces", Vocabularies.of(loaded.vocab_map))
-    recorded = Session(loaded, trace=trace)
+    recorded = TextSession(loaded, trace=trace)
     for prompt in word_problems(8):
         recorded.generate(prompt, **GREEDY).finish()
     trace.close()
@@ -97,9 +97,9 @@ def read(bundle: Path, folder: Path, report: Path) -> None:
     report.write_text(json.dumps(found), encoding="utf-8")
 
 
-def read_session(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
+def read_session(loaded: LanguageModel, file: Path) -> dict[str, Any]:
     """The answer that was begun, how it goes on, and the next one."""
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.load(file)
     assert session.answer is not None
     begun = list(session.answer.token_ids)
@@ -111,22 +111,22 @@ def read_session(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
     }
 
 
-def read_cache(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
+def read_cache(loaded: LanguageModel, file: Path) -> dict[str, Any]:
     """The number of n-grams, and the digest of the file that they make again."""
     table = read_table(file, loaded.vocab_map)
     return {"ngrams": len(table), "again": digest(encode_cache(table))}
 
 
-def read_learned(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
+def read_learned(loaded: LanguageModel, file: Path) -> dict[str, Any]:
     """The digest of the adapter, that of the file that it makes again, and an answer with it."""
     adapter = read_adapter(file)
-    answer = Session(loaded, adapter=adapter).generate(MESSAGES[0], **SAMPLED).finish()
+    answer = TextSession(loaded, adapter=adapter).generate(MESSAGES[0], **SAMPLED).finish()
     again = digest(encode_adapter(adapter))
     counts = [answer.statistics.rounds, answer.statistics.accepted_drafts]
     return {"digest": adapter.digest, "again": again, "ids": answer.token_ids, "counts": counts}
 
 
-def read_trace(loaded: LoadedBundle, place: Path) -> dict[str, Any]:
+def read_trace(loaded: LanguageModel, place: Path) -> dict[str, Any]:
     """What the trace holds, and the digests of the segments that it makes again."""
     segments = [segment for _, segment in read_segments(place, Vocabularies.of(loaded.vocab_map))]
     generations = [each for segment in segments for each in segment.generations()]
@@ -138,13 +138,13 @@ def read_trace(loaded: LoadedBundle, place: Path) -> dict[str, Any]:
     }
 
 
-def read_release(loaded: LoadedBundle, store: Path, into: Path) -> dict[str, Any]:
+def read_release(loaded: LanguageModel, store: Path, into: Path) -> dict[str, Any]:
     """The adapter that is in use after a pull, and the number of n-grams."""
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     key = (store / "key").read_bytes()
     cache = into / "cache.odc"
-    Session(loaded).save_cache(cache)
+    TextSession(loaded).save_cache(cache)
     pair = ChannelPair(loaded.bundle, loaded.vocab_map)
     release = open_store(str(store)).read(release_name(pair.channel), "release", key)
     pulled = pull(release, Device(pair, into / "releases", cache=cache))
@@ -192,7 +192,7 @@ def check_own(folder: Path, own: dict[str, Any]) -> None:
     assert trace["again"] == digests(sorted((folder / "traces").glob("*.odt")))
 
 
-def read_push(loaded: LoadedBundle, folder: Path, own: dict[str, Any]) -> None:
+def read_push(loaded: LanguageModel, folder: Path, own: dict[str, Any]) -> None:
     """Fail unless the training side takes the push of a phone, with the adapter, the cache and the traces."""
     pair = ChannelPair(loaded.bundle, loaded.vocab_map)
     [file] = (folder / "store" / pair.channel.id).glob("*.push")

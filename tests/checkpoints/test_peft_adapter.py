@@ -21,7 +21,7 @@ from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
-from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.api import TextSession, load_bundle
 from support.command_line import Run, refused
 from support.places import STARTERS
 
@@ -82,7 +82,7 @@ def converted(place: Path, opened: Bundle) -> Adapter:
 
 
 def logits_with(opened: Bundle, adapter: Adapter) -> np.ndarray:
-    session = Session(load_bundle(opened, threads=1), adapter=adapter)
+    session = TextSession(load_bundle(opened, threads=1), adapter=adapter)
     with session.exclusive():
         rows: np.ndarray = session.models.drafter.model.score(IDS).copy()
     return rows

@@ -23,7 +23,7 @@ from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import sealed
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
-from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.language_model import load_bundle
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sample_prompts import word_problems
 from support.command_line import Run, config

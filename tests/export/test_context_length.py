@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
 
-from omnidraft import GenerationConfig, Session, load
+from omnidraft import GenerationConfig, TextSession, load
 from omnidraft.checkpoints.checkpoint import Shape
 from omnidraft.errors import ContextError, ExportError
 from omnidraft.export.bundle import export_bundle
@@ -101,7 +101,9 @@ def long(made_once: MadeOnce) -> Path:
 @pytest.fixture(scope="module")
 def ids(long: Path) -> list[int]:
     """A prompt of 1,300 target ids, whose text has more draft ids than that and goes on as it began."""
-    text = "".join(f"Ann has {n} apples and buys {n + 2} more. She then has {2 * n + 2} apples. " for n in range(90))
+    text = "".join(
+        f"Ann has {n} apples and buys {n + 2}. She then has {2 * n + 2} apples. " for n in range(90)
+    )
     return load(long / "bundle").target_tokenizer.encode(text)[:1300]
 
 
@@ -140,7 +142,7 @@ def test_a_conversation_beyond_the_drafters_context_goes_on_after_a_restore(
     for _ in range(4):  # of up to 5 tokens each, of 40
         next(iter(answer))
     saved.save(tmp_path / "a.session")
-    restored = Session(saved.loaded)
+    restored = TextSession(saved.loaded)
     restored.load(tmp_path / "a.session")
     assert len(restored.text.decoder.context) > READS
     assert restored.resume().finish().token_ids == expected

@@ -23,7 +23,17 @@ from omnidraft.export.graph import traced_once
 from omnidraft.export.graph.passes import attention_nodes, matmuls
 from omnidraft.export.graph.skeleton import check_length
 from omnidraft.export.graph.write import write_graph
-from support.exported_graphs import CASES, MAX_LENGTH, SIZES, VOCAB, Export, Session, save, tokens, write_case
+from support.exported_graphs import (
+    CASES,
+    MAX_LENGTH,
+    SIZES,
+    VOCAB,
+    Export,
+    GraphSession,
+    save,
+    tokens,
+    write_case,
+)
 
 
 def test_an_export_says_nothing(
@@ -86,7 +96,7 @@ def test_equals_torch(exported: Export, case: str) -> None:
     """Prefill, continued prefill, decode, verify, and the same again after a rewind over other tokens."""
     ids = tokens(MAX_LENGTH)
     expected = exported(case).logits(ids)
-    session = Session(exported(case).proto)
+    session = GraphSession(exported(case).proto)
     first = ((0, 7), (7, 8), (8, 13), (13, 14), (14, 40), (40, 64))
     differences = [np.abs(session.run(ids[start:end]) - expected[start:end]).max() for start, end in first]
     session.at(9, tokens(20, seed=1))  # a draft that is rejected
@@ -103,14 +113,14 @@ def test_equals_torch(exported: Export, case: str) -> None:
 def test_any_block_after_any_past(exported: Export, past: int, count: int) -> None:
     ids = tokens(MAX_LENGTH)
     expected = exported("llama").logits(ids)[past : past + count]
-    session = Session(exported("llama").proto)
+    session = GraphSession(exported("llama").proto)
     session.run(ids)  # the buffers hold a longer text than the counter
     assert np.abs(session.at(past, ids[past : past + count]) - expected).max() < 1e-4
 
 
 def test_only_the_asked_rows_come_out(exported: Export) -> None:
     ids = tokens(10)
-    session = Session(exported("granite").proto)
+    session = GraphSession(exported("granite").proto)
     rows = session.run(ids)
     for count in (1, 3, 10):
         last = session.at(0, ids, count)
@@ -159,7 +169,7 @@ def test_a_written_graph_is_the_same_graph(
     assert sorted(tmp_path.iterdir()) == written
     assert len(written) == files
     ids = tokens(9)
-    assert np.array_equal(Session(path).run(ids), Session(exported("llama").proto).run(ids))
+    assert np.array_equal(GraphSession(path).run(ids), GraphSession(exported("llama").proto).run(ids))
 
 
 @pytest.mark.parametrize("external_above", [1 << 26, 1000])

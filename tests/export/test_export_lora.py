@@ -25,8 +25,8 @@ from support.exported_graphs import (  # noqa: E402
     CASES,
     Export,
     Exported,
+    GraphSession,
     Rows,
-    Session,
     copy_of,
     graph_in,
     tokens,
@@ -52,7 +52,7 @@ def test_what_an_adapter_can_change(exported: Export) -> None:
 def test_without_an_adapter_nothing_changes(exported: Export, case: str, quantization: Quantization) -> None:
     """To the last bit, also after adapters came and went; an adapter gives the same logits each time."""
     model, sites = with_adapters(exported(case), quantization)
-    plain, session = Session(exported(case).quantized(quantization)), Session(model)
+    plain, session = GraphSession(exported(case).quantized(quantization)), GraphSession(model)
     ids = tokens(20)
     first, second = (random_lora(sites, rank, seed) for rank, seed in ((4, 0), (9, 1)))
     outputs = []
@@ -96,7 +96,7 @@ def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) ->
     for quantization in (FP32, INT8, INT4):
         model, sites = with_adapters(exported(case), quantization)
         packed = pack(PeftAdapter("", modules), sites)
-        session = Session(model)
+        session = GraphSession(model)
         session.adapter = {
             f"{n}.lora_{h}": t for n, ab in packed.items() for h, t in zip("ab", ab, strict=True)
         }
@@ -116,7 +116,7 @@ def test_a_fixed_rank_must_be_fed(exported: Export) -> None:
     }
     assert widths["layers.0.qkv.lora_a"] == 24 and widths["layers.0.down.lora_a"] == 8  # three parts, and one
     assert sites.rank == 8 and {n.rpartition(".")[2] for n in sites.sites} == {"qkv", "down"}
-    session, plain = Session(graph_in(bare, INT8)), Session(exported("llama").quantized(INT8))
+    session, plain = GraphSession(graph_in(bare, INT8)), GraphSession(exported("llama").quantized(INT8))
     assert not session.session.get_overridable_initializers()
     ids = tokens(9)
     session.adapter = no_adapter(sites)

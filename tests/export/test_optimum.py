@@ -21,7 +21,7 @@ from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
-from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.language_model import load_bundle
 from support.places import ROOT
 
 pytest.importorskip("onnx", reason="adopting a graph needs onnx, which this Python does not have")

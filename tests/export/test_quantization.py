@@ -42,7 +42,7 @@ from omnidraft.export.quantize.stream import write_skeleton  # noqa: E402
 from omnidraft.runtime.bundle.model_entry import KvShape  # noqa: E402
 from omnidraft.runtime.decoding.model import Logits  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
-from support.exported_graphs import QUANTIZATIONS, Export, Session  # noqa: E402
+from support.exported_graphs import QUANTIZATIONS, Export, GraphSession  # noqa: E402
 from support.exported_graphs import tokens as tokens_of  # noqa: E402
 
 VOCAB, LENGTH = 320, 96
@@ -140,7 +140,7 @@ def test_weights_in_a_file_are_the_weights_in_memory(
     path = tmp_path / "model.onnx"
     written = write_skeleton(exported(case).skeleton, form, path, external_above=1000)
     assert sorted(tmp_path.iterdir()) == written and len(written) == 2
-    streamed, whole = Session(path), Session(exported(case).quantized(form))
+    streamed, whole = GraphSession(path), GraphSession(exported(case).quantized(form))
     ids = tokens_of(20)
     whole.run(ids[:12])
     streamed.run(ids[:12])

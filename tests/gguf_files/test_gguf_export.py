@@ -21,7 +21,7 @@ from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.quantization import AS_STORED, INT8  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.session.api import load, load_bundle  # noqa: E402
-from omnidraft.runtime.session.session import Session  # noqa: E402
+from omnidraft.runtime.session.text_session import TextSession  # noqa: E402
 from support.command_line import Run, refused  # noqa: E402
 from support.gguf_models import CASES, write_model  # noqa: E402
 from support.places import STARTERS  # noqa: E402
@@ -61,7 +61,7 @@ def test_a_file_becomes_a_bundle_whose_text_is_the_targets(case: str, tmp_path: 
     assert report.parity["target"]["fp32"].max_difference < 1e-3
     assert report.parity["target"][form].greedy_agreement > 0.9
     assert not any("rounded" in each for each in report.warnings)
-    session = Session(load_bundle(tmp_path / "out", measure="never"), bitwise=True)
+    session = TextSession(load_bundle(tmp_path / "out", measure="never"), bitwise=True)
     plain, *drafted = (
         session.generate(PROMPT, mode=mode, max_new_tokens=24, num_draft_tokens=3).finish()
         for mode in ("plain", "trie", "direct", "lookup")

@@ -24,7 +24,7 @@ from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.quantize import coded  # noqa: E402
 from omnidraft.export.quantize.quantization import AS_STORED  # noqa: E402
 from omnidraft.export.quantize.stream import write_skeleton  # noqa: E402
-from support.exported_graphs import Session  # noqa: E402
+from support.exported_graphs import GraphSession  # noqa: E402
 from support.gguf_models import CASES, write_model  # noqa: E402
 
 MAX_LENGTH = 64
@@ -113,7 +113,7 @@ def test_a_graph_of_codes_is_exact(
     ids = tokens(checkpoint.shape.vocab_size, 20)
     rows = expected(model, ids)
     scale = max(1.0, float(np.abs(rows).max()))
-    session = Session(tmp_path / "model.onnx")
+    session = GraphSession(tmp_path / "model.onnx")
     assert np.abs(session.run(ids) - rows).max() < 1e-4 * scale
     assert np.abs(session.at(12, ids[12:]) - rows[12:]).max() < 1e-4 * scale  # a block after a rewind
 
@@ -125,7 +125,7 @@ def test_a_token_changes_no_earlier_row(tmp_path: Path) -> None:
     write_skeleton(
         skeleton(checkpoint, thin_model(checkpoint), MAX_LENGTH), AS_STORED, tmp_path / "model.onnx"
     )
-    session, ids = Session(tmp_path / "model.onnx"), tokens(checkpoint.shape.vocab_size, 40)
+    session, ids = GraphSession(tmp_path / "model.onnx"), tokens(checkpoint.shape.vocab_size, 40)
     session.run(ids)
     for past, count in ((0, 9), (3, 2), (17, 6)):
         rows = session.at(past, ids[past : past + count])
@@ -155,7 +155,7 @@ def test_a_type_whose_codes_no_graph_holds_is_rounded_to_8_bits(tmp_path: Path) 
     write_skeleton(bare, AS_STORED, tmp_path / "model.onnx")
     ids = tokens(checkpoint.shape.vocab_size, 30)
     rows = expected(model, ids)
-    assert np.linalg.norm(Session(tmp_path / "model.onnx").run(ids) - rows) < 0.02 * np.linalg.norm(rows)
+    assert np.linalg.norm(GraphSession(tmp_path / "model.onnx").run(ids) - rows) < 0.02 * np.linalg.norm(rows)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -21,8 +21,8 @@ from omnidraft.learning.online.curve import mean, read_curve
 from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
-from omnidraft.runtime.session.session import Session
+from omnidraft.runtime.session.language_model import LanguageModel, load_bundle
+from omnidraft.runtime.session.text_session import TextSession
 from omnidraft.runtime.traces.trace_reader import read_traces
 from support.adapting import (
     PROMPTS,
@@ -37,7 +37,7 @@ SURE = GuardOptions(least=4, deviations=2.5)  # short answers vary more, and the
 
 
 @pytest.fixture(scope="module")
-def weights(learnable: Path) -> LoadedBundle:
+def weights(learnable: Path) -> LanguageModel:
     return load_bundle(learnable)
 
 
@@ -46,7 +46,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "place"
 
 
-def test_it_learns(weights: LoadedBundle, place: Path) -> None:
+def test_it_learns(weights: LanguageModel, place: Path) -> None:
     """The same eight questions six times: the last time a target pass gives more tokens."""
     adaptation = begin(place, weights, AdaptOptions(interval=8, passes=3, replayed=4))
     for _ in range(6):
@@ -62,9 +62,9 @@ def test_it_learns(weights: LoadedBundle, place: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_what_is_said_is_the_targets_own(weights: LoadedBundle, place: Path) -> None:
+def test_what_is_said_is_the_targets_own(weights: LanguageModel, place: Path) -> None:
     """Every token equals that of plain decoding, with every adapter."""
-    adaptation, plain = begin(place, weights), Session(weights)
+    adaptation, plain = begin(place, weights), TextSession(weights)
     versions = set()
     for i, prompt in enumerate(PROMPTS[:12]):
         versions.add(adaptation.answer(prompt, REQUEST).version)
@@ -76,7 +76,7 @@ def test_what_is_said_is_the_targets_own(weights: LoadedBundle, place: Path) -> 
 
 
 def test_every_field_of_the_config_reaches_the_session(
-    weights: LoadedBundle, place: Path, monkeypatch: pytest.MonkeyPatch
+    weights: LanguageModel, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every field of `GenerationConfig` arrives with its value and is in the settings of the profile."""
     config = GenerationConfig(
@@ -103,7 +103,7 @@ def test_every_field_of_the_config_reaches_the_session(
     )
 
 
-def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, place: Path) -> None:
+def test_each_target_keeps_what_is_its_own(weights: LanguageModel, place: Path) -> None:
     """To another target and back in one process: adapter and cache of the first target are unchanged."""
     entry = replace(weights.bundle.target, fingerprint="f" * 64)
     second_target = replace(weights, bundle=replace(weights.bundle, target=entry))
@@ -136,7 +136,7 @@ def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, place: Path) -
     again.close()
 
 
-def test_other_prompts_are_begun_with_what_was_learned(weights: LoadedBundle, place: Path) -> None:
+def test_other_prompts_are_begun_with_what_was_learned(weights: LanguageModel, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 6)
     adaptation.write()
@@ -148,7 +148,7 @@ def test_other_prompts_are_begun_with_what_was_learned(weights: LoadedBundle, pl
     other.close()
 
 
-def test_a_prompt_that_does_not_serve_changes_nothing(weights: LoadedBundle, place: Path) -> None:
+def test_a_prompt_that_does_not_serve_changes_nothing(weights: LanguageModel, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 1)
     with pytest.raises(PromptError):
@@ -159,7 +159,7 @@ def test_a_prompt_that_does_not_serve_changes_nothing(weights: LoadedBundle, pla
     adaptation.close()
 
 
-def test_one_process_at_a_time(weights: LoadedBundle, place: Path) -> None:
+def test_one_process_at_a_time(weights: LanguageModel, place: Path) -> None:
     first = begin(place, weights)
     with pytest.raises(SettingError, match="in use by another `omnidraft learn`"):
         Adaptation(place, learner)
@@ -167,7 +167,7 @@ def test_one_process_at_a_time(weights: LoadedBundle, place: Path) -> None:
     Adaptation(place, learner).close()
 
 
-def test_what_is_kept_is_private_and_bounded(weights: LoadedBundle, place: Path) -> None:
+def test_what_is_kept_is_private_and_bounded(weights: LanguageModel, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 21)
     adaptation.write()
@@ -181,7 +181,7 @@ def test_what_is_kept_is_private_and_bounded(weights: LoadedBundle, place: Path)
 
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
-    weights: LoadedBundle, place: Path
+    weights: LanguageModel, place: Path
 ) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 5)
@@ -211,7 +211,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
         Adaptation(place, learner)
 
 
-def test_lines_are_json(weights: LoadedBundle, place: Path) -> None:
+def test_lines_are_json(weights: LanguageModel, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 4)
     adaptation.close()

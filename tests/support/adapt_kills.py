@@ -14,7 +14,7 @@ from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.models.adapter_file import read_adapter
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
+from omnidraft.runtime.session.language_model import LanguageModel, load_bundle
 from omnidraft.runtime.traces.trace_file import decode
 from omnidraft.runtime.vocab.cache_store import read_table
 from support.adapting import assert_same, pair_of_weights
@@ -62,7 +62,7 @@ def kill(child: int) -> None:
         return  # it had finished
 
 
-def check_whole(place: Path, weights: LoadedBundle) -> int:
+def check_whole(place: Path, weights: LanguageModel) -> int:
     """Check that every file is whole and fits the others; return the number of answers in the checkpoint."""
     profile = profile_of(place, weights.bundle)
     checkpoint = profile.read(pair_of_weights(weights))

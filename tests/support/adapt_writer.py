@@ -16,7 +16,7 @@ from pathlib import Path
 from omnidraft.commands.learn.while_answering import Learning
 from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.language_model import load_bundle
 from support.adapting import PROMPTS, begin
 
 OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)

@@ -12,7 +12,7 @@ from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import Role
-from omnidraft.runtime.session.api import Session
+from omnidraft.runtime.session.api import TextSession
 
 BASE, DRAFT, TARGET = "a" * 64, "d" * 64, "e" * 64
 CREATED = "2026-01-02T03:04:05Z"
@@ -44,7 +44,7 @@ def adapter_of(bundle: Bundle, role: Role, seed: int = 0, *, rank: int = 4, size
     return Adapter(entry.fingerprint, draft, target, learned.tensors, learned.created)
 
 
-def drafters(session: Session, *seeds: int) -> list[Adapter]:
+def drafters(session: TextSession, *seeds: int) -> list[Adapter]:
     return [adapter_of(session.bundle, "drafter", seed) for seed in seeds]
 
 

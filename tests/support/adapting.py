@@ -17,7 +17,7 @@ from omnidraft.learning.step.learner import Learner
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.sample_prompts import word_problems
 
@@ -26,7 +26,7 @@ SMALL = AdaptOptions(interval=4, passes=1, replayed=2, memory=12)
 PROMPTS = word_problems(64)
 
 
-def learner(weights: LoadedBundle) -> Learner:
+def learner(weights: LanguageModel) -> Learner:
     """LoRA of the starter drafter, by the bundle's training step."""
     options = StepOptions(learning_rate=3e-3, weight_decay=0.0)
     return AveragedLearner(OrtLearner(weights.bundle, weights.vocab_map, options))
@@ -34,9 +34,9 @@ def learner(weights: LoadedBundle) -> Learner:
 
 def begin(
     place: Path,
-    weights: LoadedBundle,
+    weights: LanguageModel,
     options: AdaptOptions = SMALL,
-    make: Callable[[LoadedBundle], Learner] = learner,
+    make: Callable[[LanguageModel], Learner] = learner,
 ) -> Adaptation:
     """An adaptation to one target."""
     adaptation = Adaptation(place, make, options, prompts="the same")
@@ -49,7 +49,7 @@ def answers(adaptation: Adaptation, count: int, request: GenerationConfig = REQU
     return [adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], request) for _ in range(count)]
 
 
-def assert_same(one: Path, other: Path, weights: LoadedBundle) -> None:
+def assert_same(one: Path, other: Path, weights: LanguageModel) -> None:
     """The two places differ in times alone."""
     first, second = (profile_of(place, weights.bundle) for place in (one, other))
     a, b = (p.read(pair_of_weights(weights)) for p in (first, second))
@@ -77,5 +77,5 @@ def assert_same(one: Path, other: Path, weights: LoadedBundle) -> None:
     assert curves[0] == curves[1]
 
 
-def pair_of_weights(weights: LoadedBundle) -> dict[str, str]:
+def pair_of_weights(weights: LanguageModel) -> dict[str, str]:
     return pair_of(weights.bundle, weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint)

@@ -190,7 +190,7 @@ def load(directory: Path) -> Any:
     ).eval()
 
 
-class Session:
+class GraphSession:
     """Binds one tensor as past and present, filled with 1000 so that a stale entry changes the logits."""
 
     def __init__(self, model: ModelProto | Path) -> None:

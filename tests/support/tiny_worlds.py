@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft import LoadedBundle
+from omnidraft import LanguageModel
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
@@ -56,7 +56,7 @@ def random_tables(rng: Rng, tokenizer: Tokenizer) -> tuple[Table, Table]:
     return by_last, by_earlier
 
 
-def random_weights(place: Path, rng: Rng) -> LoadedBundle:
+def random_weights(place: Path, rng: Rng) -> LanguageModel:
     """A loaded bundle of a random pair; only its two graphs are written, to `place`."""
     models: list[tuple[ModelEntry, Graph, Tokenizer]] = []
     for role, lengths in (("target", (32, 160)), ("drafter", (16, 96))):
@@ -79,9 +79,9 @@ def random_weights(place: Path, rng: Rng) -> LoadedBundle:
     template = PromptTemplate("<s>b", "<eos>", " d", "a")
     bundle = Bundle(place, target, drafter, template, costs, "map", manifest)
     vocab_map = build_vocab_map(drafter_tokenizer, target_tokenizer)
-    return LoadedBundle(bundle, target_graph, target_tokenizer, vocab_map, drafter_graph, drafter_tokenizer)
+    return LanguageModel(bundle, target_graph, target_tokenizer, vocab_map, drafter_graph, drafter_tokenizer)
 
 
-def without_drafter(weights: LoadedBundle) -> LoadedBundle:
+def without_drafter(weights: LanguageModel) -> LanguageModel:
     """The same bundle as it is loaded when memory is short."""
     return replace(weights, drafter=None, drafter_tokenizer=None)

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Ph
 from omnidraft.errors import AdapterError, SettingError  # noqa: E402
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site  # noqa: E402
 from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter  # noqa: E402
-from omnidraft.runtime.session.api import Session, load_bundle  # noqa: E402
+from omnidraft.runtime.session.api import TextSession, load_bundle  # noqa: E402
 from omnidraft.training.lora import LoraLinear, add_lora, lora_modules, to_adapter  # noqa: E402
 from omnidraft.training.merge import add  # noqa: E402
 from support.places import STARTERS  # noqa: E402
@@ -121,7 +121,7 @@ def test_a_session_adds_what_was_trained(bundle: Path) -> None:
     learned(model, rank=8, alpha=32.0)
     tokenizers = loaded.vocab_map.draft_fingerprint, loaded.vocab_map.target_fingerprint
     adapter = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, CREATED)
-    session = Session(loaded)
+    session = TextSession(loaded)
     plain = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()
     session.use_adapter(adapter)
     adapted = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()

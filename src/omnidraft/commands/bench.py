@@ -30,7 +30,7 @@ from omnidraft.pair_verdict import (
     speed_verdict,
 )
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics
+from omnidraft.runtime.session.api import GenerationConfig, Statistics, TextSession
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
 from omnidraft.text_quality import read_quality
@@ -67,7 +67,7 @@ def bench_command(
     opened = load.open(bundle_directory(bundle, load.public_key, quiet=as_json))
     learned, cache, unused = learned_files(adapter, None, opened)
     tell([] if unused is None else [unused])
-    session = Session(load.load(opened), cache=cache, adapter=learned, bitwise=opening.bitwise)
+    session = TextSession(load.load(opened), cache=cache, adapter=learned, bitwise=opening.bitwise)
     if opening.load.measure != "never":
         session.measure(PROMPTS[0])
     texts = PROMPTS if prompts is None else read_lines(prompts)
@@ -188,7 +188,7 @@ class BenchResult:
 
 
 def bench(
-    session: Session,
+    session: TextSession,
     prompts: Sequence[str],
     config: GenerationConfig = BENCH_CONFIG,
     progress: Callable[[int, int], None] = lambda *_: None,
@@ -205,13 +205,16 @@ def bench(
     return BenchResult(lines, predict(session, lines), has_drafter=has_drafter(session))
 
 
-def has_drafter(session: Session) -> bool:
+def has_drafter(session: TextSession) -> bool:
     """Whether the session's bundle has a drafter."""
     return not session.bundle.drafter.is_absent
 
 
 def timed(
-    session: Session, prompts: Sequence[str], config: GenerationConfig, progress: Callable[[int, int], None]
+    session: TextSession,
+    prompts: Sequence[str],
+    config: GenerationConfig,
+    progress: Callable[[int, int], None],
 ) -> Iterator[BenchLine]:
     """The lines of `bench`, one after the other; the first prompts are run once before."""
     warm_up = prompts[:_WARM_UP]
@@ -234,7 +237,7 @@ def of_copies(statistics: Statistics) -> float:
     return statistics.accepted_copies / max(1, statistics.rounds)
 
 
-def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLine:
+def _measure(session: TextSession, prompt: str, config: GenerationConfig) -> BenchLine:
     def run(mode: Mode) -> tuple[list[int], Statistics]:
         # Else the drafter would read the prompt while nothing of it is left to read for the target.
         session.forget_context()
@@ -249,7 +252,7 @@ def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLi
     return BenchLine(prompt, plain, speed, speculative, plain_ids == speculative_ids)
 
 
-def predict(session: Session, lines: Sequence[BenchLine]) -> float:
+def predict(session: TextSession, lines: Sequence[BenchLine]) -> float:
     """Speed-up predicted from the session's costs and the counted rounds (method section 6)."""
     return estimated_speed([line.counted for line in lines], session.costs).ratio
 

@@ -13,8 +13,8 @@ from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.open_session import bundle_directory, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, reason
-from omnidraft.runtime.session.api import LoadedBundle
-from omnidraft.runtime.session.loaded_bundle import LoadOptions
+from omnidraft.runtime.session.api import LanguageModel
+from omnidraft.runtime.session.language_model import LoadOptions
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, pieces_of, sample_texts
 from omnidraft.text_quality import MAX_KINDS, MAX_NAME, Quality, TextQuality, measure_quality
 
@@ -64,7 +64,7 @@ def evaluate(
 
 
 def quality_of(
-    loaded: LoadedBundle,
+    loaded: LanguageModel,
     texts: Sequence[SampleText],
     source: Source | None = None,
     name: str = NAME,
@@ -136,7 +136,7 @@ def _text(file: Path) -> str:
         raise SettingError(f"byte {error.start} of {file} is not UTF-8", "give another file") from None
 
 
-def _source(name: str, loaded: LoadedBundle) -> Source:
+def _source(name: str, loaded: LanguageModel) -> Source:
     """The logits of a checkpoint with the target's vocabulary."""
     need_export_packages(name)
     from omnidraft.checkpoints.checkpoint import read_checkpoint

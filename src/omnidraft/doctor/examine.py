@@ -16,7 +16,7 @@ from omnidraft.runtime.bundle.checked_files import checked_graph, checked_step
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.language_model import load_bundle
 from omnidraft.runtime.session.measure import known_costs
 
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
-from omnidraft import LoadedBundle, Session, __version__
+from omnidraft import LanguageModel, TextSession, __version__
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
@@ -65,7 +65,7 @@ def run_invalid_session(vector: Vector) -> None:
     assert (dict(vars(session)), session.cache.entries()) == before, "a refused file changed the session"
 
 
-def _saved_state(session: Session) -> dict[str, Any]:
+def _saved_state(session: TextSession) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / "copy"
         session.save(copy)
@@ -99,7 +99,7 @@ def _loaded(name: str) -> tuple[Graph, Graph, Tokenizer]:
     return target, drafter, LibraryTokenizer.from_file(ROOT / "tokenize/byte_level.tokenizer.json")
 
 
-def _session(given: dict[str, Any]) -> Session:
+def _session(given: dict[str, Any]) -> TextSession:
     """A session of the bundle that a vector describes; its tokenizers are not used."""
     identity, vocab_map = given["identity"], map_of(given["map"])
     target, drafter, tokenizer = _loaded(given["map"])
@@ -128,4 +128,4 @@ def _session(given: dict[str, Any]) -> Session:
     }
     costs, template = Costs((0.001,), 0.001, 0.0), PromptTemplate("", "", "", "")
     bundle = Bundle(Path("vectors"), entries["target"], entries["drafter"], template, costs, "map", manifest)
-    return Session(LoadedBundle(bundle, target, tokenizer, vocab_map, drafter, tokenizer))
+    return TextSession(LanguageModel(bundle, target, tokenizer, vocab_map, drafter, tokenizer))

@@ -14,7 +14,7 @@ from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
-from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.api import TextSession, load_bundle
 from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run, config
 
@@ -86,7 +86,7 @@ def test_other_threads_are_measured_and_kept(bundle: Path) -> None:
     again = load_bundle(bundle, threads=2)
     assert first.device is not None and again.device is not None
     assert (first.device.source, again.device.source) == ("measured", "kept")
-    assert Session(first).costs == Session(again).costs != first.bundle.costs
+    assert TextSession(first).costs == TextSession(again).costs != first.bundle.costs
     assert len(first.costs.target) > 1 and min(first.costs.target) > 0.0
     assert first.costs.acceptance == first.bundle.costs.acceptance
 

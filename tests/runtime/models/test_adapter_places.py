@@ -13,21 +13,21 @@ from omnidraft import cli, load
 from omnidraft.commands.chat.chat_loop import Chat
 from omnidraft.runtime.bundle.manifest_file import MANIFEST
 from omnidraft.runtime.models.adapter_file import write_adapter
-from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft.runtime.session.api import GenerationConfig, LanguageModel, TextSession, load_bundle
 from support.adapters import PROMPT, adapter, adapter_of, drafters, refusal
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> LoadedBundle:
+def weights(bundle: Path) -> LanguageModel:
     return load_bundle(bundle, threads=1)
 
 
 @pytest.fixture
-def session(weights: LoadedBundle) -> Session:
-    return Session(weights)
+def session(weights: LanguageModel) -> TextSession:
+    return TextSession(weights)
 
 
-def test_chat_swaps_and_takes_away(session: Session, tmp_path: Path) -> None:
+def test_chat_swaps_and_takes_away(session: TextSession, tmp_path: Path) -> None:
     path, _ = write_adapter(tmp_path / "a.safetensors", drafters(session, 0)[0])
     lines = f"Hello\n/adapter {path}\nHello again\n/adapter nowhere\n/adapter\n/adapter none\n/quit\n"
     out = io.StringIO()
@@ -38,7 +38,7 @@ def test_chat_swaps_and_takes_away(session: Session, tmp_path: Path) -> None:
 
 
 def test_generate_takes_an_adapter(
-    bundle: Path, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    bundle: Path, session: TextSession, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     learned = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
@@ -60,7 +60,7 @@ def test_generate_takes_an_adapter(
     assert "manifest.json is refused: it is not a safetensors file; give a file" in error
 
 
-def test_load_takes_an_adapter(bundle: Path, session: Session) -> None:
+def test_load_takes_an_adapter(bundle: Path, session: TextSession) -> None:
     (actual,) = drafters(session, 0)
     assert load(bundle, adapter=actual).adapters == {"drafter": actual}
     assert refusal(lambda: load(bundle, adapter=adapter())).fault == "foreign_vocabulary"

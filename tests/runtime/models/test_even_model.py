@@ -84,14 +84,14 @@ def write_starter(file: Path, form: str, max_length: int) -> None:
 def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: Path, name: str) -> None:
     """All prompts, short and long drafts, copies from the context; and the text split in another way."""
     from omnidraft.runtime.models.ort_model import Graph
-    from omnidraft.runtime.session.api import Session, load_bundle
+    from omnidraft.runtime.session.api import TextSession, load_bundle
     from omnidraft.sample_prompts import PROMPTS
 
     weights = load_bundle(bundle)
     entry = weights.bundle.target
     write_starter(tmp_path / "model.onnx", name, entry.kv.max_length)
     stored = replace(weights, target=Graph(tmp_path / "model.onnx", entry.kv, entry.vocab_size))
-    session = Session(stored, bitwise=True)
+    session = TextSession(stored, bitwise=True)
 
     def said(prompt: str, mode: Mode, count: int) -> list[int]:
         answer = session.generate(

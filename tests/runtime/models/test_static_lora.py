@@ -14,7 +14,7 @@ for name in ("torch", "transformers", "optimum", "onnx", "onnxscript"):
 
 import onnx  # noqa: E402
 
-from omnidraft import Session, load_bundle  # noqa: E402
+from omnidraft import TextSession, load_bundle  # noqa: E402
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.errors import AdapterError, SettingError  # noqa: E402
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
@@ -121,14 +121,14 @@ def test_the_manifest_names_the_rank_of_the_float_graphs_alone(place: Path) -> N
 def test_a_hot_swap_keeps_the_text_and_changes_the_drafts(place: Path) -> None:
     bundle = open_bundle(place)
     weights = load_bundle(bundle, drafter_on="npu")
-    plain = Session(weights).generate(PROMPT, max_new_tokens=40, mode="plain").finish()
-    base = Session(weights).generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
+    plain = TextSession(weights).generate(PROMPT, max_new_tokens=40, mode="plain").finish()
+    base = TextSession(weights).generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
     loud = adapter_of(bundle, "drafter", rank=RANK, size=0.5)
-    adapted = Session(weights, adapter=loud)
+    adapted = TextSession(weights, adapter=loud)
     generated = adapted.generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
     assert base.token_ids == generated.token_ids == plain.token_ids
     assert generated.statistics.accepted < base.statistics.accepted  # noise drafts worse: it is in use
-    swapped = Session(weights)
+    swapped = TextSession(weights)
     answer = swapped.generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED)
     adapters = [loud, None, adapter_of(bundle, "drafter", 1, rank=2), None]
     for index, _ in enumerate(answer):
@@ -143,13 +143,13 @@ def test_a_hot_swap_keeps_the_text_and_changes_the_drafts(place: Path) -> None:
 
 def test_too_high_a_rank_is_refused_and_nothing_changes(place: Path) -> None:
     bundle = open_bundle(place)
-    session = Session(load_bundle(bundle, drafter_on="npu"))
+    session = TextSession(load_bundle(bundle, drafter_on="npu"))
     with pytest.raises(
         AdapterError, match=r"has rank 5 and the model's graph takes 4 at most; run that model on the cpu, or"
     ) as refused:
         session.use_adapter(adapter_of(bundle, "drafter", rank=RANK + 1))
     assert refused.value.fault == "rank" and not session.adapters
-    Session(load_bundle(bundle), adapter=adapter_of(bundle, "drafter", rank=RANK + 1))
+    TextSession(load_bundle(bundle), adapter=adapter_of(bundle, "drafter", rank=RANK + 1))
 
 
 @pytest.mark.parametrize("rank", [0, 342])

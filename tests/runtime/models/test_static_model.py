@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnidraft import Session, load, load_bundle
+from omnidraft import TextSession, load, load_bundle
 from omnidraft.errors import BundleError, ContextError, SessionFileError, SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
@@ -16,12 +16,12 @@ from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.model import Cancelled, SessionModel
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
-from omnidraft.runtime.session.api import LoadedBundle
+from omnidraft.runtime.session.api import LanguageModel
 from support.places import STARTERS
 
 KV_LENGTH, CHUNK, DRAFTED = 96, 16, 3
 PROMPT = "Mia has 4 boxes with 12 pencils each. She gives 9 to her brother. How many pencils are left?"
-WeightsOf = Callable[..., LoadedBundle]
+WeightsOf = Callable[..., LanguageModel]
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,10 @@ def places(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> d
 
 @pytest.fixture(scope="module")
 def weights_of(places: dict[str, Path]) -> WeightsOf:
-    """LoadedBundle by starter, the target's place and the drafter's, each loaded once."""
-    made: dict[tuple[str, ...], LoadedBundle] = {}
+    """LanguageModel by starter, the target's place and the drafter's, each loaded once."""
+    made: dict[tuple[str, ...], LanguageModel] = {}
 
-    def load_once(name: str, target_on: str = "npu", drafter_on: str = "npu") -> LoadedBundle:
+    def load_once(name: str, target_on: str = "npu", drafter_on: str = "npu") -> LanguageModel:
         key = (name, target_on, drafter_on)
         if key not in made:
             made[key] = load_bundle(places[name], target_on=target_on, drafter_on=drafter_on)
@@ -83,14 +83,16 @@ def test_every_place_and_draft_length_gives_the_same_text(
 ) -> None:
     """1 and 2 draft tokens pad a verification, 3 fill it, 8 go through the graph for prompts."""
     expected = (
-        Session(weights_of(starter, "cpu", "cpu")).generate(PROMPT, max_new_tokens=32, mode="plain").finish()
+        TextSession(weights_of(starter, "cpu", "cpu"))
+        .generate(PROMPT, max_new_tokens=32, mode="plain")
+        .finish()
     )
     weights = weights_of(starter, target_on, drafter_on)
-    plain = Session(weights).generate(PROMPT, max_new_tokens=32, mode="plain").finish()
+    plain = TextSession(weights).generate(PROMPT, max_new_tokens=32, mode="plain").finish()
     assert plain.token_ids == expected.token_ids
     accepted = 0
     for count in (1, 2, DRAFTED, 8):
-        answer = Session(weights).generate(PROMPT, max_new_tokens=32, num_draft_tokens=count).finish()
+        answer = TextSession(weights).generate(PROMPT, max_new_tokens=32, num_draft_tokens=count).finish()
         assert answer.token_ids == expected.token_ids, count
         assert answer.statistics.drafted > 0
         accepted += answer.statistics.accepted
@@ -126,12 +128,12 @@ def test_what_was_rewound_has_no_influence(model: StaticModel) -> None:
 
 
 def test_a_full_context_ends_the_text_as_it_does_in_the_dynamic_graph(weights_of: WeightsOf) -> None:
-    session = Session(weights_of("b"))
+    session = TextSession(weights_of("b"))
     ids = session.encode(PROMPT)
     answer = session.generate(ids, max_new_tokens=500, ignore_eos=True).finish()
     assert answer.stop_reason == "context"
     assert len(ids) + len(answer.token_ids) == KV_LENGTH + 1  # the last one is never read
-    other = Session(weights_of("b", "cpu", "cpu"))
+    other = TextSession(weights_of("b", "cpu", "cpu"))
     expected = other.generate(
         ids, max_new_tokens=len(answer.token_ids), ignore_eos=True, mode="plain"
     ).finish()
@@ -141,8 +143,8 @@ def test_a_full_context_ends_the_text_as_it_does_in_the_dynamic_graph(weights_of
 def test_a_prompt_longer_than_the_static_context_is_refused(weights_of: WeightsOf) -> None:
     ids = some_ids(KV_LENGTH + 4)
     with pytest.raises(ContextError, match=f"{len(ids)} tokens and the context holds {KV_LENGTH}"):
-        Session(weights_of("a")).generate(ids)
-    Session(weights_of("a", "cpu", "npu")).generate(ids, max_new_tokens=2).finish()  # the drafter slides
+        TextSession(weights_of("a")).generate(ids)
+    TextSession(weights_of("a", "cpu", "npu")).generate(ids, max_new_tokens=2).finish()  # the drafter slides
 
 
 # Cancelling and going on
@@ -165,8 +167,8 @@ def test_a_cancelled_pass_leaves_the_context_as_it_was(model: StaticModel) -> No
 
 
 def test_a_cancelled_answer_stops_and_a_saved_one_goes_on(weights_of: WeightsOf, tmp_path: Path) -> None:
-    expected = Session(weights_of("b")).generate(PROMPT, max_new_tokens=24, seed=1).finish().token_ids
-    session = Session(weights_of("b"))
+    expected = TextSession(weights_of("b")).generate(PROMPT, max_new_tokens=24, seed=1).finish().token_ids
+    session = TextSession(weights_of("b"))
     answer = session.generate(PROMPT, max_new_tokens=24, seed=1)
     pieces = iter(answer)
     for _ in range(6):
@@ -175,11 +177,11 @@ def test_a_cancelled_answer_stops_and_a_saved_one_goes_on(weights_of: WeightsOf,
     answer.cancel()
     list(pieces)
     assert answer.stop_reason == "cancelled" and len(answer.token_ids) < 24
-    restored = Session(weights_of("b"))
+    restored = TextSession(weights_of("b"))
     restored.load(tmp_path / "saved")
     assert restored.resume().finish().token_ids == expected
     with pytest.raises(SessionFileError, match="other graphs of it"):
-        Session(weights_of("b", "cpu", "cpu")).load(tmp_path / "saved")
+        TextSession(weights_of("b", "cpu", "cpu")).load(tmp_path / "saved")
 
 
 # Places

@@ -12,21 +12,21 @@ import pytest
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.models.ort_model import OrtModel
-from omnidraft.runtime.session.api import Generation, LoadedBundle, Session, load_bundle
+from omnidraft.runtime.session.api import Generation, LanguageModel, TextSession, load_bundle
 from support.adapters import PROMPT, adapter_of, drafters, refusal
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle, threads=1)
 
 
 @pytest.fixture
-def session(loaded: LoadedBundle) -> Session:
-    return Session(loaded)
+def session(loaded: LanguageModel) -> TextSession:
+    return TextSession(loaded)
 
 
-def say(session: Session, temperature: float = 0.0) -> Generation:
+def say(session: TextSession, temperature: float = 0.0) -> Generation:
     return session.generate(PROMPT, max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=3)
 
 
@@ -34,7 +34,7 @@ def drafts_of(answer: Generation) -> list[tuple[int, ...]]:
     return [piece.round.draft for piece in answer if piece.round]
 
 
-def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None:
+def test_a_drafters_adapter_changes_drafts_and_no_word(session: TextSession) -> None:
     plain = say(session)
     before = drafts_of(plain)
     first, second = drafters(session, 0, 1)
@@ -48,7 +48,7 @@ def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None
     assert len({tuple(s) for s in seen}) == 3
 
 
-def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
+def test_a_swap_between_rounds_keeps_the_greedy_text(session: TextSession) -> None:
     """After every round another adapter, or none: each draft is made with the adapter of its round."""
     plain = say(session).finish()
     adapters = [*drafters(session, 0, 1), None]
@@ -60,7 +60,7 @@ def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
     assert rounds > 5 and answer.token_ids == plain.token_ids
 
 
-def test_another_thread_may_swap_at_any_moment(session: Session) -> None:
+def test_another_thread_may_swap_at_any_moment(session: TextSession) -> None:
     """A trainer in the background does so: it never waits, and is never refused."""
     plain = say(session).finish().token_ids
     adapters, done, swaps = [*drafters(session, 0, 1), None], threading.Event(), [0]
@@ -81,7 +81,7 @@ def test_another_thread_may_swap_at_any_moment(session: Session) -> None:
     assert swaps[0] > 20
 
 
-def test_after_a_swap_the_drafter_has_read_its_whole_context_again(session: Session) -> None:
+def test_after_a_swap_the_drafter_has_read_its_whole_context_again(session: TextSession) -> None:
     """Its logits are those of a session that had the adapter from the beginning."""
     (adapter,) = drafters(session, 0)
     answer = iter(say(session))
@@ -93,16 +93,16 @@ def test_after_a_swap_the_drafter_has_read_its_whole_context_again(session: Sess
     cached = list(drafter._cached)
     drafter.model.rewind(len(cached) - 1)
     row = drafter.model.score(cached[-1:]).copy()
-    fresh = Session(session.loaded, adapter=adapter)
+    fresh = TextSession(session.loaded, adapter=adapter)
     with fresh.exclusive():
         fresh.models.drafter.model.score(cached[:-1], 1)
         assert np.abs(fresh.models.drafter.model.score(cached[-1:]) - row).max() < 1e-4
-    bare = Session(session.loaded)
+    bare = TextSession(session.loaded)
     bare.models.drafter.model.score(cached[:-1], 1)
     assert np.abs(bare.models.drafter.model.score(cached[-1:]) - row).max() > 1e-2
 
 
-def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: Session) -> None:
+def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: TextSession) -> None:
     """After a change in the middle, the rest is what the adapted target generates after that beginning."""
     adapter = adapter_of(session.bundle, "target", 2)
     answer = say(session)
@@ -114,15 +114,15 @@ def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: 
     for _ in pieces:
         pass
     assert session.adapters == {"target": adapter}
-    adapted = Session(session.loaded, adapter=adapter)
+    adapted = TextSession(session.loaded, adapter=adapter)
     begun = [*answer.prompt_ids, *answer.token_ids[:emitted]]
     rest = adapted.generate(begun, max_new_tokens=24 - emitted, mode="plain").finish()
     assert answer.token_ids[emitted:] == rest.token_ids
-    plain = Session(session.loaded).generate(begun, max_new_tokens=24 - emitted, mode="plain").finish()
+    plain = TextSession(session.loaded).generate(begun, max_new_tokens=24 - emitted, mode="plain").finish()
     assert rest.token_ids != plain.token_ids
 
 
-def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
+def test_both_models_at_once_and_one_taken_away(session: TextSession) -> None:
     for role in ("drafter", "target"):
         session.use_adapter(adapter_of(session.bundle, role, 1))
     assert set(session.adapters) == {"drafter", "target"}
@@ -131,11 +131,13 @@ def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
     assert set(session.adapters) == {"target"}
     assert say(session).finish().token_ids == adapted
     session.use_adapter(None)
-    assert say(session).finish().token_ids == say(Session(session.loaded)).finish().token_ids
+    assert say(session).finish().token_ids == say(TextSession(session.loaded)).finish().token_ids
 
 
-def test_sessions_on_one_graph_have_adapters_of_their_own(loaded: LoadedBundle, session: Session) -> None:
-    adapted = Session(loaded, adapter=drafters(session, 0)[0])
+def test_sessions_on_one_graph_have_adapters_of_their_own(
+    loaded: LanguageModel, session: TextSession
+) -> None:
+    adapted = TextSession(loaded, adapter=drafters(session, 0)[0])
     alone = drafts_of(say(session)), drafts_of(say(adapted))
     first, second = say(session), say(adapted)
     drafts: tuple[list[tuple[int, ...]], ...] = ([], [])
@@ -146,7 +148,7 @@ def test_sessions_on_one_graph_have_adapters_of_their_own(loaded: LoadedBundle, 
     assert first.token_ids == second.token_ids
 
 
-def test_a_refused_adapter_leaves_the_old_one(session: Session, tmp_path: Path) -> None:
+def test_a_refused_adapter_leaves_the_old_one(session: TextSession, tmp_path: Path) -> None:
     good = drafters(session, 0)[0]
     session.use_adapter(good)
     assert refusal(lambda: session.use_adapter(good, "target")).fault == "wrong_base"
@@ -156,7 +158,7 @@ def test_a_refused_adapter_leaves_the_old_one(session: Session, tmp_path: Path) 
     assert session.adapters == {"drafter": good}
 
 
-def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tmp_path: Path) -> None:
+def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: TextSession, tmp_path: Path) -> None:
     """As in Java or C on a phone: the file in onnxruntime's form, activated for one run."""
     import onnxruntime as ort
 
@@ -183,7 +185,7 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
         assert np.array_equal(with_file, session.models.drafter.model.score(ids))
 
 
-def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> None:
+def test_a_session_file_names_its_adapters(session: TextSession, tmp_path: Path) -> None:
     """With another adapter of the drafter there is a notice; with another one of the target, a refusal."""
     first, second = drafters(session, 0, 1)
     path = tmp_path / "s"
@@ -195,24 +197,26 @@ def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> 
     whole = [*session.answer.token_ids] if session.answer else []
     for _ in pieces:
         pass
-    same = Session(session.loaded, adapter=first)
+    same = TextSession(session.loaded, adapter=first)
     same.load(path)
     assert same.adapter_notice is None
     assert drafts_of(same.resume()) and same.answer and session.answer
     assert same.answer.token_ids == session.answer.token_ids and len(whole) < len(session.answer.token_ids)
     for adapter, words in ((second, second.digest[:12]), (None, "no adapter")):
-        restored = Session(session.loaded, adapter=adapter)
+        restored = TextSession(session.loaded, adapter=adapter)
         restored.load(path)
         assert restored.adapter_notice is not None and first.digest[:12] in restored.adapter_notice
         assert words in restored.adapter_notice
         assert restored.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
-    target = Session(session.loaded, adapter=adapter_of(session.bundle, "target"))
+    target = TextSession(session.loaded, adapter=adapter_of(session.bundle, "target"))
     with pytest.raises(SessionFileError, match="was saved with no adapter of the target") as caught:
         target.load(path)
     assert caught.value.fault == "foreign_adapter"
 
 
-def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(session: Session, tmp_path: Path) -> None:
+def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(
+    session: TextSession, tmp_path: Path
+) -> None:
     (adapter,) = drafters(session, 0)
     session.use_adapter(adapter)
     pieces = iter(say(session, 0.9))
@@ -221,6 +225,6 @@ def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(session: Sessi
     session.save(tmp_path / "s")
     for _ in pieces:
         pass
-    restored = Session(session.loaded, adapter=adapter)
+    restored = TextSession(session.loaded, adapter=adapter)
     restored.load(tmp_path / "s")
     assert session.answer and restored.resume().finish().token_ids == session.answer.token_ids

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidraft import Generation, GenerationConfig, LoadedBundle, Session
+from omnidraft import Generation, GenerationConfig, LanguageModel, TextSession
 from omnidraft.errors import PromptError, SessionError
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot, ThinkTags
 from support.tiny_worlds import random_text, random_weights
@@ -26,7 +26,7 @@ SAMPLED = GenerationConfig(max_new_tokens=9, mode="plain", temperature=1.0, seed
 TEMPLATE = PromptTemplate("<s>b", "<s>", " d", "a", lead=" ", system=SystemSlot("<s>c", "d<s>b"))
 
 
-def world(place: Path, number: int, prompt: PromptTemplate = TEMPLATE) -> LoadedBundle:
+def world(place: Path, number: int, prompt: PromptTemplate = TEMPLATE) -> LanguageModel:
     """A random world with a template that has a place for a system prompt, and room for some turns."""
     loaded = random_weights(place, np.random.default_rng(number))
     while loaded.bundle.target.kv.max_length < 100:
@@ -51,7 +51,7 @@ def test_undo_and_regenerate_leave_what_was_never_said(
     number: int, config: GenerationConfig, tmp_path: Path
 ) -> None:
     loaded, (first, second, third) = world(tmp_path, number), texts(number)
-    session, other = Session(loaded), Session(loaded)
+    session, other = TextSession(loaded), TextSession(loaded)
     expected = [outcome(other.chat(first, config)), outcome(other.chat(third, config))]
     assert outcome(session.chat(first, config)) == expected[0]
     next(iter(session.chat(second, config)))  # a started answer can be taken back, too
@@ -72,7 +72,7 @@ def test_undo_and_regenerate_leave_what_was_never_said(
 def test_a_list_of_messages_is_the_conversation_that_the_session_had(number: int, tmp_path: Path) -> None:
     """Its own answers keep their ids, also from their text; answers of others are encoded."""
     loaded, (first, second, third) = world(tmp_path, number), texts(number)
-    session, listing = Session(loaded), Session(loaded)
+    session, listing = TextSession(loaded), TextSession(loaded)
     session.system = "ab"
     messages = [{"role": "system", "content": "ab"}]
     for message in (first, second, third):
@@ -83,7 +83,7 @@ def test_a_list_of_messages_is_the_conversation_that_the_session_had(number: int
         assert listed.statistics.read <= len(listed.prompt_ids) - len(listing.turns)
         messages.append({"role": "assistant", "content": listed.text.strip()})
     assert (listing.system, listing.turns) == ("ab", session.turns)
-    fresh = Session(loaded).chat([*messages, {"role": "user", "content": "a"}], GREEDY)
+    fresh = TextSession(loaded).chat([*messages, {"role": "user", "content": "a"}], GREEDY)
     written = loaded.target_tokenizer.text_of(fresh.prompt_ids).decode()
     assert written.startswith(f"cabdb{first} ")
     listing.chat([{"role": "user", "content": first}], GREEDY)
@@ -91,7 +91,7 @@ def test_a_list_of_messages_is_the_conversation_that_the_session_had(number: int
 
 
 def test_a_list_that_is_no_conversation_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    session = Session(world(tmp_path, 0))
+    session = TextSession(world(tmp_path, 0))
     before = outcome(session.chat("ab", GREEDY))
     user, assistant = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
     refused: list[tuple[Any, str]] = [
@@ -114,7 +114,7 @@ def test_a_list_that_is_no_conversation_is_refused_and_changes_nothing(tmp_path:
 
 
 def test_a_template_without_a_place_refuses_a_system_prompt_in_one_sentence(tmp_path: Path) -> None:
-    session = Session(world(tmp_path, 0, replace(TEMPLATE, system=None)))
+    session = TextSession(world(tmp_path, 0, replace(TEMPLATE, system=None)))
     listed = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]
 
     def give_system() -> None:
@@ -132,7 +132,7 @@ def test_a_saved_conversation_has_its_system_prompt_and_what_was_taken_back(
     number: int, tmp_path: Path
 ) -> None:
     loaded, (first, second, third) = world(tmp_path, number), texts(number)
-    session, other = Session(loaded), Session(loaded)
+    session, other = TextSession(loaded), TextSession(loaded)
     session.system = "dc"
     session.chat(first, GREEDY).finish()
     session.chat(second, GREEDY).finish()
@@ -154,7 +154,7 @@ def test_thoughts_stream_apart_and_leave_the_conversation(number: int, earlier: 
     )
     for begin in ("", " d "):
         prompt = replace(loaded.bundle.prompt, begin=begin)
-        session = Session(replace(loaded, bundle=replace(loaded.bundle, prompt=prompt)))
+        session = TextSession(replace(loaded, bundle=replace(loaded.bundle, prompt=prompt)))
         answer = session.chat(first, replace(SAMPLED, num_draft_tokens=2, mode="trie"))
         pieces = list(answer)
         assert answer.begins_inside == (begin != "")
@@ -173,7 +173,7 @@ def test_thoughts_stream_apart_and_leave_the_conversation(number: int, earlier: 
 
 
 def test_statistics_of_answers_and_of_the_session(tmp_path: Path) -> None:
-    session = Session(world(tmp_path, 1))
+    session = TextSession(world(tmp_path, 1))
     first = session.chat("abcd", GREEDY).finish()
     s = first.statistics
     assert s.read == len(first.prompt_ids) - 1 and s.read_seconds > 0 and s.read_per_second > 0

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import omnidraft
-from omnidraft import GenerationConfig, Session, load
+from omnidraft import GenerationConfig, TextSession, load
 from omnidraft.cli import app
 from omnidraft.commands.terminal.generation_summary import summary
 from omnidraft.errors import PromptError, SettingError
@@ -92,7 +92,7 @@ def test_a_setting_of_a_wrong_kind_is_refused_in_a_sentence(
 
 
 @cache
-def _session(bundle: Path) -> Session:
+def _session(bundle: Path) -> TextSession:
     return load(bundle)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from omnidraft import Generation, GenerationConfig, LoadedBundle, Session
+from omnidraft import Generation, GenerationConfig, LanguageModel, TextSession
 from omnidraft.errors import ContextError
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
@@ -68,10 +68,10 @@ PLANS = st.builds(
 Record = list[Any]
 
 
-def begin(plan: Plan, loaded: LoadedBundle) -> Session:
+def begin(plan: Plan, loaded: LanguageModel) -> TextSession:
     """A session whose cache knows some n-grams of the map."""
-    session, rng = Session(loaded), np.random.default_rng(plan.world)
-    if plan.measured:  # as `Session.measure` does
+    session, rng = TextSession(loaded), np.random.default_rng(plan.world)
+    if plan.measured:  # as `TextSession.measure` does
         session.costs = Costs((1.0, 1.0, 1.0), 0.01, 0.0)
     grams = [int(t) for t in loaded.vocab_map.leaves if rng.random() < 0.5]
     session.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity, policy=plan.policy)
@@ -80,7 +80,7 @@ def begin(plan: Plan, loaded: LoadedBundle) -> Session:
     return session
 
 
-def ask(session: Session, message: str, config: GenerationConfig) -> Generation | str:
+def ask(session: TextSession, message: str, config: GenerationConfig) -> Generation | str:
     """The next answer, or the refusal of a conversation that the context cannot hold."""
     try:
         return session.chat(message, config)
@@ -100,7 +100,7 @@ def play(answer: Generation | str, most: int | None = None) -> Record:
     return record
 
 
-def end_of(session: Session) -> Record:
+def end_of(session: TextSession) -> Record:
     """The state of a session after its last answer."""
     answer, entries = session.answer, session.cache.entries()
     assert answer is not None
@@ -115,7 +115,7 @@ def emitted_of(record: Record) -> list[int]:
     return [token for each in record if isinstance(each, dict) for token in each["emitted"]]
 
 
-def go_on(session: Session, messages: list[str], plan: Plan) -> Record:
+def go_on(session: TextSession, messages: list[str], plan: Plan) -> Record:
     """The rest of the conversation after the answer in which it may be saved."""
     record: Record = []
     for number in range(plan.answer + 1, len(plan.asked)):
@@ -140,7 +140,7 @@ def test_after_a_restart_all_is_as_without(plan: Plan) -> None:
         answer = ask(saved, *moment)
         before = play(answer, plan.rounds)
         saved.save(file)
-        reloaded = Session(loaded)
+        reloaded = TextSession(loaded)
         reloaded.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity, policy=plan.policy)
         reloaded.load(file)
         assert reloaded.answer is not None
@@ -180,7 +180,7 @@ def test_the_drafter_may_come_and_go(plan: Plan, has_drafter: list[bool]) -> Non
         play(ask(session, messages[0], greedy[0]), plan.rounds)
         for has in has_drafter[1:]:
             session.save(file)
-            session = Session(loaded[has])
+            session = TextSession(loaded[has])
             session.load(file)
             assert session.answer is not None
             if session.answer.stop_reason is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle
 from omnidraft.runtime.decoding.length_state import Costs
 
 PROMPTS = (
@@ -27,17 +27,17 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle)
 
 
-def fresh(loaded: LoadedBundle) -> Session:
-    session = Session(loaded)
+def fresh(loaded: LanguageModel) -> TextSession:
+    session = TextSession(loaded)
     session.costs = CHEAP
     return session
 
 
-def texts(session: Session, config: GenerationConfig) -> list[list[int]]:
+def texts(session: TextSession, config: GenerationConfig) -> list[list[int]]:
     """An answer to each prompt, with a seed of its own; the session forgets what it learned between them."""
     answers = []
     for seed, prompt in enumerate(PROMPTS):
@@ -48,7 +48,7 @@ def texts(session: Session, config: GenerationConfig) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_seed_repeats_its_text_where_nothing_was_learned_in_between(
-    loaded: LoadedBundle, name: str
+    loaded: LanguageModel, name: str
 ) -> None:
     """In the same session after `reset_cache`, and in a new one."""
     session = fresh(loaded)
@@ -59,7 +59,7 @@ def test_a_seed_repeats_its_text_where_nothing_was_learned_in_between(
 
 
 @pytest.mark.parametrize("mode", ["plain", "lookup"])
-def test_modes_without_draws_repeat_a_text_whatever_was_learned(loaded: LoadedBundle, mode: str) -> None:
+def test_modes_without_draws_repeat_a_text_whatever_was_learned(loaded: LanguageModel, mode: str) -> None:
     """Their drafts take no random number, so both modes give the same text."""
     config = replace(TOKEN, mode=mode)  # type: ignore[arg-type]
     expected = texts(fresh(loaded), replace(TOKEN, mode="plain"))
@@ -70,7 +70,7 @@ def test_modes_without_draws_repeat_a_text_whatever_was_learned(loaded: LoadedBu
         assert session.generate(prompt, config, seed=seed).finish().token_ids == expected[seed]
 
 
-def test_what_the_draft_length_learned_does_not_count(loaded: LoadedBundle) -> None:
+def test_what_the_draft_length_learned_does_not_count(loaded: LanguageModel) -> None:
     """Mode direct learns no n-grams: with "auto" nothing but the counts of drafts differs the second time."""
     session, config = fresh(loaded), replace(TOKEN, mode="direct", num_draft_tokens="auto")
     for seed, prompt in enumerate(PROMPTS):

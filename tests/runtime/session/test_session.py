@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from omnidraft import Generation, GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft import Generation, GenerationConfig, LanguageModel, TextSession, load_bundle
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.models.ort_model import OrtModel
@@ -21,13 +21,13 @@ MODES: list[Mode] = ["plain", "trie", "match", "direct", "lookup"]
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle)
 
 
 @pytest.fixture
-def session(loaded: LoadedBundle) -> Session:
-    return Session(loaded)
+def session(loaded: LanguageModel) -> TextSession:
+    return TextSession(loaded)
 
 
 def ids_of(answer: Generation) -> list[int]:
@@ -48,7 +48,7 @@ class Watched:
         self._graph.run_with_iobinding(binding, options)
 
 
-def watch(session: Session, seen: Callable[[int, int], None]) -> None:
+def watch(session: TextSession, seen: Callable[[int, int], None]) -> None:
     """Call `seen(model, position)` before each run of a graph: model 0 is the target, 1 the drafter.
 
     The position is where the run ends, the number of tokens in the context after it.
@@ -69,7 +69,7 @@ def watch(session: Session, seen: Callable[[int, int], None]) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("count", [1, 4, 9])
-def test_a_stop_string_ends_the_answer_wherever_it_is(session: Session, mode: Mode, count: int) -> None:
+def test_a_stop_string_ends_the_answer_wherever_it_is(session: TextSession, mode: Mode, count: int) -> None:
     whole = session.generate(STORY, max_new_tokens=40, mode="plain").finish()
     session.cache.prefill()
     for start in range(1, 40, 6):
@@ -89,7 +89,7 @@ def test_a_stop_string_ends_the_answer_wherever_it_is(session: Session, mode: Mo
             assert stop.encode() not in before, "a token after the end was emitted"
 
 
-def test_settings_are_refused_before_anything_happens(session: Session) -> None:
+def test_settings_are_refused_before_anything_happens(session: TextSession) -> None:
     answer = session.generate(STORY, max_new_tokens=8)
     with pytest.raises(SettingError, match="stop string"):
         session.generate(STORY, stop=[""])
@@ -103,7 +103,7 @@ def test_settings_are_refused_before_anything_happens(session: Session) -> None:
 # Conversations
 
 
-def test_a_conversation_reads_only_what_is_new(loaded: LoadedBundle, session: Session) -> None:
+def test_a_conversation_reads_only_what_is_new(loaded: LanguageModel, session: TextSession) -> None:
     target = session.models.all[0]
     scored = 0
 
@@ -120,21 +120,21 @@ def test_a_conversation_reads_only_what_is_new(loaded: LoadedBundle, session: Se
     assert list(second.prompt_ids[:known]) == [*first.prompt_ids, *first.token_ids]
     # The target has not read the last token of an answer, because nothing followed it.
     assert scored == len(second.prompt_ids) - (known - 1)
-    assert ids_of(Session(loaded).generate(second.prompt_ids, max_new_tokens=1)) == second.token_ids
+    assert ids_of(TextSession(loaded).generate(second.prompt_ids, max_new_tokens=1)) == second.token_ids
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_every_turn_says_what_a_fresh_session_says(
-    loaded: LoadedBundle, session: Session, count: int
+    loaded: LanguageModel, session: TextSession, count: int
 ) -> None:
     for message in (STORY, "And then?", "Why?", "What is 3 and 4?"):
         answer = session.chat(message, GenerationConfig(max_new_tokens=24, num_draft_tokens=count)).finish()
-        fresh = Session(loaded).generate(answer.prompt_ids, max_new_tokens=24, mode="plain").finish()
+        fresh = TextSession(loaded).generate(answer.prompt_ids, max_new_tokens=24, mode="plain").finish()
         assert answer.token_ids == fresh.token_ids
         assert answer.text == fresh.text
 
 
-def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session) -> None:
+def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: TextSession) -> None:
     """After an end token, after a stop string inside a token, and after the limit."""
     tokenizer = session.target_tokenizer
     first = session.chat(STORY, GenerationConfig(max_new_tokens=30)).finish()
@@ -167,7 +167,7 @@ def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 6, 9, 14])
 @pytest.mark.parametrize("prompt", [STORY, LONG])
 def test_no_graph_runs_after_a_cancel(
-    loaded: LoadedBundle, session: Session, prompt: str, after: int
+    loaded: LanguageModel, session: TextSession, prompt: str, after: int
 ) -> None:
     """From another thread, during a run of either graph: in the prompt, in a draft, in a verification.
 
@@ -177,7 +177,7 @@ def test_no_graph_runs_after_a_cancel(
     late: list[int] = []
     lock = threading.Lock()
     config = GenerationConfig(max_new_tokens=24, num_draft_tokens=4)
-    reference = ids_of(Session(loaded).chat(prompt, config))
+    reference = ids_of(TextSession(loaded).chat(prompt, config))
     answer = session.chat(prompt, config)
 
     def seen(model: int, position: int) -> None:
@@ -202,12 +202,12 @@ def test_no_graph_runs_after_a_cancel(
     assert list(answer) == [], "a cancelled generation has ended"
     # The session is usable, and its next answer is right.
     following = session.chat("And then?", config).finish()
-    fresh = Session(loaded).generate(following.prompt_ids, max_new_tokens=24, mode="plain").finish()
+    fresh = TextSession(loaded).generate(following.prompt_ids, max_new_tokens=24, mode="plain").finish()
     assert following.token_ids == fresh.token_ids
     assert ids_of(session.chat("Why?", config)) and len(session.turns) == 2
 
 
-def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
+def test_a_cancelled_prompt_is_not_read_twice(session: TextSession) -> None:
     answer = session.generate(LONG, max_new_tokens=4, mode="plain")
     read: list[int] = []
 
@@ -226,10 +226,12 @@ def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
     assert sum(read) == len(again.prompt_ids) - PREFILL_CHUNK
 
 
-def test_an_exception_in_a_graph_leaves_the_session_usable(loaded: LoadedBundle, session: Session) -> None:
-    reference = ids_of(Session(loaded).generate(STORY, max_new_tokens=20))
+def test_an_exception_in_a_graph_leaves_the_session_usable(
+    loaded: LanguageModel, session: TextSession
+) -> None:
+    reference = ids_of(TextSession(loaded).generate(STORY, max_new_tokens=20))
     for fails in range(1, 12, 2):
-        broken = Session(loaded)
+        broken = TextSession(loaded)
         runs: list[int] = []
 
         def seen(model: int, position: int, runs: list[int] = runs, fails: int = fails) -> None:
@@ -246,7 +248,7 @@ def test_an_exception_in_a_graph_leaves_the_session_usable(loaded: LoadedBundle,
 # Limits
 
 
-def test_prompts_at_and_over_the_limit(session: Session) -> None:
+def test_prompts_at_and_over_the_limit(session: TextSession) -> None:
     limit = session.bundle.target.kv.max_length
     ids = (session.encode(STORY) * limit)[:limit]
     for room in (0, 1, 5):
@@ -261,7 +263,7 @@ def test_prompts_at_and_over_the_limit(session: Session) -> None:
         session.generate([])
 
 
-def test_a_full_conversation_is_refused_and_stays(loaded: LoadedBundle, session: Session) -> None:
+def test_a_full_conversation_is_refused_and_stays(loaded: LanguageModel, session: TextSession) -> None:
     with pytest.raises(
         ContextError, match="shorten it, or export with a larger --max-length where the target"
     ):
@@ -277,14 +279,14 @@ def test_a_full_conversation_is_refused_and_stays(loaded: LoadedBundle, session:
         session.chat(listed)
     assert (session.turns, session.message, session.answer) == before
     answer = session.chat("And then?", GenerationConfig(max_new_tokens=8)).finish()
-    assert answer.token_ids == ids_of(Session(loaded).generate(answer.prompt_ids, max_new_tokens=8))
+    assert answer.token_ids == ids_of(TextSession(loaded).generate(answer.prompt_ids, max_new_tokens=8))
 
 
 # Without a drafter
 
 
-def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -> None:
-    plain = Session(load_bundle(bundle, drafter=False))
+def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: TextSession) -> None:
+    plain = TextSession(load_bundle(bundle, drafter=False))
     assert plain.loaded.drafter is None and len(plain.models.all) == 1
     for temperature in (0.0, 1.0):
         config = GenerationConfig(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)

@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 
-from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.session.session_file import decode_session, encode_session
@@ -24,18 +24,18 @@ STORY = "Tell me a story."
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_after_a_restart_the_next_token_is_the_same(
-    loaded: LoadedBundle, bundle: Path, tmp_path: Path, temperature: float
+    loaded: LanguageModel, bundle: Path, tmp_path: Path, temperature: float
 ) -> None:
     """Saved after each round of an answer and between answers, continued by another process."""
     # Above temperature 0 the drafts change which text a seed gives, so their number is fixed there.
     count: Literal["auto"] | int = "auto" if temperature == 0.0 else 4
-    session, files, expected = Session(loaded), [], []
+    session, files, expected = TextSession(loaded), [], []
     config = GenerationConfig(
         max_new_tokens=48, temperature=temperature, seed=5, num_draft_tokens=count, stop=("\u2603",)
     )
@@ -51,11 +51,11 @@ def test_after_a_restart_the_next_token_is_the_same(
     assert len(files) > 8, "the test needs several rounds"
     code = """
 import json, sys
-from omnidraft import GenerationConfig, Session, load_bundle
+from omnidraft import GenerationConfig, TextSession, load_bundle
 loaded, results, temperature = load_bundle(sys.argv[1]), [], float(sys.argv[2])
 count = "auto" if temperature == 0.0 else 4
 for file in sys.argv[3:]:
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.load(file)
     answer = session.answer
     before = len(answer.token_ids)
@@ -76,8 +76,8 @@ print(json.dumps(results))
     assert [r[0] for r in results] == sorted({r[0] for r in results}), "saved at different places"
 
 
-def test_a_refused_file_changes_nothing(loaded: LoadedBundle, bundle: Path, tmp_path: Path) -> None:
-    session, file = Session(loaded), tmp_path / "a"
+def test_a_refused_file_changes_nothing(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> None:
+    session, file = TextSession(loaded), tmp_path / "a"
     session.chat(STORY, GenerationConfig(max_new_tokens=6)).finish()
     session.save(file)
     state, cache = decode_session(file.read_bytes())
@@ -111,8 +111,8 @@ def test_a_refused_file_changes_nothing(loaded: LoadedBundle, bundle: Path, tmp_
     assert session.chat("And then?", GenerationConfig(max_new_tokens=4)).finish().token_ids
 
 
-def test_a_session_takes_the_place_of_sessions_alone(loaded: LoadedBundle, tmp_path: Path) -> None:
-    session, link = Session(loaded), tmp_path / "link"
+def test_a_session_takes_the_place_of_sessions_alone(loaded: LanguageModel, tmp_path: Path) -> None:
+    session, link = TextSession(loaded), tmp_path / "link"
     link.symlink_to(tmp_path / "a")
     session.save(link)
     assert link.is_symlink() and (tmp_path / "a").stat().st_mode & 0o777 == 0o600
@@ -137,13 +137,13 @@ def test_a_session_takes_the_place_of_sessions_alone(loaded: LoadedBundle, tmp_p
     assert (tmp_path / "pipe").is_fifo()
 
 
-def bundle_limit(session: Session) -> int:
+def bundle_limit(session: TextSession) -> int:
     return session.bundle.target.kv.max_length
 
 
-def test_a_session_belongs_to_its_graphs(loaded: LoadedBundle, bundle: Path, tmp_path: Path) -> None:
+def test_a_session_belongs_to_its_graphs(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> None:
     """The same tokenizers with another graph, as after another quantisation."""
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.generate(STORY, max_new_tokens=4).finish()
     session.save(tmp_path / "a")
     other = Path(shutil.copytree(bundle, tmp_path / "other"))
@@ -155,5 +155,5 @@ def test_a_session_belongs_to_its_graphs(loaded: LoadedBundle, bundle: Path, tmp
     }  # fmt: skip
     (other / MANIFEST).write_bytes(sealed(manifest))
     with pytest.raises(SessionFileError) as caught:
-        Session(load_bundle(other)).load(tmp_path / "a")
+        TextSession(load_bundle(other)).load(tmp_path / "a")
     assert caught.value.fault == "foreign_bundle"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from omnidraft import GenerationConfig, LoadedBundle, Session, load, load_bundle
+from omnidraft import GenerationConfig, LanguageModel, TextSession, load, load_bundle
 from omnidraft.cli import app
 from omnidraft.runtime.decoding.drafter import READ_CHUNK
 from omnidraft.runtime.decoding.model import Logits
@@ -22,12 +22,12 @@ STORY = "Tell me a story."
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle)
 
 
-def test_a_session_carries_its_cache_as_a_cache_file(loaded: LoadedBundle, tmp_path: Path) -> None:
-    session = Session(loaded)
+def test_a_session_carries_its_cache_as_a_cache_file(loaded: LanguageModel, tmp_path: Path) -> None:
+    session = TextSession(loaded)
     session.cache.prefill()
     session.chat(STORY, GenerationConfig(max_new_tokens=16)).finish()
     session.save(tmp_path / "a")
@@ -35,7 +35,7 @@ def test_a_session_carries_its_cache_as_a_cache_file(loaded: LoadedBundle, tmp_p
     assert len(decode(data)) == len(session.cache) > 0
     session.save_cache(tmp_path / "cache")
     assert (tmp_path / "cache").read_bytes() == data
-    restored = Session(loaded, cache=tmp_path / "cache")
+    restored = TextSession(loaded, cache=tmp_path / "cache")
     assert restored.cache_notice is None
     assert restored.cache.entries() == session.cache.entries()
     restored.load(tmp_path / "a")
@@ -46,7 +46,7 @@ def test_a_session_carries_its_cache_as_a_cache_file(loaded: LoadedBundle, tmp_p
 
 def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
     prompt = "one two three four one two three four one two three"
-    without_drafter = Session(load_bundle(bundle, drafter=False))
+    without_drafter = TextSession(load_bundle(bundle, drafter=False))
     whole = load(bundle)
     copied = without_drafter.generate(prompt, max_new_tokens=24, mode="lookup", raw=True).finish()
     plain = whole.generate(prompt, max_new_tokens=24, mode="plain", raw=True).finish()
@@ -59,10 +59,10 @@ def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
     assert result.stdout == copied.text + "\n"
 
 
-def test_after_an_answer_without_the_drafter_its_context_is_whole(loaded: LoadedBundle) -> None:
+def test_after_an_answer_without_the_drafter_its_context_is_whole(loaded: LanguageModel) -> None:
     """Turns in other modes keep no draft ids; the next turn spells the whole text."""
     for mode in ("plain", "lookup"):
-        session = Session(loaded)
+        session = TextSession(loaded)
         session.chat(STORY, GenerationConfig(8, mode=mode)).finish()
         answer = session.chat("And then?", GenerationConfig(8)).finish()
         prompt = session.draft_prompt(answer.prompt_ids)
@@ -70,13 +70,13 @@ def test_after_an_answer_without_the_drafter_its_context_is_whole(loaded: Loaded
 
 
 def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
-    loaded: LoadedBundle, tmp_path: Path
+    loaded: LanguageModel, tmp_path: Path
 ) -> None:
     """Where the wait for a probe is longer than an answer, several answers share it."""
     costs = replace(loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1)
 
     def drafted(temperature: float, seed: int | None) -> list[int]:
-        session = Session(loaded)
+        session = TextSession(loaded)
         session.costs = costs
         drafted_tokens = []
         for _ in range(8):
@@ -86,7 +86,7 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
             drafted_tokens.append(answer.finish().statistics.drafted)
         return drafted_tokens
 
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.costs = costs
     drafted_tokens = []
     for i in range(8):
@@ -94,7 +94,7 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
         drafted_tokens.append(answer.statistics.drafted)
         if i == 0:  # a restart in between changes nothing
             session.save(tmp_path / "s")
-            session = Session(loaded)
+            session = TextSession(loaded)
             session.load(tmp_path / "s")
     assert drafted_tokens[0] == 0 < sum(drafted_tokens)
     assert sum(drafted(0.0, None)) > 0 and sum(drafted(0.8, None)) > 0
@@ -102,9 +102,9 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
     assert drafted(0.8, 7) == [0] * 8, "with a given seed the counts begin again"
 
 
-def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LoadedBundle) -> None:
+def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LanguageModel) -> None:
     """In a thread of its own, and nothing runs when a step is left, or after a cancellation."""
-    session = Session(loaded)
+    session = TextSession(loaded)
     session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
     model, passes = session.models.drafter.model, list[tuple[str, int]]()
     score = model.score
@@ -128,8 +128,8 @@ def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LoadedBund
     assert sum(tokens for _, tokens in passes) < 60, "the first turn is not read again"
 
 
-def test_a_failure_of_the_reader_is_raised_in_the_round(loaded: LoadedBundle) -> None:
-    session = Session(loaded)
+def test_a_failure_of_the_reader_is_raised_in_the_round(loaded: LanguageModel) -> None:
+    session = TextSession(loaded)
     session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
     model = session.models.drafter.model
     score = model.score
@@ -143,15 +143,15 @@ def test_a_failure_of_the_reader_is_raised_in_the_round(loaded: LoadedBundle) ->
         answer.finish()
     assert session.models.drafter._reader is None
     model.score = score  # type: ignore[method-assign]
-    expected = Session(loaded).generate(STORY, max_new_tokens=8).finish().text
+    expected = TextSession(loaded).generate(STORY, max_new_tokens=8).finish().text
     assert session.generate(STORY, max_new_tokens=8).finish().text == expected
 
 
-def test_measuring_counts_what_is_accepted(loaded: LoadedBundle) -> None:
+def test_measuring_counts_what_is_accepted(loaded: LanguageModel) -> None:
     """The bundle's acceptance, from other prompts, has less weight than the acceptance on this prompt."""
     acceptances = []
     for recorded in (0.0, 1.0):
-        session = Session(
+        session = TextSession(
             replace(
                 loaded,
                 bundle=replace(loaded.bundle, costs=replace(loaded.bundle.costs, acceptance=recorded)),

@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 from test_session import STORY, ids_of, watch
 
-from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
+from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle
 from omnidraft.errors import SessionError
 from omnidraft.runtime.models.ort_model import OrtModel
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle)
 
 
 @pytest.fixture
-def session(loaded: LoadedBundle) -> Session:
-    return Session(loaded)
+def session(loaded: LanguageModel) -> TextSession:
+    return TextSession(loaded)
 
 
-def test_sessions_share_weights_and_nothing_else(loaded: LoadedBundle) -> None:
-    a, b = Session(loaded), Session(loaded)
+def test_sessions_share_weights_and_nothing_else(loaded: LanguageModel) -> None:
+    a, b = TextSession(loaded), TextSession(loaded)
     a_target, b_target = a.models.all[0], b.models.all[0]
     assert isinstance(a_target, OrtModel) and isinstance(b_target, OrtModel)
     assert a_target._session is b_target._session
-    alone = [ids_of(Session(loaded).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
+    alone = [ids_of(TextSession(loaded).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
     first, second = a.generate(STORY, max_new_tokens=16), b.generate("What is 3 and 4?", max_new_tokens=16)
     streams = iter(first), iter(second)
     ended = [False, False]
@@ -42,13 +42,13 @@ def test_sessions_share_weights_and_nothing_else(loaded: LoadedBundle) -> None:
     assert len(b.cache) < len(a.cache)
 
 
-def test_two_threads_say_what_each_says_alone(loaded: LoadedBundle) -> None:
+def test_two_threads_say_what_each_says_alone(loaded: LanguageModel) -> None:
     prompts = [STORY, "What is 3 and 4?", "Write a function.", "Why is the sky blue?"]
     for temperature in (0.0, 1.0):
         config = GenerationConfig(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
 
         def say(prompt: str, config: GenerationConfig = config) -> list[list[int]]:
-            session = Session(loaded)
+            session = TextSession(loaded)
             return [ids_of(session.chat(text, config)) for text in (prompt, "And then?")]
 
         alone = [say(prompt) for prompt in prompts]
@@ -69,7 +69,7 @@ def test_two_threads_say_what_each_says_alone(loaded: LoadedBundle) -> None:
         assert [results[i] for i in range(len(prompts))] == alone
 
 
-def test_one_session_refuses_a_second_thread(session: Session) -> None:
+def test_one_session_refuses_a_second_thread(session: TextSession) -> None:
     answer = session.generate(STORY, max_new_tokens=6)
     refused: list[SessionError] = []
 
@@ -92,7 +92,7 @@ def test_one_session_refuses_a_second_thread(session: Session) -> None:
     assert "another thread" in str(refused[0])
 
 
-def test_an_older_generation_is_refused(session: Session) -> None:
+def test_an_older_generation_is_refused(session: TextSession) -> None:
     old = session.generate(STORY, max_new_tokens=6)
     next(iter(old))
     new = session.generate("What is 3 and 4?", max_new_tokens=6)
@@ -101,11 +101,11 @@ def test_an_older_generation_is_refused(session: Session) -> None:
     assert len(ids_of(new)) == 6
 
 
-def test_a_session_that_nobody_holds_is_freed_at_once(loaded: LoadedBundle) -> None:
+def test_a_session_that_nobody_holds_is_freed_at_once(loaded: LanguageModel) -> None:
     """Its buffers take megabytes, and the collector of cycles counts objects: it would come late."""
     gc.disable()
     try:
-        session = Session(loaded)
+        session = TextSession(loaded)
         session.chat("What is 3 and 4?", max_new_tokens=6).finish()
         session.chat("And 5?", max_new_tokens=6, temperature=1.0, num_draft_tokens=2).finish()
         models, generation = weakref.ref(session.models), session.generate("Hello", max_new_tokens=6)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft import Generation, LoadedBundle, Session
+from omnidraft import Generation, LanguageModel, TextSession
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
@@ -86,7 +86,7 @@ def replaying(
     vocab_map: VocabMap,
     prompt: list[int],
     ids: list[int],
-) -> Session:
+) -> TextSession:
     """A session whose target generates `ids` after the prompt, and whose drafter spells them."""
     drafter, target = tokenizers
     drafted = drafter.encode(target.text_of(prompt).decode("utf-8", "replace"))
@@ -102,7 +102,7 @@ def replaying(
         entries.append(ModelEntry(name, "Replay", name, name, kv, size, "fp32", None, (), 1))
     costs, template = Costs((1.0,), 0.01, 0.0), PromptTemplate("", "", "", "")
     bundle = Bundle(path, entries[0], entries[1], template, costs, "map", {})
-    return Session(LoadedBundle(bundle, graphs[0], target, vocab_map, graphs[1], drafter))
+    return TextSession(LanguageModel(bundle, graphs[0], target, vocab_map, graphs[1], drafter))
 
 
 @pytest.mark.parametrize("name", ["japanese", "emoji", "mixed"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidraft import LoadedBundle, Session, TraceStore, load, read_traces
+from omnidraft import LanguageModel, TextSession, TraceStore, load, read_traces
 from omnidraft.runtime.session.modes import MODES
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.runtime.traces.trace_memory import TraceMemory
@@ -18,12 +18,12 @@ from support.tiny_worlds import random_weights, without_drafter
 
 
 @pytest.fixture
-def weights(tmp_path: Path) -> LoadedBundle:
+def weights(tmp_path: Path) -> LanguageModel:
     (tmp_path / "weights").mkdir()
     return random_weights(tmp_path / "weights", np.random.default_rng(5))
 
 
-def say(session: Session, request: dict[str, Any]) -> tuple[list[int], list[tuple[int, ...]], int]:
+def say(session: TextSession, request: dict[str, Any]) -> tuple[list[int], list[tuple[int, ...]], int]:
     answer = session.generate("abcd ab", max_new_tokens=30, seed=3, ignore_eos=True, **request)
     pieces = list(answer)
     return answer.token_ids, [p.round.draft for p in pieces if p.round], session.text.random.state
@@ -38,9 +38,9 @@ REQUESTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("drafter", [True, False])
-def test_recording_changes_nothing(weights: LoadedBundle, tmp_path: Path, drafter: bool) -> None:
+def test_recording_changes_nothing(weights: LanguageModel, tmp_path: Path, drafter: bool) -> None:
     weights = weights if drafter else without_drafter(weights)
-    plain, recording = Session(weights), Session(weights, trace=tmp_path / "trace")
+    plain, recording = TextSession(weights), TextSession(weights, trace=tmp_path / "trace")
     output = []
     for request in REQUESTS:
         output.append(say(plain, request))
@@ -54,13 +54,13 @@ def test_recording_changes_nothing(weights: LoadedBundle, tmp_path: Path, drafte
     assert [[t.token_id for t in traced.tokens] for traced in records] == [ids for ids, _, _ in output]
 
 
-def recorded(session: Session) -> list[Traced]:
+def recorded(session: TextSession) -> list[Traced]:
     assert session.trace is not None
     return list(read_traces(session.trace.path))
 
 
-def test_nothing_is_recorded_unless_asked(weights: LoadedBundle) -> None:
-    session = Session(weights)
+def test_nothing_is_recorded_unless_asked(weights: LanguageModel) -> None:
+    session = TextSession(weights)
     assert session.trace is None and session._recording() is None
     session.generate("abcd", max_new_tokens=5).finish()
     session.trace = memory = TraceMemory(Vocabularies.of(session.vocab_map))
@@ -68,8 +68,8 @@ def test_nothing_is_recorded_unless_asked(weights: LoadedBundle) -> None:
     assert len(memory.take()) == 1
 
 
-def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LoadedBundle, tmp_path: Path) -> None:
-    session = Session(weights, trace=tmp_path / "trace")
+def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LanguageModel, tmp_path: Path) -> None:
+    session = TextSession(weights, trace=tmp_path / "trace")
     assert session.trace is not None
     answer = session.generate("abcd ab", max_new_tokens=24, ignore_eos=True, num_draft_tokens=2)
     for i, _ in enumerate(answer):
@@ -90,13 +90,13 @@ def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LoadedBundle, tmp_pa
     assert len(output[0]) + len(output[1]) < len(answer.token_ids)
 
 
-def test_conversations_and_resumed_answers(weights: LoadedBundle, tmp_path: Path) -> None:
-    session = Session(weights, trace=tmp_path / "trace")
+def test_conversations_and_resumed_answers(weights: LanguageModel, tmp_path: Path) -> None:
+    session = TextSession(weights, trace=tmp_path / "trace")
     session.chat("ab", max_new_tokens=6).finish()
     next(iter(session.chat("cd", max_new_tokens=12, ignore_eos=True)))
     session.save(tmp_path / "talk")
     assert session.trace is not None
-    other = Session(weights, trace=session.trace)
+    other = TextSession(weights, trace=session.trace)
     other.load(tmp_path / "talk")
     other.resume().finish()
     first, second, third = recorded(session)
@@ -105,8 +105,8 @@ def test_conversations_and_resumed_answers(weights: LoadedBundle, tmp_path: Path
     assert third.start.context == second.start.context + tuple(d for r in second.rounds for d in r.pieces)
 
 
-def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: LoadedBundle, tmp_path: Path) -> None:
-    session = Session(weights, trace=tmp_path / "trace")
+def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: LanguageModel, tmp_path: Path) -> None:
+    session = TextSession(weights, trace=tmp_path / "trace")
     answer = session.generate("abcd ab", max_new_tokens=24, ignore_eos=True)
     for i, _ in enumerate(answer):
         if i == 2:
@@ -116,9 +116,9 @@ def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: LoadedBundle, tmp
     assert [t.token_id for t in records.tokens] == answer.token_ids
 
 
-def test_two_sessions_may_share_a_store(weights: LoadedBundle, tmp_path: Path) -> None:
+def test_two_sessions_may_share_a_store(weights: LanguageModel, tmp_path: Path) -> None:
     store = TraceStore(tmp_path / "trace", Vocabularies.of(weights.vocab_map))
-    one, other = (Session(weights, trace=store) for _ in range(2))
+    one, other = (TextSession(weights, trace=store) for _ in range(2))
     a, b = (iter(s.generate("ab", max_new_tokens=9, ignore_eos=True, seed=1)) for s in (one, other))
     for _ in range(9):
         next(a, None), next(b, None)

@@ -16,7 +16,7 @@ from omnidraft.commands.terminal.open_session import adapter_file
 from omnidraft.commands.terminal.output import AnswerWriter
 from omnidraft.errors import ContextError, OmnidraftError, counted, shown
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.session.api import Generation, GenerationConfig, Session
+from omnidraft.runtime.session.api import Generation, GenerationConfig, TextSession
 
 HELP = '''\
 /system TEXT  the system prompt of all answers from now on; /system none removes it, /system shows it
@@ -44,7 +44,7 @@ class Chat:
         out: where answers go.
     """
 
-    def __init__(self, session: Session, config: GenerationConfig, source: TextIO, out: TextIO) -> None:
+    def __init__(self, session: TextSession, config: GenerationConfig, source: TextIO, out: TextIO) -> None:
         self._session, self._config, self._out = session, config, out
         self._answers = 0  # since the program began: each has a seed of its own
         self._loaded = 0  # turns that a file held

@@ -23,8 +23,8 @@ from omnidraft.learning.online.adapted_target import answer_settings
 from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.mixed_prompts import learned_prompts, unseen_prompts
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.session.api import Session, load
-from omnidraft.runtime.session.loaded_bundle import LoadOptions
+from omnidraft.runtime.session.api import TextSession, load
+from omnidraft.runtime.session.language_model import LoadOptions
 
 QUESTIONS = (
     "Give me three tips for a good night's sleep.",
@@ -90,14 +90,14 @@ def _source(target: str, models: Path) -> tuple[str, Path | None]:
     return "starter-a", None
 
 
-def _answer(session: Session, question: str) -> Answer:
+def _answer(session: TextSession, question: str) -> Answer:
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     plain = session.generate(question, config, mode="plain").finish()
     fast = session.generate(question, config).finish()
     return Answer(question, fast.text, fast.token_ids == plain.token_ids)
 
 
-def _time(session: Session, what: str) -> BenchResult:
+def _time(session: TextSession, what: str) -> BenchResult:
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     prompts = [prompt for _, prompt in unseen_prompts()]
     lines: list[BenchLine] = []

@@ -10,7 +10,7 @@ import numpy as np
 from omnidraft.commands.terminal.options import print_json
 from omnidraft.errors import counted
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.session.loaded_bundle import load_tokenizer
+from omnidraft.runtime.session.language_model import load_tokenizer
 from omnidraft.runtime.vocab.cache_file import VERSION, encode
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.runtime.vocab.cache_table import CacheTable, eviction_order

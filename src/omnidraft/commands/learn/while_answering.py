@@ -32,7 +32,7 @@ from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, need_drafter
 from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle, LoadOptions
+from omnidraft.runtime.session.language_model import LanguageModel, LoadOptions
 
 Ended = Literal["done", "minutes", "interrupted"]
 LATEST = 16  # answers in the running mean that progress shows
@@ -64,7 +64,7 @@ class Learning:
         """
         return StepOptions(self.objective, self.rate, weight_decay=0.0)
 
-    def make(self, weights: LoadedBundle) -> Learner:
+    def make(self, weights: LanguageModel) -> Learner:
         """A learner for the drafter of a loaded bundle."""
         return AveragedLearner(OrtLearner(weights.bundle, weights.vocab_map, self.step))
 

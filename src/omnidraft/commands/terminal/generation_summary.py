@@ -4,7 +4,7 @@ from typing import Any
 
 from omnidraft.commands.terminal.output import size
 from omnidraft.errors import counted
-from omnidraft.runtime.session.api import Generation, Session, Statistics
+from omnidraft.runtime.session.api import Generation, Statistics, TextSession
 from omnidraft.runtime.session.statistics import SessionStatistics
 
 
@@ -46,7 +46,7 @@ def reading(s: Statistics, prompt_tokens: int | None = None) -> str:
     return f"{read}, first token after {s.first_token_seconds:.3f} s"
 
 
-def session_summary(session: Session, loaded: int = 0) -> str:
+def session_summary(session: TextSession, loaded: int = 0) -> str:
     """Lines about the conversation of a session.
 
     Args:

@@ -23,8 +23,8 @@ from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_pl
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.device.device_costs import Measure
-from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session
-from omnidraft.runtime.session.loaded_bundle import LoadOptions
+from omnidraft.runtime.session.api import GenerationConfig, LanguageModel, TextSession
+from omnidraft.runtime.session.language_model import LoadOptions
 from omnidraft.runtime.traces.trace_reader import segments_of
 from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
 from omnidraft.sync.installed import adapter_in_use, read_installed
@@ -88,7 +88,7 @@ def load_options(file: SettingsFile, threads: int | None = None) -> LoadOptions:
     return load
 
 
-def open_session(path: Path, options: SessionOptions, config: GenerationConfig) -> Session:
+def open_session(path: Path, options: SessionOptions, config: GenerationConfig) -> TextSession:
     """Open a session, and list on standard error the options that are not used, and why.
 
     Args:
@@ -148,7 +148,7 @@ def bundle_directory(path: Path, public_key: PublicKey | None = None, *, quiet: 
     return unpacked.place
 
 
-def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple[Session, list[str]]:
+def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple[TextSession, list[str]]:
     bundle = options.load.open(path)
     if asks_drafter and bundle.drafter.is_absent:
         raise SettingError(
@@ -160,13 +160,13 @@ def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple
     with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
         loaded = load.load(bundle)
     adapter, cache, unused = learned_files(options.adapter, options.cache, bundle)
-    session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
+    session = TextSession(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
     notices = [no_drafter, _timed(loaded, load), session.cache_notice, unused]
     return session, [notice for notice in notices if notice]
 
 
-def _timed(loaded: LoadedBundle, load: LoadOptions) -> str | None:
+def _timed(loaded: LanguageModel, load: LoadOptions) -> str | None:
     """That this machine was timed, and why; None where it was not, or where that was asked for."""
     if load.measure != "auto" or loaded.device is None or loaded.device.source != "measured":
         return None
@@ -244,7 +244,7 @@ def existing(path: Path) -> Path | None:
 
 
 @contextmanager
-def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
+def saved_on_exit(session: TextSession, cache: Path | None) -> Iterator[None]:
     """On exit, also on Ctrl-C: save the n-gram cache if it has a file, and close the trace."""
     try:
         yield
@@ -259,7 +259,7 @@ def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
         tell(_unsound(session))
 
 
-def _unsound(session: Session) -> Iterator[str]:
+def _unsound(session: TextSession) -> Iterator[str]:
     rounds = 0 if session.answer is None else session.answer.statistics.unsound
     if rounds:
         remedy = "take its adapter away" if "drafter" in session.adapters else "export the bundle again"

@@ -24,8 +24,8 @@ from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
-from omnidraft.runtime.session.session import Session
+from omnidraft.runtime.session.language_model import LanguageModel
+from omnidraft.runtime.session.text_session import TextSession
 from omnidraft.runtime.traces.trace_memory import segment_of
 from omnidraft.runtime.vocab.cache_store import write_cache
 
@@ -46,7 +46,7 @@ class Adaptation:
     def __init__(
         self,
         place: str | Path,
-        learner_for: Callable[[LoadedBundle], Learner],
+        learner_for: Callable[[LanguageModel], Learner],
         options: AdaptOptions | None = None,
         *,
         prompts: str = "",
@@ -81,7 +81,7 @@ class Adaptation:
         self.running: Generation | None = None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> TextSession:
         """The session of the target in use."""
         return self._current.session
 
@@ -101,7 +101,7 @@ class Adaptation:
             raise SettingError("no target is loaded", "call `switch` with a loaded bundle first")
         return self._target
 
-    def switch(self, bundle: LoadedBundle, settings: AdaptSettings | None = None) -> None:
+    def switch(self, bundle: LanguageModel, settings: AdaptSettings | None = None) -> None:
         """Save the target in use, and go on with the target of another bundle from its own checkpoint.
 
         Args:

@@ -20,8 +20,8 @@ from omnidraft.learning.positions.from_traces import aligner_of, from_traces
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
-from omnidraft.runtime.session.session import Session
+from omnidraft.runtime.session.language_model import LanguageModel
+from omnidraft.runtime.session.text_session import TextSession
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import decode as decode_trace
 from omnidraft.runtime.traces.trace_memory import TraceMemory
@@ -88,7 +88,7 @@ class AdaptedTarget:
 
     def __init__(
         self,
-        loaded: LoadedBundle,
+        loaded: LanguageModel,
         learner: Learner,
         place: Path,
         options: AdaptOptions,
@@ -105,7 +105,7 @@ class AdaptedTarget:
         bundle, vocab_map = loaded.bundle, loaded.vocab_map
         self.vocabularies = Vocabularies.of(vocab_map)
         self.recorded = TraceMemory(self.vocabularies)
-        self.session = Session(loaded, trace=self.recorded)
+        self.session = TextSession(loaded, trace=self.recorded)
         self.learner, self.base_rate = learner, learner.rate
         self.guard, self.profile = Guard(options.guard), profile_of(place, bundle)
         self.pair = pair_of(bundle, vocab_map.draft_fingerprint, vocab_map.target_fingerprint)

@@ -6,9 +6,9 @@ from typing import Any
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation import Generation, Piece
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
-from omnidraft.runtime.session.session import Session
+from omnidraft.runtime.session.language_model import LanguageModel, load_bundle
 from omnidraft.runtime.session.statistics import Statistics
+from omnidraft.runtime.session.text_session import TextSession
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.traces.trace_store import TraceStore
 
@@ -16,10 +16,10 @@ __all__ = [
     "Adapter",
     "Generation",
     "GenerationConfig",
-    "LoadedBundle",
+    "LanguageModel",
     "Piece",
-    "Session",
     "Statistics",
+    "TextSession",
     "TraceStore",
     "load",
     "load_bundle",
@@ -34,7 +34,7 @@ def load(
     adapter: Adapter | str | Path | None = None,
     trace: TraceStore | str | Path | None = None,
     **loading: Any,
-) -> Session:
+) -> TextSession:
     """Open a bundle for generation: check its files, load both graphs and what was learned.
 
     Args:
@@ -52,4 +52,4 @@ def load(
         SettingError: the bundle has no graphs for a place, the public key is not a key, or the `cryptography`
             package is missing.
     """
-    return Session(load_bundle(path, **loading), cache=cache, adapter=adapter, trace=trace)
+    return TextSession(load_bundle(path, **loading), cache=cache, adapter=adapter, trace=trace)

@@ -12,7 +12,7 @@ from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, tri
 from omnidraft.runtime.chat.thinking import given_answer
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
@@ -61,7 +61,7 @@ def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text:
     return Turn(message, tuple(tokenizer.encode_prompt("", answer, "", goes_on=True)))
 
 
-def listed_turns(loaded: LoadedBundle, messages: MessageList, known: Sequence[Turn]) -> list[Turn]:
+def listed_turns(loaded: LanguageModel, messages: MessageList, known: Sequence[Turn]) -> list[Turn]:
     """The earlier turns of a list of messages; an answer that this session generated keeps its ids.
 
     Args:
@@ -78,7 +78,7 @@ def listed_turns(loaded: LoadedBundle, messages: MessageList, known: Sequence[Tu
     return turns
 
 
-def answer_ids(loaded: LoadedBundle, answer: Generation) -> tuple[int, ...]:
+def answer_ids(loaded: LanguageModel, answer: Generation) -> tuple[int, ...]:
     """The ids of an answer as a conversation keeps them: they spell `answer.text`, or the end of it.
 
     The end token is left out, because the template has its own. A thought is left out where the template

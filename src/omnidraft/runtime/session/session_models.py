@@ -15,7 +15,7 @@ from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.models.ort_model import never
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 
 
 class SessionModels:
@@ -27,7 +27,7 @@ class SessionModels:
         clock: gives seconds.
     """
 
-    def __init__(self, loaded: LoadedBundle, *, bitwise: bool) -> None:
+    def __init__(self, loaded: LanguageModel, *, bitwise: bool) -> None:
         """
         Args:
             bitwise: compute the target's rows alike in passes of all lengths.
@@ -57,7 +57,7 @@ class SessionModels:
         return self._in_use["drafter"], self._in_use["target"]
 
     def use_adapter(self, adapter: Adapter | str | Path | None, role: Role | None) -> None:
-        """See `Session.use_adapter`; from any thread."""
+        """See `TextSession.use_adapter`; from any thread."""
         if adapter is None:
             for each in ROLES if role is None else (role,):
                 self._chosen[each] = unfitted(self.loaded.bundle, each)

@@ -15,7 +15,7 @@ from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.session.conversation import Turn, conversation_ids
 from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.generation import Generation
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.start_generation import Recording
@@ -44,7 +44,7 @@ class SessionResources:
 
     def __init__(
         self,
-        loaded: LoadedBundle,
+        loaded: LanguageModel,
         *,
         cache: str | Path | None = None,
         adapter: Adapter | str | Path | None = None,

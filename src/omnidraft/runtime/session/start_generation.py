@@ -20,7 +20,7 @@ from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
-from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
@@ -185,7 +185,7 @@ def _recorder_of(
 
 
 def draft_length_for(
-    config: GenerationConfig, loaded: LoadedBundle, costs: Costs, state: LengthState
+    config: GenerationConfig, loaded: LanguageModel, costs: Costs, state: LengthState
 ) -> DraftLength:
     """The draft length of a generation; without a drafter it can only copy.
 
@@ -201,7 +201,7 @@ def draft_length_for(
     return FixedLength(config.num_draft_tokens, source)
 
 
-def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
+def verification_for(config: GenerationConfig, loaded: LanguageModel) -> Verification:
     """How a generation's drafts are verified; "auto" decides by the length of a usual round.
 
     The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the

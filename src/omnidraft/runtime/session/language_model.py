@@ -33,7 +33,7 @@ MEASURED_TOKENS, LEAST_CONTEXT = 16, 64  # tokens of that text, and positions th
 
 
 @dataclass(frozen=True)
-class LoadedBundle:
+class LanguageModel:
     """The graphs, tokenizers and vocabulary map of a bundle.
 
     Any number of sessions may share it, each in its own thread: nothing here changes after loading.
@@ -82,7 +82,7 @@ def load_bundle(
     public_key: PublicKey | None = None,
     verify: Verify = "auto",
     measure: Measure = "auto",
-) -> LoadedBundle:
+) -> LanguageModel:
     """Load the graphs of a bundle once, for any number of sessions.
 
     Args:
@@ -117,7 +117,7 @@ def load_bundle(
         opened.target.vocab_size,
     )
     threads = threads_for(opened.target.parameters) if threads is None else threads
-    loaded = LoadedBundle(
+    loaded = LanguageModel(
         bundle=opened,
         target=load_graph(opened, opened.target, threads),
         target_tokenizer=target_tokenizer,
@@ -130,7 +130,7 @@ def load_bundle(
     return replace(loaded, device=_device_costs(loaded, machine, measure))
 
 
-def _device_costs(loaded: LoadedBundle, machine: Machine, measure: Measure) -> DeviceCosts:
+def _device_costs(loaded: LanguageModel, machine: Machine, measure: Measure) -> DeviceCosts:
     """The costs of the models here; they are timed where nothing is known of this machine."""
     bundle, drafter = loaded.bundle, loaded.drafter
 
@@ -189,7 +189,7 @@ class LoadOptions:
         """The bundle in a directory, checked as these options say."""
         return open_bundle(path, self.public_key, self.verify)
 
-    def load(self, bundle: Bundle) -> LoadedBundle:
+    def load(self, bundle: Bundle) -> LanguageModel:
         """The graphs of a bundle that `open` has opened."""
         return load_bundle(
             bundle,

@@ -1,7 +1,7 @@
 """A session: one text or conversation on a loaded bundle, with the cache that learns from it.
 
 Threads: one generation at a time in a session; a second one at the same moment is refused. Different
-sessions may run in different threads at once, also on the same `LoadedBundle`. `Generation.cancel` may be
+sessions may run in different threads at once, also on the same `LanguageModel`. `Generation.cancel` may be
 called from any thread.
 """
 
@@ -23,7 +23,7 @@ _UNDO = "shorten the message, or make room: undo() takes the last one back, rese
 _LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 
-class Session(SessionResources):
+class TextSession(SessionResources):
     """A conversation on a loaded bundle, with its KV caches and n-gram cache."""
 
     def reset(self) -> None:
