@@ -37,20 +37,12 @@ from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from omnidraft.training.objectives import objective
+from omnidraft.training.objectives import OBJECTIVES
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
 
 NUM_DRAFT_TOKENS, MAX_NEW_TOKENS, MAX_PROMPT = 4, 96, 448
 MODES: dict[str, Mode] = {"direct": "direct", "cold": "trie"}
-ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "trie-kl": ("trie-kl", {}),
-    "trie-kl-reverse": ("trie-kl", {"direction": "reverse"}),
-    "trie-acceptance": ("trie-acceptance", {}),
-    "omnidraft": ("omnidraft", {}),
-    "omnidraft-dm": ("omnidraft", {"factor": 0.0}),
-    "forward-kl": ("forward-kl", {}),
-}
 Prompt = tuple[list[int], list[int]]  # in target ids, and in draft ids without their start
 
 
@@ -116,12 +108,8 @@ def trained(
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """A copy of the drafter after `passes` over the responses with one objective."""
     drafter = copy.deepcopy(pair.drafter)
-    kind, settings = ARMS[name]
-    trainer = Trainer(
-        drafter,
-        TrainerOptions(objective=kind, learning_rate=options.rate, lora_rank=options.rank, seed=options.seed),
-        objective=objective(kind, **settings),
-    )
+    settings = {"learning_rate": options.rate, "lora_rank": options.rank, "seed": options.seed}
+    trainer = Trainer(drafter, TrainerOptions(objective=name, **settings))
     started = time.monotonic()
     for _ in range(options.passes):
         for at in range(0, len(responses), 8):
@@ -145,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("target", help="a checkpoint directory or a GGUF file")
     parser.add_argument("drafter", help="a checkpoint directory")
-    parser.add_argument("--objectives", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--prompts", type=int, default=80, help="training prompts of each of three tasks")
     parser.add_argument("--unseen", type=int, default=8, help="test prompts of each of four tasks")
     parser.add_argument("--passes", type=int, default=1, help="over the answers")

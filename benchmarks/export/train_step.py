@@ -54,7 +54,8 @@ def stepper(arm: str, path: Path, drafter: str) -> Step:
     import torch
 
     from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
-    from omnidraft.training import Trainer, TrainerOptions
+    from omnidraft.training.trainer import Trainer
+    from omnidraft.training.trainer_options import TrainerOptions
 
     torch.set_num_threads(1)
     assert bundle.drafter.train is not None

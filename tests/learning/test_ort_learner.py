@@ -27,8 +27,9 @@ from omnidraft.learning.positions.target_rows import dense_rows  # noqa: E402
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions  # noqa: E402
 from omnidraft.runtime.bundle.bundle import Bundle  # noqa: E402
 from omnidraft.runtime.models.adapter import Adapter  # noqa: E402
-from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
+from omnidraft.training.trainer import Trainer  # noqa: E402
+from omnidraft.training.trainer_options import TrainerOptions  # noqa: E402
 from support import toy_step  # noqa: E402
 from support.toy import TARGET  # noqa: E402
 from support.toy_step import RANK, toy_bundle, toy_checkpoint  # noqa: E402

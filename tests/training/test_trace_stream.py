@@ -21,7 +21,7 @@ from omnidraft.learning.positions.from_traces import TraceAligner  # noqa: E402
 from omnidraft.runtime.traces.trace import Vocabularies  # noqa: E402
 from omnidraft.runtime.traces.trace_file import Segment, TraceHeader, encode  # noqa: E402
 from omnidraft.training.data.trace_source import find_sources  # noqa: E402
-from omnidraft.training.data.trace_stream import BUFFER, READERS, TraceStream, shuffled  # noqa: E402
+from omnidraft.training.data.trace_stream import BUFFER, TraceStream, shuffled  # noqa: E402
 from support.toy import DRAFT, TARGET, toy_map  # noqa: E402
 from support.trace_files import TOY, random_segment  # noqa: E402
 
@@ -126,16 +126,15 @@ def test_a_buffer_shuffles() -> None:
 
 def test_only_a_few_segments_are_in_memory(tmp_path: Path) -> None:
     """Segments that are deleted after the first response are missing: they had not been read."""
-    each = 2 * BUFFER // READERS
-    folder = fill(tmp_path, 1, 3 * READERS, records=each)
+    folder = fill(tmp_path, 1, 12, records=BUFFER // 4)
     stream = TraceStream(find_sources([str(folder)]), TOYS)
     responses = stream.epoch(0)
     next(responses)
     for file in folder.rglob("*.odt"):
         file.unlink()
     rest = len(list(responses))
-    assert 0 < rest < READERS * each
-    assert sum(stream.left_out.values()) == 2 * READERS
+    assert 0 < rest <= 2 * BUFFER
+    assert sum(stream.left_out.values()) >= 6
     assert all("there is no file:///" in sentence for sentence in stream.left_out)
 
 

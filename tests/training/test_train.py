@@ -1,4 +1,4 @@
-"""`omnidraft train`: recorded generations become an adapter or a checkpoint; kills; several processes."""
+"""`omnidraft train`: recorded generations become an adapter or a checkpoint; kills."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("accelerate")
 pytest.importorskip("fsspec")
 
 from safetensors.numpy import load_file  # noqa: E402
-from test_trace_stream import segment  # noqa: E402
 
 from omnidraft import load  # noqa: E402
 from omnidraft.runtime.models.adapter_file import read_adapter  # noqa: E402
@@ -29,10 +27,6 @@ from support.places import ROOT, STARTERS  # noqa: E402
 
 QUESTIONS = [f"Tom has {n} pens and loses 2. How many pens are left?" for n in range(3, 13)]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-LAUNCH = [
-    "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
-    "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +66,7 @@ def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: 
     assert code == 0, error
     summary = json.loads(text)
     assert (summary["responses"], summary["segments"], summary["steps"], summary["done"]) == (10, 2, 24, 24)
-    assert summary["left_out"] == {} and summary["processes"] == 1 and summary["skipped"] == 0
+    assert summary["left_out"] == {} and summary["skipped"] == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     losses = [line["loss"] for line in lines]  # four steps are an epoch, of the same responses
     assert np.mean(losses[-4:]) < 0.97 * np.mean(losses[:4])
@@ -152,62 +146,6 @@ def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path
     code, _, error = run(*command("broken"))
     (traces / "phone" / "trace-0000000099.odt").unlink()
     assert code == 1 and "was made with traces '" in error
-
-
-def test_two_processes_learn_what_one_learns(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
-    """The command under accelerate with gloo; in the last batch one process has no work.
-
-    One process alone reads each segment, also the one that is left out.
-    """
-    names = ("one", "two")
-    (traces / "phone" / "trace-0000000098.odt").write_bytes(
-        segment(1)
-    )  # of another pair: both runs leave it out
-    commands = {
-        name: arguments(bundle, traces, tmp_path / name, "--full", "--json", log=tmp_path / f"{name}.jsonl")
-        for name in names
-    }
-    code, text, error = run(*commands["one"])
-    assert code == 0, error
-    done = subprocess.run(
-        [sys.executable, *LAUNCH, "-m", "omnidraft", *commands["two"]],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    (traces / "phone" / "trace-0000000098.odt").unlink()
-    assert done.returncode == 0, done.stderr[-3000:]
-    one, two = json.loads(text), json.loads(done.stdout)  # only one process has printed
-    assert (one["processes"], two["processes"]) == (1, 2)
-    assert one["left_out"] == two["left_out"] and len(one["left_out"]) == 1
-    assert two["mean_loss"] == pytest.approx(one["mean_loss"], rel=1e-4)
-    lines = [
-        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()] for name in names
-    ]
-    assert len(lines[0]) == len(lines[1]) == 4
-    for a, b in zip(*lines, strict=True):
-        assert b["loss"] == pytest.approx(a["loss"], rel=1e-4)
-    before = tensors(STARTERS / "drafter/model.safetensors")
-    one_learned, two_learned = (tensors(tmp_path / name / "model.safetensors") for name in names)
-    for name, values in before.items():
-        # Adam turns a gradient near 0 into a step of either sign, so norms are compared.
-        moved = float(np.linalg.norm(one_learned[name].astype(np.float64) - values.astype(np.float64)))
-        assert (
-            float(np.linalg.norm(one_learned[name].astype(np.float64) - two_learned[name])) < 0.01 * moved
-        ), name
-
-
-def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path: Path) -> None:
-    """One of two processes reads the broken segment; the other does not wait for it forever."""
-    place = tmp_path / "traces"
-    shutil.copytree(traces, place)
-    (place / "phone" / "trace-0000000097.odt").write_bytes(b"no trace")
-    command = arguments(bundle, place, tmp_path / "a.safetensors", strict=True)
-    done = subprocess.run(
-        [sys.executable, *LAUNCH, "-m", "omnidraft", *command],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "trace-0000000097.odt is refused: it is not a trace" in done.stderr
-    assert not (tmp_path / "a.safetensors").exists()
 
 
 @pytest.mark.parametrize(

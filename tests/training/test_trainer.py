@@ -1,4 +1,4 @@
-"""The trainer: learning, resuming, skipping, logging, and several processes."""
+"""The trainer: learning, resuming, skipping and logging."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ torch = pytest.importorskip("torch")
 
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
-from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.lora import lora_modules  # noqa: E402
+from omnidraft.training.trainer import Trainer  # noqa: E402
+from omnidraft.training.trainer_options import TrainerOptions  # noqa: E402
+from omnidraft.training.training_log import StepReport, log_line  # noqa: E402
 from support.toy_training import accepted, tiny_drafter, toy_responses  # noqa: E402
 
 FAST = TrainerOptions(learning_rate=3e-3, batch_size=4)
@@ -25,6 +27,12 @@ FAST = TrainerOptions(learning_rate=3e-3, batch_size=4)
 @pytest.fixture(scope="module")
 def responses() -> list[Aligned]:
     return toy_responses(24)
+
+
+def learn(trainer: Trainer, responses: list[Aligned]) -> list[StepReport]:
+    """One pass over the responses."""
+    size = trainer.options.batch_size
+    return [trainer.step(responses[at : at + size]) for at in range(0, len(responses), size)]
 
 
 def state(trainer: Trainer) -> dict[str, Any]:
@@ -41,7 +49,7 @@ def test_the_loss_falls_and_acceptance_rises(name: str, gain: float | None) -> N
     drafter = tiny_drafter()
     greedy, sampled = accepted(drafter, temperature=0.0), accepted(drafter)
     trainer = Trainer(drafter, replace(FAST, objective=name, batch_size=8))
-    reports = trainer.train(toy_responses(280))
+    reports = learn(trainer, toy_responses(280))
     assert len(reports) == 35 and trainer.skipped == 0
     first, last = (np.mean([r.loss for r in part]) for part in (reports[:5], reports[-5:]))
     assert last < 0.6 * first
@@ -54,7 +62,7 @@ def test_lora_learns_and_leaves_the_base_alone(responses: list[Aligned]) -> None
     drafter = tiny_drafter()
     base = {k: v.clone() for k, v in drafter.state_dict().items()}
     trainer = Trainer(drafter, replace(FAST, lora_rank=8, learning_rate=1e-2))
-    reports = trainer.train(responses) + [trainer.step(responses[:8]) for _ in range(20)]
+    reports = learn(trainer, responses) + [trainer.step(responses[:8]) for _ in range(20)]
     assert reports[-1].loss < 0.9 * reports[0].loss
     kept = {k.replace(".base", ""): v for k, v in drafter.state_dict().items() if "lora_" not in k}
     assert same(kept, base)
@@ -63,7 +71,9 @@ def test_lora_learns_and_leaves_the_base_alone(responses: list[Aligned]) -> None
 
 def test_a_checkpoint_of_something_else_is_refused(responses: list[Aligned], tmp_path: Path) -> None:
     file = tmp_path / "state.safetensors"
-    Trainer(tiny_drafter(), FAST).train(responses, checkpoint=file)
+    trainer = Trainer(tiny_drafter(), FAST)
+    learn(trainer, responses)
+    trainer.save(file, 24)
     kept = file.read_bytes()
     for options, message in (
         (replace(FAST, learning_rate=1e-5), "made with learning_rate 0.003 and not 1e-05"),
@@ -71,23 +81,21 @@ def test_a_checkpoint_of_something_else_is_refused(responses: list[Aligned], tmp
         (replace(FAST, lora_rank=4), "made with lora_rank None and not 4"),
     ):
         with pytest.raises(SettingError, match=message):
-            Trainer(tiny_drafter(), options).train(responses, checkpoint=file)
+            Trainer(tiny_drafter(), options).resume(file, 24)
     with pytest.raises(SettingError, match="made on 24 responses and not on 8"):
-        Trainer(tiny_drafter(), FAST).train(responses[:8], checkpoint=file)
+        Trainer(tiny_drafter(), FAST).resume(file, 8)
     for spoiled in (kept[:-9], b"", b"x" * 100, kept.replace(b"training_state", b"training_stale")):
         file.write_bytes(spoiled)
         trainer = Trainer(tiny_drafter(), FAST)
         before = state(trainer)
         with pytest.raises(SettingError, match="delete it or name another file"):
-            trainer.train(responses, checkpoint=file)
+            trainer.resume(file, 24)
         assert same(state(trainer), before) and file.read_bytes() == spoiled
     with pytest.raises(SettingError, match="cannot be written"):
-        Trainer(tiny_drafter(), FAST).save(tmp_path / "nowhere" / "state")
+        Trainer(tiny_drafter(), FAST).save(tmp_path / "nowhere" / "state", 24)
 
 
-def test_a_step_that_is_not_finite_changes_nothing_and_is_told(
-    responses: list[Aligned], tmp_path: Path
-) -> None:
+def test_a_step_that_is_not_finite_changes_nothing_and_is_told(responses: list[Aligned]) -> None:
     trainer = Trainer(tiny_drafter(), FAST)
     trainer.step(responses[:4])
     distributions = responses[4].trie_distributions
@@ -104,12 +112,8 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_told(
     assert same(state(trainer), before)
     assert same(next(iter(trainer.optimizer.state.values())), moments)
     assert not trainer.step(responses[:4]).skipped
-    log = tmp_path / "log.jsonl"
-    trainer = Trainer(tiny_drafter(), replace(FAST, batch_size=1))
-    trainer.train([spoiled, responses[5]], log=log)
-    lines = [json.loads(line, parse_constant=pytest.fail) for line in log.read_text().splitlines()]
-    assert sorted(line["skipped"] for line in lines) == [False, True]
-    assert [line["loss"] for line in lines if line["skipped"]] == [None]
+    line = json.loads(log_line(report), parse_constant=pytest.fail)
+    assert line["skipped"] and line["loss"] is None
 
 
 def test_the_gradient_is_clipped_and_the_rate_constant(responses: list[Aligned]) -> None:
@@ -128,20 +132,6 @@ def test_the_gradient_is_clipped_and_the_rate_constant(responses: list[Aligned])
     assert report.norm > 0.01 and seen == pytest.approx([1e-3], rel=1e-3)
     (group,) = trainer.optimizer.param_groups
     assert group["betas"] == (0.9, 0.999) and group["lr"] == 3e-3
-
-
-def test_the_rate_that_is_used_is_that_of_the_schedule(responses: list[Aligned]) -> None:
-    trainer = Trainer(tiny_drafter(), replace(FAST, schedule="decay"))
-    used = []
-    step = trainer.step
-
-    def watched(batch: Any) -> Any:
-        used.append(trainer.optimizer.param_groups[0]["lr"])
-        return step(batch)
-
-    trainer.step = watched  # type: ignore[method-assign,assignment]
-    trainer.train(responses)
-    assert used == [trainer.options.rate_at(at, 6) for at in range(6)]
 
 
 def test_master_weights_are_float32(responses: list[Aligned]) -> None:

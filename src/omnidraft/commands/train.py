@@ -1,6 +1,5 @@
-"""`omnidraft train`: train a drafter on recorded generations, in one process or in many."""
+"""`omnidraft train`: train a drafter on recorded generations."""
 
-import os
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +17,7 @@ from omnidraft.training.objectives import OBJECTIVES
 from omnidraft.training.trainer_options import Precision
 
 if TYPE_CHECKING:
-    from omnidraft.training.train_drafter import Job, Trained
+    from omnidraft.training.train_drafter import Trained
     from omnidraft.training.train_traces import TraceOptions
 
 SHOWN = 5  # reasons for leaving something out that are printed
@@ -60,13 +59,13 @@ def train(
 ) -> None:
     """Train a drafter on traces: a LoRA adapter for the bundle, or every weight as a checkpoint.
 
-    Traces that are damaged, or of another pair or target, are left out and counted. Under `accelerate launch
-    -m omnidraft train ...`, many processes share the work and learn the same as one.
+    Traces that are damaged, or of another pair or target, are left out and counted.
     """
     _need_packages()
     from omnidraft.runtime.models.adapter_file import read_adapter
-    from omnidraft.training.train_drafter import Job
+    from omnidraft.training.train_drafter import Job, train_drafter
     from omnidraft.training.train_traces import Files
+    from omnidraft.training.training_log import StepReport
 
     file = SettingsFile(config)
     settings, state = trace_options(file, full), StateFile.named_in(file, 50)
@@ -76,11 +75,13 @@ def train(
         check_places(out, state.file)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     files = Files(log, state.file, state.every)
-    # Of many processes, the main one tells what an interrupt leaves.
-    with telling(lambda: state.kept if os.environ.get("RANK", "0") == "0" else ""):
-        trained = _train(Job(bundle, drafter, traces, out, settings, files, digest, strict), quiet=as_json)
-    if trained is None:
-        return None
+    job = Job(bundle, drafter, traces, out, settings, files, digest, strict)
+    with telling(lambda: state.kept), output.progress_bar("train", quiet=as_json) as bar:
+
+        def show(report: StepReport, total: int) -> None:
+            bar.stage(f"loss {report.loss:.3f}", report.step, total)
+
+        trained = train_drafter(job, show, lambda stage: bar.stage(stage, 0, 0))
     if as_json:
         return options.print_json(_as_json(trained))
     for line in _lines(trained):
@@ -125,27 +126,6 @@ def trace_options(file: SettingsFile, full: bool) -> "TraceOptions":
         )
 
 
-def _train(job: "Job", *, quiet: bool) -> "Trained | None":
-    """Train in all processes, with progress in the main one; None in the other processes."""
-    from omnidraft.training.data.processes import Processes
-    from omnidraft.training.train_drafter import train_drafter
-    from omnidraft.training.training_log import StepReport
-
-    processes = Processes.launched()
-    try:
-        with output.progress_bar("train", quiet=quiet or not processes.is_main) as bar:
-
-            def show(report: StepReport, total: int) -> None:
-                bar.stage(f"loss {report.loss:.3f}", report.step, total)
-
-            if not processes.is_main:
-                train_drafter(job, processes)
-                return None
-            return train_drafter(job, processes, show, lambda stage: bar.stage(stage, 0, 0))
-    finally:
-        processes.close()
-
-
 def _as_json(trained: "Trained") -> dict[str, Any]:
     counts = {name: value for name, value in asdict(trained).items() if name != "losses"}
     return {**counts, **losses_json(trained.losses), "files": [str(file) for file in trained.files]}
@@ -155,7 +135,6 @@ def _lines(trained: "Trained") -> list[str]:
     lines = [
         f"{trained.files[0]}: {counted(trained.steps, 'step')} on {counted(trained.responses, 'response')} "
         f"of {counted(trained.segments, 'segment')}, {trained.seconds:.0f} s"
-        + (f", {trained.processes} processes" if trained.processes > 1 else "")
     ]
     if trained.done < trained.steps:
         lines.append(f"  {trained.steps - trained.done} of the steps were done before")
@@ -175,7 +154,7 @@ def _lines(trained: "Trained") -> list[str]:
 
 
 def _need_packages() -> None:
-    missing = [name for name in ("torch", "transformers", "accelerate", "fsspec") if not find_spec(name)]
+    missing = [name for name in ("torch", "transformers", "fsspec") if not find_spec(name)]
     if missing:
         raise SettingError(
             f"training needs {', '.join(missing)}, which this Python does not have",

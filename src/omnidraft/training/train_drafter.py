@@ -21,7 +21,6 @@ from omnidraft.runtime.bundle.bundle import Bundle, need_drafter, open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
-from omnidraft.training.data.processes import Processes
 from omnidraft.training.data.trace_source import TraceSource, digest, find_sources
 from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.lora import to_adapter
@@ -76,20 +75,15 @@ class Trained:
     done: int
     skipped: int
     losses: Losses
-    processes: int
     seconds: float
 
 
 def train_drafter(
-    job: Job,
-    processes: Processes,
-    progress: Progress | None = None,
-    stage: Callable[[str], None] = lambda _: None,
+    job: Job, progress: Progress = lambda *_: None, stage: Callable[[str], None] = lambda _: None
 ) -> Trained:
-    """Train; the main process alone writes the result.
+    """Train, and write the result.
 
     Args:
-        processes: all processes of this training; each calls this with the same job.
         progress: called after each step.
         stage: called with the name of each stage when it begins.
 
@@ -107,15 +101,15 @@ def train_drafter(
     model = load_model(checkpoint)
     _check_drafter(job, bundle, vocab_map, checkpoint)
     stage("look for traces")
-    sources = processes.of_main(lambda: find_sources(job.traces))
+    sources = find_sources(job.traces)
     options = _complete(job.options, bundle, checkpoint, sources)
     aligner = aligner_of(bundle, vocab_map, options.max_length, job.target_adapter)
-    stream = TraceStream(sources, aligner, seed=options.seed, strict=job.strict, processes=processes)
-    trainer = Trainer(model, options, accelerator=processes.accelerator)
+    stream = TraceStream(sources, aligner, seed=options.seed, strict=job.strict)
+    trainer = Trainer(model, options)
     stage("count")
-    count, reports = train_on_traces(trainer, stream, options, job.files, processes, progress)
+    count, reports = train_on_traces(trainer, stream, options, job.files, progress)
     stage("write")
-    files = processes.of_main(lambda: _write(job, trainer, bundle, vocab_map, checkpoint))
+    files = _write(job, trainer, bundle, vocab_map, checkpoint)
     return Trained(
         files=files,
         segments=len(sources),
@@ -125,7 +119,6 @@ def train_drafter(
         done=len(reports),
         skipped=trainer.skipped,
         losses=losses_of([report.loss for report in reports]),
-        processes=processes.count,
         seconds=time.monotonic() - started,
     )
 

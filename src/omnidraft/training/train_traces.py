@@ -9,7 +9,6 @@ from pathlib import Path
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.training.data.processes import Processes
 from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
@@ -58,8 +57,7 @@ def train_on_traces(
     stream: TraceStream,
     options: TraceOptions,
     files: Files,
-    processes: Processes,
-    progress: Progress | None = None,
+    progress: Progress,
 ) -> tuple[int, list[StepReport]]:
     """Train all epochs; continues from the checkpoint, with the same results as an uninterrupted training.
 
@@ -77,32 +75,22 @@ def train_on_traces(
         SettingError: there are no responses, or the checkpoint is of another training.
     """
     count = stream.count()
-    resumed = processes.agreed(lambda: _resume(trainer, files.checkpoint, count))
-    if len(set(resumed)) > 1:
-        raise SettingError(
-            f"only some processes find the checkpoint {files.checkpoint}", "put it on a disk that all share"
-        )
+    if files.checkpoint is not None and files.checkpoint.exists():
+        trainer.resume(files.checkpoint, count)
     epoch_steps = -(-count // options.batch_size)
     total, reports = epoch_steps * options.epochs, list[StepReport]()
-    with open_log(files.log if processes.is_main else None, trainer.steps) as lines:
+    with open_log(files.log, trainer.steps) as lines:
         for batch in _batches(stream, options, trainer.steps, epoch_steps):
             trainer.set_rate(options.rate_at(trainer.steps, total))
             report = trainer.step(batch)
             reports.append(report)
             write_report(lines, report)
-            if progress is not None:
-                progress(report, total)
+            progress(report, total)
             if files.checkpoint is not None and report.step % files.every == 0:
                 trainer.save(files.checkpoint, count)
     if files.checkpoint is not None and reports:
         trainer.save(files.checkpoint, count)
     return count, reports
-
-
-def _resume(trainer: Trainer, checkpoint: Path | None, count: int) -> int:
-    if checkpoint is not None and checkpoint.exists():
-        trainer.resume(checkpoint, count)
-    return trainer.steps
 
 
 def _batches(

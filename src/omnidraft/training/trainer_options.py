@@ -20,7 +20,7 @@ class TrainerOptions:
         learning_rate: of AdamW with betas (0.9, 0.999).
         schedule: of the rate over a pass. "constant", as in the paper, is for learning without an end;
             "decay" rises over the first 5 % and falls to 0 over the last 30 %.
-        batch_size: responses in a step, over all processes.
+        batch_size: responses in a step.
         lora_rank: rank of LoRA; None trains every weight.
         lora_alpha: the scale of LoRA is alpha / rank.
         seed: of the order of responses and of LoRA's initial values.

@@ -1,16 +1,13 @@
-"""The report of a step, its line in a log, and the bar in a terminal."""
+"""The report of a step, and its line in a log."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO
-
-from rich.progress import Progress, TimeElapsedColumn
 
 
 @dataclass(frozen=True)
@@ -57,27 +54,3 @@ def write_report(log: IO[str] | None, report: StepReport) -> None:
     if log is not None:
         log.write(log_line(report))
         log.flush()
-
-
-@contextmanager
-def progress_bar(
-    visible: bool, name: str, total: int, done: int
-) -> Iterator[Callable[[StepReport, int], None]]:
-    """A bar in the terminal; yields a function that advances it by a report and the number of skipped steps.
-
-    Args:
-        visible: without it the function does nothing.
-        name: what the bar shows before the first report.
-        done: steps that were done before.
-    """
-    if not visible:
-        yield lambda report, skipped: None
-        return
-    with Progress(*Progress.get_default_columns(), TimeElapsedColumn()) as bar:
-        task = bar.add_task(name, total=total, completed=done)
-
-        def advance(report: StepReport, skipped: int) -> None:
-            note = f" ({skipped} skipped)" if skipped else ""
-            bar.update(task, advance=1, description=f"loss {report.loss:.3f}{note}")
-
-        yield advance

@@ -68,7 +68,7 @@ def read_state(
     tensors = {name: torch.from_numpy(array) for name, array in saved.arrays.items()}
     try:
         recorded = saved.metadata["counts"]
-        counts = {key: int(recorded[key]) for key in ("steps", "skipped", "begun", "responses")}
+        counts = {key: int(recorded[key]) for key in ("steps", "skipped", "responses")}
     except (KeyError, ValueError, TypeError) as error:
         raise FORMAT.refusal(path, f"has no readable header ({reason(error)})") from None
     FORMAT.check_same(path, saved.metadata.get("options"), options)

@@ -84,7 +84,7 @@ def _step(frozen: Frozen, layout: StepLayout, inputs: Named) -> Named:
 
 
 def _sums(logits: Tensor, inputs: Named) -> Tensor:
-    """The terms as sums over positions: one of trie-kl, two of omnidraft (training/objectives/paper.py)."""
+    """The terms as sums over positions: one of trie-kl, two of omnidraft (training/objectives/losses.py)."""
     trie = _distributions("trie", inputs, inputs["trie.weights"])
     direct = _distributions("direct", inputs, torch.ones_like(inputs["direct.other"]))
     ngrams = torch.log_softmax(logits.index_select(0, inputs["ngram.rows"]), dim=1)

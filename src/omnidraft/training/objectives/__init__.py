@@ -1,44 +1,28 @@
-"""Training objectives by name: trie-kl, trie-acceptance, the paper's own, and three for comparison."""
+"""Training objectives by name: trie-kl, trie-acceptance, and two that compare direct-mapped tokens alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnidraft.errors import SettingError
 
 if TYPE_CHECKING:
-    from omnidraft.training.objectives.loss import Objective
+    from omnidraft.training.objectives.losses import Objective
 
-OBJECTIVES = {
-    "trie-kl": "trie_kl.TrieKl",
-    "trie-acceptance": "trie_acceptance.TrieAcceptance",
-    "omnidraft": "paper.OmniDraft",
-    "forward-kl": "paper.ForwardKl",
-    "uld": "comparison.Uld",
-    "alm": "comparison.Alm",
-    "vocagnolm": "comparison.VocAgnoLm",
-}
+OBJECTIVES = ("trie-kl", "trie-acceptance", "omnidraft", "forward-kl")
 
 
-def objective(name: str, **settings: Any) -> Objective:
-    """Construct an objective by its name; needs torch.
-
-    Args:
-        name: a key of `OBJECTIVES`.
-        settings: the arguments of that objective's class.
+def objective(name: str) -> Objective:
+    """The objective of a name; needs torch.
 
     Raises:
-        SettingError: the name is unknown, or the objective does not have such a setting.
+        SettingError: the name is unknown.
     """
     if name not in OBJECTIVES:
         raise SettingError(
             f'objective "{name}" is unknown', f"use one of {', '.join(OBJECTIVES)}", setting="objective"
         )
-    module, _, kind = OBJECTIVES[name].partition(".")
-    construct: Callable[..., Objective] = getattr(import_module(f"{__name__}.{module}"), kind)
-    try:
-        return construct(**settings)
-    except TypeError as error:
-        raise SettingError(f"objective {name} does not take these settings: {error}") from None
+    from omnidraft.training.objectives import losses
+
+    found: Objective = getattr(losses, name.replace("-", "_"))
+    return found

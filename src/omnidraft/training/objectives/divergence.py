@@ -83,19 +83,3 @@ def masked(distributions: DistributionTensors, mask: Tensor) -> DistributionTens
     return replace(
         distributions, **{f.name: getattr(distributions, f.name)[mask] for f in fields(distributions)}
     )
-
-
-def binary_divergence(p: Tensor, log_q: Tensor) -> Tensor:
-    """p log(p / q) + (1 - p) log((1 - p) / (1 - q)), elementwise, from p and log q."""
-    p = p.to(log_q.dtype).clamp(1e-8, 1.0 - 1e-8)
-    return p * (p.log() - log_q) + (1.0 - p) * (torch.log1p(-p) - log1m_exp(log_q))
-
-
-def log1m_exp(log_q: Tensor) -> Tensor:
-    """log(1 - exp(log_q)) for log_q < 0, exact near both ends; a probability of 1 counts as 1 - 1e-7."""
-    log_q = log_q.clamp_max(-1e-7)
-    near_one = log_q > -0.693
-    # Both branches get safe arguments: the branch not taken would otherwise make the gradient NaN.
-    close = torch.log(-torch.expm1(torch.where(near_one, log_q, -0.5)))
-    far = torch.log1p(-torch.exp(torch.where(near_one, -1.0, log_q)))
-    return torch.where(near_one, close, far)
