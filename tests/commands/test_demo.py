@@ -12,7 +12,7 @@ from omnidraft.commands.demo.real_models import REAL_MODELS, Package, RealModel,
 from omnidraft.commands.starters import STARTERS, StarterPair, export_starters, find_starters
 from omnidraft.errors import SettingError
 from omnidraft.packing.share_drafter import users_of
-from omnidraft.packing.unpack_once import cache_directory
+from omnidraft.commands.demo.real_models import cache_directory
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
 from support import places

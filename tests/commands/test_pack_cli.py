@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from omnidraft.errors import BundleError
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
-from omnidraft.packing.unpack_once import KEPT
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
@@ -56,36 +53,6 @@ def test_an_unpacked_bundle_says_the_same(learnable: Path, place: Path, run: Run
     assert status == 0 and "a drafter, used by one" in out
 
 
-def test_an_archive_runs_from_the_cache_directory(
-    learnable: Path, place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is unpacked once, and again where it was damaged; the archives of longest ago are deleted."""
-    file, cache = place / "app.zip", place / "cache"
-    monkeypatch.setenv("OMNIDRAFT_CACHE", str(cache))
-    packed(run, learnable, file, "--for", "desktop", "--no-learning")
-    command = ("generate", file, PROMPT, "-n", "4")
-    status, text, told = run(*command)
-    unpacked = next((cache / "archives").iterdir())
-    assert status == 0 and f"{file} is unpacked in {unpacked} (" in told
-    assert (status, text) == run("generate", unpacked, PROMPT, "-n", "4")[:2]
-    status, again, told = run(*command)
-    assert (status, again) == (0, text) and "unpacked" not in told
-    (unpacked / "target/cpu/model.onnx").write_bytes(b"damaged")
-    status, again, told = run(*command)
-    assert (status, again) == (0, text) and "is unpacked in" in told
-    other = packed(run, learnable, place / "other.zip", "--for", "ios-cpu")
-    shutil.rmtree(unpacked)
-    assert run("unpack", place / "other.zip", "-o", unpacked)[0] == 0 and other["left_out"]
-    assert "is unpacked in" in run(*command)[2], "what is there is another bundle"
-    for number in range(KEPT):
-        (cache / "archives" / f"{number:032x}").mkdir()
-        os.utime(cache / "archives" / f"{number:032x}", (number, number))
-    assert run(*command)[0] == 0
-    assert sorted(each.name for each in (cache / "archives").iterdir()) == sorted(
-        [unpacked.name, *(f"{number:032x}" for number in range(1, KEPT))]
-    )
-
-
 def test_a_part_of_a_bundle_is_told_as_a_part(learnable: Path, place: Path, run: Run) -> None:
     """Memory and files of the model that is not there are not told as if it were."""
     for part, has, lacks in (("without", "target", "drafter"), ("only", "drafter", "target")):
@@ -102,7 +69,7 @@ def test_a_part_of_a_bundle_is_told_as_a_part(learnable: Path, place: Path, run:
         assert cells[has].strip() and not cells[lacks].strip()
         assert ("memory that it adds" in rows) == (part == "only")
         assert ("memory by itself" in rows) == (part == "without") and "memory at the peak" not in rows
-        refused(run("generate", file, PROMPT), "so it does not run by itself; run `omnidraft unpack")
+        refused(run("generate", file, PROMPT), f"run `omnidraft unpack {file} -o DIRECTORY`")
 
 
 def test_an_archive_is_inspected_where_it_lies(learnable: Path, place: Path, run: Run) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import GenerationOptions, generation_config
-from omnidraft.commands.terminal.open_session import bundle_directory, learned_files, session_options, tell
+from omnidraft.commands.terminal.open_session import learned_files, session_options, tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.settings_file import SettingsFile
@@ -64,7 +64,7 @@ def bench_command(
     opening = session_options(file)
     file.refuse_others()
     load = replace(opening.load, measure="never")  # measured below, with a prompt and the adapter
-    opened = load.open(bundle_directory(bundle, load.public_key, quiet=as_json))
+    opened = load.open(bundle)
     learned, cache, unused = learned_files(adapter, None, opened)
     tell([] if unused is None else [unused])
     session = TextSession(load.load(opened), cache=cache, adapter=learned, bitwise=opening.bitwise)

@@ -9,7 +9,7 @@ import typer
 
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.generation_options import config_in_file
-from omnidraft.commands.terminal.open_session import SessionOptions, bundle_directory, session_options
+from omnidraft.commands.terminal.open_session import SessionOptions, session_options
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.runtime.models.threads import threads_for
 from omnidraft.runtime.session.generation_config import GenerationConfig
@@ -34,7 +34,7 @@ def config_command(
     file.refuse_others()
     threads, drafter = opening.load.threads, opening.load.drafter
     if bundle is not None:
-        opened = opening.load.open(bundle_directory(bundle, opening.load.public_key))
+        opened = opening.load.open(bundle)
         threads = threads_for(opened.target.parameters) if threads is None else threads
         drafter = drafter and not opened.drafter.is_absent
     for name, value, comment in (*generation_lines(generation), *load_lines(opening, threads, drafter)):

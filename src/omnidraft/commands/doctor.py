@@ -16,9 +16,7 @@ from omnidraft.errors import counted
 def doctor(
     bundle: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="BUNDLE", help="A directory made by `omnidraft export`, or a packed one; optional."
-        ),
+        typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`; optional."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -26,13 +24,10 @@ def doctor(
 
     The exit status is 1 if a check fails.
     """
-    from omnidraft.commands.terminal.open_session import bundle_directory
     from omnidraft.doctor.examine import examine
 
-    public_key = options.signer()
-    directory = None if bundle is None else bundle_directory(bundle, public_key, quiet=as_json)
     with output.progress_bar("doctor", quiet=as_json) as bar:
-        checks = examine(directory, public_key, bar.stage)
+        checks = examine(bundle, options.signer(), bar.stage)
     counts = Counter(check.verdict for check in checks)
     if as_json:
         found = [check.as_json() for check in checks]

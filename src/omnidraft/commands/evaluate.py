@@ -10,7 +10,7 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
-from omnidraft.commands.terminal.open_session import bundle_directory, tell
+from omnidraft.commands.terminal.open_session import tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, reason
 from omnidraft.runtime.session.api import LanguageModel
@@ -53,7 +53,7 @@ def evaluate(
     """
     read = list(sample_texts()) if texts is None else _read(texts)
     load = LoadOptions(drafter=False, public_key=options.signer(), measure="never")
-    loaded = load.load(load.open(bundle_directory(bundle, load.public_key, quiet=as_json)))
+    loaded = load.load(load.open(bundle))
     beside = None if source is None else _source(source, loaded)
     with output.progress_bar("eval", quiet=as_json) as bar:
         quality = quality_of(loaded, read, beside, NAME if texts is None else "given", bar.step)

