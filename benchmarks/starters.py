@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.support.starter_pairs import StarterPair, export_starters
 from benchmarks.support.task_data import require
 from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
-from omnidraft.commands.starters import StarterPair, export_starters
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.modes import Mode
 

@@ -24,8 +24,9 @@ from benchmarks.peers.arms import Arm, arms
 from benchmarks.peers.lines import COUNTS, DISTANCES, RESULTS, SPEEDS, digest, read, tidy
 from benchmarks.peers.measure import Measuring, prompts_of
 from benchmarks.peers.tables import count_tables, goal_table, speed_tables
+from benchmarks.support.starter_pairs import export_starters
 from benchmarks.support.task_data import require
-from omnidraft.commands.starters import export_starters, find_starters
+from omnidraft.commands.starters import find_starters
 
 NOT_TIMED = ("plain", "its defaults", "as shipped, k = 4", "cold cache, k = 4")  # arms that others stand for
 WORK = Path(__file__).resolve().parents[2] / ".cache" / "peers"

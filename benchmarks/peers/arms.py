@@ -8,7 +8,8 @@ from typing import Literal
 from benchmarks.peers.decoders import Decoder, Omnidraft, Transformers, assisted
 from benchmarks.peers.genai import INSTALLED, Genai, of_bundle, with_drafter
 from benchmarks.peers.same_vocabulary import make
-from omnidraft.commands.starters import StarterPair, starter
+from benchmarks.support.starter_pairs import StarterPair
+from omnidraft.commands.starters import starter
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantization import FP32, INT8

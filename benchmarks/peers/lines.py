@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support import json_lines
-from omnidraft.commands.starters import StarterPair, starter
+from benchmarks.support.starter_pairs import StarterPair
+from omnidraft.commands.starters import starter
 
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = _ROOT / ".cache/peers/results"

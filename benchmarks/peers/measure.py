@@ -10,8 +10,8 @@ from benchmarks.peers.decoders import Answer, Decoder
 from benchmarks.peers.distribution import distance, pairs
 from benchmarks.peers.lines import Line, commit, key, read, weights_of
 from benchmarks.support.json_lines import append
+from benchmarks.support.starter_pairs import StarterPair
 from benchmarks.support.task_prompts import unseen
-from omnidraft.commands.starters import StarterPair
 from omnidraft.runtime.session.api import load
 
 NEW_TOKENS = 96

@@ -80,11 +80,6 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "demo",
             "Fetch and export a real model, answer questions, and compare plain and speculative speed.",
         ),
-        "check": LazyCommand(
-            "check",
-            "check",
-            "Can the drafter write the target's tokens? The two vocabularies are compared as bytes.",
-        ),
         "export": LazyCommand(
             "export",
             "export",

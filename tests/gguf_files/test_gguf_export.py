@@ -76,8 +76,6 @@ def test_a_new_user_checks_exports_asks_and_measures(case: str, run: Run, tmp_pa
     """The commands of docs/export.md, with no option that is not needed."""
     file, out = tmp_path / "model.gguf", tmp_path / "bundle"
     write_model(file, CASES[case], KINDS[case])
-    code, said, err = run("check", file, DRAFTER)
-    assert code == 0 and "model.gguf" in said, err
     code, said, err = run("export", file, "--drafter", DRAFTER, "-o", out)
     assert code == 0, err
     assert f"text of the target as {FORMS[case]}: perplexity" in said and "warning: the target" not in said
@@ -117,7 +115,7 @@ def test_the_command_line_says_what_is_rounded_again(run: Run, tmp_path: Path) -
     out = tmp_path / "out"
     code, said, err = run("export", tmp_path / "model.gguf", "-d", DRAFTER, "-o", out, "--max-length", 64)
     assert code == 0, err
-    assert "target gguf-q4_1-q8_0 against torch" in said and "rounded" not in said
+    assert "target as gguf-q4_1-q8_0 beside torch" in said and "rounded" not in said
     arguments = "export", tmp_path / "model.gguf", "-d", DRAFTER, "-o", out, "--max-length", 64, "--overwrite"
     code, said, err = run(*arguments, "--quant", "int4")
     assert code == 0, err
@@ -154,8 +152,6 @@ def test_refusals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     (tmp_path / "broken.gguf").write_bytes(file.read_bytes()[:5000])
     refused(run("export", tmp_path / "broken.gguf", "-d", DRAFTER, "-o", out), "not a sound GGUF file")
-    refused(run("check", tmp_path / "broken.gguf", DRAFTER), "not a sound GGUF file", "download it again")
     monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "gguf" else object())
     refused(run(*export), "needs gguf, which this Python", "pip install")
-    refused(run("check", file, DRAFTER), "needs gguf, which this Python", "pip install")
     assert not out.exists()

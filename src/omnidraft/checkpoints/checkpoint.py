@@ -72,6 +72,12 @@ class Checkpoint:
     gguf: GgufFile | None = None  # the file that holds the weights, if it is a GGUF file
 
 
+def check_name(name: str) -> None:
+    """Refuse what is no checkpoint by its path and its config.json alone, before anything else is read."""
+    if find_gguf(name) is None and (directory := _local(name)) is not None:
+        check_architecture(_read_json(directory / "config.json", name), name)
+
+
 def read_checkpoint(name: str) -> Checkpoint:
     """Read the checkpoint in the directory or GGUF file `name`, or of the hub; weights are not loaded."""
     file = find_gguf(name)
@@ -172,6 +178,11 @@ def stored_parameters(checkpoint: Checkpoint) -> Mapping[str, Tensor | PackedWei
 
 def _directory(name: str) -> Path:
     """The directory of the description of `name`: the directory itself, or the hub's cache."""
+    return _local(name) or _download(name, _DESCRIPTION)
+
+
+def _local(name: str) -> Path | None:
+    """The directory that `name` is; None for an id of the hub."""
     path = Path(name).expanduser()
     if kind := _FOREIGN.get(path.suffix.lower()):
         raise CheckpointError(
@@ -189,7 +200,7 @@ def _directory(name: str) -> Path:
     local = name.startswith((".", "/", "~")) or path.is_absolute() or not _HUB_ID.fullmatch(name)
     if local or (path.parent != Path() and path.parent.is_dir()):
         raise CheckpointError(f"there is no directory {name}", "check the path")
-    return _download(name, _DESCRIPTION)
+    return None
 
 
 def _download(name: str, patterns: list[str]) -> Path:

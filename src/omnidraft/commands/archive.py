@@ -65,7 +65,7 @@ def packed_lines(packed: Packed, bundle: Path) -> list[str]:
         f"  memory {_memory(packed)}",
     ]
     if packed.drafter is not None:
-        lines.append(f"  the address of the drafter is {packed.drafter}")
+        lines.append(f"  bundles with the same drafter share it on the device, as drafters/{packed.drafter}")
     if packed.index.left_out:
         lines.append(f"  left out: {', '.join(packed.index.left_out)}")
     if packed.elsewhere:

@@ -170,22 +170,24 @@ def codes_of(model: str) -> bool:
 def _lines(report: "Report") -> Iterator[str]:
     yield f"{report.path}: {output.size(report.bytes)}"
     yield f"  {report.context}"
+    if report.vocabulary:
+        yield f"  {report.vocabulary}"
     for role, graphs in report.parity.items():
         for name, parity in graphs.items():
             yield (
-                f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
-                f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
+                f"  {role} as {name} beside torch: the same next token at {parity.greedy_agreement:.1%} of "
+                f"{parity.positions} places; the score of a token differs by up to {parity.max_difference:.2g}"
             )
     for name, step in report.train.items():
         yield (
-            f"  {name} against torch: after a step the loss differs by {step.loss:.1g}, the gradient by "
-            f"{step.gradient:.1g}, the learned tensors by {step.tensors:.1g} of their size"
+            f"  {name} beside torch: after a step of learning the loss differs by {step.loss:.1g}, the gradient "
+            f"by {step.gradient:.1g}, the learned values by {step.tensors:.1g} of their size"
         )
     for role, adopted in report.adopted.items():
         yield (
-            f"  {role} adopted as it is, not quantised here: a row changes by {adopted.rows:.2g} with the "
-            f"rows after it, by {adopted.rewind:.2g} with rows that were rewound, by {adopted.block:.2g} "
-            f"outside a block ({adopted.positions} positions)"
+            f"  {role} adopted as it is: the scores of a token differ by up to {adopted.rows:.2g} with other "
+            f"tokens after it, by {adopted.rewind:.2g} after tokens that were taken back, and by "
+            f"{adopted.block:.2g} where it is scored alone ({adopted.positions} places)"
         )
     if report.before is None or report.after is None:
         yield "  no drafter: the default mode copies from its text"
@@ -211,9 +213,9 @@ def _acceptance(before: "Acceptance", after: "Acceptance") -> str:
     from omnidraft.export.quantize.parity import DRAFTED
 
     return (
-        f"  acceptance of the drafter: {before.of_drafted:.1%} before quantisation "
-        f"({before.tokens_per_target_pass:.2f} tokens per target pass at k = {DRAFTED}), "
-        f"{after.of_drafted:.1%} as exported ({after.tokens_per_target_pass:.2f})"
+        f"  drafter, {DRAFTED} draft tokens at a time: {after.of_drafted:.1%} accepted, so a pass of the target "
+        f"gives {after.tokens_per_target_pass:.2f} tokens (with float32 weights {before.of_drafted:.1%}, "
+        f"{before.tokens_per_target_pass:.2f} tokens)"
     )
 
 

@@ -1,17 +1,14 @@
-"""The starter models in `examples/starters` of a checkout: a drafter, and two targets."""
+"""The starter models in `examples/starters` of a checkout, and the bundle that the guides use."""
 
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.learning.online.profiles import Profile, profile_of
-from omnidraft.packing.share_drafter import share_drafter
+from omnidraft.learning.online.profiles import Profile
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.sample_prompts import word_problems
 
 if TYPE_CHECKING:
@@ -21,21 +18,6 @@ STARTERS = ("a", "b")  # the targets
 WHOLE = "my-bundle"  # name of the bundle that the guides use
 CACHES = ("learned.odc", "phone.odc", "laptop.odc")  # names of n-gram caches that the guides use
 QUESTIONS = 40  # word problems that the guides learn from
-
-
-@dataclass(frozen=True)
-class StarterPair:
-    """A starter target with its drafter.
-
-    Attributes:
-        learned: bundle with the drafter's learned adapter folded in.
-        cache: file of the learned n-grams.
-    """
-
-    name: str
-    untrained: Path
-    learned: Path
-    cache: Path
 
 
 def find_starters() -> Path:
@@ -64,33 +46,6 @@ def starter(name: str) -> Path:
     return find_starters() / name
 
 
-def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[StarterPair]:
-    """Export both starter pairs, and both again with the learned adapter folded into the drafter.
-
-    The untrained drafter of both targets is the same, and they share it in `drafters`. The adapter is folded
-    in because the places for adapters in a graph cost this small drafter much of its time. Bundles that exist
-    and are whole are kept.
-
-    Args:
-        progress: called with (step, done, total).
-    """
-    from omnidraft.training.merge import merge
-
-    models = find_starters()
-    pairs = []
-    for name in STARTERS:
-        target = models / name
-        untrained = _exported(target, models / "drafter", place / f"starter-{name}", progress)
-        share_drafter(untrained)
-        profile = profile_of(models / "learned", open_bundle(untrained))
-        drafter = place / f"drafter-learned-{name}"
-        if not drafter.exists():
-            merge(str(models / "drafter"), read_adapter(profile.adapter), drafter)
-        learned = _exported(target, drafter, place / f"starter-{name}-learned", progress)
-        pairs.append(StarterPair(f"starter-{name}", untrained, learned, profile.cache))
-    return pairs
-
-
 def export_whole(place: Path, progress: Callable[[str, int, int], None], target: Path | None = None) -> Path:
     """Export the one bundle that the guides use, `my-bundle`.
 
@@ -107,7 +62,7 @@ def export_whole(place: Path, progress: Callable[[str, int, int], None], target:
     form, drafter = (FP32, models / "drafter") if target is None else (AS_STORED, general_drafter(models))
     options = Options(form, drafter_quantization=INT8, overwrite=True, train_rank=USUAL_RANK)
     source = models / "a" if target is None else target
-    return _exported(source, drafter, place / WHOLE, progress, options)
+    return exported(source, drafter, place / WHOLE, progress, options)
 
 
 def general_drafter(starters: Path) -> Path:
@@ -137,21 +92,18 @@ def guide_files(place: Path, profile: Profile) -> None:
             (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _exported(
+def exported(
     target: Path,
     drafter: Path,
     bundle: Path,
     progress: Callable[[str, int, int], None],
-    options: "Options | None" = None,
+    options: "Options",
 ) -> Path:
     """The bundle of a pair; exported where it is absent or damaged."""
     from omnidraft.export.bundle import export_bundle
-    from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantization import FP32, INT8
 
     if not _is_whole(bundle, target, drafter):
-        bare = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False)
-        export_bundle(str(target), str(drafter), bundle, options or bare, progress)
+        export_bundle(str(target), str(drafter), bundle, options, progress)
     return bundle
 
 

@@ -1,7 +1,7 @@
 """Build the vocabulary map of two tokenizers: which tokens write which, byte for byte (method section 2)."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,6 @@ from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.text_steps import byte_letters
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
-
-Progress = Callable[[int, int], None]
 
 # Names of the end token in several families; used where a checkpoint's config does not name it.
 EOS_NAMES = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "</s>")
@@ -90,23 +88,20 @@ def build_vocab_map(
     draft_size: int | None = None,
     target_size: int | None = None,
     roles: Roles | None = None,
-    progress: Progress | None = None,
 ) -> VocabMap:
     """Compare two vocabularies as bytes.
 
     Args:
         draft_size, target_size: width of the models' logits; None for the number of ids of the tokenizer.
         roles: control tokens that mean the same; None to guess them from their names.
-        progress: called with (done, total) target tokens.
     """
     draft_size = check_width(draft_size, drafter, "drafter")
     target_size = check_width(target_size, target, "target")
-    progress = progress or (lambda *_: None)
     roles = guess_roles(drafter, target) if roles is None else roles
     draft_of, target_of = _canonical(drafter), _canonical(target)
     pairs = {target_of[data]: d for data, d in draft_of.items() if data in target_of}
     pairs |= {t: d for d, t in roles.pairs}
-    spellings = _spellings(drafter, target, pairs, draft_of, progress)
+    spellings = _spellings(drafter, target, pairs, draft_of)
     spellings += [[]] * (target_size - len(target))
     direct = np.full(draft_size, -1, dtype=np.int32)
     for t, d in pairs.items():
@@ -121,7 +116,6 @@ def build_vocab_map(
     allowed = np.zeros(draft_size, dtype=np.bool_)
     allowed[[d for d, data in enumerate(drafter.tokens) if data]] = True
     allowed[[d for d, _ in roles.pairs]] = True
-    progress(len(target), len(target))
     return VocabMap(
         target_bytes=_bytes_table(target, target_size),
         direct=direct,
@@ -135,17 +129,9 @@ def build_vocab_map(
 
 
 def _spellings(
-    drafter: Tokenizer,
-    target: Tokenizer,
-    pairs: Mapping[int, int],
-    draft_of: Mapping[bytes, int],
-    progress: Progress,
+    drafter: Tokenizer, target: Tokenizer, pairs: Mapping[int, int], draft_of: Mapping[bytes, int]
 ) -> list[Sequence[int]]:
-    """The draft tokens that write each target token; empty where the drafter cannot write it.
-
-    Args:
-        progress: called with (done, total) target tokens.
-    """
+    """The draft tokens that write each target token; empty where the drafter cannot write it."""
     spellings: list[Sequence[int]] = []
     for t, data in enumerate(target.tokens):
         if t in pairs:
@@ -155,8 +141,6 @@ def _spellings(
             spellings.append([draft_of[data]] if data in draft_of else (drafter.spell(data) or []))
         else:
             spellings.append([])
-        if t % 1024 == 0:
-            progress(t, len(target))
     return spellings
 
 

@@ -38,7 +38,7 @@ from omnidraft.export.measure_pair import (
     prompt_ids,
 )
 from omnidraft.export.measure_quality import quality_pieces, quality_warnings
-from omnidraft.export.model_export import ModelExport, read_model
+from omnidraft.export.model_export import ModelExport, check_model, read_model
 from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
@@ -49,7 +49,6 @@ from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
 from omnidraft.pair_verdict import kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_texts import TextPiece
 
@@ -79,9 +78,10 @@ def export_bundle(
     started = time.perf_counter()
     refuse_existing(out, options.overwrite)
     progress("read checkpoints", 0, STEPS)
-    models: Models = (read_model("target", target),)
-    if drafter is not None:
-        models = (*models, read_model("drafter", drafter))
+    named = {"target": target} | ({} if drafter is None else {"drafter": drafter})
+    for name in named.values():
+        check_model(name)
+    models: Models = tuple(read_model(role, name) for role, name in named.items())
     small = models[-1] if drafter is not None else None
     if options.npu is not None:
         for model in models:
@@ -126,12 +126,14 @@ def _fill(
     target, drafter = models[0], models[1] if len(models) > 1 else None
     template = compile_template(target.checkpoint.directory, target.tokenizer)
     pieces = quality_pieces(target, template.prompt, options.calibration, lengths.target)
-    written = _write_models(work, models, lengths, options, (pieces, template.prompt), progress)
+    written = _write_models(work, models, lengths, options, pieces, progress)
     options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
+    together = vocabulary_verdict(target.tokenizer, vocab_map)
     warnings = (
-        *_warnings(models, vocab_map),
+        *(() if together.good else [str(together)]),
+        *_warnings(models),
         *quality_warnings(target, quality, options.quantization),
     )
     if template.jinja is not None:
@@ -152,10 +154,23 @@ def _fill(
     progress("write the manifest", 8, STEPS)
     form = "" if target.contract is None else target.contract.quantization
     report = Report(
-        work, 0, parity, before, after, costs, adopted, limits(models),
-        drafter.train_parity if drafter else {}, warnings, form, quality, template.no_system,
-        str(lengths), written.trials,
-    )  # fmt: skip
+        path=work,
+        bytes=0,
+        parity=parity,
+        before=before,
+        after=after,
+        costs=costs,
+        adopted=adopted,
+        limits=limits(models),
+        train=drafter.train_parity if drafter else {},
+        warnings=warnings,
+        quantization=form,
+        vocabulary=together.sentence if drafter else "",
+        quality=quality,
+        no_system=template.no_system,
+        context=str(lengths),
+        trials=written.trials,
+    )
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
     write_manifest(work, models, prompt, options, report)
     open_bundle(work)  # the reader must accept what was written
@@ -171,7 +186,7 @@ def _write_models(
     models: Models,
     lengths: ContextLengths,
     options: Options,
-    text: tuple[Sequence[TextPiece], PromptTemplate],
+    pieces: Sequence[TextPiece],
     progress: Progress,
 ) -> WrittenTarget:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
@@ -182,7 +197,7 @@ def _write_models(
         length = lengths.of(model.role)
         job = WriteJob(work, length, options, room, _stage_of(progress, step))
         if model.role == "target":
-            written = write_target(model, job, *text)
+            written = write_target(model, job, pieces)
             options, reference_bytes = written.options, written.reference_bytes
         else:
             reference_bytes = write_model(model, job)
@@ -213,10 +228,9 @@ def _compare_models(
     return parity, adopted
 
 
-def _warnings(models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
-    """What a user will not want of vocabularies, codes and tokenizers, a sentence each."""
-    together = vocabulary_verdict(models[0].tokenizer, vocab_map)
-    sentences: list[str | None] = [None if together.good else str(together)]
+def _warnings(models: Models) -> tuple[str, ...]:
+    """What a user will not want of codes and tokenizers, a sentence each."""
+    sentences: list[str | None] = []
     for model in models:
         if isinstance(model.checkpoint, Checkpoint):
             quantization = model.contract.quantization if model.contract else ""

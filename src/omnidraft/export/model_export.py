@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from omnidraft.checkpoints.checkpoint import Checkpoint, read_checkpoint
+from omnidraft.checkpoints.checkpoint import Checkpoint, check_name, read_checkpoint
 from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory, read_optimum
@@ -93,6 +93,12 @@ class ModelExport:
         if self.layout == "concat":
             return ConcatGraph(file, kv, self.checkpoint.shape.vocab_size, threads=threads).new_model()
         return OrtModel(file, kv, self.checkpoint.shape.vocab_size, threads=threads)
+
+
+def check_model(name: str) -> None:
+    """Refuse what names no model, by its path and its config.json alone: reading a model may take long."""
+    if find_graph(name) is None:
+        check_name(name)
 
 
 def read_model(role: str, name: str) -> ModelExport:

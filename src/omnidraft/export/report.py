@@ -35,6 +35,7 @@ class Report:
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # what is sound and yet not as a user will want it, a sentence each
     quantization: str = ""  # name of the target's
+    vocabulary: str = ""  # whether the drafter can write the target's text; empty without a drafter
     # what the target's form costs in quality of text; None for an adopted graph
     quality: Quality | None = None
     # why the chat template has no place for a system prompt; None where it has one

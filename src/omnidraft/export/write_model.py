@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from omnidraft.export.graph.skeleton import Skeleton
     from omnidraft.export.quantize.coded import Factors
 
-Rows = Sequence[Sequence[int]]
 _MOST_KINDS = 6  # types of a GGUF file in the name of its form
 NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection interleaves q, k and v head by head
 
@@ -50,8 +49,6 @@ class WriteJob:
     options: Options  # the export's options
     room: int | None = None  # bytes of weights that the float32 graph may have; None for no limit
     stage: Callable[[str], None] = lambda _: None  # called with the name of a step when the step begins
-    # gives ids that the target wrote itself, on which gptq calibrates, too
-    own_rows: Callable[[], Rows] | None = None
 
 
 def write_model(model: ModelExport, job: WriteJob) -> int:
@@ -119,7 +116,7 @@ def _write_shipped(model: ModelExport, thin: ThinModel, bare: Skeleton, job: Wri
 
     form, factors = job.options.quantization_of(model.role), None
     if form.method == "gptq":
-        factors = product_factors(model, job, (thin, bare.weights.sites), form)
+        factors = _product_factors(model, job, thin, bare.weights.sites, form)
     write_skeleton(
         bare,
         form,
@@ -163,25 +160,21 @@ def _no_adapters(model: ModelExport, option: str) -> ExportError:
     return ExportError(f"{name} is {architecture}, whose graphs do not take adapters", f"leave {option} out")
 
 
-def product_factors(
-    model: ModelExport,
-    job: WriteJob,
-    source: tuple[ThinModel, Sequence[MarkedSite]],
-    form: Quantization,
-    step: Callable[[int, int], None] = lambda *_: None,
+def _product_factors(
+    model: ModelExport, job: WriteJob, thin: ThinModel, sites: Sequence[MarkedSite], form: Quantization
 ) -> Factors:
     """What gptq needs of the inputs of each 4-bit product (`input_factors`), from the calibration texts."""
     from omnidraft.export.choose.input_factors import input_factors
 
-    given, own = job.options.calibration, job.own_rows
-    texts = split_texts(given)[0] if given is not None else () if own else PROMPTS
-    rows = [*([*model.start, *model.tokenizer.encode(text)] for text in texts), *(own() if own else ())]
-    rows = [list(row)[: job.max_length] for row in rows if row]
+    given = job.options.calibration
+    texts = PROMPTS if given is None else split_texts(given)[0]
+    rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
+    rows = [row for row in rows if row]
     if not rows:
         raise ExportError(
             f"the {len(texts)} calibration texts hold no token of the {model.role}", "give other texts"
         )
-    return input_factors(*source, form, rows, step)
+    return input_factors(thin, sites, form, rows)
 
 
 def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, job: WriteJob) -> int:

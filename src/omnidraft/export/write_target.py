@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.write_model import Rows, WriteJob, product_factors, write_model
-from omnidraft.runtime.chat.prompt_template import PromptTemplate
+from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import AIM, Quality
 
 if TYPE_CHECKING:
     from omnidraft.export.choose.search import FormSearch, Trial
-    from omnidraft.export.quantize.coded import Factors
-    from omnidraft.export.quantize.quantization import Quantization
 
 
 @dataclass(frozen=True)
@@ -35,16 +31,13 @@ class WrittenTarget:
     trials: tuple[Trial, ...] = ()
 
 
-def write_target(
-    model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece], prompt: PromptTemplate
-) -> WrittenTarget:
+def write_target(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> WrittenTarget:
     """Write the target as `job` says, and measure the graph beside its source.
 
     With `options.search`, the next form is written where the graph loses more than the search found.
     """
     if not job.options.search or not isinstance(model.checkpoint, Checkpoint) or not pieces:
         return _written(model, replace(job, options=replace(job.options, search=False)), pieces)
-    job = replace(job, own_rows=_own_rows(model, model.checkpoint, job.stage, prompt))
     search = _search(model, job, pieces)
     written = None
     for form in search.candidates():
@@ -68,27 +61,6 @@ def _written(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> 
     return WrittenTarget(job.options, quality, reference_bytes)
 
 
-def _own_rows(
-    model: ModelExport, checkpoint: Checkpoint, stage: Callable[[str], None], prompt: PromptTemplate
-) -> Callable[[], Rows]:
-    """A function that gives the rows that the target writes itself, sampled when they are first needed."""
-
-    @cache
-    def rows() -> Rows:
-        from omnidraft.checkpoints.thin_model import thin_model
-        from omnidraft.export.choose.own_text import own_text
-
-        return own_text(
-            thin_model(checkpoint),
-            model.tokenizer,
-            prompt,
-            (checkpoint.shape.eos_ids, model.start),
-            lambda done, total: stage(f"let the target write text, {done} of {total} openings"),
-        )
-
-    return rows
-
-
 def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> FormSearch:
     """The search for the form of a target."""
     from omnidraft.checkpoints.thin_model import thin_model
@@ -104,10 +76,5 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
     sites = skeleton(checkpoint, thin, job.max_length).weights.sites
     job.stage("measure the source's text")
     count = sum(math.prod(part.shape) for site in sites for part in site.parts)
-    fits = job.room is None or 4 * count <= job.room  # the factors of all products are held for a trial
-
-    def calibration(form: Quantization, step: Callable[[int, int], None]) -> Factors:
-        return product_factors(model, job, (thin, sites), form, step)
-
     forms = TorchForms(thin, sites, pieces, job.room)
-    return FormSearch(forms, sites, thin.tied, count, calibration if fits else None, job.stage)
+    return FormSearch(forms, sites, thin.tied, count, job.stage)

@@ -1,7 +1,8 @@
 """Train a drafter on aligned responses: AdamW, one step a batch, all weights or LoRA.
 
-The defaults are the paper's. A GPU is used where there is one. A step whose loss or gradient is not finite changes nothing and is counted.
-Parameters and moments are float32, also where the forward pass computes in bfloat16.
+The defaults are the paper's. A GPU is used where there is one. A step whose loss or gradient is not finite
+changes nothing and is counted. Parameters and moments are float32, also where the forward pass computes in
+bfloat16.
 """
 
 from __future__ import annotations

@@ -35,20 +35,3 @@ def need_export_packages(*models: str) -> None:
             f"which this Python ({platform.python_version()}) does not have",
             f"{install('all')} with Python 3.11, 3.12 or 3.13",
         )
-
-
-def need_gguf_packages(name: str) -> None:
-    """Refuse to read a GGUF file where a package is missing, with the command that installs it.
-
-    Args:
-        name: what the user gave.
-
-    Raises:
-        SettingError: a package is missing.
-    """
-    if missing := [each for each in ("torch", "transformers", "gguf") if not find_spec(each)]:
-        raise SettingError(
-            f"reading {name} needs {', '.join(missing)}, which this Python ({platform.python_version()}) "
-            "does not have",
-            f"{install('all')} with Python 3.11, 3.12 or 3.13",
-        )

@@ -14,15 +14,10 @@ from dataclasses import dataclass, field, replace
 from omnidraft.export.choose.torch_forms import Step, TorchForms
 from omnidraft.export.graph.markers import MarkedSite
 from omnidraft.export.quantize.form_size import size_of, weight_bytes
-from omnidraft.export.quantize.grids import Floats
 from omnidraft.export.quantize.quantization import FP32, INT4, INT8, Quantization
 from omnidraft.text_quality import AIM
 
-# For a form: the factors of its 4-bit products (see `input_factors`).
-Calibration = Callable[[Quantization, Step], Iterator[tuple[str, Floats]]]
-
 MOST_GROUPS = 64  # that are rounded one at a time; layers side by side share a group where there are more
-_REACH = {"k-quant": 2.0, "gptq": 4.0}  # a method that has this many times AIM to gain is not tried
 _MARGINS = (0.9, 0.5)  # of AIM, for mixed forms: the graph may lose a little more than torch does
 _SENSITIVE_TOKENS = 384  # that sensitivity is measured on, for 120 groups of a model of 135M parameters
 _WORK = 135e6 * _SENSITIVE_TOKENS * MOST_GROUPS
@@ -47,22 +42,13 @@ class FormSearch:
     sites: Sequence[MarkedSite]  # see `size_of`, as of `tied`
     tied: bool
     parameters: int  # of the model
-    calibration: Calibration | None  # None for a model that is too large for GPTQ
     stage: Callable[[str], None]  # called with what is being done
     trials: list[Trial] = field(default_factory=list)  # what was tried, in order
 
     def candidates(self) -> Iterator[Quantization]:
         """Forms that lose at most `AIM` in torch, the cheapest first; the last one is float32."""
-        best = float("inf")
-        for method in ("round", "k-quant", "gptq"):
-            unable = method == "gptq" and self.calibration is None
-            if unable or best > _REACH.get(method, float("inf")) * AIM:
-                continue
-            form = Quantization(4, method)
-            loss = self._try(form)
-            best = min(best, loss)
-            if loss <= AIM:
-                yield form
+        if self._try(INT4) <= AIM:
+            yield INT4
         yield from self._mixed()
         if self._try(INT8) <= AIM:
             yield INT8
@@ -70,14 +56,8 @@ class FormSearch:
 
     def _try(self, form: Quantization) -> float:
         """The loss of a form, which is noted."""
-        factors = None
-        if form.method == "gptq":
-            assert self.calibration is not None
-            factors = dict(self.calibration(form, self._step(f"read its own text for {form.name}", "rows")))
-        loss = self.forms.loss(form, self._step(f"try {form.name}", "weights"), factors)
+        loss = self.forms.loss(form, self._step(f"try {form.name}", "weights"))
         self.trials.append(Trial(form.name, loss, size_of(self.sites, self.tied, form).stored))
-        if form.method != "round":
-            self.forms.forget(form.method)
         return loss
 
     def _step(self, what: str, things: str) -> Step:

@@ -46,8 +46,7 @@ class TraceStream:
         """Number of responses in an epoch; reads all segments once.
 
         Raises:
-            SettingError: there are none.
-            SettingError, TraceFileError: with `strict`, a segment or record is refused.
+            SettingError: there are none, or with `strict` a segment or record is refused.
         """
         count = sum(1 for _ in self._generations(range(len(self._sources))))
         if not count:
@@ -62,7 +61,7 @@ class TraceStream:
         """All responses, in the order that seed and epoch determine, without the first `skip`.
 
         Raises:
-            SettingError, TraceFileError: with `strict`, a segment or record is refused.
+            SettingError: with `strict`, a segment or record is refused.
         """
         rng = np.random.default_rng([self._seed, number])
         order = rng.permutation(len(self._sources)).tolist()
@@ -78,7 +77,7 @@ class TraceStream:
                 segment = self._sources[i].read(self._vocabularies)
             except TraceFileError as error:
                 if self._strict:
-                    raise
+                    raise SettingError(str(error)) from None
                 seen[str(error)] += 1
                 self.left_out |= seen  # the larger counts: a later epoch counts nothing twice
                 continue
