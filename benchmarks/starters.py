@@ -59,11 +59,11 @@ def table(results: dict[str, dict[str, BenchResult]], tasks: list[str]) -> Itera
     for name, arms in results.items():
         for arm, result in arms.items():
             cells = [
-                f"{part.speed_up:.2f}x ({part.interval[0]:.2f}-{part.interval[1]:.2f}), "
-                f"{part.tokens_per_target_pass:.2f}"
+                f"{part.speed.ratio:.2f}x ({part.speed.interval[0]:.2f}-{part.speed.interval[1]:.2f}), "
+                f"{part.totals.tokens_per_target_pass:.2f}"
                 for part in by_task(result, tasks).values()
             ]
-            slower = round(result.share_slower * len(result.lines))
+            slower = sum(line.ratio < 1.0 for line in result.lines)
             yield f"| {name} | {arm} | {' | '.join(cells)} | {slower} of {len(result.lines)} |"
 
 

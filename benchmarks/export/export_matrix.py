@@ -24,8 +24,7 @@ from rich.table import Table
 
 from benchmarks.support.small_models import MODELS, save_small_model
 from omnidraft.commands.terminal.output import progress_bar
-from omnidraft.doctor.mobile import estimate
-from omnidraft.doctor.placement import can_ask, placement
+from omnidraft.doctor.mobile import ESTIMATED, estimate
 from omnidraft.errors import OmnidraftError
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.npu.npu import NpuOptions
@@ -35,7 +34,6 @@ from omnidraft.export.quantize.quantization import named
 from omnidraft.export.report import Report
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.placement import placed
-from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.models.load_graph import static_form
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
@@ -98,9 +96,6 @@ def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -
         row = _measured(row, bundle, report.parity["drafter"][named(form).name], "drafter/cpu/")
         assert report.after is not None, "there is a drafter"
         row = replace(row, acceptance=report.after.of_drafted)
-        if can_ask():
-            on_cpu = placement(bundle.file(bundle.drafter.graph), CPU)
-            row = replace(row, nodes=on_cpu.nodes, taken=on_cpu.taken, partitions=1)
         yield row
 
 
@@ -137,13 +132,13 @@ def _static_row(model: str, place: str, bundle: Bundle, report: Report) -> Row:
     row = Row(model, kind, place, nodes=len(onnx.load(graph, load_external_data=False).graph.node))
     row = _measured(row, bundle, report.parity["drafter"][f"npu-{kind}"], "drafter/npu/")
     row = replace(row, acceptance=_acceptance(bundle, StaticModel(StaticGraphs(form))))
-    for usable in estimate(graph) if place in ("coreml", "nnapi") else ():
-        if usable.provider.lower().startswith(place):
-            note = "" if usable.taken == usable.nodes else usable.sentence()
-            row = replace(
-                row, nodes=usable.nodes, taken=usable.taken, partitions=usable.partitions,
-                note=note or "estimated by onnxruntime's usability checker", failed=bool(note),
-            )  # fmt: skip
+    for provider in (each for each in ESTIMATED if each.lower().startswith(place)):
+        usable = estimate(graph, provider)
+        note = "" if usable.taken == usable.nodes else usable.sentence()
+        row = replace(
+            row, nodes=usable.nodes, taken=usable.taken, partitions=usable.partitions,
+            note=note or "estimated by onnxruntime's usability checker", failed=bool(note),
+        )  # fmt: skip
     return replace(row, note=row.note or "figures of these graphs on the CPU")
 
 

@@ -18,14 +18,12 @@ import pytest
 from fuzz.fuzz_graph import field
 from omnidraft.doctor import environment, examine, mobile, pair, telemetry
 from omnidraft.doctor.check import Check
-from omnidraft.doctor.environment import CORE, core_check, optional_check, providers_check, python_check
-from omnidraft.doctor.placement import can_ask
+from omnidraft.doctor.environment import optional_check, providers_check, python_check
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
 from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run
-from support.places import ROOT
 
 Doctor = Callable[..., tuple[int, str]]  # arguments -> exit status, standard output
 
@@ -60,7 +58,7 @@ def test_the_machine_alone(doctor: Doctor) -> None:
     code, out = doctor("--json")
     assert code == 0
     checks = {check["name"]: check for check in json.loads(out)["checks"]}
-    assert {"python", "onnxruntime", "providers", "telemetry", "free memory"} <= set(checks)
+    assert {"python", "packages", "providers", "telemetry", "free memory"} <= set(checks)
     assert "bundle" not in checks
     assert checks["telemetry"]["details"]["files_written"] == []
     assert CPU in checks["providers"]["details"]["available"]
@@ -77,9 +75,7 @@ def test_a_bundle(doctor: Doctor, run: Run, bundle: Path) -> None:
     speed_up = drafting["details"]["ratio"]
     assert f"{speed_up:.2f}x of plain decoding is expected here" in verdict
     assert f"{speed_up:.2f}x is expected here" in run("inspect", bundle)[1], "every command has one estimate"
-    assert re.search(r"acceptance: .* tokens per target pass at k = 4$", out, re.MULTILINE)
-    lines = [line for line in out.splitlines() if "target/cpu/model.onnx" in line]
-    assert len(lines) == 1  # on the CPU alone, where omnidraft runs it
+    assert re.search(r"acceptance: .* with 4 at a time a pass of the target gives ", out)
     assert all(re.match(r"(ok|warn|fail) +\S|      -> ", line) for line in out.splitlines()[2:-1])
 
 
@@ -97,11 +93,10 @@ def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None
     graph = helper.make_graph(nodes, "g", inputs, outputs)
     file = tmp_path / "g.onnx"
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), file)
-    coreml = mobile.estimate(file)[0]
+    coreml = mobile.estimate(file, "CoreMLExecutionProvider")
     assert (coreml.nodes, coreml.taken, coreml.partitions) == (4, 3, 2)
     assert coreml.left == {"Hardmax": 1}
-    sentence = "not available here: estimated from operator support: takes 3 of 4 nodes in 2 partitions"
-    assert coreml.sentence().startswith(sentence)
+    assert "by lists of what it supports: runs 3 of 4 operations in 2 parts" in coreml.sentence()
 
 
 def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:
@@ -138,16 +133,12 @@ def test_no_bundle_fails(doctor: Doctor, tmp_path: Path) -> None:
 
 
 def test_a_bundle_that_learns_has_no_false_alarm(learnable: Path) -> None:
-    """Training graphs share the weights of the drafter's graph and run on the CPU alone."""
+    """Training graphs share the weights of the drafter's graph."""
     checks = examine.examine(learnable)
     alarms = [
         check for check in checks if check.verdict != "ok" and check.name not in ("drafting", "acceptance")
     ]
     assert alarms == []
-    if can_ask():
-        steps = [check for check in checks if "/train/" in check.name]
-        assert [check.name for check in steps] == [f"drafter/train/step.onnx on {CPU}"]
-        assert all(check.details["taken"] == check.details["nodes"] > 50 for check in steps)
 
 
 def test_a_static_graph_is_for_the_providers_of_its_form(bundle: Path) -> None:
@@ -162,11 +153,11 @@ def test_a_static_graph_is_for_the_providers_of_its_form(bundle: Path) -> None:
     }
     with_places = replace(opened, target=replace(opened.target, places=places))
     for name, providers in (
-        ("target/npu/f.onnx", {CPU, "CoreMLExecutionProvider"}),
-        ("target/npu/q.onnx", {CPU, "QNNExecutionProvider"}),
-        (opened.target.graph, {CPU}),
+        ("target/npu/f.onnx", {"CoreMLExecutionProvider"}),
+        ("target/npu/q.onnx", {"QNNExecutionProvider"}),
+        (opened.target.graph, set()),
     ):
-        assert examine._providers_of(with_places, name) == providers
+        assert examine.accelerators_of(with_places, name) == providers
 
 
 def test_a_file_that_is_no_graph_fails(copy: Path) -> None:
@@ -178,8 +169,7 @@ def test_a_file_that_is_no_graph_fails(copy: Path) -> None:
     assert checks["bundle"].verdict == "ok"
     assert checks["loading"].verdict == "fail"
     assert "drafter/cpu/model.onnx is refused: " in checks["loading"].message
-    if can_ask():
-        assert checks["drafter/cpu/model.onnx"].verdict == "fail"
+    assert checks["drafter/cpu/model.onnx"].verdict == "fail"
 
 
 def test_signatures(copy: Path, tmp_path: Path) -> None:
@@ -222,7 +212,6 @@ def test_short_memory_loads_nothing(bundle: Path, monkeypatch: pytest.MonkeyPatc
     ("before", "after", "verdict", "words"),
     [
         (0.2, 0.2, "ok", ""),
-        (0.2, 0.09, "fail", "quantisation broke the drafter"),
         (0.01, 0.0, "warn", "no better than chance"),
     ],
 )
@@ -268,26 +257,10 @@ def test_the_speed_that_the_costs_allow(copy: Path, passes: list[float], faster:
 def test_versions() -> None:
     assert python_check((3, 9)).verdict == python_check((3, 14)).verdict == "fail"
     assert python_check((3, 10)).verdict == python_check((3, 13)).verdict == "ok"
-    assert core_check("numpy", "1.26", None).remedy == "run `pip install 'numpy>=1.26'`"
-    assert core_check("numpy", "1.26", "1.9.3").verdict == "fail"
-    assert core_check("numpy", "1.26", "2.4.6").verdict == "ok"
-    assert core_check("tokenizers", "0.22", "0.22.0rc1").verdict == "ok"
     check = optional_check("sign", {"cryptography": None})
     assert check.verdict == "ok" and "'.[sign]'" in check.remedy
     assert providers_check([]).verdict == "fail"
     assert "never uses AzureExecutionProvider" in providers_check([environment.CLOUD, CPU]).message
-
-
-def test_the_versions_are_those_of_the_package() -> None:
-    """`CORE` and `OPTIONAL` equal pyproject.toml."""
-    text = (ROOT / "pyproject.toml").read_text()
-    core = re.search(r"\ndependencies = \[(.*?)\n\]", text, re.DOTALL)
-    assert core is not None
-    assert dict(re.findall(r'"([\w-]+)>=([\d.]+)[",]', core[1])) == CORE
-    for extra, names in environment.OPTIONAL.items():
-        listed = re.search(rf"\n{extra} = \[(.*?)\]\n", text, re.DOTALL)
-        assert listed is not None
-        assert set(names) == set(re.findall(r'"([\w-]+)>=', listed[1])) - {"requests"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where onnxruntime keeps its device id was seen on Linux")

@@ -18,7 +18,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, read_checkpoint  # noqa: E402
-from omnidraft.doctor.mobile import estimate  # noqa: E402
+from omnidraft.doctor.mobile import ESTIMATED, estimate  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import HOST, WEIGHTS, StaticShapes, write_static  # noqa: E402
@@ -130,7 +130,7 @@ def test_weights_are_float16_on_disk_and_float32_in_the_products(
         graph = onnx.load(path, load_external_data=False).graph
         halves = [t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT16]
         assert len(halves) == len([node for node in graph.node if node.op_type == "Cast"]) == 9
-        taken = estimate(path)
+        taken = [estimate(path, provider) for provider in ESTIMATED]
         assert [(each.partitions, each.taken == each.nodes) for each in taken] == [(1, True)] * 2
 
 

@@ -4,7 +4,7 @@ Each prompt is decoded three times: plain, speculative, plain. The ratio of a pr
 over the mean of the two plain runs around it, so a drift of the machine's speed cancels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -21,7 +21,6 @@ from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.errors import counted
 from omnidraft.pair_verdict import (
-    CountedText,
     PairVerdict,
     Speed,
     counted_text,
@@ -73,14 +72,14 @@ def bench_command(
     texts = PROMPTS if prompts is None else read_lines(prompts)
     lines: list[BenchLine] = []
     with output.progress_bar("bench", quiet=as_json) as bar, suppress(KeyboardInterrupt):
-        for line in timed(session, texts, settings, bar.step):
+        for line in timed(session, texts, settings, bar.stage):
             lines.append(line)
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
-    result = BenchResult(lines, predict(session, lines), len(texts) - len(lines), has_drafter(session))
+    result = bench(session, texts, settings, lines)
     _show(result, session.bundle, as_json)
     if result.left:
-        tell([f"stopped: {counted(result.left, 'prompt')} of the list not timed"])
+        tell([f"stopped: {len(lines)} of {counted(len(texts), 'prompt')} timed"])
         raise typer.Exit(130)
 
 
@@ -90,7 +89,9 @@ def _show(result: "BenchResult", bundle: Bundle, as_json: bool) -> None:
         quality_json = None if quality is None else quality.as_json()
         return options.print_json({**bench_json(result), "quality": quality_json})
     output.out.print(bench_table(result))
-    output.say(result.counts)
+    totals = result.totals
+    accepted = f"{totals.acceptance_of_drafted:.0%} of {totals.drafted} draft tokens were accepted"
+    output.say(f"predicted from the costs of this machine: {result.predicted:.2f}x; {accepted}")
     if quality is not None:
         output.say(f"text of the target as {bundle.target.quantization}: {quality.whole.sentence}")
     output.say(f"{result.verdict}")
@@ -112,11 +113,6 @@ class BenchLine:
     speculative: float
     statistics: Statistics
     same_text: bool
-
-    @property
-    def counted(self) -> CountedText:
-        """The counts of the speculative run."""
-        return counted_text(self.statistics)
 
     @property
     def ratio(self) -> float:
@@ -143,22 +139,7 @@ class BenchResult:
     @cached_property
     def speed(self) -> Speed:
         """The measured speed over all lines."""
-        return speed_of([line.counted for line in self.lines], [line.ratio for line in self.lines])
-
-    @property
-    def speed_up(self) -> float:
-        """Geometric mean of the prompts' ratios."""
-        return self.speed.ratio
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the geometric mean over prompts."""
-        return self.speed.interval
-
-    @property
-    def tokens_per_target_pass(self) -> float:
-        """Emitted tokens over target passes, over all prompts."""
-        return self.totals.tokens_per_target_pass
+        return speed_of_lines(self.lines)
 
     @cached_property
     def totals(self) -> Statistics:
@@ -173,68 +154,46 @@ class BenchResult:
         """Whether the mode was faster."""
         return speed_verdict(self.speed, "was measured", learns=self.has_drafter)
 
-    @property
-    def counts(self) -> str:
-        """The figures over all prompts in one line."""
-        return (
-            f"predicted from costs: {self.predicted:.2f}x; {self.totals.acceptance_of_drafted:.0%} of "
-            f"{self.totals.drafted} draft tokens were accepted"
-        )
 
-    @property
-    def share_slower(self) -> float:
-        """Share of prompts on which speculation was slower than plain decoding."""
-        return sum(line.ratio < 1.0 for line in self.lines) / len(self.lines)
+def speed_of_lines(lines: Sequence[BenchLine]) -> Speed:
+    """The speed over some lines."""
+    return speed_of([counted_text(line.statistics) for line in lines], [line.ratio for line in lines])
 
 
 def bench(
-    session: TextSession,
-    prompts: Sequence[str],
-    config: GenerationConfig = BENCH_CONFIG,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    session: TextSession, prompts: Sequence[str], config: GenerationConfig, lines: Iterable[BenchLine] = ()
 ) -> BenchResult:
-    """Time plain and speculative decoding on each prompt.
+    """The result of timing prompts.
 
     Args:
         session: whose default mode is timed.
-        prompts: at least one.
         config: of the speculative runs; the plain runs differ from it in the mode alone.
-        progress: called with (done, total) prompts.
+        lines: those that are timed already; all of them are timed here when empty.
     """
-    lines = list(timed(session, prompts, config, progress))
-    return BenchResult(lines, predict(session, lines), has_drafter=has_drafter(session))
-
-
-def has_drafter(session: TextSession) -> bool:
-    """Whether the session's bundle has a drafter."""
-    return not session.bundle.drafter.is_absent
+    found = list(lines or timed(session, prompts, config))
+    counts = [counted_text(line.statistics) for line in found]
+    predicted = estimated_speed(counts, session.costs).ratio  # method section 6
+    left, absent = len(prompts) - len(found), session.bundle.drafter.is_absent
+    return BenchResult(found, predicted, left, not absent)
 
 
 def timed(
     session: TextSession,
     prompts: Sequence[str],
     config: GenerationConfig,
-    progress: Callable[[int, int], None],
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Iterator[BenchLine]:
-    """The lines of `bench`, one after the other; the first prompts are run once before."""
-    warm_up = prompts[:_WARM_UP]
-    order = [*warm_up, *prompts]
-    for i, prompt in enumerate(order):
-        progress(i, len(order))
-        line = _measure(session, prompt, config)
-        if i >= len(warm_up):
-            yield line
-    progress(len(order), len(order))
+    """The lines of `bench`, one after the other; the first prompts are run once before, to warm up.
 
-
-def of_drafts(statistics: Statistics) -> float:
-    """Accepted target tokens that the drafter proposed, for each target pass."""
-    return (statistics.accepted - statistics.accepted_copies) / max(1, statistics.rounds)
-
-
-def of_copies(statistics: Statistics) -> float:
-    """Accepted target tokens that were copied from the text, for each target pass."""
-    return statistics.accepted_copies / max(1, statistics.rounds)
+    Args:
+        progress: called with (what is done, prompts timed, all prompts).
+    """
+    for prompt in prompts[:_WARM_UP]:
+        progress("warm up", 0, len(prompts))
+        _measure(session, prompt, config)
+    for done, prompt in enumerate(prompts):
+        progress("time", done, len(prompts))
+        yield _measure(session, prompt, config)
 
 
 def _measure(session: TextSession, prompt: str, config: GenerationConfig) -> BenchLine:
@@ -252,25 +211,17 @@ def _measure(session: TextSession, prompt: str, config: GenerationConfig) -> Ben
     return BenchLine(prompt, plain, speed, speculative, plain_ids == speculative_ids)
 
 
-def predict(session: TextSession, lines: Sequence[BenchLine]) -> float:
-    """Speed-up predicted from the session's costs and the counted rounds (method section 6)."""
-    return estimated_speed([line.counted for line in lines], session.costs).ratio
-
-
 def bench_json(result: BenchResult) -> dict[str, object]:
     """A result as a JSON object."""
-    low, high = result.interval
     return {
         "verdict": asdict(result.verdict),
-        "speed_up": result.speed_up,
-        "interval_95": [low, high],
+        "speed_up": result.speed.ratio,
+        "interval_95": list(result.speed.interval),
         "predicted_speed_up": result.predicted,
-        "tokens_per_target_pass": result.tokens_per_target_pass,
-        "of_drafts_per_pass": of_drafts(result.totals),
-        "of_copies_per_pass": of_copies(result.totals),
+        "tokens_per_target_pass": result.totals.tokens_per_target_pass,
+        "of_drafts_per_pass": result.speed.drafts,
+        "of_copies_per_pass": result.speed.copies,
         "prompts_left": result.left,
-        "share_of_prompts_slower": result.share_slower,
-        "worst_prompt": min(line.ratio for line in result.lines),
         "prompts": [
             {
                 "prompt": line.prompt,
@@ -279,8 +230,6 @@ def bench_json(result: BenchResult) -> dict[str, object]:
                 "speculative_tokens_per_second": line.speculative,
                 "ratio": line.ratio,
                 "tokens_per_target_pass": line.statistics.tokens_per_target_pass,
-                "of_drafts_per_pass": of_drafts(line.statistics),
-                "of_copies_per_pass": of_copies(line.statistics),
                 "acceptance_of_drafted": line.statistics.acceptance_of_drafted,
                 "acceptance_of_evaluated": line.statistics.acceptance_of_evaluated,
                 "milliseconds_per_round": dict(_milliseconds(line.statistics)),
@@ -305,14 +254,15 @@ def bench_table(result: BenchResult) -> Table:
     for name in ("plain", "fast", "ratio", "per pass", "drafts", "copies", "same"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in result.lines:
+        speed = speed_of_lines([line])
         table.add_row(
             line.prompt,
             f"{line.plain:.0f}",
             f"{line.speculative:.0f}",
             f"{line.ratio:.2f}x",
             f"{line.statistics.tokens_per_target_pass:.2f}",
-            f"+{of_drafts(line.statistics):.2f}",
-            f"+{of_copies(line.statistics):.2f}",
+            f"+{speed.drafts:.2f}",
+            f"+{speed.copies:.2f}",
             "yes" if line.same_text else "no",
         )
     if not all(line.same_text for line in result.lines):

@@ -176,12 +176,12 @@ def _lines(report: "Report") -> Iterator[str]:
         for name, parity in graphs.items():
             yield (
                 f"  {role} as {name} beside torch: the same next token at {parity.greedy_agreement:.1%} of "
-                f"{parity.positions} places; the score of a token differs by up to {parity.max_difference:.2g}"
+                f"{parity.positions} places; a token's score differs by up to {parity.max_difference:.2g}"
             )
     for name, step in report.train.items():
         yield (
-            f"  {name} beside torch: after a step of learning the loss differs by {step.loss:.1g}, the gradient "
-            f"by {step.gradient:.1g}, the learned values by {step.tensors:.1g} of their size"
+            f"  {name} beside torch: after a step of learning the loss differs by {step.loss:.1g}, the "
+            f"gradient by {step.gradient:.1g}, the learned values by {step.tensors:.1g} of their size"
         )
     for role, adopted in report.adopted.items():
         yield (
@@ -213,9 +213,9 @@ def _acceptance(before: "Acceptance", after: "Acceptance") -> str:
     from omnidraft.export.quantize.parity import DRAFTED
 
     return (
-        f"  drafter, {DRAFTED} draft tokens at a time: {after.of_drafted:.1%} accepted, so a pass of the target "
-        f"gives {after.tokens_per_target_pass:.2f} tokens (with float32 weights {before.of_drafted:.1%}, "
-        f"{before.tokens_per_target_pass:.2f} tokens)"
+        f"  drafter, {DRAFTED} draft tokens at a time: {after.of_drafted:.1%} accepted, so a pass of the "
+        f"target gives {after.tokens_per_target_pass:.2f} tokens (with float32 weights "
+        f"{before.of_drafted:.1%}, {before.tokens_per_target_pass:.2f} tokens)"
     )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import onnxruntime
 
 from omnidraft.doctor.check import Check
-from omnidraft.doctor.environment import CLOUD, environment_checks
-from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
+from omnidraft.doctor.environment import environment_checks
+from omnidraft.doctor.mobile import ESTIMATED, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check, quality_check
 from omnidraft.doctor.placement import Placement, can_ask, placement
 from omnidraft.errors import BundleError, OmnidraftError, SignatureError, counted, reason
@@ -100,84 +100,44 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
 
 
 def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
-    """The placement of a graph on each provider that may run it: measured, or estimated for phones."""
+    """A graph is what a load takes; a static one is tried on its accelerators, or estimated for phones."""
+    step = bundle.drafter.train
     try:
-        graph = _checked(bundle, name)
+        if step is not None and name == step.graph:
+            checked_step(bundle, name, step.folder)
+            return
+        graph = checked_graph(bundle, name)
     except BundleError as error:
         yield _refused(name, error)
         return
-    available = [p for p in onnxruntime.get_available_providers() if p != CLOUD]
-    may_run = _providers_of(bundle, name)
-    if not can_ask():
-        message = f"onnxruntime {onnxruntime.__version__} does not tell where nodes go; 1.24 and newer do"
-        yield Check(name, "ok", message)
-    else:
-        for provider in available:
-            if provider in may_run:
-                yield _measured(bundle, name, graph, provider)
-    missing = [p for p in ESTIMATED if p not in available and p in may_run]
-    if missing and not can_estimate():
-        yield Check(name, "ok", f"{NEED_ONNX}, which is not installed", "`pip install onnx` if you want it")
-    elif missing:
-        yield from _estimated(bundle, name, missing)
+    here, made_for = onnxruntime.get_available_providers(), accelerators_of(bundle, name)
+    for provider in sorted(made_for):
+        title = f"{name} on {provider}"
+        try:
+            if provider in here and can_ask():
+                yield _placed(title, placement(graph, provider))
+            elif provider in ESTIMATED and provider not in here and can_estimate():
+                yield _placed(title, estimate(graph, provider))
+        except Exception as error:  # onnxruntime's and onnx's own exceptions share no narrower base
+            remedy = "try it on the device itself, or install the onnxruntime that is made for it"
+            yield Check(title, "warn", f"cannot be tried here ({reason(error)})", remedy)
 
 
-def _providers_of(bundle: Bundle, name: str) -> set[str]:
-    """The providers that a graph was made for.
+def accelerators_of(bundle: Bundle, name: str) -> set[str]:
+    """The accelerators that a graph was made for; none for a training step and for a graph of the CPU.
 
-    A training step and a dynamic graph run on the CPU alone. A static graph is for the providers of its form:
-    a form that was quantised for one accelerator says nothing of another.
+    A form that was quantised for one accelerator says nothing of another.
     """
     places = [place for entry in bundle.models for place in entry.places.values() if name in place.files]
-    return {CPU, *(place.provider.name for place in places)}
+    return {place.provider.name for place in places} - {CPU}
 
 
-def _checked(bundle: Bundle, name: str) -> tuple[Path | bytes, Path | None]:
-    """A graph that was looked at as before each load, and the folder of its weights where it is not its own.
-
-    A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
-    """
-    step = bundle.drafter.train
-    if step is not None and name == step.graph:
-        return checked_step(bundle, name, step.folder), bundle.file(step.folder)
-    return checked_graph(bundle, name), None
-
-
-def _measured(bundle: Bundle, name: str, graph: tuple[Path | bytes, Path | None], provider: str) -> Check:
-    title, is_static = f"{name} on {provider}", _providers_of(bundle, name) != {CPU}
-    try:
-        return _placed(title, placement(graph[0], provider, graph[1], folded=is_static), name)
-    except Exception as error:  # onnxruntime's own exceptions share no narrower base
-        needed = provider == CPU and name in (bundle.target.graph, bundle.drafter.graph)
-        remedy = (
-            "run `omnidraft export` again"
-            if needed
-            else "leave this provider out, or install the onnxruntime that is made for it"
-        )
-        return Check(title, "fail" if needed else "warn", f"cannot be loaded ({reason(error)})", remedy)
-
-
-def _estimated(bundle: Bundle, name: str, missing: list[str]) -> Iterator[Check]:
-    try:
-        for each in estimate(bundle.file(name)):
-            if each.provider in missing:
-                yield _placed(f"{name} on {each.provider}", each, name)
-    except Exception as error:  # onnxruntime's and onnx's own exceptions share no narrower base
-        yield Check(
-            f"{name} on phones",
-            "warn",
-            f"cannot be estimated ({reason(error)})",
-            "try it on the phone itself",
-        )
-
-
-def _placed(title: str, placed: Placement, name: str) -> Check:
+def _placed(title: str, placed: Placement) -> Check:
     details = {
-        "graph": name, "provider": placed.provider, "nodes": placed.nodes, "taken": placed.taken,
+        "provider": placed.provider, "nodes": placed.nodes, "taken": placed.taken,
         "partitions": placed.partitions, "on_cpu": placed.left, "estimated": placed.estimated,
     }  # fmt: skip
-    # Only a graph that was exported for an accelerator is expected to run on it as a whole.
-    if "/npu/" in name and placed.provider != CPU and (placed.left or placed.partitions not in (None, 1)):
-        remedy = "every change of provider copies tensors: measure it on the device, or use the cpu graph"
+    if placed.left or placed.partitions not in (None, 1):
+        remedy = "every change of processor copies tensors: measure it on the device, or use the cpu graph"
         return Check(title, "warn", placed.sentence(), remedy, details)
     return Check(title, "ok", placed.sentence(), details=details)

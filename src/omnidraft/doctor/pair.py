@@ -72,8 +72,8 @@ def _acceptance(bundle: Bundle) -> Check:
     except (KeyError, TypeError, ValueError):
         return Check("acceptance", "warn", _MISSING, _AGAIN)
     message = (
-        f"{after:.1%} of draft tokens at export ({before:.1%} before quantisation), "
-        f"{emitted:.2f} tokens per target pass at k = {length}"
+        f"{after:.1%} of the drafter's tokens at export ({before:.1%} with float32 weights); with {length} at a "
+        f"time a pass of the target gives {emitted:.2f} tokens"
     )
     details = {
         "before": before,
@@ -81,9 +81,6 @@ def _acceptance(bundle: Bundle) -> Check:
         "tokens_per_target_pass": emitted,
         "num_draft_tokens": length,
     }
-    if before >= CHANCE and after < 0.5 * before:
-        remedy = "quantisation broke the drafter: export with --drafter-quant int8 or fp32"
-        return Check("acceptance", "fail", message, remedy, details)
     if after < CHANCE:
         return Check("acceptance", "warn", message, str(chance_verdict(after)), details)
     return Check("acceptance", "ok", message, details=details)

@@ -8,9 +8,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import counted
 from omnidraft.runtime.bundle.places import CPU
-from omnidraft.runtime.models.onnx_session import NOTHING, UNFOLDED, session_options
-
-EXTERNAL_WEIGHTS = "session.model_external_initializers_file_folder_path"
+from omnidraft.runtime.models.onnx_session import NOTHING, session_options
 
 
 @dataclass(frozen=True)
@@ -23,21 +21,16 @@ class Placement:
     partitions: int | None  # connected parts that the provider compiles; None where it runs nodes one by one
     left: dict[str, int]  # operators on the CPU, with their counts
     estimated: bool = False  # from lists of supported operators, because the provider is not available
-    note: str = ""  # other limits
 
     def sentence(self) -> str:
         """The placement in one sentence."""
-        parts = "" if self.partitions is None else f" in {counted(self.partitions, 'partition')}"
-        sentence = f"takes {self.taken} of {self.nodes} nodes{parts}"
+        parts = "" if self.partitions is None else f" in {counted(self.partitions, 'part')}"
+        sentence = f"runs {self.taken} of {self.nodes} operations{parts}"
         if self.left:
             most = sorted(self.left.items(), key=lambda item: (-item[1], item[0]))[:6]
             sentence += "; on the CPU: " + ", ".join(f"{name} x{count}" for name, count in most)
             sentence += ", ..." if len(self.left) > len(most) else ""
-        if self.note:
-            sentence += f" ({self.note})"
-        if self.estimated:
-            return f"not available here: estimated from operator support: {sentence}"
-        return sentence
+        return f"not here, so by lists of what it supports: {sentence}" if self.estimated else sentence
 
 
 def can_ask() -> bool:
@@ -45,23 +38,10 @@ def can_ask() -> bool:
     return hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
 
 
-def placement(
-    graph: Path | bytes, provider: str, weights: Path | None = None, *, folded: bool = False
-) -> Placement:
-    """Load a graph for a provider, with the CPU as fallback, and read the provider of each node.
-
-    Args:
-        weights: the folder that the graph's external weights are relative to; the graph's own when None.
-    """
-    entries = {"session.record_ep_graph_assignment_info": "1"}
-    if weights is not None:  # onnxruntime looks in that folder only for a graph without a path
-        entries[EXTERNAL_WEIGHTS] = str(weights)
-    options = session_options(1, entries, log_level=NOTHING)
-    providers = [provider] if provider == CPU else [provider, CPU]
-    source = str(graph) if isinstance(graph, Path) else graph
-    session = ort.InferenceSession(
-        source, options, providers=providers, disabled_optimizers=() if folded else UNFOLDED
-    )
+def placement(graph: Path, provider: str) -> Placement:
+    """Load a static graph for a provider, with the CPU as fallback, and read the provider of each node."""
+    options = session_options(1, {"session.record_ep_graph_assignment_info": "1"}, log_level=NOTHING)
+    session = ort.InferenceSession(str(graph), options, providers=list(dict.fromkeys((provider, CPU))))
     if provider not in session.get_providers():  # onnxruntime silently drops a provider that does not start
         raise RuntimeError(f"{provider} does not start on this machine")
     parts = [(part.ep_name, part.get_nodes()) for part in session.get_provider_graph_assignment_info()]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from omnidraft.commands.bench import BENCH_CONFIG, BenchLine, BenchResult, predict, timed
+from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, timed
 from omnidraft.commands.demo.real_models import REAL_MODELS, fetch
 from omnidraft.commands.demo.show_demo import Answer, Demo, draw, show_demo, what_next
 from omnidraft.commands.learn.while_answering import Learning, Loop, begin
@@ -100,10 +100,8 @@ def _answer(session: TextSession, question: str) -> Answer:
 def _time(session: TextSession, what: str) -> BenchResult:
     config = replace(BENCH_CONFIG, max_new_tokens=_ANSWER)
     prompts = [prompt for _, prompt in unseen_prompts()]
-    lines: list[BenchLine] = []
     with output.progress_bar(what) as bar:
-        lines.extend(timed(session, prompts, config, bar.step))
-    return BenchResult(lines, predict(session, lines))
+        return bench(session, prompts, config, list(timed(session, prompts, config, bar.stage)))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnidraft.commands.bench import BenchLine, BenchResult
+from omnidraft.commands.bench import BenchResult, speed_of_lines
 from omnidraft.commands.starters import WHOLE
 from omnidraft.commands.terminal import output
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import counted
-from omnidraft.pair_verdict import Speed, speed_of
+from omnidraft.pair_verdict import Speed
 
 ALL = "all"
 
@@ -55,12 +55,8 @@ def by_kind(demo: Demo) -> Iterator[tuple[str, Speed, Speed]]:
     for kind in dict.fromkeys(demo.kinds):
         at = [place for place, each in enumerate(demo.kinds) if each == kind]
         before, after = ([result.lines[place] for place in at] for result in (demo.before, demo.after))
-        yield kind, _speed(before), _speed(after)
+        yield kind, speed_of_lines(before), speed_of_lines(after)
     yield ALL, demo.before.speed, demo.after.speed
-
-
-def _speed(lines: Sequence[BenchLine]) -> Speed:
-    return speed_of([line.counted for line in lines], [line.ratio for line in lines])
 
 
 def show_demo(demo: Demo) -> None:
@@ -75,8 +71,8 @@ def show_demo(demo: Demo) -> None:
     )
     output.out.print(demo_table(demo))
     for name, result in (("before", demo.before), ("after", demo.after)):
-        low, high = result.interval
-        output.say(f"{name}: {result.speed_up:.2f}x of plain decoding (95 % {low:.2f}-{high:.2f})")
+        low, high = result.speed.interval
+        output.say(f"{name}: {result.speed.ratio:.2f}x of plain decoding (95 % {low:.2f}-{high:.2f})")
     output.say(f"picture: {demo.place / 'speed.png'}")
 
 
