@@ -26,7 +26,10 @@ from support.command_line import Run, config, refused
         ({"max_length": 4000}, "more than the 256 that the drafter's context holds; give 256 or less"),
         ({"schedule": "up"}, 'schedule "up" is unknown; use constant or decay'),
         ({"schedule": 3}, "settings.toml: schedule = 3 is of the wrong type; give a text in quotes"),
-        ({"batchsize": 3}, "settings.toml: batchsize = 3 is no setting of this command; it has at_once, "),
+        (
+            {"batchsize": 3},
+            "settings.toml: batchsize = 3 is no setting of this command; did you mean batch_size?",
+        ),
         ({"checkpoint_every": 0}, "checkpoint_every 0 is less than 1; 20 is usual"),
     ],
 )

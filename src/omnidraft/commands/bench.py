@@ -17,7 +17,7 @@ from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import GenerationOptions, generation_config
 from omnidraft.commands.terminal.open_session import learned_files, session_options, tell
 from omnidraft.commands.terminal.output import Table
-from omnidraft.commands.terminal.read_prompts import read_lines
+from omnidraft.commands.terminal.read_prompts import read_prompts
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.errors import counted
 from omnidraft.pair_verdict import (
@@ -69,7 +69,7 @@ def bench_command(
     session = TextSession(load.load(opened), cache=cache, adapter=learned, bitwise=opening.bitwise)
     if opening.load.measure != "never":
         session.measure(PROMPTS[0])
-    texts = PROMPTS if prompts is None else read_lines(prompts)
+    texts = PROMPTS if prompts is None else read_prompts(prompts)
     lines: list[BenchLine] = []
     with output.progress_bar("bench", quiet=as_json) as bar, suppress(KeyboardInterrupt):
         for line in timed(session, texts, settings, bar.stage):

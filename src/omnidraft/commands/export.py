@@ -12,7 +12,7 @@ from omnidraft.checkpoints.gguf.header import read_header
 from omnidraft.checkpoints.gguf.weights import FLOATS, matrix_kinds
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages
-from omnidraft.commands.terminal.read_prompts import read_lines
+from omnidraft.commands.terminal.read_prompts import read_prompts
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, shown
@@ -119,7 +119,7 @@ def export(
 
     chosen = STORED if quant == AUTO and codes_of(target) else quant
     weights = _weights(small, quant, chosen, drafter_quant)
-    texts = None if calibration is None else tuple(read_lines(calibration))
+    texts = None if calibration is None else tuple(read_prompts(calibration))
     settings = Options(
         weights[0],
         weights[1],

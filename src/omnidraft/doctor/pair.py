@@ -72,8 +72,8 @@ def _acceptance(bundle: Bundle) -> Check:
     except (KeyError, TypeError, ValueError):
         return Check("acceptance", "warn", _MISSING, _AGAIN)
     message = (
-        f"{after:.1%} of the drafter's tokens at export ({before:.1%} with float32 weights); with {length} at a "
-        f"time a pass of the target gives {emitted:.2f} tokens"
+        f"{after:.1%} of the drafter's tokens at export ({before:.1%} with float32 weights); with {length} "
+        f"at a time a pass of the target gives {emitted:.2f} tokens"
     )
     details = {
         "before": before,

@@ -79,7 +79,7 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     check_length(checkpoint, job.max_length)
     job.stage(f"trace the {model.role}")
     thin = thin_model(checkpoint)
-    bare = skeleton(checkpoint, thin, job.max_length)
+    bare = skeleton(checkpoint, thin, job.max_length, counted(job, f"trace the {model.role}", "layers"))
     model.parameters = _count_parameters(bare.proto, checkpoint)
     model.contract = replace(bare.contract, quantization=_form_name(model, checkpoint, job.options))
     model.fingerprint = fingerprint(checkpoint)
@@ -124,13 +124,13 @@ def _write_shipped(model: ModelExport, thin: ThinModel, bare: Skeleton, job: Wri
         factors=factors,
         # The training step shares the weights that are in a file of their own.
         external_above=0 if _learns(model, job.options) else job.options.external_above,
-        progress=_counted(job, f"write the {model.role} as {form.name}"),
+        progress=counted(job, f"write the {model.role} as {form.name}", "weights"),
     )
 
 
-def _counted(job: WriteJob, what: str) -> Callable[[int, int], None]:
-    """A function that tells how many weights of a graph are written."""
-    return lambda done, total: job.stage(f"{what}, {done} of {total} weights")
+def counted(job: WriteJob, what: str, things: str) -> Callable[[int, int], None]:
+    """A function that tells how much of a step is done."""
+    return lambda done, total: job.stage(f"{what}, {done} of {total} {things}")
 
 
 def _learns(model: ModelExport, options: Options) -> bool:
@@ -200,7 +200,7 @@ def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton,
         FP32,
         job.work / model.reference,
         external_above=job.options.external_above,
-        progress=_counted(job, f"write the {model.role} as fp32, for comparison"),
+        progress=counted(job, f"write the {model.role} as fp32, for comparison", "weights"),
     )
     return outside + fitting * layer_bytes
 

@@ -12,7 +12,7 @@ from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.write_model import WriteJob, write_model
+from omnidraft.export.write_model import WriteJob, counted, write_model
 from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import AIM, Quality
 
@@ -53,11 +53,8 @@ def write_target(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece])
 def _written(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> WrittenTarget:
     shutil.rmtree((job.work / model.graph).parent, ignore_errors=True)  # of a form that was written before
     reference_bytes = write_model(model, job)
-
-    def measured(done: int, total: int) -> None:
-        job.stage(f"measure the target's text, {done} of {total} pieces")
-
-    quality = exported_quality(job.work, model, pieces, job.room, measured)
+    told = counted(job, "measure the target's text", "pieces")
+    quality = exported_quality(job.work, model, pieces, job.room, told)
     return WrittenTarget(job.options, quality, reference_bytes)
 
 
@@ -71,9 +68,9 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
     checkpoint = model.checkpoint
     assert isinstance(checkpoint, Checkpoint)
     check_length(checkpoint, job.max_length)
-    job.stage("trace the target")
+    told = counted(job, "trace the target", "layers")
     thin = thin_model(checkpoint)
-    sites = skeleton(checkpoint, thin, job.max_length).weights.sites
+    sites = skeleton(checkpoint, thin, job.max_length, told).weights.sites
     job.stage("measure the source's text")
     count = sum(math.prod(part.shape) for site in sites for part in site.parts)
     forms = TorchForms(thin, sites, pieces, job.room)

@@ -17,8 +17,6 @@ from omnidraft.packing.share_drafter import address_of
 from omnidraft.runtime.archive.archive import PIECE, ByteProgress
 from omnidraft.runtime.archive.zip_layout import (
     ALIGNMENT,
-    LOCAL,
-    LOCAL_BYTES,
     ArchiveEntry,
     central_directory,
 )
@@ -28,7 +26,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST, parse_manifest, rea
 from omnidraft.runtime.bundle.memory import Need, memory_need
 from omnidraft.runtime.bundle.signature import SIGNATURE, PublicKey, encode, read_signature
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, sync_directory
-from omnidraft.runtime.disk.read_file import open_file, read_file
+from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.parts.pack_index import INDEX, PackIndex, write_index
 
 _AGAIN = "pack it again when nothing writes to it"
@@ -67,7 +65,6 @@ def pack(
     options: PackOptions,
     *,
     public_key: PublicKey | None = None,
-    overwrite: bool = False,
     progress: ByteProgress = lambda *_: None,
 ) -> Packed:
     """Pack a bundle for a device. Manifest and signature stay as they are, byte for byte.
@@ -78,15 +75,9 @@ def pack(
     Raises:
         BundleError: the bundle is damaged, or has no files for the device.
     """
-    if os.path.lexists(out) and not overwrite:
+    if os.path.lexists(out):
         raise ArchiveError(
             f"{out} exists already", "choose another name or delete it first", fault="unwritable"
-        )
-    if os.path.isfile(out) and not _may_replace(out):
-        raise ArchiveError(
-            f"{out} is not an archive of a bundle, so it is not overwritten",
-            "choose another name",
-            fault="unwritable",
         )
     opened = open_bundle(bundle, public_key)
     manifest = read_manifest(bundle)
@@ -112,12 +103,6 @@ def pack(
         without_drafter=memory_need(on_device(opened, options.device), drafter=False),
         drafter=None if opened.drafter.is_absent else address_of(opened),
     )
-
-
-def _may_replace(out: Path) -> bool:
-    """Whether a file is empty, or begins as an archive of a bundle, which has its manifest first."""
-    start = read_file(out, LOCAL_BYTES + len(MANIFEST))
-    return not start or (start.startswith(LOCAL) and start.endswith(MANIFEST.encode()))
 
 
 def _parts(bundle: Bundle, manifest: bytes, index: PackIndex) -> Iterator[_Part]:

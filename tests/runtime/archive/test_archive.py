@@ -34,7 +34,8 @@ def whole(tmp_path: Path) -> Path:
 
 
 def packed(bundle: Path, out: Path, device: str = "android-cpu", drafter: str = "with") -> Path:
-    return pack(bundle, out, PackOptions(device, drafter), overwrite=True).path
+    out.unlink(missing_ok=True)
+    return pack(bundle, out, PackOptions(device, drafter)).path
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -86,7 +87,7 @@ def test_what_was_left_out_is_refused_with_the_archives_that_have_it(whole: Path
         phone.file("target/tokenizer.json")
     with pytest.raises(BundleError, match="left out when"):
         packed(phone.path, tmp_path / "y.zip", "android-cpu")
-    pack(whole, tmp_path / "x.zip", PackOptions("ios-cpu", learning=False), overwrite=True)
+    pack(whole, tmp_path / "x.zip", PackOptions("ios-cpu", learning=False))
     archive = open_archive(tmp_path / "x.zip")
     assert set(archive.files) == NEEDS["ios-cpu"] - (TRAIN - DRAFTER)
     with pytest.raises(BundleError, match="without --no-learning"):

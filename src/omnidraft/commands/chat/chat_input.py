@@ -1,9 +1,7 @@
 """Messages as they are typed, pasted or piped: a text of several lines is one message."""
 
-import glob
 import os
 import sys
-from collections.abc import Callable, Sequence
 from typing import TextIO
 
 MOST_LINES = 1 << 16  # of one message
@@ -20,11 +18,10 @@ class ChatInput:
 
     Args:
         source: standard input, or another text file.
-        commands: what the tab key completes at the beginning of a line.
     '''
 
-    def __init__(self, source: TextIO, commands: Sequence[str]) -> None:
-        self._source, self._commands = source, commands
+    def __init__(self, source: TextIO) -> None:
+        self._source = source
         self.is_terminal = source is sys.stdin and source.isatty()
         if self.is_terminal:
             self._edit_lines()
@@ -88,31 +85,6 @@ class ChatInput:
             import readline
         except ImportError:  # Windows
             return
-        gnu = "libedit" not in (readline.__doc__ or "")
-        if gnu and os.environ.get("TERM", "dumb") != "dumb":
+        if "libedit" not in (readline.__doc__ or "") and os.environ.get("TERM", "dumb") != "dumb":
             # A bracketed paste is one line with line feeds in it, also where the terminal sends it slowly.
             readline.parse_and_bind("set enable-bracketed-paste on")
-        readline.parse_and_bind("tab: complete" if gnu else "bind ^I rl_complete")
-        readline.set_completer_delims(" \t\n")
-        readline.set_completer(completer(self._commands, readline.get_line_buffer))
-
-
-def completer(commands: Sequence[str], line: Callable[[], str]) -> Callable[[str, int], str | None]:
-    """A function for `readline.set_completer`: it completes commands, and the file names after them.
-
-    Args:
-        commands: with their slash.
-        line: gives the line as it is so far.
-    """
-
-    def complete(text: str, number: int) -> str | None:
-        if line().lstrip() == text:
-            found = [name for name in commands if text and name.startswith(text)]
-        elif line().lstrip().startswith("/"):
-            names = sorted(glob.glob(os.path.expanduser(glob.escape(text)) + "*"))
-            found = [f"{name}/" if os.path.isdir(name) else name for name in names]
-        else:
-            found = []
-        return found[number] if number < len(found) else None
-
-    return complete

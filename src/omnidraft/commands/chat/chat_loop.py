@@ -59,7 +59,7 @@ class Chat:
             "/adapter": self._use_adapter,
             "/reset": self._reset,
         }
-        self._input = ChatInput(source, [*self._commands, "/quit"])
+        self._input = ChatInput(source)
 
     def run(self) -> None:
         """Read messages and answer them until the input ends."""

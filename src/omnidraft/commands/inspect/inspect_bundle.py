@@ -127,17 +127,13 @@ def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
     target, draft = 1e3 * device.costs.target[0], 1e3 * device.costs.draft
     yield "time of one token", f"{target:.2f} ms", "" if absent else f"{draft:.2f} ms"
     yield "  where it comes from", device.origin, ""
-    for when in () if absent else ("before", "after"):
-        yield f"acceptance {when} quantisation", "", _acceptance(bundle, when)
+    yield from () if absent else [("draft tokens accepted at export", "", _acceptance(bundle))]
     if (texts := counted_texts(bundle.manifest)) is not None:
         speed = estimated_speed(texts, device.costs)
         low, high = speed.interval
         yield "speed over plain decoding", f"{speed.ratio:.2f}x {EXPECTED} ({low:.2f}-{high:.2f})", ""
-        yield (
-            "  tokens of a pass",
-            f"+{speed.copies:.2f} copies",
-            "" if absent else f"+{speed.drafts:.2f} drafts",
-        )
+        drafted = "" if absent else f"{speed.drafts:.2f} more, drafted"
+        yield "  tokens from each pass", f"1 of its own, {speed.copies:.2f} copied", drafted
     quality = read_quality(bundle.manifest)
     yield from () if quality is None else _quality_rows(quality.whole)
 
@@ -210,10 +206,10 @@ def _cells(bundle: Bundle, entry: ModelEntry) -> tuple[str, ...]:
     )
 
 
-def _acceptance(bundle: Bundle, when: str) -> str:
+def _acceptance(bundle: Bundle) -> str:
     """As measured at export. No reader checks this entry, since no runtime needs it."""
     try:
-        return f"{bundle.manifest['checks']['acceptance'][when]['of_drafted']:.1%}"
+        return f"{bundle.manifest['checks']['acceptance']['after']['of_drafted']:.1%}"
     except (KeyError, TypeError, ValueError):
         return "not recorded"
 

@@ -20,8 +20,8 @@ def learn(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Answer these prompts and learn from the answers: a text with a prompt on each line, JSON "
-            "lines or a JSON list, also .gz.",
+            help="Answer these prompts and learn from the answers: a text with a prompt on each line, or "
+            "JSON lines, also .gz.",
             readable=False,
         ),
     ] = None,

@@ -25,7 +25,7 @@ class Summary:
     """Result of all runs in a place.
 
     Attributes:
-        ended: why the last run stopped: done, minutes or interrupted.
+        ended: why the last run stopped: done or minutes.
         now: number in the last run.
         learned: number of intervals whose adapter was taken into use.
         rolled_back: number of intervals whose adapter was given up.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
-
-import typer
 
 from omnidraft.commands.learn.learned_summary import Summary, advice, no_adapter, summary, table
 from omnidraft.commands.terminal import options, output
@@ -34,7 +29,7 @@ from omnidraft.runtime.bundle.jinja_template import template_of
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.language_model import LanguageModel, LoadOptions
 
-Ended = Literal["done", "minutes", "interrupted"]
+Ended = Literal["done", "minutes"]
 LATEST = 16  # answers in the running mean that progress shows
 
 
@@ -77,7 +72,6 @@ class Loop:
         adaptation: answers and learns, with a loaded bundle.
         config: of the answers.
         raw: leave out the bundle's prompt template.
-        stop: set to stop after the current answer.
         ended: why the loop stopped.
         skipped: sentences about prompts that could not be answered.
     """
@@ -85,7 +79,6 @@ class Loop:
     adaptation: Adaptation
     config: GenerationConfig
     raw: bool = False
-    stop: threading.Event = field(default_factory=threading.Event)
     ended: Ended = "done"
     skipped: list[str] = field(default_factory=list)
 
@@ -95,8 +88,8 @@ class Loop:
         """Answer the prompts after the last checkpoint; each answer adds a line to the curve."""
         until = None if minutes is None else time.monotonic() + 60.0 * minutes
         while self.adaptation.position < len(prompts):
-            if self.stop.is_set() or (until is not None and time.monotonic() >= until):
-                self.ended = "interrupted" if self.stop.is_set() else "minutes"
+            if until is not None and time.monotonic() >= until:
+                self.ended = "minutes"
                 break
             at = self.adaptation.position
             try:
@@ -117,7 +110,7 @@ def begin(adaptation: Adaptation, bundle: Bundle, load: LoadOptions, learning: L
 def learn_while_answering(
     bundle: Path, prompts: Path, out: Path, minutes: float | None, file: SettingsFile, *, as_json: bool
 ) -> None:
-    """Answer and learn, and print what it gained; exit status 130 after Ctrl-C."""
+    """Answer and learn, and print what it gained."""
     config, load = config_in_file(file, GenerationConfig(seed=0)), load_options(file)
     raw, field, count = file.switch("raw", False), file.text("field", None), file.integer("count", None)
     usual, learns = AdaptOptions(), Learning()
@@ -201,8 +194,7 @@ def _run(
         bar.stage("loading", adaptation.position, len(prompts))
         load()
         try:
-            with stopping(loop.stop, _tell_stopping):
-                loop.run(prompts, minutes, on_line)
+            loop.run(prompts, minutes, on_line)
         except OSError as error:
             raise SettingError(
                 f"{adaptation.place} cannot be written ({reason(error)}), and has everything up to its "
@@ -213,7 +205,7 @@ def _run(
 
 
 def _report(result: Summary, left: int, as_json: bool) -> None:
-    """Print the result and how to go on; exit status 130 after Ctrl-C."""
+    """Print the result and how to go on."""
     tell((*result.skipped, *no_adapter(result)))
     if as_json:
         options.print_json({**asdict(result), "advice": advice(result)})
@@ -223,29 +215,3 @@ def _report(result: Summary, left: int, as_json: bool) -> None:
         print(advice(result))
     if result.ended != "done":
         tell([f"left to do: {counted(left, 'prompt')}; the same command goes on"])
-    if result.ended == "interrupted":
-        raise typer.Exit(130)
-
-
-def _tell_stopping() -> None:
-    sys.stderr.write("\nomnidraft: stopping after this answer; Ctrl-C again stops at once\n")
-
-
-@contextmanager
-def stopping(stop: threading.Event, notify: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C ends the loop after the current answer, the second one at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_signal(number: int, _: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        notify()
-
-    before = signal.signal(signal.SIGINT, on_signal)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -200,6 +200,11 @@ def learned_of(place: Path, bundle: Bundle) -> Profile:
     Raises:
         SettingError: it learned nothing of that target.
     """
+    if (place / MANIFEST).is_file():
+        raise SettingError(
+            f"{place} is a bundle, not an adapter",
+            "give FILE.safetensors, or a directory of `learn --prompts` or `sync pull`",
+        )
     profile = profile_of(place, bundle)
     if not profile.cache.is_file():
         raise SettingError(

@@ -27,41 +27,29 @@ class Table(RichTable):
 class AnswerWriter:
     """Writes the text of an answer as it comes.
 
-    In a terminal an answer begins with its first character: empty lines and one space in front of it are not
-    shown. A file or a pipe gets the text as it is.
+    In a terminal an answer begins with its first character; a file or a pipe gets the text as it is.
 
     Args:
         out: standard output, or another text file.
     """
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._held = out, ""
-        self._begun = not out.isatty()
-        self._last = ""
+        self._out, self._begun, self._last = out, not out.isatty(), ""
 
     def write(self, text: str) -> None:
         """Write a piece of the answer."""
         if not self._begun:
-            self._held += text
-            self._begun = bool(self._held.strip())
-            text = _without_blank(self._held) if self._begun else ""
+            text = text.lstrip()
+            self._begun = bool(text)
         self._last = text or self._last
         self._out.write(text)
         self._out.flush()
 
     def end_line(self) -> None:
         """End the line that the answer ends in, also where it is only a part of the answer."""
-        self._begun = True
         if not self._last.endswith("\n"):
-            self.write("\n")
-
-
-def _without_blank(text: str) -> str:
-    """A text without empty lines and one space in front; more spaces are an indentation."""
-    line = text.lstrip("\r\n")
-    while not line.split("\n", 1)[0].strip():
-        line = line.split("\n", 1)[1]
-    return line[1:] if line[0] == " " and line[1:2].strip() else line
+            self._out.write("\n")
+            self._out.flush()
 
 
 def say(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Prompts from a text file, from JSON lines or from a JSON list."""
+"""Prompts from a text file or from JSON lines."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import SettingError, reason
 
 FIELDS = ("question", "prompt", "instruction", "text", "input")  # tried in this order when no field is named
-_LINES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+_LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_prompts(source: Path, *, field: str | None = None, count: int | None = None) -> list[str]:
     """Prompts in their order, without blank ones.
 
     Args:
-        source: a text file with a prompt on each line, a file of JSON lines or a JSON list; also .gz.
+        source: a text file with a prompt on each line, or JSON lines; also .gz.
         field: of a row; when None, the first of `FIELDS` that the row has.
         count: the largest number of prompts; all when None.
 
@@ -36,26 +37,9 @@ def read_prompts(source: Path, *, field: str | None = None, count: int | None = 
         raise SettingError(f"{source} has lines and no field {field}", "leave out field")
     else:
         found = iter(_text(source).split("\n"))
-    prompts: list[str] = []
-    for prompt in found:
-        if count is not None and len(prompts) >= count:
-            break
-        if prompt.strip():
-            prompts.append(prompt.strip())
+    prompts = list(islice((prompt.strip() for prompt in found if prompt.strip()), count))
     if not prompts:
         raise SettingError(f"{source} holds no prompts", "give one on each line, or name their field")
-    return prompts
-
-
-def read_lines(file: Path) -> list[str]:
-    """The lines of a text file that are not blank.
-
-    Raises:
-        SettingError: the file cannot be read, or all of its lines are blank.
-    """
-    prompts = [line.strip() for line in _text(file).split("\n") if line.strip()]
-    if not prompts:
-        raise SettingError(f"{file} holds no prompts", "give one on each line")
     return prompts
 
 
@@ -74,20 +58,7 @@ def _text(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    text = _text(path)
-    if text.lstrip().startswith("["):
-        try:
-            rows = json.loads(text)
-        except ValueError as error:
-            raise SettingError(
-                f"{path} is not a whole JSON list ({error})", "give JSON lines or a list"
-            ) from None
-        for number, row in enumerate(rows, 1):
-            if not isinstance(row, dict):
-                raise SettingError(f"entry {number} of {path} is not a JSON object", "give a list of objects")
-            yield row
-        return
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:

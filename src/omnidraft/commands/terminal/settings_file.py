@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,8 +86,9 @@ class SettingsFile:
         """
         for name in self._values:
             if name not in self._known:
-                known = ", ".join(sorted(self._known))
-                raise self._refusal(name, "is no setting of this command", f"it has {known}")
+                near = get_close_matches(name, self._known, 1)
+                remedy = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(self._known))}"
+                raise self._refusal(name, "is no setting of this command", remedy)
 
     def _value(self, name: str, usual: Any, kinds: tuple[type, ...], words: str) -> Any:
         self._known.append(name)

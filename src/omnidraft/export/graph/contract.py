@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from onnx import ValueInfoProto, helper
 
@@ -38,9 +36,6 @@ class GraphContract:
     max_length: int  # positions of the KV buffers
     vocab_size: int  # width of the logits
     quantization: str  # how the weights are stored
-
-    def as_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 def tensor_specs(infos: Iterable[ValueInfoProto]) -> tuple[TensorSpec, ...]:

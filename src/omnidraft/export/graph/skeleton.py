@@ -37,10 +37,19 @@ def check_length(checkpoint: Checkpoint, max_length: int) -> None:
         )
 
 
-def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skeleton:
-    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size."""
+def skeleton(
+    checkpoint: Checkpoint,
+    thin: ThinModel,
+    max_length: int,
+    progress: trace.Progress = lambda *_: None,
+) -> Skeleton:
+    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size.
+
+    Args:
+        progress: called with (layers traced, all layers).
+    """
     shape = checkpoint.shape
-    proto = traced(thin.model)
+    proto = traced(thin.model, progress)
     tables = trace.rotary_tables(thin.model, max_length)
     sites = markers.place_weights(proto, parts_of(thin.stored), thin.tied)
     weights = GraphWeights(thin.stored, sites)

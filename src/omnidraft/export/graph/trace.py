@@ -32,6 +32,7 @@ from omnidraft.checkpoints.patched import patched
 from omnidraft.export.graph.markers import DOMAIN
 
 Table = NDArray[np.float32]
+Progress = Callable[[int, int], None]
 
 _MARKERS = DOMAIN  # also the name of our attention in transformers' registry
 _NOISY = (
@@ -40,15 +41,18 @@ _NOISY = (
 )
 
 
-def trace(model: PreTrainedModel) -> ModelProto:
+def trace(model: PreTrainedModel, progress: Progress) -> ModelProto:
     """The graph of a thin model for one block of tokens: input `input_ids`, output `logits`, and markers.
 
     Attention markers read the unrotated keys and values of the new tokens only; past and positions are added
     when the marker becomes an operator.
+
+    Args:
+        progress: called with (layers traced, all layers).
     """
     config = OnnxConfig(dynamic_shapes={"input_ids": {1: torch.export.Dim.AUTO}}, ort_fusions="cpu")
     inputs: dict[str, Any] = {"input_ids": torch.ones(1, 3, dtype=torch.int64)}
-    with quiet(), _light_collector(), _marking(model), torch.no_grad():
+    with quiet(), _light_collector(), _marking(model, progress), torch.no_grad():
         exported = OnnxExporter().export(model, inputs, config=config)  # type: ignore[no-untyped-call]
         proto: ModelProto = onnx_ir.to_proto(exported.program)
     return proto
@@ -120,18 +124,23 @@ def _no_mask(*_: object, **__: object) -> None:
     return None
 
 
-ALL_ATTENTION_FUNCTIONS.register(_MARKERS, _attention)
 ALL_MASK_ATTENTION_FUNCTIONS.register(_MARKERS, _no_mask)
 
 
 @contextmanager
-def _marking(model: PreTrainedModel) -> Iterator[None]:
+def _marking(model: PreTrainedModel, progress: Progress) -> Iterator[None]:
     """Within this context the model computes markers."""
     module: Any = sys.modules[type(model).__module__]
     rotary: Any = model.base_model.get_submodule("rotary_emb")
     for layer in model.modules():
         if hasattr(layer, "layer_idx"):
             layer.__dict__["rotary_kinds"] = getattr(rotary, "layer_types", ())
+
+    def attention(layer: Any, *states: Any, **options: Any) -> tuple[Tensor, None]:
+        progress(layer.layer_idx, model.config.num_hidden_layers)
+        return _attention(layer, *states, **options)
+
+    ALL_ATTENTION_FUNCTIONS.register(_MARKERS, attention)
     before = model.config._attn_implementation
     model.set_attn_implementation(_MARKERS)
     replaced: list[tuple[Any, str, Callable[..., Any]]] = [

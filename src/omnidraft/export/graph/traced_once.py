@@ -9,21 +9,22 @@ import torch
 from onnx import ModelProto
 from transformers import PreTrainedModel
 
-from omnidraft.export.graph.trace import trace
+from omnidraft.export.graph.trace import Progress, trace
 
 MOST_KEPT = 4  # graphs; each holds norms and no large weight
 _kept: OrderedDict[str, bytes] = OrderedDict()  # the graph of each model, the latest last
 
 
-def traced(model: PreTrainedModel) -> ModelProto:
+def traced(model: PreTrainedModel, progress: Progress = lambda *_: None) -> ModelProto:
     """The graph of a thin model (see `trace`), traced where no equal model was among the last ones.
 
     Args:
         model: of `thin_model`; its products and embeddings are empty.
+        progress: as of `trace`.
     """
     key = _digest(model)
     if key not in _kept:
-        _kept[key] = trace(model).SerializeToString()
+        _kept[key] = trace(model, progress).SerializeToString()
     _kept.move_to_end(key)
     while len(_kept) > MOST_KEPT:
         _kept.popitem(last=False)

@@ -23,17 +23,8 @@ class Quantization:
     stored: bool = False  # take the codes of a GGUF file as they are, and leave floats in float32
 
     def __post_init__(self) -> None:
-        if self.bits not in (32, 8, 4):
-            raise SettingError(f"weights of {self.bits} bits are not supported", "use 32, 8 or 4")
-        if self.method not in METHODS:
-            raise SettingError(
-                f'quantisation method "{self.method}" is not supported', f"use {', '.join(METHODS)}"
-            )
-        if self.bits != 4 and (self.int8_sites or self.method != "round"):
-            what = (
-                f"{len(self.int8_sites)} products of 8 bits" if self.int8_sites else f"method {self.method}"
-            )
-            raise SettingError(f"{what} in {self.bits}-bit weights is not supported", "use int4")
+        assert self.bits in (32, 8, 4) and self.method in METHODS, self
+        assert self.bits == 4 or not (self.int8_sites or self.method != "round"), "only 4 bits have methods"
         assert not self.stored or self.bits == 32, "stored weights are not rounded"
 
     @property
