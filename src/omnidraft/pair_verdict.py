@@ -131,7 +131,7 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
     if low > 1.0:
         return PairVerdict(True, f"faster, {by}{figures}", "", speed.ratio)
     if high < 1.0:
-        return PairVerdict(False, f"slower: {figures}", f"use --plain, or {learn}", speed.ratio)
+        return PairVerdict(False, f"slower: {figures}", f"use --mode plain, or {learn}", speed.ratio)
     return PairVerdict(False, f"no certain difference: {figures}", learn, speed.ratio)
 
 

@@ -94,8 +94,8 @@ def test_undo_regenerate_and_instructions(bundle: Path) -> None:
     session.system = None
     third = shown(session.regenerate(config))
     out = piped(
-        bundle, QUESTION, "Never mind.", "/undo", '"""And', 'then?"""', "/undo", "And \\", "then?", "/undo",
-        '"""And', 'then?"""', "/system none", "/regenerate", "/undo", "/undo", "/undo",
+        bundle, QUESTION, "Never mind.", "/undo", "And\\", "then?", "/undo",
+        "And\\", "then?", "/system none", "/regenerate", "/undo", "/undo", "/undo",
         "/regenerate", "/quit",
         options=("-n", "8", "--system", "Be brief."),
     )  # fmt: skip

@@ -58,7 +58,7 @@ def test_another_seed_gives_another_answer(run: Run, bundle: Path) -> None:
 
 def test_plain_and_speculative_text_are_the_same(run: Run, bundle: Path) -> None:
     prompt = "Write a function to add two numbers."
-    _, plain, _ = run("generate", bundle, prompt, "-n", 40, "--plain", "--json")
+    _, plain, _ = run("generate", bundle, prompt, "-n", 40, "--mode", "plain", "--json")
     _, fast, _ = run("generate", bundle, prompt, "-n", 40, "-k", 5, "--json")
     plain_json, fast_json = json.loads(plain), json.loads(fast)
     assert plain_json["token_ids"] == fast_json["token_ids"]

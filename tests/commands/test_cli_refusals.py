@@ -89,15 +89,10 @@ def test_adapters_of_another_kind_name_the_right_command(run: Run, bundle: Path,
 def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle: Path) -> None:
     none = bundle / "none"  # before anything is loaded
     refused(run("generate", none, "x", *config(logprobs=True)), "logprobs", "add --json")
-    for mode in ("match", "trie"):
-        refused(run("generate", none, "x", "--plain", "--mode", mode), f"--plain and --mode {mode}")
     for command in (("generate", none, "x"), ("chat", none)):
         refused(run(*command, *config(drafter=False), "--mode", "trie"), "--mode trie needs the drafter")
         refused(run(*command, "--mode", "plain", "-k", 4), "--mode plain and -k 4 contradict each other")
-    refused(
-        run("generate", none, "x", "--plain", "-k", 4), "--plain and -k 4 contradict each other; give one"
-    )
-    refused(run("generate", none, "x", "--plain", "-k", "auto"), "no bundle at")
+    refused(run("generate", none, "x", "--mode", "plain", "-k", "auto"), "no bundle at")
     for mode in ("lookup", "plain"):
         code, _, err = run("generate", bundle, "x", "-n", 2, *config(drafter=False), "--mode", mode, "--json")
         assert (code, err) == (0, "")

@@ -98,7 +98,7 @@ def test_it_goes_on_and_leaves_what_generate_takes(
     assert out.splitlines()[-1].startswith("not worth it yet after 9 answers"), "the last line is advice"
     kept = list(place.glob("*/adapter.safetensors"))
     assert result["adapter"] == bool(kept) != ("has no adapter yet, only n-grams" in err)
-    plain = json.loads(run("generate", learnable, "How many?", "-n", 12, "--plain", "--json")[1])
+    plain = json.loads(run("generate", learnable, "How many?", "-n", 12, "--mode", "plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
     before = cache.read_bytes()
     generate = ("generate", learnable, "How many?", "-n", 12, "--adapter", place)

@@ -28,7 +28,7 @@ from support.command_line import Run, config, refused
         ({"schedule": 3}, "settings.toml: schedule = 3 is of the wrong type; give a text in quotes"),
         (
             {"batchsize": 3},
-            "settings.toml: batchsize = 3 is no setting of this command; did you mean batch_size?",
+            "batchsize = 3 is no setting of this command; did you mean batch_size?",
         ),
         ({"checkpoint_every": 0}, "checkpoint_every 0 is less than 1; 20 is usual"),
     ],

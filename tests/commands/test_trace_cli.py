@@ -16,7 +16,7 @@ def test_record_inspect_and_wipe(run: Run, bundle: Path, tmp_path: Path) -> None
     plain = json.loads(run(*options)[1])
     recorded = json.loads(run(*options, "--trace", place)[1])
     assert recorded["token_ids"] == plain["token_ids"]
-    run("generate", bundle, prompt, "-n", 12, "--json", "--trace", place, "--plain")
+    run("generate", bundle, prompt, "-n", 12, "--json", "--trace", place, "--mode", "plain")
 
     code, out, _ = run("inspect", place, "--bundle", bundle)
     assert code == 0 and "2 records in 1 file" in out and "every prompt and answer in it can be read" in out

@@ -65,7 +65,7 @@ def test_the_commands_show_that_there_is_none(alone: Path, run: Run, tmp_path: P
     code, text, _ = run("inspect", alone)
     assert code == 0 and "none" in text and "acceptance" not in text
     code, text, _ = run("doctor", alone)
-    assert code == 0 and "acceptance" not in text and "copies" in text
+    assert code == 0 and "acceptance" not in text and "copied" in text
     archive = tmp_path / "alone.zip"
     code, text, _ = run("pack", alone, "--for", "android-cpu", "-o", archive)
     assert code == 0 and "drafters/" not in text

@@ -83,7 +83,7 @@ def test_a_new_user_checks_exports_asks_and_measures(case: str, run: Run, tmp_pa
     assert code == 0 and FORMS[case] in said, err
     code, text, err = run("generate", out, PROMPT, "-n", 12)
     assert code == 0 and text.strip("\n"), err  # a random model may say form feeds
-    assert run("generate", out, PROMPT, "-n", 12, "--plain")[1] == text
+    assert run("generate", out, PROMPT, "-n", 12, "--mode", "plain")[1] == text
     (tmp_path / "mine.txt").write_text("in the tan hen there an inn " * 9)
     measured = ("eval", out, "--text", tmp_path / "mine.txt", "--source", file, "--json")
     code, said, err = run(*measured)

@@ -31,7 +31,6 @@ def generate(
     seed: options.Seed = None,
     num_draft_tokens: options.Lengths = None,
     mode: options.DraftMode = None,
-    plain: options.Plain = False,
     adapter: options.AdapterPath = None,
     cache: options.CachePath = None,
     trace: options.TracePath = None,
@@ -49,7 +48,7 @@ def generate(
 
     if raw and system is not None:
         raise SettingError("--raw omits the template, which --system needs", "omit one of them")
-    given = GenerationOptions(max_new_tokens, temperature, top_k, top_p, seed, mode, num_draft_tokens, plain)
+    given = GenerationOptions(max_new_tokens, temperature, top_k, top_p, seed, mode, num_draft_tokens)
     file = SettingsFile(config)
     settings = generation_config(file, given)
     opening = session_options(file, threads=threads, cache=cache, adapter=adapter, trace=trace)

@@ -87,8 +87,8 @@ def test_what_was_left_out_is_refused_with_the_archives_that_have_it(whole: Path
         phone.file("target/tokenizer.json")
     with pytest.raises(BundleError, match="left out when"):
         packed(phone.path, tmp_path / "y.zip", "android-cpu")
-    pack(whole, tmp_path / "x.zip", PackOptions("ios-cpu", learning=False))
-    archive = open_archive(tmp_path / "x.zip")
+    pack(whole, tmp_path / "n.zip", PackOptions("ios-cpu", learning=False))
+    archive = open_archive(tmp_path / "n.zip")
     assert set(archive.files) == NEEDS["ios-cpu"] - (TRAIN - DRAFTER)
     with pytest.raises(BundleError, match="without --no-learning"):
         archive.mapped("drafter/train/step.onnx")

@@ -83,11 +83,7 @@ class PackedWeight:
 
 
 class GgufWeights(Mapping[str, Any]):
-    """The weights of a GGUF file.
-
-    Attributes:
-        kinds: the types of its matrices, those with the most bytes first.
-    """
+    """The weights of a GGUF file."""
 
     def __init__(self, header: GgufHeader, config: PreTrainedConfig, name: str) -> None:
         """
@@ -120,10 +116,6 @@ class GgufWeights(Mapping[str, Any]):
         if self._header.values["general.architecture"] in _OFFSET_NORMS and name.endswith("norm.weight"):
             values = values - np.float32(1)
         return torch.from_numpy(np.array(values, np.float32))
-
-    @property
-    def kinds(self) -> list[str]:
-        return matrix_kinds(self._header)
 
     def _order(self, name: str, rows: int) -> NDArray[np.int64] | None:
         """Where the rows of a weight are in the file."""

@@ -5,20 +5,18 @@ import sys
 from typing import TextIO
 
 MOST_LINES = 1 << 16  # of one message
-FENCE = '"""'  # begins and ends a text of several lines
 _PASTED_WITHIN = 0.02  # seconds; what is there by then was pasted with the line before
 
 
 class ChatInput:
-    '''Reads one message at a time.
+    """Reads one message at a time.
 
-    A message is one line. A line that ends with a backslash goes on in the next one. A line that begins with
-    """ begins a text that goes on to the next """. In a terminal, lines that are pasted together are one
-    message, too.
+    A message is one line. A line that ends with a backslash goes on in the next one. In a terminal, lines
+    that are pasted together are one message, too.
 
     Args:
         source: standard input, or another text file.
-    '''
+    """
 
     def __init__(self, source: TextIO) -> None:
         self._source = source
@@ -35,8 +33,6 @@ class ChatInput:
         line = self._line("> ")
         if line is None:
             return None
-        if line.lstrip().startswith(FENCE):
-            return self._fenced(line.lstrip().removeprefix(FENCE)), False
         lines = [line]
         while lines[-1].endswith("\\") and len(lines) < MOST_LINES:
             lines[-1] = lines[-1][:-1]
@@ -51,16 +47,6 @@ class ChatInput:
             lines.append(following)
         text = "\n".join(lines).strip()
         return text, "\n" not in text
-
-    def _fenced(self, text: str) -> str:
-        lines = [text]
-        while FENCE not in lines[-1] and len(lines) < MOST_LINES:
-            following = self._line(". ")
-            if following is None:
-                break
-            lines.append(following)
-        lines[-1] = lines[-1].split(FENCE)[0]
-        return "\n".join(lines).strip("\n")
 
     def _line(self, prompt: str) -> str | None:
         """The next line without its end; None at the end of the input."""

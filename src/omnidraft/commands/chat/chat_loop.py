@@ -18,7 +18,7 @@ from omnidraft.errors import ContextError, OmnidraftError, counted, shown
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.session.api import Generation, GenerationConfig, TextSession
 
-HELP = '''\
+HELP = """\
 /system TEXT  the system prompt of all answers from now on; /system none removes it, /system shows it
 /undo         take back the last message and its answer
 /regenerate   answer the last message again
@@ -29,7 +29,7 @@ HELP = '''\
 /reset        begin a new conversation; the system prompt stays
 /help         show this list
 /quit         leave (also Ctrl-D); Ctrl-C cancels an answer
-A text of several lines: paste it; or end each line but the last with \\; or put it between """ and """.'''
+A text of several lines: paste it, or end each line but the last with \\."""
 NEED_FILE = ("/save", "/load", "/adapter")
 LONGEST = 60  # characters of a message that is shown again
 

@@ -1,8 +1,8 @@
 """From options and the file of `--config` to a GenerationConfig, and from a setting back to its option."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, cast
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, cast
 
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.errors import SettingError
@@ -10,18 +10,7 @@ from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Mode, Verification, check_mode
 
-Value = TypeVar("Value")
 _DRAFTED = ("trie", "match", "direct", "paper")  # modes that need the drafter
-_OPTIONS = {
-    "max_new_tokens": "--max-new-tokens",
-    "temperature": "--temperature",
-    "top_k": "--top-k",
-    "top_p": "--top-p",
-    "seed": "--seed",
-    "mode": "--mode",
-    "num_draft_tokens": "--num-draft-tokens",
-    "threads": "--threads",
-}
 
 
 @dataclass(frozen=True)
@@ -30,7 +19,6 @@ class GenerationOptions:
 
     Attributes:
         num_draft_tokens: a number or "auto".
-        plain: of `--plain`, which is `--mode plain`.
     """
 
     max_new_tokens: int | None = None
@@ -40,7 +28,6 @@ class GenerationOptions:
     seed: int | None = None
     mode: str | None = None
     num_draft_tokens: str | None = None
-    plain: bool = False
 
 
 def generation_config(
@@ -51,22 +38,15 @@ def generation_config(
     Raises:
         SettingError: a value is outside its range, or two options contradict each other.
     """
-    _refuse_contradictions(given)
-    filed = config_in_file(file, usual or GenerationConfig())
-    mode = "plain" if given.plain else given.mode
-    if mode is not None:
-        check_mode(mode)
     drafts = given.num_draft_tokens
-    config = replace(
-        filed,
-        max_new_tokens=_or(given.max_new_tokens, filed.max_new_tokens),
-        temperature=_or(given.temperature, filed.temperature),
-        top_k=_or(given.top_k, filed.top_k),
-        top_p=_or(given.top_p, filed.top_p),
-        seed=_or(given.seed, filed.seed),
-        mode=filed.mode if mode is None else cast(Mode, mode),
-        num_draft_tokens=filed.num_draft_tokens if drafts is None else number_of_drafts(drafts),
-    )
+    if given.mode == "plain" and drafts not in (None, "0", "auto"):
+        raise SettingError(f"--mode plain and -k {drafts} contradict each other", "give one of them")
+    if given.mode is not None:
+        check_mode(given.mode)
+    named: dict[str, Any] = {name: value for name, value in asdict(given).items() if value is not None}
+    if drafts is not None:
+        named["num_draft_tokens"] = number_of_drafts(drafts)
+    config = replace(config_in_file(file, usual or GenerationConfig()), **named)
     config.check()
     return config
 
@@ -121,16 +101,6 @@ def number_of_drafts(text: str) -> int | Literal["auto"]:
     return number
 
 
-def _refuse_contradictions(given: GenerationOptions) -> None:
-    if given.plain and given.mode not in (None, "plain"):
-        raise SettingError(f"--plain and --mode {given.mode} contradict each other", "give one of them")
-    plain = "--plain" if given.plain else "--mode plain" if given.mode == "plain" else ""
-    if plain and given.num_draft_tokens not in (None, "0", "auto"):
-        raise SettingError(
-            f"{plain} and -k {given.num_draft_tokens} contradict each other", "give one of them"
-        )
-
-
 def notices(config: GenerationConfig, given: GenerationOptions, *, drafter: bool) -> Iterator[str]:
     """Sentences about options that have no effect, or less than they promise.
 
@@ -158,12 +128,10 @@ def notices(config: GenerationConfig, given: GenerationOptions, *, drafter: bool
 
 def as_option(error: SettingError) -> str:
     """A refusal as one sentence, with the name of the option in place of the setting's name in Python."""
-    option = _OPTIONS.get(error.setting)
-    if option is None:
+    if error.setting not in _OPTIONS:
         return str(error)
-    message = option + error.message.removeprefix(error.setting)
+    message = f"--{error.setting.replace('_', '-')}{error.message.removeprefix(error.setting)}"
     return f"{message}; {error.remedy}" if error.remedy else message
 
 
-def _or(value: Value | None, usual: Value) -> Value:
-    return usual if value is None else value
+_OPTIONS = {"threads", *(each.name for each in fields(GenerationOptions))}

@@ -84,7 +84,6 @@ Lengths = Annotated[
         "copies of the text so far where they are faster (default: auto).",
     ),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Use only the target, like --mode plain.")]
 CachePath = Annotated[
     Path | None,
     typer.Option(

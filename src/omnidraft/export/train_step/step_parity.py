@@ -17,6 +17,7 @@ from onnx import helper
 
 from omnidraft.errors import ExportError
 from omnidraft.export.graph.markers import EMBEDDING
+from omnidraft.export.quantize.int4_packing import unpacked
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.export.train_step.step_forward import Frozen, Named
 from omnidraft.export.train_step.step_graph import lora_step
@@ -143,20 +144,13 @@ def _dequantised(shipped: Shipped, name: str) -> NDArray[np.float32]:
     settings: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     bits, block, is_table = settings["bits"], settings["block_size"], node.op_type == "GatherBlockQuantized"
     codes, scales = map(shipped.values, shipped.codes(name))
-    codes = _unpacked(codes.reshape(len(codes), -1), bits)
     scales = scales.reshape(len(codes), -1)
+    codes = unpacked(codes.reshape(len(codes), -1), block * scales.shape[1], bits).astype(np.float32)
     zeros = np.full(scales.shape, 1 << (bits - 1))
     if not is_table and len(node.input) > 3:
         stored = shipped.values(node.input[3]).reshape(len(codes), -1)
-        zeros = _unpacked(stored, bits)[:, : scales.shape[1]]
+        zeros = unpacked(stored, scales.shape[1], bits)
     wide = np.repeat(scales, block, axis=1)[:, : codes.shape[1]]
     whole = (codes - np.repeat(zeros, block, axis=1)[:, : codes.shape[1]].astype(np.float32)) * wide
     weight: NDArray[np.float32] = whole if is_table else whole[:, : settings["K"]].T
     return weight
-
-
-def _unpacked(codes: NDArray[Any], bits: int) -> NDArray[np.float32]:
-    """The codes in rows of bytes; of two codes in a byte the lower half is first."""
-    if bits == 4:
-        codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(codes), -1)
-    return codes.astype(np.float32)

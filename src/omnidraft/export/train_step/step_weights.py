@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.graph.passes import initializer
-from omnidraft.export.quantize.int4_packing import packed
+from omnidraft.export.quantize.int4_packing import packed, unpacked
 
 _TYPES = {4: TensorProto.UINT4, 8: TensorProto.UINT8}  # of codes
 _QUANTISED = ("MatMulNBits", "GatherBlockQuantized")
@@ -102,7 +102,10 @@ def _dequantised(shipped: Shipped, name: str) -> tuple[list[TensorProto], list[N
     columns = int(np.prod(rest)) * 8 // bits  # the last block of a product is padded
     blocks = -(-columns // block)
     middle = np.full((rows, blocks), 1 << (bits - 1), np.uint8)
-    zeros = middle if is_table or len(node.input) < 4 else _zeros(shipped.values(node.input[3]), middle, bits)
+    zeros = middle
+    if not is_table and len(node.input) > 3:  # packed rows are padded to whole bytes
+        stored = shipped.values(node.input[3]).reshape(rows, -1)
+        zeros = np.ascontiguousarray(unpacked(stored, blocks, bits))
     tensors = [
         shipped.shared(codes, (rows, columns), _TYPES[bits]),
         shipped.shared(scales, (rows, blocks)),
@@ -121,11 +124,3 @@ def _dequantised(shipped: Shipped, name: str) -> tuple[list[TensorProto], list[N
     cut = helper.make_node("Slice", [whole, *bounds], [f"{name}.cut"], f"{name}.cut")
     turn = helper.make_node("Transpose", [f"{name}.cut"], [name], f"{name}.turn", perm=[1, 0])
     return tensors, [made, cut, turn]
-
-
-def _zeros(stored: NDArray[Any], like: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Unpack zero points to [rows, blocks]; packed rows are padded to whole bytes."""
-    flat = stored.reshape(len(like), -1)
-    if bits == 4:
-        flat = np.stack([flat & 15, flat >> 4], axis=-1).reshape(len(like), -1)
-    return np.ascontiguousarray(flat[:, : like.shape[1]])
