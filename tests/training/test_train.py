@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -84,9 +83,8 @@ def test_every_weight_is_learned_into_a_checkpoint(
 ) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    shutil.make_archive(str(tmp_path / "both"), "zip", traces)
     out = tmp_path / "drafter"
-    code, text, error = run(*arguments(bundle, f"zip::{tmp_path}/both.zip", out, "--full"))
+    code, text, error = run(*arguments(bundle, traces, out, "--full"))
     assert code == 0, error
     assert f"{out}: 4 steps on 10 responses of 2 segments" in text
     learned, before = (AutoModelForCausalLM.from_pretrained(d) for d in (out, STARTERS / "drafter"))

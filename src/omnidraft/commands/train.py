@@ -34,7 +34,7 @@ def train(
         typer.Option(
             "--traces",
             metavar="LOCATION",
-            help="Folder, archive or segment of recordings, a path or a URL (s3://..., zip::https://...), "
+            help="Folder or segment of recordings, a path or a URL such as s3://bucket/traces, "
             "searched wholly; repeatable.",
         ),
     ],

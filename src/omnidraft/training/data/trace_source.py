@@ -1,7 +1,7 @@
 """Traces at any location that fsspec can open: list their segments, and read one.
 
-A location is a folder, an archive or a segment, as `traces/phone`, `s3://bucket/traces` or
-`zip::https://host/phone.zip`. Folders are searched recursively, pushes (`NAME.push`, spec/15-sync.md) too.
+A location is a folder or a segment, as `traces/phone` or `s3://bucket/traces`. Folders are searched recursively,
+pushes (`NAME.push`, spec/15-sync.md) too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from omnidraft.runtime.traces.trace_payload import demand
 from omnidraft.runtime.traces.trace_reader import SUFFIX
 from omnidraft.sync.record import MOST_HEAD, PUSH_END, read_head
 
-ARCHIVES = {".zip": "zip", ".tar": "tar"}
 MAX_SEGMENT = 256 << 20  # bytes; a trace store writes segments of 2 MiB by default
 
 
@@ -83,7 +82,7 @@ def find_sources(locations: Sequence[str]) -> list[TraceSource]:
         if not segments:
             raise SettingError(
                 f"{_shown(location)} holds no trace (NAME{SUFFIX}, NAME{PUSH_END}) or cannot be reached",
-                "give a folder, an archive or a segment",
+                "give a folder or a segment",
             )
         sources |= segments
     return sorted(sources)
@@ -91,25 +90,21 @@ def find_sources(locations: Sequence[str]) -> list[TraceSource]:
 
 def digest(sources: Sequence[TraceSource]) -> str:
     """A hash of the segments' names and sizes in order; it does not depend on their location."""
-    names = [f"{_name(source.url)} {source.size}" for source in sources]
+    names = [f"{source.url.rpartition('/')[2]} {source.size}" for source in sources]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _sources_of(location: str) -> Iterator[TraceSource]:
-    if _archive(location) and "::" not in location:
-        location = f"{_archive(location)}::{location}"
     with _errors_about(_shown(location)):
         fs, root = _opened(location)
         fs.invalidate_cache()
         details = fs.find(root, detail=True)
     for path, info in sorted(details.items()):
+        url = str(fs.unstrip_protocol(path))
         if path.endswith(SUFFIX):
-            size = -1 if info.get("size") is None else int(info["size"])
-            yield TraceSource(_url(location, fs, path), 0, size)
+            yield TraceSource(url, 0, -1 if info.get("size") is None else int(info["size"]))
         elif path.endswith(PUSH_END):
-            yield from _pushed(_url(location, fs, path))
-        elif _archive(path) and "::" not in location:
-            yield from _sources_of(fs.unstrip_protocol(path))
+            yield from _pushed(url)
 
 
 def _pushed(url: str) -> Iterator[TraceSource]:
@@ -125,25 +120,6 @@ def _pushed(url: str) -> Iterator[TraceSource]:
     for each in record.traces:
         yield TraceSource(url, offset, each.size, each.sha256)
         offset += each.size
-
-
-def _archive(name: str) -> str | None:
-    """The fsspec protocol that opens an archive of that name; None for other files."""
-    return next((kind for suffix, kind in ARCHIVES.items() if name.lower().endswith(suffix)), None)
-
-
-def _url(location: str, fs: Any, path: str) -> str:
-    outer, chained, inner = location.partition("::")
-    if not chained:
-        return str(fs.unstrip_protocol(path))
-    if "::" not in inner:  # so that each place has one address
-        inner_fs, inner_path = _opened(inner)
-        inner = inner_fs.unstrip_protocol(inner_path)
-    return f"{outer.partition('://')[0]}://{path}::{inner}"
-
-
-def _name(url: str) -> str:
-    return url.partition("::")[0].rpartition("/")[2]
 
 
 def _opened(location: str) -> tuple[Any, str]:
