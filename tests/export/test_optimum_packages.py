@@ -61,5 +61,5 @@ def test_what_adopting_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from omnidraft.commands.terminal import export_packages
 
     monkeypatch.setattr(export_packages, "find_spec", lambda name: None)
-    with pytest.raises(SettingError, match=r"^adopting a graph needs onnx and jinja2, .*'\.\[adopt\]'"):
+    with pytest.raises(SettingError, match=r"^adopting a graph needs onnx, jinja2, .*'\.\[adopt\]'"):
         export_packages.need_export_packages(str(MADE / "llama"), str(MADE / "gpt-neox"))

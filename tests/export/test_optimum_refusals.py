@@ -117,8 +117,7 @@ def test_what_optimum_made_is_read(place: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (add_input("use_cache_branch", TensorProto.BOOL), ["use_cache_branch", "an Optimum before 1.14"]),
-        (add_input("beam_idx"), ["beam_idx", "a draft has one beam"]),
+        (add_input("use_cache_branch", TensorProto.BOOL), ["takes use_cache_branch"]),
         (add_input("token_type_ids"), ["takes token_type_ids", "export it again"]),
         (add_input("past_key_values.0.decoder.key", TensorProto.FLOAT), ["past_key_values.0.decoder.key"]),
         (remove("past_key_values"), ["takes no past_key_values", "text-generation-with-past"]),

@@ -1,7 +1,6 @@
 """`omnidraft train`: train a drafter on recorded generations."""
 
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -9,9 +8,10 @@ import typer
 
 from omnidraft.commands.learn.from_traces import StateFile, check_places, losses_json
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.export_packages import need_packages
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.commands.terminal.stop_signals import telling
-from omnidraft.errors import SettingError, counted, install
+from omnidraft.errors import SettingError, counted
 from omnidraft.learning.step.schedule import Schedule
 from omnidraft.training.objectives import OBJECTIVES
 from omnidraft.training.trainer_options import Precision
@@ -61,7 +61,7 @@ def train(
 
     Traces that are damaged, or of another pair or target, are left out and counted.
     """
-    _need_packages()
+    need_packages("training", ("torch", "transformers", "fsspec"), "all")
     from omnidraft.runtime.models.adapter_file import read_adapter
     from omnidraft.training.train_drafter import Job, train_drafter
     from omnidraft.training.train_traces import Files
@@ -151,12 +151,3 @@ def _lines(trained: "Trained") -> list[str]:
         lines += [f"    {counted(count, 'time')}: {why}" for why, count in left_out[:SHOWN]]
         lines += ["    and others; --json lists all"] if len(left_out) > SHOWN else []
     return lines
-
-
-def _need_packages() -> None:
-    missing = [name for name in ("torch", "transformers", "fsspec") if not find_spec(name)]
-    if missing:
-        raise SettingError(
-            f"training needs {', '.join(missing)}, which this Python does not have",
-            f"{install('all')} with Python 3.11, 3.12 or 3.13",
-        )

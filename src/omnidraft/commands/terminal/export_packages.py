@@ -1,13 +1,32 @@
-"""Whether the packages that an export needs are installed."""
+"""Whether the packages that a command needs are installed."""
 
 import platform
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 from omnidraft.errors import SettingError, install
 
 
+def need_packages(what: str, names: Iterable[str], extras: str) -> None:
+    """Refuse where a package is missing, with the command that installs it.
+
+    Args:
+        what: needs them.
+        extras: that install them.
+
+    Raises:
+        SettingError: a package is missing.
+    """
+    if missing := [name for name in names if not find_spec(name)]:
+        version = platform.python_version()
+        raise SettingError(
+            f"{what} needs {', '.join(missing)}, which this Python ({version}) does not have",
+            f"{install(extras)} with Python 3.11, 3.12 or 3.13",
+        )
+
+
 def need_export_packages(*models: str) -> None:
-    """Refuse to export where a package is missing, with the command that installs it.
+    """Refuse to export where a package is missing.
 
     Args:
         models: what is exported, directories or hub ids; checkpoints where there is none. Graphs of Optimum
@@ -21,17 +40,7 @@ def need_export_packages(*models: str) -> None:
 
     checkpoint = next((name for name in models if find_graph(name) is None), None)
     if models and checkpoint is None:
-        if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:
-            raise SettingError(
-                f"adopting a graph needs {' and '.join(missing)}, which this Python does not have",
-                install("adopt"),
-            )
-        return
+        return need_packages("adopting a graph", ("onnx", "jinja2"), "adopt")
     names = ["torch", "transformers", "optimum", "onnx", "onnxscript"]
     names += ["gguf"] if any(find_gguf(name) for name in models) else []
-    if missing := [name for name in names if not find_spec(name)]:
-        raise SettingError(
-            f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, "
-            f"which this Python ({platform.python_version()}) does not have",
-            f"{install('all')} with Python 3.11, 3.12 or 3.13",
-        )
+    need_packages(f"exporting {checkpoint}" if checkpoint else "exporting", names, "all")

@@ -24,7 +24,6 @@ from omnidraft.export.graph.contract import GraphContract, TensorSpec, tensor_sp
 _AGAIN = "export it again with `optimum-cli export onnx --task text-generation-with-past --dtype fp32`"
 _TEXT_INPUTS = {"input_ids", "attention_mask", "position_ids"}
 _KV = re.compile(r"past_key_values\.(\d+)\.(key|value)")
-_BEAM = {"beam_idx", "cache_indirection"}
 _LIMITS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 _WIDTHS = ("hidden_size", "n_embd", "d_model")
@@ -114,15 +113,6 @@ def _contract(name: str, proto: ModelProto, max_length: int) -> GraphContract:
 
 def _check_inputs(name: str, inputs: Mapping[str, TensorSpec]) -> int:
     """Check that the inputs are those of a decoder with concatenating KV; return the number of layers."""
-    if "use_cache_branch" in inputs:
-        raise CheckpointError(
-            f"{name} takes use_cache_branch: two decoders that an Optimum before 1.14 merged", _AGAIN
-        )
-    if beams := sorted(_BEAM & set(inputs)):
-        raise CheckpointError(
-            f"{name} reorders its keys and values for beam search ({beams[0]}), and a draft has one beam",
-            _AGAIN,
-        )
     layers = {int(match[1]) for n in inputs if (match := _KV.fullmatch(n))}
     if not layers:
         raise CheckpointError(f"{name} takes no past_key_values, so its context cannot be rewound", _AGAIN)

@@ -1,7 +1,7 @@
 """Traces at any location that fsspec can open: list their segments, and read one.
 
-A location is a folder or a segment, as `traces/phone` or `s3://bucket/traces`. Folders are searched recursively,
-pushes (`NAME.push`, spec/15-sync.md) too.
+A location is a folder or a segment, as `traces/phone` or `s3://bucket/traces`. Folders are searched
+recursively, pushes (`NAME.push`, spec/15-sync.md) too.
 """
 
 from __future__ import annotations
