@@ -20,7 +20,7 @@ from benchmarks.support.task_data import require
 from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.bench import BenchLine
 from omnidraft.mixed_prompts import CHAT, story_prompts
-from omnidraft.pair_verdict import counted_text, estimated_speed, speed_of
+from omnidraft.pair_verdict import estimated_speed, speed_of
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.api import GenerationConfig, TextSession, load
 from omnidraft.runtime.session.modes import Mode
@@ -83,10 +83,10 @@ def measured(
 
 def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str:
     """A line of the table."""
-    speed = speed_of([counted_text(line.statistics) for line in lines], [line.ratio for line in lines])
+    speed = speed_of([line.statistics for line in lines], [line.ratio for line in lines])
     plain = len(lines) / sum(1.0 / line.plain for line in lines)
     low, high = speed.interval
-    limit = estimated_speed([counted_text(line.statistics) for line in lines], costs).ratio
+    limit = estimated_speed([line.statistics for line in lines], costs).ratio
     passes = 1.0 + speed.copies + speed.drafts
     slower = sum(line.ratio < 1.0 for line in lines)
     figures = f"{speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | {limit:.2f}x"

@@ -41,38 +41,6 @@ class PairVerdict:
 
 
 @dataclass(frozen=True)
-class CountedText:
-    """What the default mode did in one text."""
-
-    emitted: int  # tokens of the text
-    lengths: Mapping[int, int]  # number of rounds without copies, by their draft tokens
-    copied_lengths: Mapping[int, int]  # number of rounds with copies, by their copied tokens
-    accepted: int  # target tokens of drafts and of copies that became text
-    accepted_copies: int  # those of copies
-
-    def seconds(self, costs: Costs) -> float:
-        """Seconds of the rounds by the costs of a device."""
-        drafted = sum(costs.round_seconds(length) * n for length, n in self.lengths.items())
-        return drafted + sum(costs.copy_seconds(length) * n for length, n in self.copied_lengths.items())
-
-    @property
-    def rounds(self) -> int:
-        """Target passes."""
-        return sum(self.lengths.values()) + sum(self.copied_lengths.values())
-
-
-def counted_text(counts: Statistics) -> CountedText:
-    """What of the counts of a generation tells its speed."""
-    return CountedText(
-        counts.emitted,
-        dict(counts.lengths),
-        dict(counts.copied_lengths),
-        counts.accepted,
-        counts.accepted_copies,
-    )
-
-
-@dataclass(frozen=True)
 class Speed:
     """The speed of the default mode over plain decoding."""
 
@@ -91,7 +59,7 @@ class Speed:
         )
 
 
-def speed_of(texts: Sequence[CountedText], ratios: Sequence[float]) -> Speed:
+def speed_of(texts: Sequence[Statistics], ratios: Sequence[float]) -> Speed:
     """The speed over some texts.
 
     Args:
@@ -106,10 +74,16 @@ def speed_of(texts: Sequence[CountedText], ratios: Sequence[float]) -> Speed:
     return Speed(float(np.exp(logs.mean())), interval, drafts, copies)
 
 
-def estimated_speed(texts: Sequence[CountedText], costs: Costs) -> Speed:
+def estimated_speed(texts: Sequence[Statistics], costs: Costs) -> Speed:
     """The speed on a device, from the rounds of texts that were counted at export (method section 6)."""
     plain = costs.round_seconds(0)
-    return speed_of(texts, [text.emitted * plain / text.seconds(costs) for text in texts])
+    return speed_of(texts, [text.emitted * plain / seconds_of(text, costs) for text in texts])
+
+
+def seconds_of(text: Statistics, costs: Costs) -> float:
+    """Seconds of the rounds of a text by the costs of a device."""
+    drafted = sum(costs.round_seconds(length) * n for length, n in text.lengths.items())
+    return drafted + sum(costs.copy_seconds(length) * n for length, n in text.copied_lengths.items())
 
 
 def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdict:
@@ -135,7 +109,7 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
     return PairVerdict(False, f"no certain difference: {figures}", learn, speed.ratio)
 
 
-def counted_texts(manifest: Mapping[str, Any]) -> list[CountedText] | None:
+def counted_texts(manifest: Mapping[str, Any]) -> list[Statistics] | None:
     """The counts that a manifest tells; None where it tells none, or a value is out of its range.
 
     No runtime needs them, so that a fault in them refuses no bundle.
@@ -150,14 +124,21 @@ def counted_texts(manifest: Mapping[str, Any]) -> list[CountedText] | None:
     return texts if all(text.rounds for text in texts) else None
 
 
-def _counted(data: Mapping[str, Any]) -> CountedText:
+def _counted(data: Mapping[str, Any]) -> Statistics:
     most = 1 << 20
     lengths, copied = (
         {_LENGTHS[key]: integer(n, 1, most) for key, n in mapping(data[name]).items()}
         for name in ("lengths", "copied_lengths")
     )
     emitted, accepted = integer(data["emitted"], 1, most), integer(data["accepted"], 0, most)
-    return CountedText(emitted, lengths, copied, accepted, integer(data["accepted_copies"], 0, accepted))
+    return Statistics(
+        rounds=sum(lengths.values()) + sum(copied.values()),
+        accepted=accepted,
+        accepted_copies=integer(data["accepted_copies"], 0, accepted),
+        emitted=emitted,
+        lengths=lengths,
+        copied_lengths=copied,
+    )
 
 
 def chance_verdict(of_drafted: float) -> PairVerdict:

@@ -11,24 +11,27 @@ from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.pair_verdict import (
     EXPECTED,
-    CountedText,
     chance_verdict,
     counted_texts,
     estimated_speed,
+    seconds_of,
     speed_of,
     speed_verdict,
     vocabulary_verdict,
 )
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.runtime.session.statistics import Statistics
 
 COSTS = Costs((1.0, 1.2, 1.4, 1.6), draft=0.1, host=0.05)
 # 10 rounds of two draft tokens, 4 of them accepted; 5 of one copied token, all accepted; 5 of nothing.
-TEXT = CountedText(29, {2: 10, 0: 5}, {1: 5}, accepted=9, accepted_copies=5)
+TEXT = Statistics(
+    rounds=20, emitted=29, lengths={2: 10, 0: 5}, copied_lengths={1: 5}, accepted=9, accepted_copies=5
+)
 
 
 def test_the_estimate_is_that_of_the_rounds_and_of_the_costs() -> None:
     seconds = 10 * (1.4 + 0.2 + 0.05) + 5 * 1.0 + 5 * (1.2 + 0.05)
-    assert TEXT.seconds(COSTS) == pytest.approx(seconds) and TEXT.rounds == 20
+    assert seconds_of(TEXT, COSTS) == pytest.approx(seconds)
     speed = estimated_speed([TEXT, TEXT], COSTS)
     assert speed.ratio == pytest.approx(29 / seconds)
     assert speed.interval == pytest.approx((speed.ratio, speed.ratio)), "both texts have the same speed"
@@ -53,11 +56,13 @@ def test_a_verdict_says_what_is_certain(ratios: list[float], words: str, good: b
 
 
 def test_a_drafter_that_adds_nothing_is_told() -> None:
-    copies = CountedText(25, {0: 15}, {1: 5}, accepted=5, accepted_copies=5)
+    copies = Statistics(
+        rounds=20, emitted=25, lengths={0: 15}, copied_lengths={1: 5}, accepted=5, accepted_copies=5
+    )
     assert "faster, almost all by copies, which need no drafter, 1.20x" in str(
         speed_verdict(speed_of([copies], [1.2]), EXPECTED)
     )
-    nothing = speed_verdict(speed_of([CountedText(9, {0: 9}, {}, 0, 0)], [1.0]), EXPECTED)
+    nothing = speed_verdict(speed_of([Statistics(rounds=9, emitted=9, lengths={0: 9})], [1.0]), EXPECTED)
     assert not nothing.good and "this is plain decoding" in nothing.sentence and "-k 4" in nothing.remedy
     assert "no better than chance: 0.1%" in chance_verdict(0.001).sentence
 

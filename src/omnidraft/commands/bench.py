@@ -23,7 +23,6 @@ from omnidraft.errors import counted
 from omnidraft.pair_verdict import (
     PairVerdict,
     Speed,
-    counted_text,
     estimated_speed,
     speed_of,
     speed_verdict,
@@ -157,7 +156,7 @@ class BenchResult:
 
 def speed_of_lines(lines: Sequence[BenchLine]) -> Speed:
     """The speed over some lines."""
-    return speed_of([counted_text(line.statistics) for line in lines], [line.ratio for line in lines])
+    return speed_of([line.statistics for line in lines], [line.ratio for line in lines])
 
 
 def bench(
@@ -171,8 +170,7 @@ def bench(
         lines: those that are timed already; all of them are timed here when empty.
     """
     found = list(lines or timed(session, prompts, config))
-    counts = [counted_text(line.statistics) for line in found]
-    predicted = estimated_speed(counts, session.costs).ratio  # method section 6
+    predicted = estimated_speed([line.statistics for line in found], session.costs).ratio  # method section 6
     left, absent = len(prompts) - len(found), session.bundle.drafter.is_absent
     return BenchResult(found, predicted, left, not absent)
 

@@ -16,7 +16,6 @@ from omnidraft.export.quantize.coded import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
-from omnidraft.pair_verdict import CountedText
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.jinja_template import JinjaTemplate
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
@@ -25,6 +24,7 @@ from omnidraft.runtime.bundle.train_step_entry import step_object
 from omnidraft.runtime.device.machine import this_machine
 from omnidraft.runtime.models.onnx_session import ENGINE
 from omnidraft.runtime.models.threads import threads_for
+from omnidraft.runtime.session.statistics import Statistics
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"
@@ -93,12 +93,17 @@ def _acceptance(report: Report) -> dict[str, Any] | None:
     return {"num_draft_tokens": DRAFTED, "before": asdict(report.before), "after": asdict(report.after)}
 
 
-def _text(counted: CountedText) -> dict[str, Any]:
+def _text(counts: Statistics) -> dict[str, Any]:
     named = {
-        name: {str(length): n for length, n in sorted(counts.items())}
-        for name, counts in (("lengths", counted.lengths), ("copied_lengths", counted.copied_lengths))
+        name: {str(length): n for length, n in sorted(each.items())}
+        for name, each in (("lengths", counts.lengths), ("copied_lengths", counts.copied_lengths))
     }
-    return {**asdict(counted), **named}
+    return {
+        "emitted": counts.emitted,
+        **named,
+        "accepted": counts.accepted,
+        "accepted_copies": counts.accepted_copies,
+    }
 
 
 def _tables(work: Path, models: Sequence[ModelExport]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from omnidraft.export.quantize.parity import (
 )
 from omnidraft.export.quantize.quantization import FP32
 from omnidraft.mixed_prompts import unseen_prompts
-from omnidraft.pair_verdict import CountedText, counted_text
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.drafter import Drafter, no_drafter
 from omnidraft.runtime.decoding.length_state import Costs
@@ -27,6 +26,7 @@ from omnidraft.runtime.models.threads import threads_for
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.measure import measure_costs
+from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_prompts import PROMPTS
@@ -90,7 +90,7 @@ def measure_target(work: Path, target: ModelExport, vocab_map: VocabMap, prompt:
     return replace(measure_costs(models, *prompt, drafts=False), acceptance=0.0)
 
 
-def default_mode(work: Path) -> tuple[CountedText, ...]:
+def default_mode(work: Path) -> tuple[Statistics, ...]:
     """What the default mode does in built-in prompts of several kinds, by the costs of the manifest."""
     session = load(work, measure="never")
     texts = []
@@ -99,7 +99,7 @@ def default_mode(work: Path) -> tuple[CountedText, ...]:
             counts = session.generate(prompt, max_new_tokens=_TRIED, seed=0).finish().statistics
         except PromptError:
             continue
-        texts.append(counted_text(counts))
+        texts.append(counts)
     return tuple(text for text in texts if text.emitted)
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
-from omnidraft.pair_verdict import EXPECTED, CountedText, PairVerdict, estimated_speed, speed_verdict
+from omnidraft.pair_verdict import EXPECTED, PairVerdict, estimated_speed, speed_verdict
 from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.text_quality import Quality
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Report:
     context: str = ""  # the length of the context, and why; a sentence
     # the forms of the target that were tried in torch; empty where the form was given
     trials: tuple[Trial, ...] = ()
-    texts: tuple[CountedText, ...] = ()  # what the default mode did in built-in prompts of several kinds
+    texts: tuple[Statistics, ...] = ()  # what the default mode did in built-in prompts of several kinds
     seconds: float = 0.0  # duration of the export
     # the most memory that the export had resident; None where the system does not count it
     peak_bytes: int | None = None
