@@ -74,9 +74,8 @@ def write_model(model: ModelExport, job: WriteJob) -> int:
 
 def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob) -> int:
     from omnidraft.checkpoints.thin_model import thin_model
-    from omnidraft.export.graph.skeleton import check_length, skeleton
+    from omnidraft.export.graph.skeleton import skeleton
 
-    check_length(checkpoint, job.max_length)
     job.stage(f"trace the {model.role}")
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length, counted(job, f"trace the {model.role}", "layers"))

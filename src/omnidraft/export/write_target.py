@@ -63,11 +63,10 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
     from omnidraft.checkpoints.thin_model import thin_model
     from omnidraft.export.choose.search import FormSearch
     from omnidraft.export.choose.torch_forms import TorchForms
-    from omnidraft.export.graph.skeleton import check_length, skeleton
+    from omnidraft.export.graph.skeleton import skeleton
 
     checkpoint = model.checkpoint
     assert isinstance(checkpoint, Checkpoint)
-    check_length(checkpoint, job.max_length)
     told = counted(job, "trace the target", "layers")
     thin = thin_model(checkpoint)
     sites = skeleton(checkpoint, thin, job.max_length, told).weights.sites

@@ -37,11 +37,6 @@ class Adoption:
 
 def adopt(source: OptimumDirectory, folder: Path, max_length: int) -> GraphContract:
     """Link or copy a graph and its weights into a folder of the bundle, and return the graph's contract."""
-    limit = source.contract.max_length
-    if not 1 <= max_length <= limit:
-        raise ExportError(
-            f"a context of {max_length} positions does not fit {source.name}", f"give 1 to {limit}"
-        )
     folder.mkdir(parents=True, exist_ok=True)
     for name in (source.graph.name, *source.data):
         _link(source.graph.with_name(name).resolve(), folder / name)

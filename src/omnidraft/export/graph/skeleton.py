@@ -12,7 +12,6 @@ from onnx import ModelProto
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.checkpoints.thin_model import ThinModel
-from omnidraft.errors import ExportError
 from omnidraft.export.graph import markers, passes, trace
 from omnidraft.export.graph.contract import GraphContract, tensor_specs
 from omnidraft.export.graph.traced_once import traced
@@ -26,15 +25,6 @@ class Skeleton:
     proto: ModelProto  # the graph, in float32
     contract: GraphContract  # its inputs and outputs
     weights: GraphWeights  # reads the values of the large weights by name
-
-
-def check_length(checkpoint: Checkpoint, max_length: int) -> None:
-    """Refuse a context that is longer than the model's own."""
-    most = checkpoint.shape.max_positions
-    if not 1 <= max_length <= most:
-        raise ExportError(
-            f"a context of {max_length} positions does not fit {checkpoint.name}", f"give 1 to {most}"
-        )
 
 
 def skeleton(
