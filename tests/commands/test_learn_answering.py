@@ -234,3 +234,4 @@ def test_refusals_are_a_sentence(
     adapter = ("--adapter", tmp_path / "a.safetensors")
     refused(run("learn", learnable, "--prompts", prompts, "-o", tmp_path / "x", *adapter), "is for TRACES")
     refused(run("generate", bundle, "Hi", "--adapter", tmp_path), "run `omnidraft learn --prompts` with it")
+    refused(run("generate", bundle, "Hi", "--adapter", bundle), "is a bundle, not an adapter")
