@@ -6,10 +6,8 @@ graphs share their weights. onnxruntime's quantiser holds several copies of the 
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from onnx import numpy_helper
 
 from omnidraft.export.graph.write import SharedWeights, write_graph
 from omnidraft.export.npu.npu import WEIGHTS
+from omnidraft.export.quantize.grids import quietly
 from omnidraft.runtime.models.static_model import Floats, StaticForm, StaticGraphs, StaticModel
 
 MASK = -100.0  # e^-100 is zero in 16 bits; a lower mask would cost the scores their resolution
@@ -81,7 +80,7 @@ def _rare(form: StaticForm) -> list[list[int]]:
 
 def _quantize(graph: Path, out: Path, feeds: Iterator[dict[str, Floats]], ranges: Path) -> None:
     """Quantise one graph; the ranges are read from a file, or measured on `feeds` and written to it."""
-    with _quiet():
+    with quietly():
         from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
         from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 
@@ -126,18 +125,3 @@ def _shared(model: onnx.ModelProto, weights: SharedWeights) -> onnx.ModelProto:
     del model.graph.initializer[:]
     model.graph.initializer.extend(tensors)
     return model
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Undo the changes of onnxruntime's quantiser to the root logger, and drop its advice."""
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(disabled)
-        root.setLevel(level)
-        root.handlers[:] = handlers

@@ -99,24 +99,26 @@ GRIDS: dict[str, Callable[[Floats, int], Grid]] = {
 
 
 def _shipped() -> Any:
-    with _quietly():
+    with quietly():
         from onnxruntime.quantization import matmul_nbits_quantizer
     return matmul_nbits_quantizer
 
 
 def _shipped_kernels() -> Any:
-    with _quietly():
+    with quietly():
         from onnxruntime.quantization.neural_compressor import weight_only
     return weight_only
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Undo the changes that importing onnxruntime's quantiser makes to the root logger."""
+def quietly() -> Iterator[None]:
+    """Undo the changes of onnxruntime's quantiser to the root logger, and drop its advice."""
     root = logging.getLogger()
-    level, handlers = root.level, root.handlers[:]
+    level, handlers, disabled = root.level, root.handlers[:], logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         yield
     finally:
+        logging.disable(disabled)
         root.setLevel(level)
         root.handlers[:] = handlers
