@@ -227,10 +227,10 @@ def computing_with(thin: ThinModel, weight: Weight, *, table: bool) -> Iterator[
             yield
 
 
-def _int8(x: Tensor, block: int = BLOCK) -> Tensor:
+def _int8(x: Tensor) -> Tensor:
     """Inputs rounded to 8 bits in blocks, as the kernel rounds them."""
     width = x.shape[-1]
-    blocks = nn.functional.pad(x, (0, -width % block)).reshape(*x.shape[:-1], -1, block)
+    blocks = nn.functional.pad(x, (0, -width % BLOCK)).reshape(*x.shape[:-1], -1, BLOCK)
     scale = blocks.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / 127.0
     back: Tensor = (torch.round(blocks / scale) * scale).flatten(-2)[..., :width]
     return back

@@ -10,12 +10,9 @@ float.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from omnidraft.errors import ExportError
 from omnidraft.export.graph.passes import SITES, matmuls
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site, a_name, b_name
 
@@ -25,29 +22,17 @@ _PARTS = {
 }  # the packed products, in the order of their columns
 
 
-def add_lora_sites(
-    model: ModelProto, targets: Collection[str] = SITES, rank: int | None = None
-) -> ModelProto:
-    """Add inputs `{site}.lora_a` and `{site}.lora_b` to the products named `layers.{i}.{target}`.
+def add_lora_sites(model: ModelProto, rank: int | None = None) -> ModelProto:
+    """Add inputs `{site}.lora_a` and `{site}.lora_b` to the products of the layers, `layers.{i}.{site}`.
 
     Args:
-        targets: some of `SITES`.
         rank: None for an open rank. Otherwise the rank of each packed part, of inputs that must be fed; the
             inputs of `qkv` have three times that rank.
     """
-    if rank is not None and rank < 1:
-        raise ExportError(
-            f"a LoRA rank of {rank} leaves nothing to adapt", "give 1 or more, or leave LoRA out"
-        )
     graph, dims = model.graph, _dims(model.graph)
-    products = [node for node in matmuls(graph) if node.name.rpartition(".")[2] in targets]
-    if missing := set(targets) - {node.name.rpartition(".")[2] for node in products}:
-        raise ExportError(
-            f"no layer has a product {min(missing)!r} for LoRA", f"use some of {', '.join(SITES)}"
-        )
     if rank is None:
         model.ir_version = max(model.ir_version, 4)  # since version 4 an initializer may be an input too
-    for node in products:
+    for node in [node for node in matmuls(graph) if node.name.rpartition(".")[2] in SITES]:
         assert node.op_type == "MatMul", f"{node.name} is a {node.op_type}; LoRA enters plain products"
         fixed = None if rank is None else rank * len(_parts(node.name))
         _add_inputs(graph, node.name, dims[node.input[1]], fixed)

@@ -75,11 +75,9 @@ class Chain:
         """Append a step that cuts words."""
         self.step(StepOp.SPLIT, self.program(node), behaviour, int(invert))
 
-    def split_class(self, members: Members, behaviour: SplitBehaviour, *, runs: bool = False) -> None:
-        """Append a step that cuts words at the members of a class, one by one or in runs."""
-        one = CodePoint("")
-        node = Repeat(one, 1, None) if runs else one
-        self.step(StepOp.SPLIT, self.program(node, lambda _: members), behaviour)
+    def split_class(self, members: Members, behaviour: SplitBehaviour) -> None:
+        """Append a step that cuts words at the members of a class."""
+        self.step(StepOp.SPLIT, self.program(CodePoint(""), lambda _: members), behaviour)
 
 
 Add = Callable[[Chain, dict[str, Any]], None]  # appends the steps of a node
