@@ -153,7 +153,7 @@ def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path
         ((), {"learning_rate": -1}, "learning_rate -1.0 is not a number of at least 0.0; 0.0001 is usual"),
         ((), {"max_length": 1}, "max_length 1 leaves no room; give 2 or more"),
         ((), {"schedule": "later"}, 'schedule "later" is unknown'),
-        ((), {"epochs": 0}, "epochs 0 is less than 1"),
+        ((), {"epochs": 0}, "epochs 0 is not a number of at least 1"),
         ((), {"epoch": 1}, "settings.toml: epoch = 1 is no setting of this command"),
         (("--drafter", STARTERS / "a"), {}, "has another tokenizer than the drafter of"),
         ((), {"max_length": 100000}, "100000 is outside 1 to"),

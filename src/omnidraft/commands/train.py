@@ -18,7 +18,7 @@ from omnidraft.training.trainer_options import Precision
 
 if TYPE_CHECKING:
     from omnidraft.training.train_drafter import Trained
-    from omnidraft.training.train_traces import TraceOptions
+    from omnidraft.training.trainer_options import TrainerOptions
 
 SHOWN = 5  # reasons for leaving something out that are printed
 
@@ -88,7 +88,7 @@ def train(
         output.say(line)
 
 
-def trace_options(file: SettingsFile, full: bool) -> "TraceOptions":
+def trace_options(file: SettingsFile, full: bool) -> "TrainerOptions":
     """How to train, by a file of settings.
 
     Args:
@@ -98,9 +98,9 @@ def trace_options(file: SettingsFile, full: bool) -> "TraceOptions":
     Raises:
         SettingError: a value is outside its range.
     """
-    from omnidraft.training.train_traces import TraceOptions
+    from omnidraft.training.trainer_options import TrainerOptions
 
-    usual = TraceOptions(schedule="decay", lora_rank=32)
+    usual = TrainerOptions(schedule="decay", lora_rank=32)
     objective, max_length = file.text("objective", usual.objective), file.integer("max_length", None)
     with file.named():
         if objective not in OBJECTIVES:
@@ -113,7 +113,7 @@ def trace_options(file: SettingsFile, full: bool) -> "TraceOptions":
                 "give 2 or more, or leave it out for all that the drafter's context holds",
             )
         rank = file.integer("lora_rank", usual.lora_rank)
-        return TraceOptions(
+        return TrainerOptions(
             objective=objective,
             learning_rate=file.number("learning_rate", usual.learning_rate),
             schedule=cast(Schedule, file.text("schedule", usual.schedule)),

@@ -24,8 +24,9 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 from omnidraft.training.data.trace_source import TraceSource, digest, find_sources
 from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.lora import to_adapter
-from omnidraft.training.train_traces import Files, Progress, TraceOptions, train_on_traces
+from omnidraft.training.train_traces import Files, Progress, train_on_traces
 from omnidraft.training.trainer import Trainer
+from omnidraft.training.trainer_options import TrainerOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -50,7 +51,7 @@ class Job:
     drafter: str
     traces: Sequence[str]
     out: Path
-    options: TraceOptions
+    options: TrainerOptions
     files: Files
     target_adapter: str | None = None
     strict: bool = False
@@ -107,7 +108,7 @@ def train_drafter(
     stream = TraceStream(sources, aligner, seed=options.seed, strict=job.strict)
     trainer = Trainer(model, options)
     stage("count")
-    count, reports = train_on_traces(trainer, stream, options, job.files, progress)
+    count, reports = train_on_traces(trainer, stream, job.files, progress)
     stage("write")
     files = _write(job, trainer, bundle, vocab_map, checkpoint)
     return Trained(
@@ -124,8 +125,8 @@ def train_drafter(
 
 
 def _complete(
-    options: TraceOptions, bundle: Bundle, checkpoint: Checkpoint, sources: Sequence[TraceSource]
-) -> TraceOptions:
+    options: TrainerOptions, bundle: Bundle, checkpoint: Checkpoint, sources: Sequence[TraceSource]
+) -> TrainerOptions:
     """The options with the values that depend on the bundle, the checkpoint and the traces."""
     longest = min(bundle.drafter.kv.max_length, checkpoint.shape.max_positions)
     if not 0 <= options.max_length <= longest:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.trainer import Trainer
@@ -15,26 +14,6 @@ from omnidraft.training.trainer_options import TrainerOptions
 from omnidraft.training.training_log import StepReport, open_log, write_report
 
 Progress = Callable[[StepReport, int], None]  # the report of a step, and the number of all steps
-
-
-@dataclass(frozen=True)
-class TraceOptions(TrainerOptions):
-    """How to train on traces; a checkpoint is resumed only with the same options.
-
-    Attributes:
-        traces: digest of the segments.
-        max_length: largest number of draft tokens of a response with its prompt.
-        epochs: passes over all responses.
-    """
-
-    traces: str = ""
-    max_length: int = 0
-    epochs: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epochs < 1:
-            raise SettingError(f"epochs {self.epochs} is less than 1", "1 is usual", setting="epochs")
 
 
 @dataclass(frozen=True)
@@ -55,7 +34,6 @@ class Files:
 def train_on_traces(
     trainer: Trainer,
     stream: TraceStream,
-    options: TraceOptions,
     files: Files,
     progress: Progress,
 ) -> tuple[int, list[StepReport]]:
@@ -64,7 +42,6 @@ def train_on_traces(
     Args:
         trainer: of the drafter.
         stream: the responses.
-        options: the trainer's.
         files: what is written.
         progress: called after each step.
 
@@ -74,7 +51,7 @@ def train_on_traces(
     Raises:
         SettingError: there are no responses, or the checkpoint is of another training.
     """
-    count = stream.count()
+    options, count = trainer.options, stream.count()
     if files.checkpoint is not None and files.checkpoint.exists():
         trainer.resume(files.checkpoint, count)
     epoch_steps = -(-count // options.batch_size)
@@ -94,7 +71,7 @@ def train_on_traces(
 
 
 def _batches(
-    stream: TraceStream, options: TraceOptions, done: int, epoch_steps: int
+    stream: TraceStream, options: TrainerOptions, done: int, epoch_steps: int
 ) -> Iterator[list[Aligned]]:
     """The batches after the first `done`; the last batch of an epoch may be smaller."""
     begun, skip = divmod(done, epoch_steps)

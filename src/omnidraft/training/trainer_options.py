@@ -14,7 +14,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """How to train.
+    """How to train; a checkpoint is resumed only with the same options.
 
     Attributes:
         learning_rate: of AdamW with betas (0.9, 0.999).
@@ -24,6 +24,9 @@ class TrainerOptions:
         lora_rank: rank of LoRA; None trains every weight.
         lora_alpha: the scale of LoRA is alpha / rank.
         seed: of the order of responses and of LoRA's initial values.
+        traces: digest of the segments.
+        max_length: largest number of draft tokens of a response with its prompt.
+        epochs: passes over all responses.
     """
 
     objective: str = "trie-kl"
@@ -36,9 +39,12 @@ class TrainerOptions:
     lora_alpha: float = 32.0
     precision: Precision = "fp32"
     seed: int = 0
+    traces: str = ""
+    max_length: int = 0
+    epochs: int = 1
 
     def __post_init__(self) -> None:
-        least = {"learning_rate": 0.0, "weight_decay": 0.0, "batch_size": 1, "clip_norm": 0.0}
+        least = {"learning_rate": 0.0, "weight_decay": 0.0, "batch_size": 1, "clip_norm": 0.0, "epochs": 1}
         fields: dict[str, Any] = TrainerOptions.__dataclass_fields__
         check_least(self, least, {name: fields[name].default for name in least})
         check_schedule(self.schedule)
