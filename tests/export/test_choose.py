@@ -99,7 +99,7 @@ def test_int4_breaks_the_model_and_auto_keeps_8_bits_where_they_are_needed(
     assert len(form.int8_sites) <= 8, "no more than a few of all products"
     assert forms.loss(form) <= AIM
     tried = {trial.form: trial for trial in found.trials}
-    assert tried[form.name].bytes < size_of(model[1], model[0].tied, INT8).stored
+    assert tried[form.name].bytes < size_of(model[1], model[0].tied, INT8)
 
 
 def test_the_cheapest_form_is_taken_where_it_suffices(

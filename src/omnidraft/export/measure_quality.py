@@ -12,35 +12,16 @@ from omnidraft.export.quantize.form_size import size_of
 from omnidraft.export.quantize.quantization import FP32, INT8, Quantization
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.models.threads import threads_for
-from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
+from omnidraft.sample_texts import LONGEST, NAME, TextPiece, pieces_of, sample_texts
 from omnidraft.text_quality import MOST_LOSS, Quality, measure_quality
 
 if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import Floats
 
-CALIBRATION = "calibration"  # the kind of the texts that were kept back from the user's
-_EVERY = 4  # of the user's texts, one is kept back
-_MOST_PIECES = 16  # of the kept texts that are scored
 
-
-def split_texts(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The user's calibration texts: those that calibrate, and every fourth one, which is only measured on."""
-    kept = [text for place, text in enumerate(texts, 1) if place % _EVERY == 0]
-    return [text for place, text in enumerate(texts, 1) if place % _EVERY], kept
-
-
-def quality_pieces(
-    model: ModelExport, prompt: PromptTemplate, texts: Sequence[str] | None, longest: int
-) -> list[TextPiece]:
-    """What a model is measured on, in its ids: the built-in texts, and the texts kept back from the user's.
-
-    Args:
-        texts: the user's calibration texts; None for none.
-    """
-    longest = min(LONGEST, longest)
-    pieces = pieces_of(sample_texts(), model.tokenizer, prompt, model.start, longest)
-    kept = [SampleText(CALIBRATION, text) for text in split_texts(texts or ())[1]]
-    return [*pieces, *pieces_of(kept, model.tokenizer, prompt, model.start, longest)[:_MOST_PIECES]]
+def quality_pieces(model: ModelExport, prompt: PromptTemplate, longest: int) -> list[TextPiece]:
+    """The built-in texts, on which a model is measured, in its ids."""
+    return pieces_of(sample_texts(), model.tokenizer, prompt, model.start, min(LONGEST, longest))
 
 
 def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Sequence[int]], Floats]:
@@ -78,18 +59,13 @@ def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantiza
     """A sentence where the form costs too much quality, with the better form and its price."""
     if quality is None or not quality.bad or form.bits == 32:
         return ()
-    whole, better = quality.whole, better_form(form)
-    price = size_of(model.sites, model.tied, form).price(size_of(model.sites, model.tied, better))
+    whole, better = quality.whole, INT8 if form.bits == 4 else FP32
+    more = size_of(model.sites, model.tied, better) - size_of(model.sites, model.tied, form)
     search = "; --quant auto looks for the smallest form within 3 %" if form.bits == 4 else ""
     if isinstance(model.checkpoint, Checkpoint) and model.checkpoint.gguf and model.checkpoint.gguf.quantized:
         search = "; --quant auto keeps the codes of the file"
     return (
         f"the target as {form.name} loses {100 * whole.loss:.1f} % of perplexity, more than "
         f"{100 * MOST_LOSS:.0f} % ({whole.perplexity:.2f}, the source {whole.source_perplexity:.2f}): "
-        f"--quant {better.name} is more accurate and takes {price}{search}",
+        f"--quant {better.name} is more accurate and takes {more / 1e6:.0f} MB more{search}",
     )
-
-
-def better_form(form: Quantization) -> Quantization:
-    """The next form that is more accurate: 8 bits after 4, and float32 after 8."""
-    return INT8 if form.bits == 4 else FP32

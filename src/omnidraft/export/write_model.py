@@ -21,7 +21,6 @@ from omnidraft.export.adopt.adopt import adopt
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.export_memory import layers_within
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
-from omnidraft.export.measure_quality import split_texts
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import StepParity
@@ -166,7 +165,7 @@ def _product_factors(
     from omnidraft.export.choose.input_factors import input_factors
 
     given = job.options.calibration
-    texts = PROMPTS if given is None else split_texts(given)[0]
+    texts = PROMPTS if given is None else given
     rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
     rows = [row for row in rows if row]
     if not rows:

@@ -57,7 +57,7 @@ class FormSearch:
     def _try(self, form: Quantization) -> float:
         """The loss of a form, which is noted."""
         loss = self.forms.loss(form, self._step(f"try {form.name}", "weights"))
-        self.trials.append(Trial(form.name, loss, size_of(self.sites, self.tied, form).stored))
+        self.trials.append(Trial(form.name, loss, size_of(self.sites, self.tied, form)))
         return loss
 
     def _step(self, what: str, things: str) -> Step:
@@ -66,10 +66,10 @@ class FormSearch:
     def _mixed(self) -> Iterator[Quantization]:
         """4 bits with 8 bits where they are needed: for each margin, the fewest groups that suffice."""
         groups = self._by_sensitivity()
-        most = _NEARLY_ALL * size_of(self.sites, self.tied, INT8).stored
+        most = _NEARLY_ALL * size_of(self.sites, self.tied, INT8)
         for margin in _MARGINS:
             form = self._shortest(groups, margin * AIM)
-            if form is None or size_of(self.sites, self.tied, form).stored > most:
+            if form is None or size_of(self.sites, self.tied, form) > most:
                 return
             yield form
 
