@@ -47,7 +47,7 @@ from omnidraft.export.quantize.parity import Acceptance, Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
-from omnidraft.pair_verdict import kept_codes, vocabulary_verdict
+from omnidraft.pair_verdict import CHANCE, chance_verdict, kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_texts import TextPiece
@@ -150,6 +150,8 @@ def _fill(
         before = acceptance_before(work, models, vocab_map, prompts)
         progress("measure acceptance after quantisation", 7, STEPS)
         after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
+        if after.of_drafted < CHANCE:
+            warnings = (*warnings, str(chance_verdict(after.of_drafted)))
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     form = "" if target.contract is None else target.contract.quantization
