@@ -150,8 +150,6 @@ def _fill(
         before = acceptance_before(work, models, vocab_map, prompts)
         progress("measure acceptance after quantisation", 7, STEPS)
         after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
-        if after.of_drafted < CHANCE:
-            warnings = (*warnings, str(chance_verdict(after.of_drafted)))
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     form = "" if target.contract is None else target.contract.quantization
@@ -165,7 +163,7 @@ def _fill(
         adopted=adopted,
         limits=limits(models),
         train=drafter.train_parity if drafter else {},
-        warnings=warnings,
+        warnings=(*warnings, *_at_chance(after)),
         quantization=form,
         vocabulary=together.sentence if drafter else "",
         quality=quality,
@@ -245,6 +243,13 @@ def _warnings(models: Models) -> tuple[str, ...]:
                 f"{model.not_compiled}"
             )
     return tuple(sentence for sentence in sentences if sentence)
+
+
+def _at_chance(after: Acceptance | None) -> tuple[str, ...]:
+    """A sentence where the drafter's tokens are not accepted."""
+    if after is None or after.of_drafted >= CHANCE:
+        return ()
+    return (str(chance_verdict(after.of_drafted)),)
 
 
 def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
