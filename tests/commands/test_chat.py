@@ -305,8 +305,5 @@ def test_pasted_lines_are_one_message(bundle: Path, monkeypatch: pytest.MonkeyPa
             chat.type("/undo\r")
             chat.wait_for(r"taken back: one\r\ntwo\r\n")
             chat.wait_for("> ")
-        chat.type("/sys\t\r")
-        chat.wait_for("there is no system prompt")
-        chat.wait_for("> ")
         chat.type("/quit\r")
         assert chat.process.wait(60) == 0

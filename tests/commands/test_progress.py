@@ -73,9 +73,9 @@ def test_commands_tell_a_pipe_how_far_they_are(
     (tmp_path / "two.txt").write_text("How many?\nHow much?\n")
     bench = ("bench", bundle, "--prompts", tmp_path / "two.txt", "-n", 4)
     status, out, err = run(*bench)
-    assert status == 0 and "omnidraft: bench, " in err and "bench," not in out
+    assert status == 0 and "omnidraft: bench: " in err and "bench:" not in out
     status, _, err = run(*bench, "--json")
-    assert status == 0 and "bench," not in err
+    assert status == 0 and "bench:" not in err
 
 
 def test_one_is_no_plural() -> None:
