@@ -75,9 +75,8 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     from omnidraft.checkpoints.thin_model import thin_model
     from omnidraft.export.graph.skeleton import skeleton
 
-    job.stage(f"trace the {model.role}")
     thin = thin_model(checkpoint)
-    bare = skeleton(checkpoint, thin, job.max_length, counted(job, f"trace the {model.role}", "layers"))
+    bare = skeleton(checkpoint, thin, job.max_length, lambda at: job.stage(f"trace the {model.role}, {at}"))
     model.parameters = _count_parameters(bare.proto, checkpoint)
     model.contract = replace(bare.contract, quantization=_form_name(model, checkpoint, job.options))
     model.fingerprint = fingerprint(checkpoint)

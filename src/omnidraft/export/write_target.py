@@ -67,9 +67,9 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
 
     checkpoint = model.checkpoint
     assert isinstance(checkpoint, Checkpoint)
-    told = counted(job, "trace the target", "layers")
     thin = thin_model(checkpoint)
-    sites = skeleton(checkpoint, thin, job.max_length, told).weights.sites
+    bare = skeleton(checkpoint, thin, job.max_length, lambda at: job.stage(f"trace the target, {at}"))
+    sites = bare.weights.sites
     job.stage("measure the source's text")
     count = sum(math.prod(part.shape) for site in sites for part in site.parts)
     forms = TorchForms(thin, sites, pieces, job.room)

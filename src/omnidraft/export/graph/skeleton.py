@@ -36,7 +36,7 @@ def skeleton(
     """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size.
 
     Args:
-        progress: called with (layers traced, all layers).
+        progress: as of `trace`.
     """
     shape = checkpoint.shape
     proto = traced(thin.model, progress)

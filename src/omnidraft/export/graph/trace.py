@@ -7,7 +7,6 @@ the attention of an architecture need not be recognised in the graph. `markers` 
 
 from __future__ import annotations
 
-import functools
 import gc
 import logging
 import sys
@@ -32,7 +31,7 @@ from omnidraft.checkpoints.patched import patched
 from omnidraft.export.graph.markers import DOMAIN
 
 Table = NDArray[np.float32]
-Progress = Callable[[int, int], None]
+Progress = Callable[[str], None]
 
 _MARKERS = DOMAIN  # also the name of our attention in transformers' registry
 _NOISY = (
@@ -48,11 +47,12 @@ def trace(model: PreTrainedModel, progress: Progress) -> ModelProto:
     when the marker becomes an operator.
 
     Args:
-        progress: called with (layers traced, all layers).
+        progress: called with the part of the work that begins.
     """
     config = OnnxConfig(dynamic_shapes={"input_ids": {1: torch.export.Dim.AUTO}}, ort_fusions="cpu")
     inputs: dict[str, Any] = {"input_ids": torch.ones(1, 3, dtype=torch.int64)}
-    with quiet(), _light_collector(), _marking(model, progress), torch.no_grad():
+    translating = quiet(lambda: progress("into operators of ONNX"))
+    with translating, _light_collector(), _marking(model, progress), torch.no_grad():
         exported = OnnxExporter().export(model, inputs, config=config)  # type: ignore[no-untyped-call]
         proto: ModelProto = onnx_ir.to_proto(exported.program)
     return proto
@@ -137,7 +137,7 @@ def _marking(model: PreTrainedModel, progress: Progress) -> Iterator[None]:
             layer.__dict__["rotary_kinds"] = getattr(rotary, "layer_types", ())
 
     def attention(layer: Any, *states: Any, **options: Any) -> tuple[Tensor, None]:
-        progress(layer.layer_idx, model.config.num_hidden_layers)
+        progress(f"layer {layer.layer_idx + 1} of {model.config.num_hidden_layers}")
         return _attention(layer, *states, **options)
 
     ALL_ATTENTION_FUNCTIONS.register(_MARKERS, attention)
@@ -159,11 +159,20 @@ def _marking(model: PreTrainedModel, progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Silence, by name, the exporter's messages about itself; other messages still come through."""
+def quiet(begins: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Silence, by name, the exporter's messages about itself; other messages still come through.
+
+    Args:
+        begins: called when torch begins to translate a graph, which takes the longest.
+    """
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
-    silent = functools.partial(torch.onnx.export, verbose=False)  # the exporter does not pass `verbose` on
+    export = torch.onnx.export
+
+    def silent(*arguments: Any, **settings: Any) -> Any:
+        begins()
+        return export(*arguments, **{**settings, "verbose": False})  # the exporter does not pass it on
+
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
