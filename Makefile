@@ -149,4 +149,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) $(QNN) $(PEERS) omnidraft-demo omnidraft-demo-gemma .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(QNN) $(PEERS) omnidraft-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
