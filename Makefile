@@ -11,15 +11,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
 
 # The same with Gemma 3 270M, which the drafter was never trained for: 238 MB under the Gemma Terms of Use.
-demo-gemma: $(READY)
-	$(BIN)/omnidraft demo --target gemma3 --out omnidraft-demo-gemma
-
 check: lint test
 
 lint: $(READY)
