@@ -127,7 +127,7 @@ def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
     target, draft = 1e3 * device.costs.target[0], 1e3 * device.costs.draft
     yield "time of one token", f"{target:.2f} ms", "" if absent else f"{draft:.2f} ms"
     yield "  where it comes from", device.origin, ""
-    yield from () if absent else [("draft tokens accepted at export", "", _acceptance(bundle))]
+    yield from () if absent else [("draft tokens accepted", "", _acceptance(bundle))]
     if (texts := counted_texts(bundle.manifest)) is not None:
         speed = estimated_speed(texts, device.costs)
         low, high = speed.interval
