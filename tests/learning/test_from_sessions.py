@@ -11,10 +11,11 @@ from omnidraft import load, read_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
-from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
+from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.traces.trace import FLOOR, TOP
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.adapters import adapter_of
+from support.aligning import dense_rows
 from support.places import STARTERS
 
 

@@ -16,8 +16,8 @@ import pytest
 from omnidraft.learning.compare import acceptances, compare, interval, probabilities
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.target_rows import dense_rows, top_rows
 from omnidraft.runtime.models.ort_model import never
+from support.aligning import dense_rows, top_rows
 from support.places import ROOT
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_map
 

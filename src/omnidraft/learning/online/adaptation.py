@@ -16,7 +16,7 @@ from statistics import median
 from omnidraft.errors import ClaimError, SettingError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.learning.online.curve import Curve, CurveLine, costs_of, steady_seconds
-from omnidraft.learning.online.interval_end import end_interval
+from omnidraft.learning.online.interval import end_interval
 from omnidraft.learning.online.profiles import AdaptationProgress, AdaptSettings, Profile, profiles_in
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.disk.atomic_write import write_atomically

@@ -37,7 +37,7 @@ class AdaptOptions:
 
     Attributes:
         interval: answers between two rounds of learning.
-        passes: over the answers of an interval, in steps of `interval_end.BATCH`.
+        passes: over the answers of an interval, in steps of `interval.BATCH`.
         replayed: earlier answers in each step, besides the new ones.
         memory: earlier answers that are kept to be replayed.
     """

@@ -58,7 +58,6 @@ class Tokens(Generic[Array]):
     """Target tokens of the responses, shapes [T], int64 where nothing else is said.
 
     Attributes:
-        before: the target id in front of each token; -1 where it is unknown.
         direct: see `alignment.TargetTokens`, bool.
         probabilities: see `alignment.TargetTokens`, float32.
         top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.
@@ -66,8 +65,6 @@ class Tokens(Generic[Array]):
     """
 
     ids: Array
-    before: Array
-    sequences: Array
     rows: Array
     lengths: Array
     direct: Array
@@ -131,11 +128,8 @@ def collate(responses: Sequence[Aligned]) -> Batch[Numpy]:
 
 def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -> Tokens[Numpy]:
     tops = [-np.sort(-r.target_rows.probabilities, axis=1) for r in responses]
-    sizes = [len(r.tokens.ids) for r in responses]
     return Tokens(
         ids=np.concatenate([r.tokens.ids.astype(np.int64) for r in responses]),
-        before=np.concatenate([r.tokens.before.astype(np.int64) for r in responses]),
-        sequences=np.repeat(np.arange(len(sizes)), sizes),
         rows=np.concatenate([r.tokens.rows + row for r, row in zip(responses, row_starts, strict=True)]),
         lengths=np.concatenate([r.tokens.lengths for r in responses]),
         direct=np.concatenate([r.tokens.direct for r in responses]),

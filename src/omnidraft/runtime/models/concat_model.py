@@ -5,12 +5,10 @@ the kept positions of each head are moved together, in place. Contract of the gr
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.models.engine_run import EngineRun
 from omnidraft.runtime.models.graph_contract import (
@@ -34,16 +32,6 @@ Floats = npt.NDArray[np.float32]
 
 class ConcatGraph(Graph):
     """The loaded weights of a graph with concatenating KV; each `ConcatModel` may run in its own thread."""
-
-    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
-        """
-        Args:
-            kv: shape of its keys and values; `max_length` is the longest context of a model.
-
-        Raises:
-            BundleError: onnxruntime cannot load the graph, or the graph has other inputs or outputs.
-        """
-        super().__init__(path, kv, vocab_size, threads=threads)
 
     def check(self) -> None:
         """

@@ -76,7 +76,7 @@ class Graph:
 
     def new_model(self) -> SessionModel:
         """A model on these weights, with a context of its own."""
-        return OrtModel.on(self)
+        return OrtModel(self)
 
 
 class OrtModel:
@@ -86,18 +86,8 @@ class OrtModel:
         cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
     """
 
-    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
-        """Load a graph for this model alone; arguments and errors are those of `Graph`."""
-        self._attach(Graph(path, kv, vocab_size, threads=threads))
-
-    @classmethod
-    def on(cls, graph: Graph) -> "OrtModel":
+    def __init__(self, graph: Graph) -> None:
         """A model with a context of its own on loaded weights."""
-        model = cls.__new__(cls)
-        model._attach(graph)
-        return model
-
-    def _attach(self, graph: Graph) -> None:
         kv = graph.kv
         self._session = graph.session
         self._engine = EngineRun(graph.session, str(graph.path))

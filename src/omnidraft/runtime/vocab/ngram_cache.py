@@ -80,11 +80,6 @@ class NgramCache:
         columns = self.trie.grams, *self._counts[[_HITS, _ACCEPTED, _TICK], : len(self)]
         return [Entry(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of all arrays that the cache and its trie own."""
-        return self._counts.nbytes + self.trie.memory_bytes
-
     def insert(self, target_id: int) -> bool:
         """Add the n-gram of a target token; False if there is none or it is cached. A full cache evicts."""
         leaf = int(self.map.leaf_of[target_id])
@@ -128,13 +123,6 @@ class NgramCache:
         self._insert_all(leaves)
         self.capacity = max(self.capacity, len(self))
         return len(leaves)
-
-    def prune(self, capacity: int) -> int:
-        """Evict down to a number of entries, and return the number of evicted entries."""
-        too_many = max(0, len(self) - capacity)
-        for at in sorted(eviction_order(*self._keys())[:too_many].tolist(), reverse=True):
-            self._evict(at)
-        return too_many
 
     def table(self) -> CacheTable:
         """The contents as a value."""
