@@ -159,11 +159,7 @@ def contents_of(signed: Signed, pair: ChannelPair) -> tuple[Adapter | None, Cach
 
 
 def mean_of(sent: Sequence[Sent]) -> Mean | None:
-    """The mean of the devices' adapters, by accepted tokens; None where no device has an adapter.
-
-    Raises:
-        SettingError, AdapterError: see `average`.
-    """
+    """The mean of the devices' adapters, by accepted tokens; None where no device has an adapter."""
     adapters = {each.device: each.adapter for each in sent if each.adapter is not None}
     if not adapters:
         return None
@@ -273,12 +269,8 @@ def publish(
     """Sign a release, keep a copy of it, and write it to a store.
 
     Args:
-        store: to write to.
-        channel: of the pair of models.
         contents: adapter, cache, accepted tokens.
-        key: to sign with.
         memory: the publisher's own copy.
-        before: the release before.
 
     Raises:
         SettingError: there is nothing to publish.

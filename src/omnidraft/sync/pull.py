@@ -84,8 +84,6 @@ def pull(signed: Signed, device: Device, now: str | None = None) -> Pulled:
     """Take a verified release if it is current and its adapter is better.
 
     Args:
-        signed: the release.
-        device: that pulls.
         now: ISO 8601 in UTC; the clock's time when None.
 
     Raises:

@@ -83,9 +83,7 @@ def write_push(
 
     Args:
         items: at most one adapter and one cache.
-        pair: of the bundle.
         accepted: target tokens that the device's drafts proposed and the target accepted.
-        key: of the device.
 
     Raises:
         SettingError: there is nothing to send.

@@ -211,10 +211,7 @@ def write_signed(
     """Sign contents as a new record.
 
     Args:
-        kind: push or release.
-        channel: of the pair of models.
         contents: at least one file.
-        key: of the signer.
         after: the number of the record before it.
 
     Raises:
@@ -237,7 +234,6 @@ def read_head(data: bytes, kind: Kind, public_key: bytes | None) -> SignedRecord
 
     Args:
         data: at least the first `MOST_HEAD` bytes, or all.
-        kind: that the file must be.
         public_key: that must have signed it, 32 bytes; None takes the key that the record names.
 
     Raises:

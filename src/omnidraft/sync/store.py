@@ -69,8 +69,6 @@ class Store:
         """Write a file; in a folder whole or not at all.
 
         Args:
-            name: of the file.
-            data: its bytes.
             private: in a folder, only its owner may read it; else those whom the umask allows.
 
         Raises:
@@ -150,7 +148,6 @@ def open_store(address: str, patience: float = PATIENCE) -> Store:
 
     Args:
         address: a folder, a web address, or a URL of a file system of fsspec.
-        patience: see `Store`.
 
     Raises:
         SettingError: a package for this address is not installed, or the address is not valid.

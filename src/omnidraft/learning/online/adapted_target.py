@@ -96,7 +96,6 @@ class AdaptedTarget:
     ) -> None:
         """
         Args:
-            place: the directory of the adaptation.
             settings: recorded in the checkpoint besides those of the options; a later run needs the same.
 
         Raises:

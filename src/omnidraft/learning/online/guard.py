@@ -46,10 +46,6 @@ class Guard:
     """
 
     def __init__(self, options: GuardOptions | None = None) -> None:
-        """
-        Args:
-            options: the defaults when None.
-        """
         self.options = options or GuardOptions()
         self._reference: list[AnswerCounts] = []
         self._current: list[AnswerCounts] = []
@@ -109,13 +105,7 @@ def is_worse(
     deviations: float = defaults.LEARNER_GUARD_DEVIATIONS,
     fall: float = 0.0,
 ) -> bool:
-    """Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows.
-
-    Args:
-        before: at least two answers.
-        after: at least two answers.
-        deviations: confidence in normal standard deviations.
-    """
+    """Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows."""
     lower = ratio(before) - ratio(after)
     if lower <= fall * ratio(before):
         return False

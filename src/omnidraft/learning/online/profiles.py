@@ -184,19 +184,11 @@ class Profile:
         return LearningCheckpoint(header.pair, header.progress, learner, good, cache, header.settings)
 
     def progress(self) -> AdaptationProgress | None:
-        """The progress in the checkpoint, without reading arrays; None where there is no checkpoint.
-
-        Raises:
-            SettingError: the checkpoint cannot be read.
-        """
+        """The progress in the checkpoint, without reading arrays; None where there is no checkpoint."""
         return self._read_header().progress if self.checkpoint.exists() else None
 
     def differing(self, settings: AdaptSettings) -> dict[str, Any]:
-        """The settings that the checkpoint has with another value, with that value.
-
-        Raises:
-            SettingError: the checkpoint cannot be read.
-        """
+        """The settings that the checkpoint has with another value, with that value."""
         recorded = self._read_header().settings if self.checkpoint.exists() else {}
         return {
             name: recorded[name]

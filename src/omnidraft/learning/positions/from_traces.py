@@ -95,11 +95,7 @@ def aligner_of(
 
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
-    """The positions of recorded generations; the records of one generation are joined to one response.
-
-    Raises:
-        SettingError: see `TraceAligner.align`.
-    """
+    """The positions of recorded generations; the records of one generation are joined to one response."""
     for traced in joined(traces):
         response = aligner.align(traced)
         if response is not None:

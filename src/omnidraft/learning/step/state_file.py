@@ -73,11 +73,7 @@ class StateFormat:
         return self._read(path, with_arrays=True)
 
     def read_metadata(self, path: Path) -> dict[str, Any]:
-        """The metadata alone; no array is loaded.
-
-        Raises:
-            SettingError: the file cannot be read, or has another format.
-        """
+        """The metadata alone; no array is loaded."""
         return self._read(path, with_arrays=False).metadata
 
     def refusal(self, path: Path, why: str) -> SettingError:

@@ -101,11 +101,7 @@ def pieces(file: BinaryIO, entry: ArchiveEntry) -> Iterator[bytes]:
 
 
 def check_hashes(archive: Archive, progress: ByteProgress = lambda *_: None) -> None:
-    """Read every file of an archive and compare its hash with the manifest's.
-
-    Raises:
-        ArchiveError: `checksum`.
-    """
+    """Read every file of an archive and compare its hash with the manifest's."""
     done, total = 0, sum(archive.entries[name].size for name in archive.files)
     with open_file(archive.path) as file:
         for name in archive.files:

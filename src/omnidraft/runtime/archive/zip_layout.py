@@ -76,11 +76,7 @@ class ArchiveEntry:
 
 
 def central_directory(entries: Sequence[ArchiveEntry], at: int) -> bytes:
-    """The bytes behind the last file, to the end of the archive.
-
-    Args:
-        at: the byte at which the directory begins.
-    """
+    """The bytes behind the last file, to the end of the archive."""
     records = b"".join(entry.central_header() for entry in entries)
     count, size, large = len(entries), len(records), b""
     if at >= _FULL:

@@ -82,10 +82,6 @@ def read_signature(bundle: Path) -> Signature | None:
 def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> None:
     """Check a signature over the bytes of a manifest.
 
-    Args:
-        signature: None if the bundle has none.
-        public_key: 32 bytes.
-
     Raises:
         SignatureError: `unsigned`, `other_key` or `wrong_signature`.
     """

@@ -57,9 +57,6 @@ def read_messages(value: object) -> MessageList:
 def checked_text(text: str, name: str = "the prompt") -> str:
     """A prompt's text, unchanged.
 
-    Args:
-        text: of a prompt, or of a system prompt.
-
     Raises:
         PromptError: empty, white space alone, not encodable as UTF-8, or too long.
     """

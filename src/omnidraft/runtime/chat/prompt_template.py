@@ -42,12 +42,6 @@ class Template(Protocol):
         """At which ends the template leaves out the white space of each message.
 
         The messages are the system prompt, if there is one, and those of the user.
-
-        Args:
-            system: whether a system prompt stands before the first message.
-
-        Raises:
-            PromptError: see `parts`.
         """
 
 

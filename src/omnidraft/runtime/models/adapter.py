@@ -89,11 +89,7 @@ class Adapter:
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
-        """The tensors to feed a graph, by input name; a fixed rank is filled up with zeros.
-
-        Raises:
-            AdapterError: see `check_fits`.
-        """
+        """The tensors to feed a graph, by input name; a fixed rank is filled up with zeros."""
         self.check_fits(lora)
         if lora.rank is None:
             return self.named

@@ -65,10 +65,6 @@ class ConcatModel:
     """
 
     def __init__(self, graph: ConcatGraph) -> None:
-        """
-        Args:
-            graph: the loaded weights, which models may share.
-        """
         kv = graph.kv
         self._graph = graph
         self.vocab_size, self.max_length, self.length = graph.vocab_size, kv.max_length, 0

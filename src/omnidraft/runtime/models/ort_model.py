@@ -66,11 +66,7 @@ class Graph:
         check_values(self.path, self.session, *shared_values(self.kv, self.vocab_size))
 
     def check_adapters(self, lora: LoraSites | None) -> None:
-        """Check that the graph takes the adapters of a manifest, and nothing else.
-
-        Raises:
-            BundleError: `graph`.
-        """
+        """Check that the graph takes the adapters of a manifest, and nothing else."""
         fed, _ = shared_values(self.kv, self.vocab_size)
         check_adapters(self.path, self.session, fed, adapter_values(lora))
 

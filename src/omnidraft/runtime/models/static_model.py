@@ -82,11 +82,7 @@ class StaticGraphs:
             check_values(form.graphs[n], session, inputs, outputs)
 
     def check_adapters(self, lora: LoraSites | None) -> None:
-        """Check that the graphs take the adapters of a manifest, and nothing else.
-
-        Raises:
-            BundleError: `graph`.
-        """
+        """Check that the graphs take the adapters of a manifest, and nothing else."""
         for n, session in self.sessions.items():
             fed, _ = static_values(self.kv, self.vocab_size, n, 0)
             check_adapters(self.form.graphs[n], session, fed, adapter_values(lora))

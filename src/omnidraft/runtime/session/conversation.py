@@ -28,14 +28,7 @@ class Turn:
 def conversation_ids(
     tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str, system: str | None = None
 ) -> list[int]:
-    """The target ids of a conversation, up to the position at which the answer to `message` begins.
-
-    Args:
-        system: the system prompt; None without one.
-
-    Raises:
-        PromptError: see `Template.parts`.
-    """
+    """The target ids of a conversation, up to the position at which the answer to `message` begins."""
     parts = template.parts(len(turns) + 1, system=system is not None)
     ends = template.trimmed(len(turns) + 1, system=system is not None)
     before = [parts.pop(0)]

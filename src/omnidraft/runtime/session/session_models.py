@@ -28,10 +28,6 @@ class SessionModels:
     """
 
     def __init__(self, loaded: LanguageModel, *, bitwise: bool) -> None:
-        """
-        Args:
-            bitwise: compute the target's rows alike in passes of all lengths.
-        """
         self.loaded = loaded
         self.clock: Clock = time.perf_counter
         self.all: list[SessionModel] = [loaded.target.new_model()]

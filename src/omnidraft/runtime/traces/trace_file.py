@@ -116,11 +116,7 @@ def decode_header(data: bytes) -> TraceHeader:
 
 
 def decode(data: bytes) -> Segment:
-    """The segment in a file's bytes.
-
-    Raises:
-        TraceFileError: with the name of the first fault.
-    """
+    """The segment in a file's bytes."""
     header = decode_header(data)
     ends, torn = scan(data)
     layout = PayloadLayout.of(header.vocabularies)

@@ -89,11 +89,7 @@ def _token_bytes(token: TracedToken, layout: PayloadLayout) -> bytes:
 
 
 def decode_start(data: bytes, layout: PayloadLayout) -> Start:
-    """The beginning of a record in its payload.
-
-    Raises:
-        TraceFileError: with the name of the fault.
-    """
+    """The beginning of a record in its payload."""
     cursor = _Cursor(data)
     drafter, target, temperature, mode, continues, reserved, skipped = cursor.fields(_START)
     demand(reserved == 0, "reserved", f"the reserved field of a record is {reserved}, not 0")
@@ -110,11 +106,7 @@ def decode_start(data: bytes, layout: PayloadLayout) -> Start:
 
 
 def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
-    """The round in its payload.
-
-    Raises:
-        TraceFileError: with the name of the fault.
-    """
+    """The round in its payload."""
     cursor = _Cursor(data)
     position, drafted, evaluated, accepted, num_labels, num_tokens, reserved = cursor.fields(_ROUND)
     demand(reserved == bytes(3), "reserved", "a reserved field of a round is not 0")

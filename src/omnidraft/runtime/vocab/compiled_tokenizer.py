@@ -72,11 +72,7 @@ class CompiledTokenizer(Tokenizer):
 
     @classmethod
     def from_file(cls, path: Path) -> "CompiledTokenizer":
-        """Map a file.
-
-        Raises:
-            TokenizerError: the file cannot be read, or it is refused.
-        """
+        """Map a file."""
         return cls(open_tokenizer_file(path), str(path))
 
     @property

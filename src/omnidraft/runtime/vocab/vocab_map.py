@@ -189,11 +189,7 @@ def load_vocab_map(path: Path) -> VocabMap:
 
 
 def decode_vocab_map(data: bytes) -> VocabMap:
-    """The vocabulary map in the bytes of a file.
-
-    Raises:
-        VocabMapError: with the name of the first fault.
-    """
+    """The vocabulary map in the bytes of a file."""
     try:
         header, entries, start = read_header(data, MAX_HEADER_BYTES)
         if header.get("format") != FORMAT:
