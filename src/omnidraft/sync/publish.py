@@ -77,9 +77,7 @@ class Mean:
     """The mean of the adapters of devices.
 
     Attributes:
-        adapter: the mean.
         lost: the part of it that was cut off to keep the rank, 0 to 1.
-        weights: accepted tokens that each device counts with.
         left_out: why a device's adapter is not in the mean.
     """
 
@@ -116,11 +114,7 @@ def read_devices(path: Path) -> dict[str, str]:
 
 
 def sent_by(store: Store, pair: ChannelPair, devices: Mapping[str, str]) -> list[Sent]:
-    """The pushes of the devices, each verified with its own key; others in the store are refused by key.
-
-    Raises:
-        SyncError: the store cannot be reached.
-    """
+    """The pushes of the devices, each verified with its own key; others in the store are refused by key."""
     found = {name.removesuffix(PUSH_END) for name in store.names(pair.channel.id) if name.endswith(PUSH_END)}
     keys = sorted(key for key in found if re.fullmatch(HASH, key))
     known = [_sent(store, pair, key, devices[key]) for key in keys if key in devices]

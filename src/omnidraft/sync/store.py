@@ -90,11 +90,7 @@ class Store:
             remove_leftovers(Path(path), _STALE_SECONDS)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; empty where it is absent. Anyone may have chosen them.
-
-        Raises:
-            SyncError: `unreachable`, or `too_large` where there are more than 65,536.
-        """
+        """The names in a folder, sorted; empty where it is absent. Anyone may have chosen them."""
         names: list[str] = []
         try:
             with self._telling(folder):

@@ -39,7 +39,6 @@ class Adaptation:
 
     Attributes:
         position: prompts of the current list that are done.
-        running: the generation in progress; None between two.
         on_learning: called before the end of an interval is learned from, which may take long.
     """
 
@@ -56,8 +55,6 @@ class Adaptation:
 
         Args:
             place: a directory, made if absent; one process at a time adapts in it.
-            learner_for: makes a learner for a bundle's drafter.
-            options: the defaults, which were measured, when None.
             prompts: digest of the list of prompts; if the checkpoint has the same digest, `position` goes on.
             clock: seconds; used for the curve alone.
 
@@ -105,7 +102,6 @@ class Adaptation:
         """Save the target in use, and go on with the target of another bundle from its own checkpoint.
 
         Args:
-            bundle: its target answers, its drafter learns.
             settings: of answering and learning; they are recorded, and going on with others is refused.
 
         Raises:

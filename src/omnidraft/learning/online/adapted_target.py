@@ -36,10 +36,8 @@ class AdaptOptions:
     """Options of an adaptation.
 
     Attributes:
-        interval: answers between two rounds of learning.
         passes: over the answers of an interval, in steps of `interval.BATCH`.
         replayed: earlier answers in each step, besides the new ones.
-        memory: earlier answers that are kept to be replayed.
     """
 
     interval: int = defaults.LEARNER_INTERVAL

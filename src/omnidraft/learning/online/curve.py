@@ -24,19 +24,16 @@ class CurveLine:
     """One answer.
 
     Attributes:
-        answer: its number, from 1.
         prompt: the index of its prompt in the list, from 0.
-        tokens: emitted tokens.
         seconds: of its rounds, without the time of recording them (see `steady_seconds`).
         plain: seconds per token of plain decoding, median of the latest measurements; None before the first.
-        cache: n-grams in the cache after the answer.
         version: of the adapter that drafted, 0 for none.
         event: None inside an interval. At its end: the drafter learned; every step was not finite (skipped);
             the adapter was rolled back; or learning paused after a rollback (rested).
         loss: of the last step that was learned.
         learning: seconds of that learning.
-        first: seconds of the first round; 0 in curves of earlier versions.
-        costs: of the other rounds, see `costs_of`; empty in curves of earlier versions.
+        first: seconds of the first round.
+        costs: of the other rounds, see `costs_of`.
     """
 
     answer: int
@@ -88,9 +85,6 @@ class Curve:
     def __init__(self, path: Path, lines: int) -> None:
         """Cut the file to a number of lines and go on after them; a killed run may have written more.
 
-        Args:
-            lines: that the last checkpoint counts.
-
         Raises:
             SettingError: the file has fewer lines, or cannot be written.
         """
@@ -108,9 +102,6 @@ class Curve:
     def append(self, line: CurveLine) -> None:
         """Append a line with one write. After a kill the line is whole, absent, or cut; the next run drops a
         cut line.
-
-        Raises:
-            SettingError: the disk is full.
         """
         data = json.dumps(line.as_json()).encode() + b"\n"
         try:
@@ -140,8 +131,8 @@ def read_curve(path: Path) -> list[CurveLine]:
     for number, data in enumerate(whole_lines(path), 1):
         try:
             value = json.loads(data)
-            known = {name: value[name] for name in names if name in value}
-            known["costs"] = tuple((int(d), int(n), float(s)) for d, n, s in known.get("costs", ()))
+            known = {name: value[name] for name in names}
+            known["costs"] = tuple((int(d), int(n), float(s)) for d, n, s in known["costs"])
             lines.append(CurveLine(**known))
         except (ValueError, KeyError, TypeError):
             raise SettingError(

@@ -26,7 +26,6 @@ class GuardOptions:
 
     Attributes:
         least: answers in a window before it is judged, >= 2.
-        window: answers in a window at most.
         deviations: confidence as one-sided normal standard deviations; 3.3 is wrong 1 time in 2,000.
         fall: the smallest decrease that counts, as a share of the value before.
     """

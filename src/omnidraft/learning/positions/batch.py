@@ -29,7 +29,6 @@ class Distributions(Generic[Array]):
         ids: draft ids, [N, K], int64, padded with -1.
         probabilities: of the ids, [N, K], float32.
         other: mass of the draft ids that are not listed, [N], float32.
-        weights: see `alignment.SparseDistributions`, [N], float32.
     """
 
     rows: Array

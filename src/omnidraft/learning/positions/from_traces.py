@@ -30,7 +30,6 @@ class TraceAligner:
     """Options of aligning recorded generations.
 
     Attributes:
-        aligner: of the pair that the generations were recorded with.
         start: ids at the start of every context of the drafter (bos).
         target_adapter: digest of the target's adapter in every record; None for no adapter.
     """

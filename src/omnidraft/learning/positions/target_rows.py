@@ -24,7 +24,6 @@ class TargetRows:
 
     Attributes:
         ids: distinct target ids of each row, shape [n, m]; -1 is padding.
-        probabilities: of these ids, shape [n, m]; 0 at padding.
         rest: probability of all ids that a row does not list, shape [n]; 0 where it lists every id.
     """
 

@@ -43,7 +43,6 @@ class StepOptions:
 
     Attributes:
         learning_rate: of AdamW with betas (0.9, 0.999).
-        clip_norm: largest norm of the gradient.
         lora_alpha: the scale of the adapter is lora_alpha / rank.
         at_once: responses in one call of the graph; a larger value takes more memory and slightly less time.
     """
@@ -91,9 +90,7 @@ class OrtLearner:
     ) -> None:
         """
         Args:
-            options: the defaults when None.
             adapter: to begin with, packed by a learner; new tensors from the seed when None.
-            now: gives the creation time of adapters.
 
         Raises:
             SettingError: the bundle has no training step.

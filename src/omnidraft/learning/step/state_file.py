@@ -83,10 +83,6 @@ class StateFormat:
     def check_same(self, path: Path, recorded: Any, current: Mapping[str, Any]) -> None:
         """Refuse a file that was made with other settings.
 
-        Args:
-            recorded: the settings in its metadata.
-            current: those of this run; a setting that the file lacks counts as None.
-
         Raises:
             SettingError: a setting differs; the message has both values.
         """

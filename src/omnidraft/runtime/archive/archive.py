@@ -31,7 +31,6 @@ class Archive:
 
     Attributes:
         bundle: what its manifest says; its path is the archive.
-        records: size and hash of each file that the manifest lists.
         beside: the bytes of the entries that it does not list: itself, its signature, the index.
     """
 

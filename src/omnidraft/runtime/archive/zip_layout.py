@@ -19,13 +19,7 @@ _FULL = 0xFFFFFFFF  # the value stands in the zip64 field
 
 @dataclass(frozen=True)
 class ArchiveEntry:
-    """One file in an archive.
-
-    Attributes:
-        at: the byte at which its local header begins.
-        size: bytes of the file.
-        crc32: of its bytes.
-    """
+    """One file in an archive."""
 
     name: str
     at: int

@@ -46,11 +46,7 @@ def encode(signature: Signature) -> bytes:
 
 
 def decode(data: bytes) -> Signature:
-    """Read a signature file. There is one way to write a signature; any other bytes are refused.
-
-    Raises:
-        SignatureError: `malformed`.
-    """
+    """Read a signature file. There is one way to write a signature; any other bytes are refused."""
     text = data[len(_FIRST_LINES) :]
     if len(data) == FILE_BYTES and set(text[:16] + text[27:-1]) <= set(b"0123456789abcdef"):
         signature = Signature(text[:16].decode(), bytes.fromhex(text[27:-1].decode()))

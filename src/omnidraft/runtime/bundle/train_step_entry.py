@@ -21,7 +21,6 @@ class StepLayout:
 
     Attributes:
         tensors: shape [rows, columns] of each by name, `{site}.{part}.lora_a` and `.lora_b`.
-        terms: of the loss.
     """
 
     tensors: dict[str, tuple[int, int]]
@@ -45,8 +44,6 @@ class StepEntry:
 
     Attributes:
         folder: the folder that the paths of the graph's weights are relative to.
-        rank: of each part of a site.
-        layout: of the parameters.
     """
 
     graph: str

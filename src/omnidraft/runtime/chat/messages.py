@@ -12,12 +12,7 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True)
 class MessageList:
-    """A list of messages, checked.
-
-    Attributes:
-        system: the system prompt; None without one.
-        turns: earlier messages of the user, each with the answer to it.
-    """
+    """A list of messages, checked."""
 
     system: str | None
     turns: tuple[tuple[str, str], ...]

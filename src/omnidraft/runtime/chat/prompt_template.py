@@ -31,9 +31,6 @@ class Template(Protocol):
         message begins right after the answer to the message before it. With a system prompt there is one
         more, at the beginning: the strings before and after the system prompt take the place of the first.
 
-        Args:
-            system: whether a system prompt stands before the first message.
-
         Raises:
             PromptError: the template cannot render a conversation of this length, or no system prompt.
         """
@@ -47,12 +44,7 @@ class Template(Protocol):
 
 @dataclass(frozen=True)
 class SystemSlot:
-    """The text around a system prompt; with it, this takes the place of the template's prefix.
-
-    Attributes:
-        before: from the beginning of the conversation to the system prompt.
-        after: from the system prompt to the first message.
-    """
+    """The text around a system prompt; with it, this takes the place of the template's prefix."""
 
     before: str
     after: str

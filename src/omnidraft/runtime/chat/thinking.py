@@ -53,7 +53,6 @@ def given_answer(text: str, tags: ThinkTags | None, ends: Ends = (True, True)) -
 
     Args:
         text: of the program; the open tag may be missing, where the template writes it.
-        tags: of the model; None for a model that writes no thoughts.
         ends: of the answer, at which white space is left out, too.
     """
     inside = tags is not None and tags.close in text

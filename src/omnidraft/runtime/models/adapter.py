@@ -67,11 +67,7 @@ class Adapter:
         return digest.hexdigest()
 
     def check_fits(self, lora: LoraSites) -> None:
-        """Check that a graph with these sites can take the adapter.
-
-        Raises:
-            AdapterError: `extra_tensor`, `shape` or `rank`.
-        """
+        """Check that a graph with these sites can take the adapter."""
         for name, (a, b) in self.tensors.items():
             site = lora.sites.get(name)
             if site is None:

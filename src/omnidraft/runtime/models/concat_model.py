@@ -58,11 +58,7 @@ class ConcatGraph(Graph):
 
 
 class ConcatModel:
-    """A decoder graph with concatenating KV on the CPU provider (see `Model`).
-
-    Attributes:
-        cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
-    """
+    """A decoder graph with concatenating KV on the CPU provider (see `Model`)."""
 
     def __init__(self, graph: ConcatGraph) -> None:
         kv = graph.kv

@@ -76,11 +76,7 @@ class Graph:
 
 
 class OrtModel:
-    """A decoder graph with shared-buffer KV of its own on the CPU provider.
-
-    Attributes:
-        cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
-    """
+    """A decoder graph with shared-buffer KV of its own on the CPU provider."""
 
     def __init__(self, graph: Graph) -> None:
         """A model with a context of its own on loaded weights."""

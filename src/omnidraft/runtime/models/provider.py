@@ -22,9 +22,6 @@ def open_graph(
 ) -> ort.InferenceSession:
     """A session for a graph that runs entirely on `provider`.
 
-    Args:
-        entries: more of onnxruntime's configuration, by key.
-
     Raises:
         BundleError: onnxruntime has no such provider here, or cannot load the graph with it.
     """

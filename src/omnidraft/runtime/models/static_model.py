@@ -57,9 +57,6 @@ class StaticGraphs:
 
     def __init__(self, form: StaticForm, provider: Provider | None = None, *, threads: int = 1) -> None:
         """
-        Args:
-            provider: runs the graphs; the CPU when None.
-
         Raises:
             BundleError: a graph or table cannot be loaded.
         """
@@ -129,11 +126,7 @@ class _Block:
 
 
 class StaticModel:
-    """A decoder of static graphs with a context of its own.
-
-    Attributes:
-        cancelled: called before each run of a graph; if it returns True, `Cancelled` is raised instead.
-    """
+    """A decoder of static graphs with a context of its own."""
 
     def __init__(self, graphs: StaticGraphs) -> None:
         self._graphs = graphs

@@ -20,7 +20,6 @@ class FilePlaces:
     """Where the files of a bundle are.
 
     Attributes:
-        path: the bundle's directory.
         shared: the directory of the shared drafter; None where the bundle holds its own.
         index: of the archive that the bundle was unpacked from; None for a whole bundle.
     """

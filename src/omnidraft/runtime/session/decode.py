@@ -21,11 +21,7 @@ Record = Callable[[Proposer, Outcome, TargetProbs], None]  # records a verified 
 
 @dataclass
 class DecoderModels:
-    """The models and the cache that decode a text.
-
-    Attributes:
-        clock: gives seconds.
-    """
+    """The models and the cache that decode a text."""
 
     target: Model
     drafter: Drafter
@@ -77,12 +73,7 @@ def decode_prompt(
     eos_ids: Collection[int] = (),
     record: Record | None = None,
 ) -> Iterator[Round]:
-    """`decode` of a prompt, up to the first end token or `config.max_new_tokens`.
-
-    Args:
-        prompt: target ids, at least one.
-        draft_prompt: the same text in draft ids.
-    """
+    """`decode` of a prompt, up to the first end token or `config.max_new_tokens`."""
     text = DecoderState()
     text.restart(prompt, draft_prompt, config.max_new_tokens, cut_at_eos(eos_ids))
     return decode(models, text, config, draft_length, random, record)

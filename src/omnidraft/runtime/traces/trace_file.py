@@ -129,9 +129,6 @@ def scan(data: bytes) -> tuple[list[int], int]:
     """The ends of the whole frames of a segment, the header's end first, and the number of torn bytes.
 
     A frame that is not whole is torn if no whole frame follows it; else the file was damaged later.
-
-    Raises:
-        TraceFileError: `checksum`.
     """
     ends = [HEADER_BYTES]
     while ends[-1] < len(data):

@@ -47,7 +47,6 @@ class NgramCache:
     """Cached n-grams of one (drafter, target) pair.
 
     Attributes:
-        trie: the active trie that the translator and the verifier read.
         capacity: entries at most; inserting another evicts one.
         policy: `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
     """
@@ -136,11 +135,7 @@ class NgramCache:
     def of_table(
         cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = POLICY
     ) -> "NgramCache":
-        """The cache with the contents of a table; entries beyond the capacity are evicted.
-
-        Args:
-            table: fits the map, see `cache_table.check_against`.
-        """
+        """The cache with the contents of a table; entries beyond the capacity are evicted."""
         cache = cls(vocab_map, capacity=capacity, policy=policy)
         order = eviction_order(policy, table.hits, table.ticks, table.targets)
         kept = table.keep(np.sort(order[max(0, len(table) - capacity) :]))
