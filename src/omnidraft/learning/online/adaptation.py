@@ -49,20 +49,18 @@ class Adaptation:
         options: AdaptOptions | None = None,
         *,
         prompts: str = "",
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Claim a directory and go on from its checkpoints.
 
         Args:
             place: a directory, made if absent; one process at a time adapts in it.
             prompts: digest of the list of prompts; if the checkpoint has the same digest, `position` goes on.
-            clock: seconds; used for the curve alone.
 
         Raises:
             SettingError: the directory is in use, cannot be written, or has a checkpoint that cannot be read.
         """
         self.place, self.options = Path(place), options or AdaptOptions()
-        self._learner_for, self._clock = learner_for, clock
+        self._learner_for = learner_for
         self.on_learning: Callable[[], None] = lambda: None
         self._claim = _claimed(self.place)
         try:
@@ -140,9 +138,9 @@ class Adaptation:
         ends = len(progress.pending) >= self.options.interval
         if ends:
             self.on_learning()
-            started = self._clock()
+            started = time.perf_counter()
             event, loss = end_interval(target, self.options)
-            line = replace(line, event=event, loss=loss, learning=self._clock() - started)
+            line = replace(line, event=event, loss=loss, learning=time.perf_counter() - started)
         self.curve.append(line)
         if ends:
             self.write()

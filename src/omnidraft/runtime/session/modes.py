@@ -45,7 +45,7 @@ def proposer_for(
         kind: type[TrieProposer] = DirectMatch if mode == "direct" else MatchProposer
     else:
         kind = _SAMPLED[mode]
-    verify = verify_block if verification == "block" else verify_tokens
+    verify = verify_block if verification == "block" and mode == "trie" else verify_tokens
     drafting = kind(drafter, cache, temperature, verify)
     return CopyingProposer(drafting) if copies else drafting
 

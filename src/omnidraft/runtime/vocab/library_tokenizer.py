@@ -103,15 +103,11 @@ class LibraryTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
-        ids = self._run(self._encoded, text) if text else []
+        ids = self._run(lambda: self._engine.encode(text, add_special_tokens=False).ids) if text else []
         return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
 
     def _parts(self, text: str) -> Iterator[tuple[int, str, int]]:
         return self._going_on.parts(text)
-
-    def _encoded(self, text: str) -> list[int]:
-        ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
-        return ids
 
     def _run(self, call: Callable[..., T], *arguments: object, expressions: bool = True) -> T:
         """Call the package; a panic in its regular expressions says nothing on the terminal."""

@@ -71,9 +71,6 @@ class NgramCache:
     def __len__(self) -> int:
         return len(self.trie)
 
-    def __contains__(self, target_id: int) -> bool:
-        return self._place(target_id) is not None
-
     def entries(self) -> list[Entry]:
         """All entries, by target id."""
         columns = self.trie.grams, *self._counts[[_HITS, _ACCEPTED, _TICK], : len(self)]
