@@ -15,7 +15,7 @@ from statistics import median
 
 from omnidraft.errors import ClaimError, SettingError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
-from omnidraft.learning.online.curve import Curve, CurveLine, costs_of, steady_seconds
+from omnidraft.learning.online.curve import Curve, CurveLine, steady_seconds
 from omnidraft.learning.online.interval import end_interval
 from omnidraft.learning.online.profiles import AdaptationProgress, AdaptSettings, Profile, profiles_in
 from omnidraft.learning.step.learner import Learner
@@ -149,8 +149,7 @@ class Adaptation:
     def _line(
         self, target: AdaptedTarget, number: int, answer: Generation, rounds: Sequence[tuple[int, float]]
     ) -> CurveLine:
-        counts, (first, costs) = answer.statistics, costs_of(rounds)
-        plain = target.progress.plain
+        counts, plain = answer.statistics, target.progress.plain
         return CurveLine(
             answer=number,
             prompt=self.position,
@@ -159,12 +158,10 @@ class Adaptation:
             passes=counts.rounds,
             drafted=counts.drafted,
             accepted=counts.accepted_drafts,
-            seconds=steady_seconds(first, costs),
+            seconds=steady_seconds(rounds),
             plain=median(plain) if plain else None,
             cache=len(target.session.cache),
             version=target.progress.version,
-            first=first,
-            costs=costs,
         )
 
     def skip(self) -> None:
@@ -217,7 +214,7 @@ class Adaptation:
         finally:
             target.recorded.resume()
         if len(rounds) > 1:
-            seconds = steady_seconds(*costs_of(rounds)) / len(rounds)
+            seconds = steady_seconds(rounds) / len(rounds)
             target.progress.plain = [*target.progress.plain, seconds][-_PLAIN_KEPT:]
 
 
