@@ -106,11 +106,6 @@ class OrtLearner:
         self.rate = self.options.learning_rate
         self.steps = self.skipped = 0
 
-    @property
-    def updates(self) -> int:
-        """Steps that changed the drafter."""
-        return self._drafter.updates
-
     def learn(self, responses: Sequence[Aligned]) -> Learned:
         """Do one step on a batch of at least one response.
 
