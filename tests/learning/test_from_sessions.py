@@ -71,7 +71,7 @@ def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: 
         p = logits.double().softmax(-1).numpy()
         whole = dense_rows(p)
         roots = [cut_root(aligner.trie, whole, i) for i in range(len(p))]
-        draft_prompt = [*([] if bos is None else [bos]), *session.draft_prompt(prompt)]
+        draft_prompt = [*([] if bos is None else [bos]), *session.loaded.draft_prompt(prompt)]
         same(
             aligned, aligner.align(draft_prompt, answer.token_ids, cut_rows(p, answer.token_ids), roots=roots)
         )

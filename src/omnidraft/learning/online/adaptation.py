@@ -34,8 +34,7 @@ _PLAIN_TOKENS, _PLAIN_KEPT = 16, 5  # tokens of a measurement of plain decoding,
 
 
 class Adaptation:
-    """A drafter that adapts to its targets while it drafts for them; one target at a time, each with its own
-    state.
+    """A drafter that adapts to a target while it drafts for it; in a directory each target has its own state.
 
     Attributes:
         position: prompts of the current list that are done.
@@ -93,11 +92,11 @@ class Adaptation:
     @property
     def _current(self) -> AdaptedTarget:
         if self._target is None:
-            raise SettingError("no target is loaded", "call `switch` with a loaded bundle first")
+            raise SettingError("no target is loaded", "call `begin` with a loaded bundle first")
         return self._target
 
-    def switch(self, bundle: LanguageModel, settings: AdaptSettings | None = None) -> None:
-        """Save the target in use, and go on with the target of another bundle from its own checkpoint.
+    def begin(self, loaded: LanguageModel, settings: AdaptSettings | None = None) -> None:
+        """Go on with the target of a bundle from its checkpoint.
 
         Args:
             settings: of answering and learning; they are recorded, and going on with others is refused.
@@ -106,11 +105,7 @@ class Adaptation:
             SettingError: the checkpoint cannot be read, or was made with other models or settings.
             AdapterError: the adapter in the checkpoint does not fit.
         """
-        if self._target is not None:
-            self.write()
-        self._target = None  # free its memory first
-        learner = self._learner_for(bundle)
-        self._target = AdaptedTarget(bundle, learner, self.place, self.options, settings)
+        self._target = AdaptedTarget(loaded, self._learner_for(loaded), self.place, self.options, settings)
 
     def answer(
         self, prompt: str | Sequence[int], config: GenerationConfig, *, raw: bool = False

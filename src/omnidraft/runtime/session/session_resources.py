@@ -1,6 +1,6 @@
 """What a session works with: models, n-grams, recorder, statistics, and the state of its text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -212,10 +212,6 @@ class SessionResources:
         if raw:
             return self.target_tokenizer.encode_prompt("", prompt, "")
         return conversation_ids(self.target_tokenizer, self.template, [], prompt, self.system)
-
-    def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The visible text of a prompt in draft ids; empty without a drafter."""
-        return self.loaded.draft_prompt(prompt_ids)
 
     @contextmanager
     def exclusive(self, *, generates: bool = False) -> Iterator[None]:
