@@ -8,34 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.learning.positions.alignment import Aligned, SparseDistributions
+from omnidraft.learning.positions.alignment import Aligned, Array, Numpy, SparseDistributions
+from omnidraft.learning.positions.alignment import Distributions as Distributions
 
-Numpy = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
-Array = TypeVar("Array")  # Numpy here; torch tensors in training/data/batch.py
-
-
-@dataclass(frozen=True)
-class Distributions(Generic[Array]):
-    """Distributions over draft tokens.
-
-    Attributes:
-        rows: row of logits of each distribution, [N], int64.
-        ids: draft ids, [N, K], int64, padded with -1.
-        probabilities: of the ids, [N, K], float32.
-        other: mass of the draft ids that are not listed, [N], float32.
-    """
-
-    rows: Array
-    ids: Array
-    probabilities: Array
-    other: Array
-    weights: Array
 
 
 @dataclass(frozen=True)

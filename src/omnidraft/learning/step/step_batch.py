@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.learning.positions.batch import Batch, Distributions, Floats, Numpy, collate
+from omnidraft.learning.positions.alignment import Aligned, Distributions, Numpy
+from omnidraft.learning.positions.batch import Batch, Floats, collate
 
 Inputs = dict[str, npt.NDArray[np.generic]]
 _FLOOR = 1e-8  # mass below which a distribution is all OTHER
