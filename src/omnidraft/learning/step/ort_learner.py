@@ -123,22 +123,15 @@ class OrtLearner:
         return Learned(self.steps, loss, terms, norm, not outputs["applied"])
 
     def adapter(self) -> Adapter:
-        """The adapter learned so far, for a session."""
         tensors = sites_of(self._drafter.parameters, self._entry.layout, self._lora, self._scale)
         tokenizers = self._map.draft_fingerprint, self._map.target_fingerprint
         return Adapter(self._base, *tokenizers, tensors=tensors, created=self._now())
 
     def state(self) -> Arrays:
-        """The whole state as copies, by name."""
         counts = np.array([getattr(self, name) for name in _COUNTS], np.int64)
         return {**self._drafter.state(), "counts": counts}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a `state()`; the next steps are those that would have followed it.
-
-        Raises:
-            SettingError: the state is of another learner; nothing changed.
-        """
         self._drafter.check(state)
         if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
             raise SettingError("the state of a learner has no counts", "give the file that a learner wrote")

@@ -73,7 +73,6 @@ class ConcatModel:
         self._logits = np.zeros((CHUNK + 1) * self.vocab_size, dtype=np.float32)
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         while len(tokens) - count >= CHUNK:  # positions whose logits are not needed
@@ -82,7 +81,6 @@ class ConcatModel:
         return self._run(tokens)[-count:]
 
     def interrupt(self) -> None:
-        """End the run that is going on; see `EngineRun`."""
         self._engine.interrupt()
 
     def rewind(self, length: int) -> None:

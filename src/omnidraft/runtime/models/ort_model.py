@@ -98,7 +98,6 @@ class OrtModel:
         self._adapter: dict[str, npt.NDArray[np.float32]] = {}
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         head = len(tokens) - max(count, 1)
@@ -109,7 +108,6 @@ class OrtModel:
         return self._run(tokens, count)
 
     def interrupt(self) -> None:
-        """End the run that is going on; see `EngineRun`."""
         self._engine.interrupt()
 
     def rewind(self, length: int) -> None:
@@ -118,10 +116,6 @@ class OrtModel:
         self.length = length
 
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        """Feed these LoRA tensors by name from the next pass on; none runs the base.
-
-        The keys and values in the context stay those of the old adapter: rewind and read the text again.
-        """
         self._adapter = {name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()}
         self._blocks = {}  # a binding cannot drop an input
 

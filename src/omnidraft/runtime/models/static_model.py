@@ -151,7 +151,6 @@ class StaticModel:
             )
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         before, longest = self.length, max(self._blocks)
@@ -169,7 +168,6 @@ class StaticModel:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def interrupt(self) -> None:
-        """End the run that is going on; see `EngineRun`."""
         for engine in self._engines.values():
             engine.interrupt()
 
@@ -179,10 +177,6 @@ class StaticModel:
         self.length = length
 
     def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
-        """Feed these LoRA tensors by name, filled up with zeros to the graphs' rank; none runs the base.
-
-        The keys and values in the context stay those of the old adapter: rewind and read the text again.
-        """
         assert tensors.keys() <= self._lora.keys(), sorted(tensors.keys() - self._lora.keys())
         for name, array in self._lora.items():
             array.fill(0.0)  # in place: the blocks are bound to this array

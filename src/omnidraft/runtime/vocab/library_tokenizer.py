@@ -91,7 +91,6 @@ class LibraryTokenizer(Tokenizer):
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:
-        """Id of each single byte; if two ids have it, the `<0xNN>` form, which byte fallback uses."""
         ids = {
             token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
         }
@@ -102,7 +101,6 @@ class LibraryTokenizer(Tokenizer):
         return ids
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
         ids = self._run(lambda: self._engine.encode(text, add_special_tokens=False).ids) if text else []
         return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
 
