@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime as ort
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
@@ -102,7 +103,7 @@ class OrtLearner:
         self._entry, self._lora, self._base = _parts(bundle)
         self._factors = factors_of(self.options.objective)
         self._scale = self.options.lora_alpha / self._entry.rank
-        self._drafter = self._run_of(self._entry.graph, self._initial(adapter))
+        self._drafter = StepRun(self._session(), self._initial(adapter))
         self.rate = self.options.learning_rate
         self.steps = self.skipped = 0
 
@@ -114,13 +115,22 @@ class OrtLearner:
                 context; nothing changed.
         """
         self._check(responses)
-        size = self.options.at_once
+        size, terms = self.options.at_once, self._entry.layout.terms
         groups = [responses[at : at + size] for at in range(0, len(responses), size)]
-        terms, outputs = self._learn_drafter(groups)
+        parts = [step_batch(group, self._factors) for group in groups]
+        scales, counts = step_scales(parts, self._factors, terms)
+        settings = {
+            "learning_rate": self.rate, "weight_decay": self.options.weight_decay,
+            "clip_norm": self.options.clip_norm, "lora_scale": self._scale, "scales": scales,
+        }  # fmt: skip
+        inputs = {name: np.asarray(value, np.float32) for name, value in settings.items()}
+        outputs = self._drafter.run([part.inputs for part in parts], inputs)
+        sums = dict(zip(terms, outputs["sums"].tolist(), strict=True))
         self.steps += 1
         self.skipped += not outputs["applied"]
+        means = {name: float(sums[name] / counts[name]) for name in counts}
         loss, norm = float(outputs["next_loss"]), float(outputs["norm"])
-        return Learned(self.steps, loss, terms, norm, not outputs["applied"])
+        return Learned(self.steps, loss, means, norm, not outputs["applied"])
 
     def adapter(self) -> Adapter:
         tensors = sites_of(self._drafter.parameters, self._entry.layout, self._lora, self._scale)
@@ -145,31 +155,15 @@ class OrtLearner:
         fit(adapter, self._bundle, self._map, "drafter")
         return vector_of(adapter, layout, self._lora, self._scale)
 
-    def _run_of(self, graph: str, begin: Any) -> StepRun:
-        folder = self._entry.folder
+    def _session(self) -> ort.InferenceSession:
+        graph, folder = self._entry.graph, self._entry.folder
         content = checked_step(self._bundle, graph, folder)
         with bounded_by(self._bundle):
             session = bytes_session(
                 content, self._bundle.file(graph), self._bundle.file(folder), self.options.threads
             )
         check_unchanged(self._bundle.places, self._bundle.stamps)  # the weights were read by their name
-        return StepRun(session, begin)
-
-    def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
-        parts = [step_batch(group, self._factors) for group in groups]
-        terms = self._entry.layout.terms
-        scales, counts = step_scales(parts, self._factors, terms)
-        settings = {**self._settings(self.rate, self.options.weight_decay), "scales": scales}
-        outputs = self._drafter.run([part.inputs for part in parts], settings)
-        sums = dict(zip(terms, outputs["sums"].tolist(), strict=True))
-        return {name: float(sums[name] / counts[name]) for name in counts}, outputs
-
-    def _settings(self, rate: float, decay: float) -> Arrays:
-        values = {
-            "learning_rate": rate, "weight_decay": decay, "clip_norm": self.options.clip_norm,
-            "lora_scale": self._scale,
-        }  # fmt: skip
-        return {name: np.array(value, np.float32) for name, value in values.items()}
+        return session
 
     def _check(self, responses: Sequence[Aligned]) -> None:
         if not responses:
