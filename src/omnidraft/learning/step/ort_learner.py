@@ -26,7 +26,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, need_drafter
 from omnidraft.runtime.bundle.checked_files import checked_step
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.lora_sites import LoraSites
-from omnidraft.runtime.bundle.train_step_entry import StepEntry
+from omnidraft.runtime.bundle.train_step_entry import TERMS, StepEntry
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.engine_memory import bounded_by
@@ -115,17 +115,17 @@ class OrtLearner:
                 context; nothing changed.
         """
         self._check(responses)
-        size, terms = self.options.at_once, self._entry.layout.terms
+        size = self.options.at_once
         groups = [responses[at : at + size] for at in range(0, len(responses), size)]
         parts = [step_batch(group, self._factors) for group in groups]
-        scales, counts = step_scales(parts, self._factors, terms)
+        scales, counts = step_scales(parts, self._factors)
         settings = {
             "learning_rate": self.rate, "weight_decay": self.options.weight_decay,
             "clip_norm": self.options.clip_norm, "lora_scale": self._scale, "scales": scales,
         }  # fmt: skip
         inputs = {name: np.asarray(value, np.float32) for name, value in settings.items()}
         outputs = self._drafter.run([part.inputs for part in parts], inputs)
-        sums = dict(zip(terms, outputs["sums"].tolist(), strict=True))
+        sums = dict(zip(TERMS, outputs["sums"].tolist(), strict=True))
         self.steps += 1
         self.skipped += not outputs["applied"]
         means = {name: float(sums[name] / counts[name]) for name in counts}
