@@ -98,21 +98,12 @@ class TracedSeconds:
 
     def __init__(self, tracer: Tracer, clock: Callable[[], float]) -> None:
         self._tracer, self._clock = tracer, clock
-        self._proposer: Proposer | None = None
         self.seconds: list[float] = []
 
-    def of(self, proposer: Proposer) -> "TracedSeconds":
-        self._proposer = proposer
-        return self
-
-    def __call__(self, outcome: Outcome, probs: TargetProbs) -> None:
-        assert self._proposer is not None
+    def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> None:
         started = self._clock()
-        self._tracer(self._proposer, outcome, probs)
+        self._tracer(proposer, outcome, probs)
         self.seconds.append(self._clock() - started)
-
-    def close(self) -> None:
-        """Nothing was written."""
 
 
 def models_of(
@@ -138,9 +129,8 @@ def measure(
     drafter = Drafter(RandomRows(vocab_map.draft_size, 0.0, 5.0))
     models = models_of(vocab_map, agreement, prefilled, drafter, clock)
     config = GenerationConfig(1 << 30, temperature, verification=verification)
-    traced = TracedSeconds(Tracer(vocab_map, lambda: True), clock) if trace else None
-    recorder_of = None if traced is None else traced.of
-    loop = decode_prompt(models, [1], [1], config, FixedLength(DRAFTED), SplitMix64(0), (), recorder_of)
+    traced = TracedSeconds(Tracer(vocab_map), clock) if trace else None
+    loop = decode_prompt(models, [1], [1], config, FixedLength(DRAFTED), SplitMix64(0), (), traced)
     rounds = [next(loop) for _ in range(ROUNDS)][WARM:]
     tracing = traced.seconds[WARM:] if traced else [0.0]
 

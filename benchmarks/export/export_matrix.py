@@ -147,7 +147,7 @@ def _acceptance(bundle: Bundle, drafter: StaticModel) -> float:
     weights = load_bundle(bundle)
     session = TextSession(weights)
     ids = [session.encode(prompt)[: _LENGTH // 2] for prompt in PROMPTS]
-    pairs = [(each, session.draft_prompt(each)) for each in ids]
+    pairs = [(each, session.loaded.draft_prompt(each)) for each in ids]
     target = weights.target.new_model()
     measured = measure_acceptance(target, Drafter(drafter), lambda: NgramCache(weights.vocab_map), pairs)
     return measured.of_drafted

@@ -25,7 +25,7 @@ from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.bundle.places import Provider
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.models.load_graph import static_form
-from omnidraft.runtime.models.provider import compile_graph
+from omnidraft.runtime.models.provider import open_graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_prompts import PROMPTS
@@ -105,10 +105,10 @@ def _check(on_cpu: Bundle, on_place: Bundle, role: str, place: str, contexts: Pa
 def _compiled(form: StaticForm, provider: Provider, folder: Path) -> StaticModel:
     """The model of the context binaries of its graphs, which are written into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    graphs = {
-        block: compile_graph(path, provider, folder / f"{path.stem}_ctx.onnx")
-        for block, path in form.graphs.items()
-    }
+    graphs = {block: folder / f"{path.stem}_ctx.onnx" for block, path in form.graphs.items()}
+    for block, out in graphs.items():
+        entries = {"ep.context_enable": "1", "ep.context_file_path": str(out)}
+        open_graph(form.graphs[block], provider, 1, entries)
     return StaticModel(StaticGraphs(replace(form, graphs=graphs), provider))
 
 

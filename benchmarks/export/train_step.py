@@ -25,7 +25,7 @@ from omnidraft.learning.learn_traces import LearnOptions, responses_of
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sample_prompts import PROMPTS
@@ -89,7 +89,7 @@ def measured(arm: str, arguments: argparse.Namespace, trace: Path, steps: int) -
 def decoding_seconds(path: Path) -> float:
     """The median seconds of a pass of the drafter over one token."""
     entry = open_bundle(path).drafter
-    model, seconds = OrtModel(path / entry.graph, entry.kv, entry.vocab_size), []
+    model, seconds = OrtModel(Graph(path / entry.graph, entry.kv, entry.vocab_size)), []
     for token in range(min(64, entry.kv.max_length)):
         began = time.perf_counter()
         model.score([token])

@@ -154,14 +154,14 @@ def test_parity_with_peft_itself(tmp_path: Path, opened: Bundle) -> None:
     assert np.abs(actual - logits_of(model)).max() < 1e-4
 
 
-def test_the_command_writes_both_forms_and_inspect_reads_them(run: Run, bundle: Path, tmp_path: Path) -> None:
+def test_the_command_writes_an_adapter_that_inspect_reads(run: Run, bundle: Path, tmp_path: Path) -> None:
     place = write(tmp_path / "peft", random_tensors(drafter(), ("o_proj",)))
     out = tmp_path / "mine.safetensors"
     code, output, error = run("adapter", "convert", place, bundle, "-o", out)
     assert (code, error) == (0, "")
     layers = open_bundle(bundle).drafter.kv.num_layers
     assert output.startswith(f"{out}: rank 4 at {layers} products (o), ")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.onnx_adapter", "mine.safetensors", "peft"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.safetensors", "peft"]
     refused(run("adapter", "convert", place, bundle, "-o", out), "exists already; choose another place")
     code, output, _ = run("inspect", out, "--bundle", bundle)
     assert code == 0 and f"fits the drafter of {bundle}" in output

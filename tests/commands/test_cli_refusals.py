@@ -82,8 +82,6 @@ def test_adapters_of_another_kind_name_the_right_command(run: Run, bundle: Path,
     convert = f"omnidraft adapter convert {peft} BUNDLE"
     refused(run("generate", bundle, "x", "--adapter", peft), convert)
     refused(run("bench", bundle, "--adapter", peft / "adapter_model.safetensors"), convert)
-    other = tmp_path / "learned.onnx_adapter"
-    refused(run("generate", bundle, "x", "--adapter", other), f"give {tmp_path / 'learned.safetensors'}")
 
 
 def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle: Path) -> None:

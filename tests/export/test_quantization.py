@@ -41,7 +41,7 @@ from omnidraft.export.quantize.quantization import (  # noqa: E402
 from omnidraft.export.quantize.stream import write_skeleton  # noqa: E402
 from omnidraft.runtime.bundle.model_entry import KvShape  # noqa: E402
 from omnidraft.runtime.decoding.model import Logits  # noqa: E402
-from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
+from omnidraft.runtime.models.ort_model import Graph, OrtModel  # noqa: E402
 from support.exported_graphs import QUANTIZATIONS, Export, GraphSession  # noqa: E402
 from support.exported_graphs import tokens as tokens_of  # noqa: E402
 
@@ -75,7 +75,7 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Quantized:
         factors = input_factors(thin, bare.weights.sites, form, rows) if form.method == "gptq" else None
         file = place / f"{form.name}.onnx"
         write_skeleton(bare, form, file, factors=factors)
-        return onnx.load(file), OrtModel(file, kv, VOCAB)
+        return onnx.load(file), OrtModel(Graph(file, kv, VOCAB))
 
     return make
 

@@ -25,7 +25,7 @@ from omnidraft.export.npu.npu import HOST, WEIGHTS, StaticShapes, write_static  
 from omnidraft.export.npu.static_halves import halved, store_halves  # noqa: E402
 from omnidraft.export.npu.static_weights import refuse_static  # noqa: E402
 from omnidraft.export.quantize.parity import compare_with_torch  # noqa: E402
-from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
+from omnidraft.runtime.models.ort_model import Graph, OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
 from support.exported_graphs import CASES, STORED, VOCAB, graph_of, save, tokens  # noqa: E402
 
@@ -74,7 +74,7 @@ def test_greedy_text_is_the_dynamic_graphs(written: Write, case: str, tmp_path: 
     checkpoint, form = written(case)
     proto, _ = graph_of(checkpoint.directory, SHAPES.kv_length)
     write_graph(proto, tmp_path / "model.onnx")
-    dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
+    dynamic = OrtModel(Graph(tmp_path / "model.onnx", form.kv, form.vocab_size))
     static = StaticModel(StaticGraphs(form))
     prompt = tokens(19, 3)
     expected = [int(dynamic.score(prompt, 1)[-1].argmax())]

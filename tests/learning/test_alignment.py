@@ -11,12 +11,11 @@ from omnidraft.errors import SettingError
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
 from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.target_rows import dense_rows, top_rows
 from omnidraft.runtime.decoding.decision import decision_probs
 from omnidraft.runtime.decoding.distribution import Categorical
 from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
-from support.aligning import ALIGNER, PROMPT, Distributions, distributions_of
+from support.aligning import ALIGNER, PROMPT, Distributions, dense_rows, distributions_of, top_rows
 from support.places import STARTERS
 from support.toy import DRAFT, TARGET, toy_map
 

@@ -11,10 +11,11 @@ from omnidraft import load, read_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
-from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
+from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.traces.trace import FLOOR, TOP
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.adapters import adapter_of
+from support.aligning import dense_rows
 from support.places import STARTERS
 
 
@@ -70,7 +71,7 @@ def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: 
         p = logits.double().softmax(-1).numpy()
         whole = dense_rows(p)
         roots = [cut_root(aligner.trie, whole, i) for i in range(len(p))]
-        draft_prompt = [*([] if bos is None else [bos]), *session.draft_prompt(prompt)]
+        draft_prompt = [*([] if bos is None else [bos]), *session.loaded.draft_prompt(prompt)]
         same(
             aligned, aligner.align(draft_prompt, answer.token_ids, cut_rows(p, answer.token_ids), roots=roots)
         )

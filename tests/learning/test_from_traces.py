@@ -12,7 +12,6 @@ from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner
-from omnidraft.learning.positions.target_rows import dense_rows
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
@@ -21,6 +20,7 @@ from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.modes import MODES, Mode
 from omnidraft.runtime.traces.trace import FLOOR, Start, Traced
+from support.aligning import dense_rows
 from support.configs import config_of
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
 from support.tracing import Collector
@@ -41,7 +41,7 @@ def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Distributi
     config, collector = config_of(mode, SamplingConfig(0.7), count), Collector(TOY)
     length = FixedLength(0 if mode == "plain" else 5)
     random = SplitMix64(seed)
-    rounds_run = list(decode_prompt(models, PROMPT, PROMPT, config, length, random, (), collector.of))
+    rounds_run = list(decode_prompt(models, PROMPT, PROMPT, config, length, random, (), collector))
     rounds, text = [], list(PROMPT)
     for traced in collector.traced:
         rounds.append(replace(traced, position=len(text)))

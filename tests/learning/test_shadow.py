@@ -4,9 +4,6 @@ better.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,9 +13,8 @@ import pytest
 from omnidraft.learning.compare import acceptances, compare, interval, probabilities
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.target_rows import dense_rows, top_rows
 from omnidraft.runtime.models.ort_model import never
-from support.places import ROOT
+from support.aligning import dense_rows, top_rows
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_map
 
 TOY = toy_map()
@@ -113,13 +109,3 @@ def test_the_interval_covers_what_it_promises() -> None:
         low, high = interval(differences, counts)
         hits += low <= 0.02 <= high
     assert 0.92 <= hits / 1000 <= 0.97
-
-
-def test_no_torch_is_needed() -> None:
-    modules = "omnidraft.learning.compare, omnidraft.learning.positions.from_traces, omnidraft.sync.trial"
-    code = f"import sys, {modules}; print('torch' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    process = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert process.stdout.split() == ["False"]

@@ -40,7 +40,7 @@ def begin(
 ) -> Adaptation:
     """An adaptation to one target."""
     adaptation = Adaptation(place, make, options, prompts="the same")
-    adaptation.switch(weights)
+    adaptation.begin(weights)
     return adaptation
 
 
@@ -71,8 +71,7 @@ def assert_same(one: Path, other: Path, weights: LanguageModel) -> None:
     if first.adapter.exists():
         assert read_adapter(first.adapter).digest == read_adapter(second.adapter).digest
     curves = [
-        [replace(x, seconds=0, plain=None, learning=0, first=0, costs=()) for x in read_curve(p / CURVE)]
-        for p in (one, other)
+        [replace(x, seconds=0, plain=None, learning=0) for x in read_curve(p / CURVE)] for p in (one, other)
     ]
     assert curves[0] == curves[1]
 

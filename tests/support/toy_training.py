@@ -13,13 +13,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from benchmarks.support.torch_model import TorchModel
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.target_rows import dense_rows
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.statistics import Statistics
+from support.aligning import dense_rows
 from support.configs import config_of
 from support.toy import DRAFT, TARGET, softmax, toy_cache, toy_map
 

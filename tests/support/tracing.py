@@ -12,24 +12,13 @@ class Collector:
 
     Attributes:
         traced: one `TracedRound` for each round.
-        proposer: of the generation.
     """
 
     def __init__(self, vocab_map: VocabMap) -> None:
         self.traced: list[TracedRound] = []
-        self.proposer: Proposer | None = None
-        self._tracer = Tracer(vocab_map, lambda: True)
+        self._tracer = Tracer(vocab_map)
 
-    def of(self, proposer: Proposer) -> "Collector":
-        """This collector, for `decode`."""
-        self.proposer = proposer
-        return self
-
-    def __call__(self, outcome: Outcome, probs: TargetProbs) -> None:
-        assert self.proposer is not None
-        traced = self._tracer(self.proposer, outcome, probs)
+    def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> None:
+        traced = self._tracer(proposer, outcome, probs)
         assert traced is not None
         self.traced.append(traced)
-
-    def close(self) -> None:
-        """Nothing reaches a disk."""

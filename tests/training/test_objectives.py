@@ -14,12 +14,11 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
-from omnidraft.learning.positions.target_rows import dense_rows, top_rows  # noqa: E402
 from omnidraft.training.data.batch import DistributionTensors, TensorBatch, collate  # noqa: E402
 from omnidraft.training.objectives import OBJECTIVES, objective  # noqa: E402
 from omnidraft.training.objectives.divergence import divergence  # noqa: E402
 from omnidraft.training.objectives.losses import cross_entropy, loss_of, trie_acceptance  # noqa: E402
-from support.aligning import ALIGNER, PROMPT, distributions_of  # noqa: E402
+from support.aligning import ALIGNER, PROMPT, dense_rows, distributions_of, top_rows  # noqa: E402
 from support.toy import DRAFT, TARGET  # noqa: E402
 
 RESPONSES = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])

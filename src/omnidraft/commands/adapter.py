@@ -12,7 +12,7 @@ from omnidraft.commands.terminal.options import BundlePath
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.learning.step.ort_learner import utc_now
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.models.adapter_file import SUFFIX, read_adapter, write_adapter
+from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
 from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
@@ -25,18 +25,17 @@ app = typer.Typer(
 
 
 def refuse_existing_adapter(out: Path, *, replace: bool = False) -> None:
-    """Refuse to replace files, before any work is done.
+    """Refuse to replace a file, before any work is done.
 
     Args:
         out: the adapter to write.
         replace: it may replace an adapter, and nothing else.
 
     Raises:
-        SettingError: one of the adapter's two files exists.
+        SettingError: it exists.
     """
-    for file in (out, out.with_suffix(SUFFIX)):
-        if file.exists() and not replace:
-            raise SettingError(f"{file} exists already", "choose another place, or delete it first")
+    if out.exists() and not replace:
+        raise SettingError(f"{out} exists already", "choose another place, or delete it first")
     try:
         if out.is_file() and out.stat().st_size:
             read_adapter(out)
@@ -54,10 +53,7 @@ def convert_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors.")],
     role: Annotated[str, typer.Option(help="The adapter's model: drafter or target.")] = "drafter",
 ) -> None:
-    """Convert an adapter that peft trained on the checkpoint that the bundle was exported from.
-
-    FILE.onnx_adapter, written beside it, holds the same for onnxruntime in Java and C.
-    """
+    """Convert an adapter that peft trained on the checkpoint that the bundle was exported from."""
     if role not in get_args(Role):
         raise SettingError(f'--role "{role}" is unknown', f"use {' or '.join(get_args(Role))}")
     refuse_existing_adapter(out)

@@ -19,7 +19,7 @@ from omnidraft.runtime.bundle.model_entry import KvShape, Layout
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
 from omnidraft.runtime.decoding.model import SessionModel
 from omnidraft.runtime.models.concat_model import ConcatGraph
-from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.models.static_model import StaticForm
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
@@ -92,7 +92,7 @@ class ModelExport:
     def _model(self, file: Path, kv: KvShape, threads: int = 1) -> SessionModel:
         if self.layout == "concat":
             return ConcatGraph(file, kv, self.checkpoint.shape.vocab_size, threads=threads).new_model()
-        return OrtModel(file, kv, self.checkpoint.shape.vocab_size, threads=threads)
+        return OrtModel(Graph(file, kv, self.checkpoint.shape.vocab_size, threads=threads))
 
 
 def check_model(name: str) -> None:

@@ -84,11 +84,6 @@ class AveragedLearner:
         return {**self.inner.state(), **average, _STEPS: np.array([self._mean.steps], np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a `state()`.
-
-        Raises:
-            SettingError: the state is of another learner; nothing changed.
-        """
         expected = {_PREFIX + name: t.shape for name, t in _tensors(self.inner.adapter()).items()}
         averaged = {name: a.shape for name, a in state.items() if name.startswith(_PREFIX)}
         if _STEPS not in state or (averaged and averaged != expected):

@@ -84,10 +84,6 @@ def interval(differences: npt.NDArray[np.float64], counts: npt.NDArray[np.float6
 
     It is the interval of a ratio of sums, sum d / sum n, with residuals d - mean n (Cochran, Sampling
     Techniques, chapter 6) and Student's t.
-
-    Args:
-        differences: d, the sum of differences over the positions of each generation, shape [generations].
-        counts: n, the positions of each generation, shape [generations].
     """
     groups = len(counts)
     if groups < LEAST_GENERATIONS:
@@ -101,10 +97,6 @@ def interval(differences: npt.NDArray[np.float64], counts: npt.NDArray[np.float6
 
 def acceptances(model: SessionModel, response: Aligned) -> npt.NDArray[np.float64]:
     """Expected acceptance at each distribution of a response, times the weight of that distribution.
-
-    Args:
-        model: the drafter, with an empty context.
-        response: not longer than the model's context.
 
     Returns:
         shape [distributions of the response].

@@ -27,7 +27,6 @@ class AveragedAdapter:
     """A mean of adapters.
 
     Attributes:
-        adapter: the mean.
         lost: error of the smaller rank as a share of the mean (Frobenius norms), 0 to 1.
     """
 
@@ -41,9 +40,7 @@ def average(
     """The weighted mean of adapters of one base.
 
     Args:
-        adapters: at least one.
         weights: one for each adapter, not negative; their sum need not be 1.
-        created: the creation time of the mean, ISO 8601 in UTC.
         rank: at each site at most; the largest rank of the adapters at that site when None.
 
     Raises:

@@ -70,7 +70,6 @@ class Used:
 
     Attributes:
         number: of its release; 0 for the device's own adapter.
-        file: of the adapter.
     """
 
     number: int
@@ -85,11 +84,9 @@ class Installed:
     """The content of the pointer file.
 
     Attributes:
-        channel: of the device's bundle.
         seen: the newest release that was verified.
         refused: number of the newest release whose adapter was not taken, 0 for none.
         current: the adapter in use; None for the drafter without an adapter.
-        previous: the adapter before it; None likewise.
     """
 
     channel: Channel
@@ -164,9 +161,6 @@ def install(place: Path, state: Installed) -> None:
     """Replace the pointer file; the caller has claimed the directory.
 
     A kill at any moment leaves the old state or the new one, whole.
-
-    Raises:
-        SyncError: `unwritable`.
     """
     try:
         write_atomically(place / POINTER, state.text)
@@ -185,11 +179,7 @@ def tidy(place: Path, state: Installed) -> None:
 
 
 def keep(place: Path, data: bytes) -> StoredFile:
-    """Put an adapter into a directory where it is absent or damaged; the pointer file does not change.
-
-    Raises:
-        SyncError: `unwritable`.
-    """
+    """Put an adapter into a directory where it is absent or damaged; the pointer file does not change."""
     file = StoredFile.of(data)
     if kept(place, file) is None:
         try:

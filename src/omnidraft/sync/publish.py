@@ -77,9 +77,7 @@ class Mean:
     """The mean of the adapters of devices.
 
     Attributes:
-        adapter: the mean.
         lost: the part of it that was cut off to keep the rank, 0 to 1.
-        weights: accepted tokens that each device counts with.
         left_out: why a device's adapter is not in the mean.
     """
 
@@ -116,11 +114,7 @@ def read_devices(path: Path) -> dict[str, str]:
 
 
 def sent_by(store: Store, pair: ChannelPair, devices: Mapping[str, str]) -> list[Sent]:
-    """The pushes of the devices, each verified with its own key; others in the store are refused by key.
-
-    Raises:
-        SyncError: the store cannot be reached.
-    """
+    """The pushes of the devices, each verified with its own key; others in the store are refused by key."""
     found = {name.removesuffix(PUSH_END) for name in store.names(pair.channel.id) if name.endswith(PUSH_END)}
     keys = sorted(key for key in found if re.fullmatch(HASH, key))
     known = [_sent(store, pair, key, devices[key]) for key in keys if key in devices]
@@ -159,11 +153,7 @@ def contents_of(signed: Signed, pair: ChannelPair) -> tuple[Adapter | None, Cach
 
 
 def mean_of(sent: Sequence[Sent]) -> Mean | None:
-    """The mean of the devices' adapters, by accepted tokens; None where no device has an adapter.
-
-    Raises:
-        SettingError, AdapterError: see `average`.
-    """
+    """The mean of the devices' adapters, by accepted tokens; None where no device has an adapter."""
     adapters = {each.device: each.adapter for each in sent if each.adapter is not None}
     if not adapters:
         return None
@@ -273,12 +263,8 @@ def publish(
     """Sign a release, keep a copy of it, and write it to a store.
 
     Args:
-        store: to write to.
-        channel: of the pair of models.
         contents: adapter, cache, accepted tokens.
-        key: to sign with.
         memory: the publisher's own copy.
-        before: the release before.
 
     Raises:
         SettingError: there is nothing to publish.

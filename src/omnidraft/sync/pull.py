@@ -45,8 +45,6 @@ class Device:
     """The device that pulls.
 
     Attributes:
-        pair: of the device's bundle.
-        into: the directory of `sync/installed.py`.
         trial: compares adapters on recent traces; None takes the release without a comparison.
         own: an adapter that the device learned and has in use; None for the adapter in `into`.
         cache: the device's own n-grams, into which those of the release are merged; None for none.
@@ -64,12 +62,9 @@ class Pulled:
     """The result of a pull.
 
     Attributes:
-        outcome: of the release's adapter.
-        release: the newest release.
         comparison: of the offered adapter with the one in use; None where there was no trial.
         adapter: the file in use now; None for the drafter without an adapter.
         learned: n-grams that were new to the device's own cache; None without a cache.
-        had_adapter: whether an adapter was in use before.
     """
 
     outcome: PullOutcome
@@ -84,8 +79,6 @@ def pull(signed: Signed, device: Device, now: str | None = None) -> Pulled:
     """Take a verified release if it is current and its adapter is better.
 
     Args:
-        signed: the release.
-        device: that pulls.
         now: ISO 8601 in UTC; the clock's time when None.
 
     Raises:

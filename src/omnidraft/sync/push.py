@@ -28,8 +28,6 @@ class PushItem:
 
     Attributes:
         kind: adapter, cache or trace.
-        source: path of the file.
-        data: its bytes.
         tells: what a reader of the file learns about the user, in a few words.
     """
 
@@ -80,12 +78,6 @@ def write_push(
     items: Sequence[PushItem], pair: ChannelPair, accepted: int, key: "Ed25519PrivateKey"
 ) -> bytes:
     """The file of a push.
-
-    Args:
-        items: at most one adapter and one cache.
-        pair: of the bundle.
-        accepted: target tokens that the device's drafts proposed and the target accepted.
-        key: of the device.
 
     Raises:
         SettingError: there is nothing to send.

@@ -45,14 +45,7 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Channel:
-    """A pair of models, whose devices can use each other's adapters and caches.
-
-    Attributes:
-        base: fingerprint of the drafter's checkpoint, to which adapters are added.
-        target: fingerprint of the target's checkpoint.
-        draft_tokenizer: fingerprint of the drafter's tokenizer.
-        target_tokenizer: fingerprint of the target's tokenizer.
-    """
+    """A pair of models, whose devices can use each other's adapters and caches."""
 
     base: str
     target: str
@@ -138,14 +131,10 @@ class SignedRecord:
     """The signed lines.
 
     Attributes:
-        kind: push or release.
         key: the signer's public key, 64 hexadecimal digits; of a push, the identity of the device.
-        channel: the pair of models.
         number: higher than that of every earlier record of this key; the seconds since 1970, or one more.
         expires: ISO 8601 in UTC; it is refused after that.
         accepted: target tokens that drafts proposed and the target accepted; the weight of the adapter.
-        adapter: of the drafter; None for none.
-        cache: n-grams; None for none.
         traces: segments, the oldest first; of a push alone.
     """
 
@@ -211,10 +200,7 @@ def write_signed(
     """Sign contents as a new record.
 
     Args:
-        kind: push or release.
-        channel: of the pair of models.
         contents: at least one file.
-        key: of the signer.
         after: the number of the record before it.
 
     Raises:
@@ -237,7 +223,6 @@ def read_head(data: bytes, kind: Kind, public_key: bytes | None) -> SignedRecord
 
     Args:
         data: at least the first `MOST_HEAD` bytes, or all.
-        kind: that the file must be.
         public_key: that must have signed it, 32 bytes; None takes the key that the record names.
 
     Raises:

@@ -69,8 +69,6 @@ class Store:
         """Write a file; in a folder whole or not at all.
 
         Args:
-            name: of the file.
-            data: its bytes.
             private: in a folder, only its owner may read it; else those whom the umask allows.
 
         Raises:
@@ -92,11 +90,7 @@ class Store:
             remove_leftovers(Path(path), _STALE_SECONDS)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; empty where it is absent. Anyone may have chosen them.
-
-        Raises:
-            SyncError: `unreachable`, or `too_large` where there are more than 65,536.
-        """
+        """The names in a folder, sorted; empty where it is absent. Anyone may have chosen them."""
         names: list[str] = []
         try:
             with self._telling(folder):
@@ -150,7 +144,6 @@ def open_store(address: str, patience: float = PATIENCE) -> Store:
 
     Args:
         address: a folder, a web address, or a URL of a file system of fsspec.
-        patience: see `Store`.
 
     Raises:
         SettingError: a package for this address is not installed, or the address is not valid.

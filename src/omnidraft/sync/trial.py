@@ -5,9 +5,7 @@ from pathlib import Path
 
 from omnidraft import defaults
 from omnidraft.learning.compare import AdapterComparison, Tensors, compare
-from omnidraft.learning.positions.alignment import Aligner
-from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.learning.positions.from_traces import aligner_of, from_traces
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit, unfitted
@@ -32,10 +30,7 @@ def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:
     recent = deque((each for each in recorded if each.start.target_adapter is None), maxlen=RECENT)
 
     def trial(current: Adapter | None, offered: Adapter) -> AdapterComparison:
-        entry = bundle.drafter
-        aligner = Aligner(full_trie(vocab_map), max_length=entry.kv.max_length)
-        start = () if entry.bos_id is None else (entry.bos_id,)
-        responses = list(from_traces(recent, TraceAligner(aligner, start)))
+        responses = list(from_traces(recent, aligner_of(bundle, vocab_map)))
 
         def tensors(adapter: Adapter | None) -> Tensors:
             fitted = unfitted(bundle, "drafter")

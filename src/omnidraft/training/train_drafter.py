@@ -188,4 +188,5 @@ def _write(
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
     adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, utc_now())
-    return tuple(write_adapter(job.out, adapter))
+    write_adapter(job.out, adapter)
+    return (job.out,)

@@ -73,8 +73,7 @@ class WatchedModel(OrtModel):
         if file not in _graphs:
             _graphs[file] = Graph(ROOT / "generate" / file, KvShape(1, 1, 1, max_length), vocab_size)
         _graphs[file].kv = KvShape(1, 1, 1, max_length)
-        model = cls.on(_graphs[file])
-        assert isinstance(model, cls)
+        model = cls(_graphs[file])
         model.passes = []
         model.spoil()
         return model

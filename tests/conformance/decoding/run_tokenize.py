@@ -12,13 +12,8 @@ from omnidraft.errors import PromptError
 from omnidraft.runtime.chat.output_text import OutputText
 from omnidraft.runtime.chat.prompt_template import TRIMMED_ANSWERS, PromptTemplate, SystemSlot, ThinkTags
 from omnidraft.runtime.chat.thinking import ThoughtStream, answer_start, kept_start
-from omnidraft.runtime.session.conversation import (
-    EarlierText,
-    Turn,
-    conversation_ids,
-    draft_context,
-    given_turn,
-)
+from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.session.conversation import Turn, conversation_ids, draft_context, given_turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
@@ -108,7 +103,8 @@ def run_thought(vector: Vector, read: Read) -> None:
 def run_draft_prompt(vector: Vector, read: Read) -> None:
     given = vector["input"]
     target, drafter = read(given["target"]), read(given["drafter"])
-    before = None if given["before"] is None else EarlierText(**given["before"])
-    asked = GenerationConfig(mode=given["mode"]).asks_drafter
+    earlier, asked = given["before"], GenerationConfig(mode=given["mode"]).asks_drafter
+    drafted = earlier is not None and GenerationConfig(mode=earlier["mode"]).asks_drafter
+    before = DecoderState(tokens=earlier["tokens"], context=earlier["context"]) if drafted else None
     context = draft_context(target, drafter, given["prompt"], before) if asked else []
     assert context == vector["expect"]["context"]

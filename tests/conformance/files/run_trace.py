@@ -22,7 +22,7 @@ def run_rows(vector: Vector) -> None:
         kept = largest(np.array(given["numbers"], dtype=np.float32), 1.0, 1.0, TOP)
         assert [f"{bits:04x}" for bits in kept.probabilities.view(np.uint16)] == expect["float16"]
         return
-    tracer = Tracer(map_of(given["map"]), lambda: True)
+    tracer = Tracer(map_of(given["map"]))
     row = tracer.row(np.array(given["logits"]))
     assert row is not None
     roots, unspelled = tracer.roots(row)

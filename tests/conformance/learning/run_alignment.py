@@ -12,7 +12,6 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistr
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
-from omnidraft.runtime.bundle.train_step_entry import TERMS
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.trie import ActiveTrie
@@ -40,7 +39,7 @@ def run_calls(vector: Vector) -> None:
     responses = [aligned(each) for each in given["responses"]]
     factors, size = factors_of(given["objective"]), given["at_once"]
     parts = [step_batch(responses[i : i + size], factors) for i in range(0, len(responses), size)]
-    scales, counts = step_scales(parts, factors, TERMS)
+    scales, counts = step_scales(parts, factors)
     assert np.allclose(scales, expect["scales"], rtol=1e-6)
     assert counts.keys() == expect["counts"].keys()
     assert np.allclose([counts[name] for name in counts], [expect["counts"][name] for name in counts])

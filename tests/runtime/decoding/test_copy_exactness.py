@@ -101,8 +101,7 @@ def long_rounds(temperature: float, collector: Collector | None = None) -> tuple
     models = DecoderModels(target, Drafter(ContextModel(1, len(DRAFT))), NgramCache(vocab_map))
     config = config_of("trie", SamplingConfig(temperature), 120)
     length = MeasuredLength(CHEAP, copies=config.copies)
-    recorder_of = None if collector is None else collector.of
-    rounds = list(decode_prompt(models, prompt, [0, 3], config, length, SplitMix64(4), (), recorder_of))
+    rounds = list(decode_prompt(models, prompt, [0, 3], config, length, SplitMix64(4), (), collector))
     expected: list[int] = []
     while len(expected) < 120:
         before = [*prompt, *expected]

@@ -92,7 +92,7 @@ def test_samples_of_a_real_bundle_have_the_targets_distribution(bundle: Path) ->
     session = load(bundle)
     target, text = session.models.target, "Once upon a time"
     prompt = session.encode(text, raw=True)
-    draft_prompt = session.draft_prompt(prompt)
+    draft_prompt = session.loaded.draft_prompt(prompt)
 
     def scored(ids: Sequence[int]) -> npt.NDArray[np.float64]:
         target.rewind(0)

@@ -28,7 +28,8 @@ def session(weights: LanguageModel) -> TextSession:
 
 
 def test_chat_swaps_and_takes_away(session: TextSession, tmp_path: Path) -> None:
-    path, _ = write_adapter(tmp_path / "a.safetensors", drafters(session, 0)[0])
+    path = tmp_path / "a.safetensors"
+    write_adapter(path, drafters(session, 0)[0])
     lines = f"Hello\n/adapter {path}\nHello again\n/adapter nowhere\n/adapter\n/adapter none\n/quit\n"
     out = io.StringIO()
     Chat(session, GenerationConfig(max_new_tokens=4), io.StringIO(lines), out).run()
@@ -42,7 +43,8 @@ def test_generate_takes_an_adapter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     learned = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
-    path, _ = write_adapter(tmp_path / "a.safetensors", learned)
+    path = tmp_path / "a.safetensors"
+    write_adapter(path, learned)
     arguments = ["omnidraft", "generate", str(bundle), PROMPT, "-n", "24", "-k", "3", "--json"]
     counts = []
     for more in ([], ["--adapter", str(path)]):

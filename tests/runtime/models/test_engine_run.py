@@ -135,7 +135,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_error_of_the_engine_is_a_sentence_with_the_name_of_the_graph(file: Path) -> None:
-    model = OrtModel.on(Graph(file, KV, 8))
+    model = OrtModel(Graph(file, KV, 8))
     with pytest.raises(BundleError, match=r"onnxruntime cannot run .*model\.onnx") as caught:
         model.score([8])  # outside of the table
     assert caught.value.fault == "run"

@@ -109,11 +109,11 @@ def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: 
 @pytest.mark.parametrize("name", ["fp32", "int4"])
 def test_rows_are_the_same_bits_however_a_text_is_cut(bundle: Path, tmp_path: Path, name: str) -> None:
     from omnidraft.runtime.bundle.bundle import open_bundle
-    from omnidraft.runtime.models.ort_model import OrtModel
+    from omnidraft.runtime.models.ort_model import Graph, OrtModel
 
     opened = open_bundle(bundle)
     write_starter(tmp_path / "model.onnx", name, opened.target.kv.max_length)
-    model = EvenModel(OrtModel(tmp_path / "model.onnx", opened.target.kv, opened.target.vocab_size))
+    model = EvenModel(OrtModel(Graph(tmp_path / "model.onnx", opened.target.kv, opened.target.vocab_size)))
     rng = np.random.default_rng(0)
     ids = [int(i) for i in rng.integers(0, opened.target.vocab_size, model.max_length)]
     whole = np.concatenate([model.score(ids[:64]).copy(), model.score(ids[64:]).copy()])

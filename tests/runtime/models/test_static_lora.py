@@ -23,7 +23,7 @@ from omnidraft.export.npu.npu import NpuOptions, StaticShapes, let_adapters_in, 
 from omnidraft.export.quantize.quantization import FP32  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.bundle.placement import placed  # noqa: E402
-from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
+from omnidraft.runtime.models.ort_model import Graph, OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel  # noqa: E402
 from support.adapters import adapter, adapter_of  # noqa: E402
 from support.exported_graphs import graph_of, save, tokens  # noqa: E402
@@ -71,7 +71,7 @@ def test_an_adapter_is_what_it_is_in_the_dynamic_graph(
     add_lora_sites(proto)
     sites = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
     write_graph(proto, tmp_path / "model.onnx")
-    dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
+    dynamic = OrtModel(Graph(tmp_path / "model.onnx", form.kv, form.vocab_size))
     static = StaticModel(StaticGraphs(form))
     fixed = replace(sites, rank=RANK)
     base = rows(static)

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SessionFileError
-from omnidraft.runtime.models.adapter_file import write_adapter
-from omnidraft.runtime.models.ort_model import OrtModel
 from omnidraft.runtime.session.api import Generation, LanguageModel, TextSession, load_bundle
 from support.adapters import PROMPT, adapter_of, drafters, refusal
 
@@ -156,33 +154,6 @@ def test_a_refused_adapter_leaves_the_old_one(session: TextSession, tmp_path: Pa
     path.write_bytes(b"")
     assert refusal(lambda: session.use_adapter(path)).fault == "truncated"
     assert session.adapters == {"drafter": good}
-
-
-def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: TextSession, tmp_path: Path) -> None:
-    """As in Java or C on a phone: the file in onnxruntime's form, activated for one run."""
-    import onnxruntime as ort
-
-    (adapter,) = drafters(session, 0)
-    _, beside = write_adapter(tmp_path / "a.safetensors", adapter)
-    lora, options = ort.LoraAdapter(), ort.RunOptions()
-    lora.Load(str(beside))
-    options.add_active_adapter(lora)
-    model, kv = session.models.all[1], session.bundle.drafter.kv
-    assert isinstance(model, OrtModel)
-    graph = model._session
-    ids = [5, 6, 7]
-    past = np.zeros((1, kv.num_kv_heads, kv.max_length, kv.head_dim), np.float32)
-    fed = {i.name: past.copy() for i in graph.get_inputs() if i.name.startswith("past_key_values.")}
-    fed |= {
-        "input_ids": np.array([ids]),
-        "seqlens_k": np.array([2], np.int32),
-        "total_sequence_length": np.array([3], np.int32),
-        "num_logits": np.array([3]),
-    }
-    with_file = graph.run(["logits"], fed, options)[0][0]
-    session.use_adapter(adapter)
-    with session.exclusive():
-        assert np.array_equal(with_file, session.models.drafter.model.score(ids))
 
 
 def test_a_session_file_names_its_adapters(session: TextSession, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_after_an_answer_without_the_drafter_its_context_is_whole(loaded: Langua
         session = TextSession(loaded)
         session.chat(STORY, GenerationConfig(8, mode=mode)).finish()
         answer = session.chat("And then?", GenerationConfig(8)).finish()
-        prompt = session.draft_prompt(answer.prompt_ids)
+        prompt = session.loaded.draft_prompt(answer.prompt_ids)
         assert session.text.decoder.context[: len(prompt)] == prompt
 
 
@@ -121,7 +121,7 @@ def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LanguageMo
 
     read = [tokens for name, tokens in passes if name == "drafter"]
     drafter = session.models.drafter
-    assert sum(read) == len(drafter.start) + len(session.draft_prompt(answer.prompt_ids)) - 1
+    assert sum(read) == len(drafter.start) + len(session.loaded.draft_prompt(answer.prompt_ids)) - 1
     assert max(read) <= READ_CHUNK
     passes.clear()
     session.chat("And then?", GenerationConfig(8, ignore_eos=True)).finish()

@@ -60,7 +60,7 @@ def rounds(
     config, collector = config_of(mode, sampling, 40, verification=verification), Collector(TOY)
     count, text = FixedLength(5), DecoderState()
     text.restart(PROMPT, [0, 3, 1], 40, cut_at_eos(()))
-    decoded = list(decode(models, text, config, count, SplitMix64(seed), collector.of))
+    decoded = list(decode(models, text, config, count, SplitMix64(seed), collector))
     assert len(decoded) == len(collector.traced)
     return Traced(models, text.context, collector), decoded
 
@@ -151,6 +151,6 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
 
 
 def test_a_row_that_is_no_distribution_is_not_recorded() -> None:
-    tracer = Tracer(TOY, lambda: True)
+    tracer = Tracer(TOY)
     assert tracer.row(np.array([0.0, np.nan])) is None
     assert tracer.row(np.array([0.0, -np.inf])) is not None

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import numpy as np
 import pytest
 
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace_file import HEADER_BYTES, MAGIC, Segment, decode, encode
-from support.places import ROOT
 from support.trace_files import START, build, frame, random_segment
-
-SPEC = (ROOT / "spec/12-trace.md").read_text(encoding="utf-8")
 
 
 def fault(data: bytes) -> str:
@@ -23,28 +17,6 @@ def fault(data: bytes) -> str:
     return caught.value.fault
 
 
-def spec_example() -> bytes:
-    data = b""
-    for offset, digits in re.findall(r"^    ([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)$", SPEC, re.MULTILINE):
-        assert int(offset, 16) == len(data)
-        data += bytes.fromhex(digits)
-    return data
-
-
-def test_the_example_of_the_spec() -> None:
-    assert spec_example() == build()
-    decoded = decode(spec_example())
-    (record,) = decoded.generations()
-    assert record.start.context == (1, 4)
-    (only,) = record.rounds
-    assert (only.position, only.draft, only.evaluated, only.accepted_drafts) == (2, (2,), 1, 0)
-    assert only.labels[0].label == 0.25
-    (token,) = only.tokens
-    assert (token.token_id, token.pieces, token.surprisal) == (6, (1, 4), 0.5)
-    assert token.distribution.ids.tolist() == [6] and token.distribution.probabilities.tolist() == [0.5]
-    assert encode(decoded) == build()
-
-
 def test_what_is_written_is_read() -> None:
     for seed in range(60):
         segment = random_segment(np.random.default_rng(seed))
@@ -52,17 +24,6 @@ def test_what_is_written_is_read() -> None:
         decoded = decode(data)
         assert encode(decoded) == data and decoded.torn == 0
         assert sum(len(g.rounds) for g in decoded.generations()) > 0
-
-
-def test_the_spec_names_the_faults_that_occur() -> None:
-    rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", SPEC, re.MULTILINE)
-    faults = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
-    vectors = json.loads((ROOT / "spec/vectors/trace/invalid/files.json").read_text(encoding="utf-8"))
-    assert {vector["expect"]["fault"] for vector in vectors} | {
-        "unreadable",
-        "unwritable",
-        "in_use",
-    } == faults
 
 
 def test_a_torn_tail_loses_the_last_entry_only() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -14,21 +12,10 @@ from omnidraft.runtime.vocab.cache_file import MAGIC, decode, encode
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.cache_files import build
-from support.places import ROOT
 from support.tables import GRAM_IDS, TOY, tables
 from support.toy import TARGET
 
-SPEC = (ROOT / "spec/06-ngram-cache.md").read_text(encoding="utf-8")
 FLAKE, FO = TARGET.index("FLAKE"), TARGET.index("FO")
-
-
-def spec_example() -> bytes:
-    lines = re.findall(r"^    ([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)$", SPEC, re.MULTILINE)
-    data = b""
-    for offset, digits in lines:
-        assert int(offset, 16) == len(data)
-        data += bytes.fromhex(digits)
-    return data
 
 
 def fault(data: bytes, vocab_map: VocabMap | None = None) -> str:
@@ -41,19 +28,6 @@ def fault(data: bytes, vocab_map: VocabMap | None = None) -> str:
 # One way to write
 
 
-def test_the_example_of_the_spec() -> None:
-    data = spec_example()
-    decoded = decode(data)
-    assert (decoded.draft_fingerprint, decoded.target_fingerprint) == ("d" * 64, "e" * 64)
-    assert decoded.tick == 9
-    assert decoded.targets.tolist() == [5, 6]
-    assert [decoded.spellings.row(i).tolist() for i in range(2)] == [[1, 2, 3], [1, 4]]
-    assert decoded.ticks.tolist() == [7, 4]
-    assert (decoded.hits.tolist(), decoded.accepted.tolist()) == ([3, 1], [2, 0])
-    check_against(decoded, TOY)
-    assert encode(decoded) == data
-
-
 @given(tables())
 def test_what_is_written_is_read(t: CacheTable) -> None:
     data = encode(t)
@@ -64,13 +38,6 @@ def test_what_is_written_is_read(t: CacheTable) -> None:
 
 
 # Refusals
-
-
-def test_the_spec_names_the_faults_that_occur() -> None:
-    named = set(re.findall(r"^\| (`[a-z_]+`(?:(?:, | or )`[a-z_]+`)*) \|", SPEC, re.MULTILINE))
-    faults = {f for row in named for f in re.findall(r"`([a-z_]+)`", row)} - {"lfu", "lru"}
-    vectors = json.loads((ROOT / "spec/vectors/cache/invalid/files.json").read_text(encoding="utf-8"))
-    assert {vector["expect"]["fault"] for vector in vectors} | {"unreadable"} == faults
 
 
 def test_an_entry_of_an_alias_is_refused() -> None:

@@ -71,14 +71,6 @@ def test_a_file_is_refused_with_its_name_and_a_remedy(tmp_path: Path) -> None:
     assert str(tmp_path) in refused.value.message
 
 
-def test_the_chapter_names_the_faults_that_occur() -> None:
-    chapter = (ROOT / "spec/02-tokenizer.md").read_text(encoding="utf-8")
-    table = chapter[chapter.index("### Faults") : chapter.index("## Programs")]
-    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    named = {name for row in rows for name in row.split("`")[1::2]}
-    assert named == FAULTS | {"unreadable"}
-
-
 CLASSES, LONGEST = 2, 40
 INSTRUCTIONS = st.tuples(st.integers(0, 7), st.integers(0, 11), st.integers(0, 11))
 

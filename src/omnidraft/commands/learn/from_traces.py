@@ -79,15 +79,13 @@ def learn_from_traces(
     opened = open_bundle(bundle, key)
     with telling(lambda: state.kept), output.progress_bar("learn", quiet=as_json) as bar:
         result = _learn(opened, traces, settings, begin, state, bar)
-    files = write_adapter(out, result.adapter)
+    write_adapter(out, result.adapter)
     if as_json:
-        return options.print_json({**_as_json(result, settings), "files": [str(each) for each in files]})
+        return options.print_json({**_as_json(result, settings), "files": [str(out)]})
     losses = f", {result.losses}" if result.done else ""
     skipped = f", {result.skipped} of them skipped" if result.skipped else ""
     done = counted(result.steps, "step")
     output.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
-    for other in files[1:]:
-        output.say(f"{other}: the same adapter for onnxruntime in other languages, which map it into memory")
 
 
 def learn_options(file: SettingsFile) -> LearnOptions:

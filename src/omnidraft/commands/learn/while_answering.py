@@ -103,7 +103,7 @@ class Loop:
 def begin(adaptation: Adaptation, bundle: Bundle, load: LoadOptions, learning: Learning) -> None:
     """Load the bundle whose target answers, and go on from its last checkpoint."""
     loaded = load.load(bundle)
-    adaptation.switch(loaded, learning.settings)
+    adaptation.begin(loaded, learning.settings)
     adaptation.session.template = template_of(loaded.bundle)
 
 

@@ -187,10 +187,6 @@ def adapter_file(path: Path) -> Path | None:
             f"{path} is an adapter that peft saved",
             f"convert it with `omnidraft adapter convert {directory} BUNDLE -o FILE`",
         )
-    if path.suffix == ".onnx_adapter":
-        raise SettingError(
-            f"{path} is for onnxruntime in other languages", f"give {path.with_suffix('.safetensors')}"
-        )
     return adapter_in_use(path) if path.is_dir() else path
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from omnidraft.export.train_step.step_forward import Forward, Frozen, Named, cut
 from omnidraft.export.train_step.step_onnx import adamw, free_sizes, to_onnx
-from omnidraft.runtime.bundle.train_step_entry import StepLayout
+from omnidraft.runtime.bundle.train_step_entry import TERMS, StepLayout
 from omnidraft.training.data.batch import DistributionTensors
 from omnidraft.training.objectives.divergence import divergence
 
@@ -56,7 +56,7 @@ def _state(layout: StepLayout) -> Named:
     """The settings, and the state that one call passes to the next."""
     vector = torch.zeros(layout.size)
     return {
-        "scales": torch.zeros(len(layout.terms)),
+        "scales": torch.zeros(len(TERMS)),
         **{name: torch.tensor(0.0) for name in ("learning_rate", "weight_decay", "clip_norm", "lora_scale")},
         "last": torch.tensor(True),
         "loss": torch.tensor(0.0),

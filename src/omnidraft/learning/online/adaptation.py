@@ -15,8 +15,8 @@ from statistics import median
 
 from omnidraft.errors import ClaimError, SettingError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
-from omnidraft.learning.online.curve import Curve, CurveLine, costs_of, steady_seconds
-from omnidraft.learning.online.interval_end import end_interval
+from omnidraft.learning.online.curve import Curve, CurveLine, steady_seconds
+from omnidraft.learning.online.interval import end_interval
 from omnidraft.learning.online.profiles import AdaptationProgress, AdaptSettings, Profile, profiles_in
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.disk.atomic_write import write_atomically
@@ -34,12 +34,10 @@ _PLAIN_TOKENS, _PLAIN_KEPT = 16, 5  # tokens of a measurement of plain decoding,
 
 
 class Adaptation:
-    """A drafter that adapts to its targets while it drafts for them; one target at a time, each with its own
-    state.
+    """A drafter that adapts to a target while it drafts for it; in a directory each target has its own state.
 
     Attributes:
         position: prompts of the current list that are done.
-        running: the generation in progress; None between two.
         on_learning: called before the end of an interval is learned from, which may take long.
     """
 
@@ -50,22 +48,18 @@ class Adaptation:
         options: AdaptOptions | None = None,
         *,
         prompts: str = "",
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Claim a directory and go on from its checkpoints.
 
         Args:
             place: a directory, made if absent; one process at a time adapts in it.
-            learner_for: makes a learner for a bundle's drafter.
-            options: the defaults, which were measured, when None.
             prompts: digest of the list of prompts; if the checkpoint has the same digest, `position` goes on.
-            clock: seconds; used for the curve alone.
 
         Raises:
             SettingError: the directory is in use, cannot be written, or has a checkpoint that cannot be read.
         """
         self.place, self.options = Path(place), options or AdaptOptions()
-        self._learner_for, self._clock = learner_for, clock
+        self._learner_for = learner_for
         self.on_learning: Callable[[], None] = lambda: None
         self._claim = _claimed(self.place)
         try:
@@ -98,25 +92,20 @@ class Adaptation:
     @property
     def _current(self) -> AdaptedTarget:
         if self._target is None:
-            raise SettingError("no target is loaded", "call `switch` with a loaded bundle first")
+            raise SettingError("no target is loaded", "call `begin` with a loaded bundle first")
         return self._target
 
-    def switch(self, bundle: LanguageModel, settings: AdaptSettings | None = None) -> None:
-        """Save the target in use, and go on with the target of another bundle from its own checkpoint.
+    def begin(self, loaded: LanguageModel, settings: AdaptSettings | None = None) -> None:
+        """Go on with the target of a bundle from its checkpoint.
 
         Args:
-            bundle: its target answers, its drafter learns.
             settings: of answering and learning; they are recorded, and going on with others is refused.
 
         Raises:
             SettingError: the checkpoint cannot be read, or was made with other models or settings.
             AdapterError: the adapter in the checkpoint does not fit.
         """
-        if self._target is not None:
-            self.write()
-        self._target = None  # free its memory first
-        learner = self._learner_for(bundle)
-        self._target = AdaptedTarget(bundle, learner, self.place, self.options, settings)
+        self._target = AdaptedTarget(loaded, self._learner_for(loaded), self.place, self.options, settings)
 
     def answer(
         self, prompt: str | Sequence[int], config: GenerationConfig, *, raw: bool = False
@@ -144,9 +133,9 @@ class Adaptation:
         ends = len(progress.pending) >= self.options.interval
         if ends:
             self.on_learning()
-            started = self._clock()
+            started = time.perf_counter()
             event, loss = end_interval(target, self.options)
-            line = replace(line, event=event, loss=loss, learning=self._clock() - started)
+            line = replace(line, event=event, loss=loss, learning=time.perf_counter() - started)
         self.curve.append(line)
         if ends:
             self.write()
@@ -155,8 +144,7 @@ class Adaptation:
     def _line(
         self, target: AdaptedTarget, number: int, answer: Generation, rounds: Sequence[tuple[int, float]]
     ) -> CurveLine:
-        counts, (first, costs) = answer.statistics, costs_of(rounds)
-        plain = target.progress.plain
+        counts, plain = answer.statistics, target.progress.plain
         return CurveLine(
             answer=number,
             prompt=self.position,
@@ -165,12 +153,10 @@ class Adaptation:
             passes=counts.rounds,
             drafted=counts.drafted,
             accepted=counts.accepted_drafts,
-            seconds=steady_seconds(first, costs),
+            seconds=steady_seconds(rounds),
             plain=median(plain) if plain else None,
             cache=len(target.session.cache),
             version=target.progress.version,
-            first=first,
-            costs=costs,
         )
 
     def skip(self) -> None:
@@ -223,7 +209,7 @@ class Adaptation:
         finally:
             target.recorded.resume()
         if len(rounds) > 1:
-            seconds = steady_seconds(*costs_of(rounds)) / len(rounds)
+            seconds = steady_seconds(rounds) / len(rounds)
             target.progress.plain = [*target.progress.plain, seconds][-_PLAIN_KEPT:]
 
 

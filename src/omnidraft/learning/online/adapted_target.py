@@ -36,10 +36,8 @@ class AdaptOptions:
     """Options of an adaptation.
 
     Attributes:
-        interval: answers between two rounds of learning.
-        passes: over the answers of an interval, in steps of `interval_end.BATCH`.
+        passes: over the answers of an interval, in steps of `interval.BATCH`.
         replayed: earlier answers in each step, besides the new ones.
-        memory: earlier answers that are kept to be replayed.
     """
 
     interval: int = defaults.LEARNER_INTERVAL
@@ -96,7 +94,6 @@ class AdaptedTarget:
     ) -> None:
         """
         Args:
-            place: the directory of the adaptation.
             settings: recorded in the checkpoint besides those of the options; a later run needs the same.
 
         Raises:

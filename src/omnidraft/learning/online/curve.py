@@ -15,7 +15,6 @@ import numpy as np
 from omnidraft.errors import SettingError
 from omnidraft.runtime.disk.atomic_write import PRIVATE, write_atomically
 
-Cost = tuple[int, int, float]  # draft tokens of a round, how many rounds had them, seconds of one
 Event = Literal["learned", "skipped", "rolled back", "rested"]
 
 
@@ -24,19 +23,14 @@ class CurveLine:
     """One answer.
 
     Attributes:
-        answer: its number, from 1.
         prompt: the index of its prompt in the list, from 0.
-        tokens: emitted tokens.
         seconds: of its rounds, without the time of recording them (see `steady_seconds`).
         plain: seconds per token of plain decoding, median of the latest measurements; None before the first.
-        cache: n-grams in the cache after the answer.
         version: of the adapter that drafted, 0 for none.
         event: None inside an interval. At its end: the drafter learned; every step was not finite (skipped);
             the adapter was rolled back; or learning paused after a rollback (rested).
         loss: of the last step that was learned.
         learning: seconds of that learning.
-        first: seconds of the first round; 0 in curves of earlier versions.
-        costs: of the other rounds, see `costs_of`; empty in curves of earlier versions.
     """
 
     answer: int
@@ -53,8 +47,6 @@ class CurveLine:
     event: Event | None = None
     loss: float | None = None
     learning: float = 0.0
-    first: float = 0.0
-    costs: tuple[Cost, ...] = ()
 
     @property
     def tokens_per_target_pass(self) -> float:
@@ -78,7 +70,6 @@ class CurveLine:
             "tokens_per_target_pass": self.tokens_per_target_pass,
             "acceptance": self.acceptance,
             "speed_up": self.speed_up,
-            "rolled_back": self.event == "rolled back",
         }
 
 
@@ -87,9 +78,6 @@ class Curve:
 
     def __init__(self, path: Path, lines: int) -> None:
         """Cut the file to a number of lines and go on after them; a killed run may have written more.
-
-        Args:
-            lines: that the last checkpoint counts.
 
         Raises:
             SettingError: the file has fewer lines, or cannot be written.
@@ -108,9 +96,6 @@ class Curve:
     def append(self, line: CurveLine) -> None:
         """Append a line with one write. After a kill the line is whole, absent, or cut; the next run drops a
         cut line.
-
-        Raises:
-            SettingError: the disk is full.
         """
         data = json.dumps(line.as_json()).encode() + b"\n"
         try:
@@ -140,9 +125,7 @@ def read_curve(path: Path) -> list[CurveLine]:
     for number, data in enumerate(whole_lines(path), 1):
         try:
             value = json.loads(data)
-            known = {name: value[name] for name in names if name in value}
-            known["costs"] = tuple((int(d), int(n), float(s)) for d, n, s in known.get("costs", ()))
-            lines.append(CurveLine(**known))
+            lines.append(CurveLine(**{name: value[name] for name in names}))
         except (ValueError, KeyError, TypeError):
             raise SettingError(
                 f"line {number} of {path} is not a line of a learning curve", "restore it"
@@ -169,9 +152,8 @@ def mean(lines: Sequence[CurveLine]) -> dict[str, float | None]:
     }
 
 
-def costs_of(rounds: Sequence[tuple[int, float]]) -> tuple[float, tuple[Cost, ...]]:
-    """The seconds of the first round, and the cost of the others: the lower quartile by number of draft
-    tokens.
+def steady_seconds(rounds: Sequence[tuple[int, float]]) -> float:
+    """Seconds of the rounds of an answer: the first, and the others at the lower quartile of their length.
 
     The quartile ignores most of what other processes cost, and grouping keeps short and long rounds apart.
 
@@ -182,12 +164,7 @@ def costs_of(rounds: Sequence[tuple[int, float]]) -> tuple[float, tuple[Cost, ..
     by_length = defaultdict[int, list[float]](list)
     for drafted, seconds in others:
         by_length[drafted].append(seconds)
-    return first, tuple((d, len(s), float(np.quantile(s, 0.25))) for d, s in sorted(by_length.items()))
-
-
-def steady_seconds(first: float, costs: Sequence[Cost]) -> float:
-    """Seconds of the rounds of an answer at the costs that `costs_of` gave."""
-    return first + sum(count * seconds for _, count, seconds in costs)
+    return first + sum(len(each) * float(np.quantile(each, 0.25)) for each in by_length.values())
 
 
 def _share(part: float, whole: float) -> float | None:

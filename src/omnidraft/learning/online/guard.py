@@ -26,7 +26,6 @@ class GuardOptions:
 
     Attributes:
         least: answers in a window before it is judged, >= 2.
-        window: answers in a window at most.
         deviations: confidence as one-sided normal standard deviations; 3.3 is wrong 1 time in 2,000.
         fall: the smallest decrease that counts, as a share of the value before.
     """
@@ -46,10 +45,6 @@ class Guard:
     """
 
     def __init__(self, options: GuardOptions | None = None) -> None:
-        """
-        Args:
-            options: the defaults when None.
-        """
         self.options = options or GuardOptions()
         self._reference: list[AnswerCounts] = []
         self._current: list[AnswerCounts] = []
@@ -109,13 +104,7 @@ def is_worse(
     deviations: float = defaults.LEARNER_GUARD_DEVIATIONS,
     fall: float = 0.0,
 ) -> bool:
-    """Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows.
-
-    Args:
-        before: at least two answers.
-        after: at least two answers.
-        deviations: confidence in normal standard deviations.
-    """
+    """Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows."""
     lower = ratio(before) - ratio(after)
     if lower <= fall * ratio(before):
         return False

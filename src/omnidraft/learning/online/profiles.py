@@ -35,7 +35,6 @@ class AdaptationProgress:
     Attributes:
         prompts: digest of the list of prompts in work.
         position: prompts of that list that are done.
-        answered: answers over all targets and runs; the number of lines of the curve.
         version: of the adapter in use, counted by learning; 0 for none.
         good: the last version that the guard found good.
         learned: versions learned so far, with those that were rolled back.
@@ -94,10 +93,8 @@ class LearningCheckpoint:
     """The state of an adaptation between two answers.
 
     Attributes:
-        pair: the models that were learned with (see `pair_of`).
         good: the learner's state at the last adapter that was found good; empty where that is the one in use.
-        cache: the bytes of the n-gram cache.
-        settings: how answers are given and learned from, by name; empty in files of the first versions.
+        settings: how answers are given and learned from, by name.
     """
 
     pair: Mapping[str, str]
@@ -105,7 +102,7 @@ class LearningCheckpoint:
     learner: Arrays
     good: Arrays
     cache: bytes
-    settings: AdaptSettings = field(default_factory=dict)
+    settings: AdaptSettings
 
 
 class _Header(NamedTuple):
@@ -145,11 +142,7 @@ class Profile:
                 remove_leftovers(file)
 
     def write(self, checkpoint: LearningCheckpoint) -> None:
-        """Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole.
-
-        Raises:
-            SettingError: the checkpoint cannot be written.
-        """
+        """Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole."""
         arrays = {_LEARNER + name: array for name, array in checkpoint.learner.items()}
         arrays |= {_GOOD + name: array for name, array in checkpoint.good.items()}
         arrays[_CACHE] = np.frombuffer(checkpoint.cache, dtype=np.uint8)
@@ -184,19 +177,11 @@ class Profile:
         return LearningCheckpoint(header.pair, header.progress, learner, good, cache, header.settings)
 
     def progress(self) -> AdaptationProgress | None:
-        """The progress in the checkpoint, without reading arrays; None where there is no checkpoint.
-
-        Raises:
-            SettingError: the checkpoint cannot be read.
-        """
+        """The progress in the checkpoint, without reading arrays; None where there is no checkpoint."""
         return self._read_header().progress if self.checkpoint.exists() else None
 
     def differing(self, settings: AdaptSettings) -> dict[str, Any]:
-        """The settings that the checkpoint has with another value, with that value.
-
-        Raises:
-            SettingError: the checkpoint cannot be read.
-        """
+        """The settings that the checkpoint has with another value, with that value."""
         recorded = self._read_header().settings if self.checkpoint.exists() else {}
         return {
             name: recorded[name]
@@ -211,7 +196,7 @@ class Profile:
         try:
             pair = {str(k): str(v) for k, v in metadata["pair"].items()}
             progress = AdaptationProgress.from_json(metadata["progress"])
-            return _Header(pair, progress, dict(metadata.get("settings", {})))
+            return _Header(pair, progress, dict(metadata["settings"]))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise self._format.refusal(self.checkpoint, f"has no readable header ({reason(error)})") from None
 

@@ -7,8 +7,9 @@ Row i of the target was computed after the target tokens before i; it is the dis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +32,12 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 Offsets = npt.NDArray[np.int64]
 
 
+Numpy = npt.NDArray[Any]
+Array = TypeVar("Array", bound=Sized)  # Numpy here; torch tensors in training/data/batch.py
+
+
 @dataclass(frozen=True)
-class SparseDistributions:
+class Distributions(Generic[Array]):
     """N distributions over draft tokens, each with at most K listed ids.
 
     Attributes:
@@ -44,14 +49,17 @@ class SparseDistributions:
         weights: see `DraftDistribution`, shape [N].
     """
 
-    rows: Offsets
-    ids: Ids
-    probabilities: Probabilities
-    other: Probabilities
-    weights: Probabilities
+    rows: Array
+    ids: Array
+    probabilities: Array
+    other: Array
+    weights: Array
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+SparseDistributions = Distributions[Numpy]
 
 
 @dataclass(frozen=True)

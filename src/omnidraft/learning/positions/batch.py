@@ -8,35 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.learning.positions.alignment import Aligned, SparseDistributions
+from omnidraft.learning.positions.alignment import Aligned, Array, Numpy, SparseDistributions
+from omnidraft.learning.positions.alignment import Distributions as Distributions
 
-Numpy = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
-Array = TypeVar("Array")  # Numpy here; torch tensors in training/data/batch.py
-
-
-@dataclass(frozen=True)
-class Distributions(Generic[Array]):
-    """Distributions over draft tokens.
-
-    Attributes:
-        rows: row of logits of each distribution, [N], int64.
-        ids: draft ids, [N, K], int64, padded with -1.
-        probabilities: of the ids, [N, K], float32.
-        other: mass of the draft ids that are not listed, [N], float32.
-        weights: see `alignment.SparseDistributions`, [N], float32.
-    """
-
-    rows: Array
-    ids: Array
-    probabilities: Array
-    other: Array
-    weights: Array
 
 
 @dataclass(frozen=True)
@@ -58,7 +38,6 @@ class Tokens(Generic[Array]):
     """Target tokens of the responses, shapes [T], int64 where nothing else is said.
 
     Attributes:
-        before: the target id in front of each token; -1 where it is unknown.
         direct: see `alignment.TargetTokens`, bool.
         probabilities: see `alignment.TargetTokens`, float32.
         top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.
@@ -66,8 +45,6 @@ class Tokens(Generic[Array]):
     """
 
     ids: Array
-    before: Array
-    sequences: Array
     rows: Array
     lengths: Array
     direct: Array
@@ -131,11 +108,8 @@ def collate(responses: Sequence[Aligned]) -> Batch[Numpy]:
 
 def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -> Tokens[Numpy]:
     tops = [-np.sort(-r.target_rows.probabilities, axis=1) for r in responses]
-    sizes = [len(r.tokens.ids) for r in responses]
     return Tokens(
         ids=np.concatenate([r.tokens.ids.astype(np.int64) for r in responses]),
-        before=np.concatenate([r.tokens.before.astype(np.int64) for r in responses]),
-        sequences=np.repeat(np.arange(len(sizes)), sizes),
         rows=np.concatenate([r.tokens.rows + row for r, row in zip(responses, row_starts, strict=True)]),
         lengths=np.concatenate([r.tokens.lengths for r in responses]),
         direct=np.concatenate([r.tokens.direct for r in responses]),

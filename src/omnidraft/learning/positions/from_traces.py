@@ -30,7 +30,6 @@ class TraceAligner:
     """Options of aligning recorded generations.
 
     Attributes:
-        aligner: of the pair that the generations were recorded with.
         start: ids at the start of every context of the drafter (bos).
         target_adapter: digest of the target's adapter in every record; None for no adapter.
     """
@@ -95,11 +94,7 @@ def aligner_of(
 
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
-    """The positions of recorded generations; the records of one generation are joined to one response.
-
-    Raises:
-        SettingError: see `TraceAligner.align`.
-    """
+    """The positions of recorded generations; the records of one generation are joined to one response."""
     for traced in joined(traces):
         response = aligner.align(traced)
         if response is not None:

@@ -24,7 +24,6 @@ class TargetRows:
 
     Attributes:
         ids: distinct target ids of each row, shape [n, m]; -1 is padding.
-        probabilities: of these ids, shape [n, m]; 0 at padding.
         rest: probability of all ids that a row does not list, shape [n]; 0 where it lists every id.
     """
 
@@ -66,29 +65,3 @@ class TargetRows:
         if len(columns):
             return float(self.probabilities[row, columns[0]])
         return None if self.rest[row] > 0.0 else 0.0
-
-
-def dense_rows(probabilities: npt.NDArray[np.floating]) -> TargetRows:
-    """Rows of whole distributions, shape [n, target vocab]."""
-    values = np.asarray(probabilities, dtype=np.float64)
-    ids = np.broadcast_to(np.arange(values.shape[1], dtype=np.int32), values.shape)
-    return TargetRows(ids, values, np.zeros(len(values)))
-
-
-def top_rows(probabilities: npt.NDArray[np.floating], tokens: npt.ArrayLike, count: int) -> TargetRows:
-    """The `count` most likely ids of each row; the emitted token is always one of them.
-
-    Args:
-        probabilities: whole distributions, shape [n, target vocab].
-        tokens: the emitted token at each row, shape [n].
-        count: ids to keep, >= 1.
-    """
-    values = np.asarray(probabilities, dtype=np.float64)
-    count = min(count, values.shape[1])
-    emitted = np.asarray(tokens, dtype=np.int64)
-    ranks = values.copy()
-    ranks[np.arange(len(values)), emitted] = np.inf  # a sampled token may be unlikely, and is needed
-    ids = np.argpartition(-ranks, count - 1, axis=1)[:, :count].astype(np.int32)
-    kept = np.take_along_axis(values, ids, axis=1)
-    rest = np.maximum(values.sum(axis=1) - kept.sum(axis=1), 0.0)
-    return TargetRows(ids, kept, np.zeros(len(values)) if count == values.shape[1] else rest)

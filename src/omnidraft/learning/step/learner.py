@@ -18,9 +18,7 @@ class Learned:
     """The result of one training step.
 
     Attributes:
-        step: number of this step, from 1.
         terms: mean of each term of the loss, by name.
-        norm: of the gradient before clipping.
         skipped: whether the loss or the gradient was not finite, so that nothing changed.
     """
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime as ort
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
@@ -25,7 +26,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, need_drafter
 from omnidraft.runtime.bundle.checked_files import checked_step
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.lora_sites import LoraSites
-from omnidraft.runtime.bundle.train_step_entry import StepEntry
+from omnidraft.runtime.bundle.train_step_entry import TERMS, StepEntry
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.engine_memory import bounded_by
@@ -43,7 +44,6 @@ class StepOptions:
 
     Attributes:
         learning_rate: of AdamW with betas (0.9, 0.999).
-        clip_norm: largest norm of the gradient.
         lora_alpha: the scale of the adapter is lora_alpha / rank.
         at_once: responses in one call of the graph; a larger value takes more memory and slightly less time.
     """
@@ -91,9 +91,7 @@ class OrtLearner:
     ) -> None:
         """
         Args:
-            options: the defaults when None.
             adapter: to begin with, packed by a learner; new tensors from the seed when None.
-            now: gives the creation time of adapters.
 
         Raises:
             SettingError: the bundle has no training step.
@@ -105,14 +103,9 @@ class OrtLearner:
         self._entry, self._lora, self._base = _parts(bundle)
         self._factors = factors_of(self.options.objective)
         self._scale = self.options.lora_alpha / self._entry.rank
-        self._drafter = self._run_of(self._entry.graph, self._initial(adapter))
+        self._drafter = StepRun(self._session(), self._initial(adapter))
         self.rate = self.options.learning_rate
         self.steps = self.skipped = 0
-
-    @property
-    def updates(self) -> int:
-        """Steps that changed the drafter."""
-        return self._drafter.updates
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
         """Do one step on a batch of at least one response.
@@ -124,29 +117,31 @@ class OrtLearner:
         self._check(responses)
         size = self.options.at_once
         groups = [responses[at : at + size] for at in range(0, len(responses), size)]
-        terms, outputs = self._learn_drafter(groups)
+        parts = [step_batch(group, self._factors) for group in groups]
+        scales, counts = step_scales(parts, self._factors)
+        settings = {
+            "learning_rate": self.rate, "weight_decay": self.options.weight_decay,
+            "clip_norm": self.options.clip_norm, "lora_scale": self._scale, "scales": scales,
+        }  # fmt: skip
+        inputs = {name: np.asarray(value, np.float32) for name, value in settings.items()}
+        outputs = self._drafter.run([part.inputs for part in parts], inputs)
+        sums = dict(zip(TERMS, outputs["sums"].tolist(), strict=True))
         self.steps += 1
         self.skipped += not outputs["applied"]
+        means = {name: float(sums[name] / counts[name]) for name in counts}
         loss, norm = float(outputs["next_loss"]), float(outputs["norm"])
-        return Learned(self.steps, loss, terms, norm, not outputs["applied"])
+        return Learned(self.steps, loss, means, norm, not outputs["applied"])
 
     def adapter(self) -> Adapter:
-        """The adapter learned so far, for a session."""
         tensors = sites_of(self._drafter.parameters, self._entry.layout, self._lora, self._scale)
         tokenizers = self._map.draft_fingerprint, self._map.target_fingerprint
         return Adapter(self._base, *tokenizers, tensors=tensors, created=self._now())
 
     def state(self) -> Arrays:
-        """The whole state as copies, by name."""
         counts = np.array([getattr(self, name) for name in _COUNTS], np.int64)
         return {**self._drafter.state(), "counts": counts}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a `state()`; the next steps are those that would have followed it.
-
-        Raises:
-            SettingError: the state is of another learner; nothing changed.
-        """
         self._drafter.check(state)
         if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
             raise SettingError("the state of a learner has no counts", "give the file that a learner wrote")
@@ -160,31 +155,15 @@ class OrtLearner:
         fit(adapter, self._bundle, self._map, "drafter")
         return vector_of(adapter, layout, self._lora, self._scale)
 
-    def _run_of(self, graph: str, begin: Any) -> StepRun:
-        folder = self._entry.folder
+    def _session(self) -> ort.InferenceSession:
+        graph, folder = self._entry.graph, self._entry.folder
         content = checked_step(self._bundle, graph, folder)
         with bounded_by(self._bundle):
             session = bytes_session(
                 content, self._bundle.file(graph), self._bundle.file(folder), self.options.threads
             )
         check_unchanged(self._bundle.places, self._bundle.stamps)  # the weights were read by their name
-        return StepRun(session, begin)
-
-    def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
-        parts = [step_batch(group, self._factors) for group in groups]
-        terms = self._entry.layout.terms
-        scales, counts = step_scales(parts, self._factors, terms)
-        settings = {**self._settings(self.rate, self.options.weight_decay), "scales": scales}
-        outputs = self._drafter.run([part.inputs for part in parts], settings)
-        sums = dict(zip(terms, outputs["sums"].tolist(), strict=True))
-        return {name: float(sums[name] / counts[name]) for name in counts}, outputs
-
-    def _settings(self, rate: float, decay: float) -> Arrays:
-        values = {
-            "learning_rate": rate, "weight_decay": decay, "clip_norm": self.options.clip_norm,
-            "lora_scale": self._scale,
-        }  # fmt: skip
-        return {name: np.array(value, np.float32) for name, value in values.items()}
+        return session
 
     def _check(self, responses: Sequence[Aligned]) -> None:
         if not responses:

@@ -25,9 +25,6 @@ def check_schedule(schedule: str) -> None:
 def check_least(options: object, least: Mapping[str, float], usual: Mapping[str, float]) -> None:
     """Refuse an option that is less than its least value, infinite or not a number.
 
-    Args:
-        least, usual: by the name of the option.
-
     Raises:
         SettingError: naming the value.
     """

@@ -73,11 +73,7 @@ class StateFormat:
         return self._read(path, with_arrays=True)
 
     def read_metadata(self, path: Path) -> dict[str, Any]:
-        """The metadata alone; no array is loaded.
-
-        Raises:
-            SettingError: the file cannot be read, or has another format.
-        """
+        """The metadata alone; no array is loaded."""
         return self._read(path, with_arrays=False).metadata
 
     def refusal(self, path: Path, why: str) -> SettingError:
@@ -86,10 +82,6 @@ class StateFormat:
 
     def check_same(self, path: Path, recorded: Any, current: Mapping[str, Any]) -> None:
         """Refuse a file that was made with other settings.
-
-        Args:
-            recorded: the settings in its metadata.
-            current: those of this run; a setting that the file lacks counts as None.
 
         Raises:
             SettingError: a setting differs; the message has both values.

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.learning.positions.batch import Batch, Distributions, Floats, Numpy, collate
+from omnidraft.learning.positions.alignment import Aligned, Distributions, Numpy
+from omnidraft.learning.positions.batch import Batch, Floats, collate
+from omnidraft.runtime.bundle.train_step_entry import TERMS
 
 Inputs = dict[str, npt.NDArray[np.generic]]
 _FLOOR = 1e-8  # mass below which a distribution is all OTHER
@@ -60,16 +61,14 @@ def step_batch(responses: Sequence[Aligned], factors: dict[str, float]) -> StepB
     return StepBatch(inputs, {name: float(count) for name, count in counts.items()})
 
 
-def step_scales(
-    parts: Sequence[StepBatch], factors: dict[str, float], terms: Sequence[str]
-) -> tuple[Floats, dict[str, float]]:
+def step_scales(parts: Sequence[StepBatch], factors: dict[str, float]) -> tuple[Floats, dict[str, float]]:
     """The scale of each term in every call of a step, factor / count, and the counts of the step.
 
     Returns:
-        the scales, shape [terms]; and the counts by term.
+        the scales in the order of `TERMS`; and the counts by term.
     """
     counts = {name: max(sum(part.counts[name] for part in parts), 1e-6) for name in factors}
-    scales = [factors[name] / counts[name] if name in counts else 0.0 for name in terms]
+    scales = [factors[name] / counts[name] if name in counts else 0.0 for name in TERMS]
     return np.array(scales, np.float32), counts
 
 

@@ -50,13 +50,12 @@ class StepRun:
         """
         carried: Arrays = {name: np.zeros(shape, np.float32) for name, shape in self._carried.items()}
         state = {**self._vectors, "updates": np.array(self.updates, np.int64)}
-        outputs, sums = dict[str, Any](), np.zeros(0)
+        outputs, sums = dict[str, Any](), np.zeros(())
         for i, part in enumerate(parts):
             inputs = {**settings, **state, **carried, **part, "last": np.array(i == len(parts) - 1)}
             outputs = dict(zip(self._outputs, self._call(inputs), strict=True))
             carried = {name: outputs[f"next_{name}"] for name in carried}
-            own = outputs.get("sums", np.zeros(0)).astype(np.float64)
-            sums = own + sums if i else own
+            sums = sums + outputs["sums"].astype(np.float64)
         if outputs["applied"]:
             self._vectors = {name: outputs[f"next_{name}"] for name in _VECTORS}
             self.updates = int(outputs["next_updates"])

@@ -31,7 +31,6 @@ class Archive:
 
     Attributes:
         bundle: what its manifest says; its path is the archive.
-        records: size and hash of each file that the manifest lists.
         beside: the bytes of the entries that it does not list: itself, its signature, the index.
     """
 
@@ -101,11 +100,7 @@ def pieces(file: BinaryIO, entry: ArchiveEntry) -> Iterator[bytes]:
 
 
 def check_hashes(archive: Archive, progress: ByteProgress = lambda *_: None) -> None:
-    """Read every file of an archive and compare its hash with the manifest's.
-
-    Raises:
-        ArchiveError: `checksum`.
-    """
+    """Read every file of an archive and compare its hash with the manifest's."""
     done, total = 0, sum(archive.entries[name].size for name in archive.files)
     with open_file(archive.path) as file:
         for name in archive.files:

@@ -19,13 +19,7 @@ _FULL = 0xFFFFFFFF  # the value stands in the zip64 field
 
 @dataclass(frozen=True)
 class ArchiveEntry:
-    """One file in an archive.
-
-    Attributes:
-        at: the byte at which its local header begins.
-        size: bytes of the file.
-        crc32: of its bytes.
-    """
+    """One file in an archive."""
 
     name: str
     at: int
@@ -76,11 +70,7 @@ class ArchiveEntry:
 
 
 def central_directory(entries: Sequence[ArchiveEntry], at: int) -> bytes:
-    """The bytes behind the last file, to the end of the archive.
-
-    Args:
-        at: the byte at which the directory begins.
-    """
+    """The bytes behind the last file, to the end of the archive."""
     records = b"".join(entry.central_header() for entry in entries)
     count, size, large = len(entries), len(records), b""
     if at >= _FULL:

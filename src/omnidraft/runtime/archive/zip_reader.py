@@ -32,9 +32,6 @@ def is_entry_name(name: str) -> bool:
 def read_entries(file: BinaryIO) -> list[ArchiveEntry]:
     """The entries of an archive, in order. The bytes of the files are not read.
 
-    Args:
-        file: open for reading; its position is changed.
-
     Raises:
         ArchiveError: with the name of the first fault.
     """

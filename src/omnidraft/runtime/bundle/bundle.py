@@ -32,10 +32,7 @@ class Bundle:
 
     Attributes:
         target, drafter: the two models; `NO_DRAFTER` where the bundle has none, which can only copy.
-        prompt: the compiled chat template.
-        costs: measured at export.
         measured_on: the machine that they were measured on; None where the manifest names none.
-        manifest: the whole manifest, parsed.
         signed_by: id of the public key that the signature was checked with; None if no key was given.
         stamps: size and times of each file before it was hashed.
         found: where the files are; None where all of them are in the directory.
@@ -100,10 +97,6 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None, verify: V
 
 def described_bundle(path: Path, data: bytes, packed: bool = False) -> tuple[Bundle, dict[str, Record]]:
     """The bundle that the bytes of a manifest describe, and its files, whose hashes are not checked here.
-
-    Args:
-        path: the directory, or the file of an archive.
-        packed: `path` is an archive.
 
     Raises:
         BundleError: of the manifest, or of pack.json in the directory.

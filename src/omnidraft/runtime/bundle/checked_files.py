@@ -66,9 +66,6 @@ def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
 
     Args:
         folder: the folder in the bundle that the graph's weights are relative to.
-
-    Raises:
-        BundleError: see `checked_bytes` and `checked_graph`.
     """
     path = PurePosixPath(folder)
     if path.is_absolute() or ".." in path.parts or "\\" in folder:

@@ -79,9 +79,6 @@ def refuse_rewritten(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:
 def check_files(manifest: Path, files: object) -> dict[str, Record]:
     """The field `files` of a manifest as values; no file is looked at.
 
-    Args:
-        manifest: the path of the manifest, for error messages.
-
     Raises:
         BundleError: `no_hash` or `outside`.
     """

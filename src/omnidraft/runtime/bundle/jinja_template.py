@@ -54,20 +54,12 @@ class JinjaTemplate:
         return parts
 
     def trimmed(self, turns: int, *, system: bool = False) -> list[Ends]:
-        """At which ends the template leaves out the white space of each message; see `Template.trimmed`.
-
-        Raises:
-            PromptError: see `parts`.
-        """
+        """At which ends the template leaves out the white space of each message; see `Template.trimmed`."""
         ends = self.all_ends(turns, system=system)
         return [ends[0], *ends[1::2]] if system else ends[::2]
 
     def all_ends(self, turns: int, *, system: bool = False) -> list[Ends]:
-        """As `trimmed`, of the answers, too. White space that the template changes in another way is kept.
-
-        Raises:
-            PromptError: see `parts`.
-        """
+        """As `trimmed`, of the answers, too. White space that the template changes in another way is kept."""
         self._ask_ahead(turns, system=system)
         bare = self.pieces(turns, system=system)
         try:
@@ -86,9 +78,6 @@ class JinjaTemplate:
 
         Args:
             pads: white space at the start and at the end of each message.
-
-        Raises:
-            PromptError: see `parts`.
         """
         messages = probe(turns, system=system, pads=pads)
         marks = [message["content"].strip() for message in messages]
@@ -148,23 +137,13 @@ class JinjaTemplate:
 
 
 def probe(turns: int, *, system: bool = False, pads: tuple[str, str] = ("", "")) -> Conversation:
-    """A conversation with marks in place of its messages.
-
-    Args:
-        system: whether a system prompt stands before them.
-        pads: what stands before and after each mark.
-    """
+    """A conversation with marks in place of its messages."""
     roles = [*(["system"] if system else []), *["user", "assistant"] * turns][: 2 * turns - (not system)]
     return [{"role": r, "content": pads[0] + _MARK.format(i) + pads[1]} for i, r in enumerate(roles)]
 
 
 def probes(turns: Sequence[int], systems: Sequence[bool] = (False, True)) -> list[Conversation]:
-    """All that a template is asked about conversations of these lengths.
-
-    Args:
-        turns: messages of the user, of each length.
-        systems: without and with a system prompt.
-    """
+    """All that a template is asked about conversations of these lengths."""
     pads = ("", ""), _PAD
     return [probe(n, system=system, pads=each) for n in turns for system in systems for each in pads]
 

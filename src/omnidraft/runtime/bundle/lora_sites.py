@@ -27,7 +27,6 @@ class Site:
     """A product that an adapter can change.
 
     Attributes:
-        inputs: width of its input.
         parts: name and width of each part of its output, in order.
     """
 

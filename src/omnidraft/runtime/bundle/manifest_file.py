@@ -58,9 +58,6 @@ def read_manifest(path: Path) -> bytes:
 def parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
     """The fields of a manifest, their values unchecked.
 
-    Args:
-        path: the directory, for messages.
-
     Raises:
         BundleError: `unreadable`, `not_a_bundle`, `version` or `seal`.
     """

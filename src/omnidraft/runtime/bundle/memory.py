@@ -51,12 +51,7 @@ class Need:
 
 
 def why_plain(needed: int, plain: int, available: int | None) -> str | None:
-    """Why a generation should run without the drafter, as a sentence; None if it need not.
-
-    Args:
-        needed, plain: bytes with and without the drafter.
-        available: free bytes; None if unknown.
-    """
+    """Why a generation should run without the drafter, as a sentence; None if it need not."""
     if available is None or needed * (1 + _HEADROOM) <= available:
         return None
     return (
@@ -88,11 +83,7 @@ def _tokenizer(bundle: Bundle, entry: ModelEntry) -> int:
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that this program can still allocate: free memory, or the rest of its control group.
-
-    Args:
-        root: the directory of `proc` and `sys`.
-    """
+    """Bytes that this program can still allocate: free memory, or the rest of its control group."""
     bounds = [
         1024 * int(line.split()[1])
         for line in _lines(root / "proc/meminfo")

@@ -34,9 +34,7 @@ class ModelEntry:
     """One model of a bundle. The fields are those of spec/03-bundle.md; None where the manifest has none.
 
     Attributes:
-        places: where the static graphs may run, by name; empty if there are none.
         place: the chosen one (see `placement`); None is the dynamic graph.
-        lora: where adapters enter the graph; None if they cannot.
         layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
             keys and values together.
     """

@@ -30,7 +30,6 @@ class Form:
 
     Attributes:
         graphs: paths by the number of tokens of a block; one graph is for single tokens.
-        weights: the file that the graphs share.
         mask: added to the score of a hidden position.
         lora_rank: of adapters, for each part of a site; None if the graphs take none.
     """
@@ -50,10 +49,8 @@ class Place:
     """A form of static graphs, and the provider that runs them.
 
     Attributes:
-        form: the graphs.
         host: the file of tables that the host reads.
         kv_length: positions of the past that the graphs take.
-        provider: of onnxruntime.
     """
 
     form: Form

@@ -57,11 +57,7 @@ def _files_of(place: Path) -> set[str] | None:
 
 
 def unlisted(place: Path, files: Collection[str]) -> list[str]:
-    """Paths of the files and links in the directory of a bundle that its manifest does not list, ascending.
-
-    Args:
-        place: the directory; links in it are not followed.
-    """
+    """Paths of the files and links in a bundle's directory that its manifest does not list, ascending."""
     names = set()
     for folder, directories, found in os.walk(place):
         links = [each for each in directories if os.path.islink(os.path.join(folder, each))]

@@ -46,11 +46,7 @@ def encode(signature: Signature) -> bytes:
 
 
 def decode(data: bytes) -> Signature:
-    """Read a signature file. There is one way to write a signature; any other bytes are refused.
-
-    Raises:
-        SignatureError: `malformed`.
-    """
+    """Read a signature file. There is one way to write a signature; any other bytes are refused."""
     text = data[len(_FIRST_LINES) :]
     if len(data) == FILE_BYTES and set(text[:16] + text[27:-1]) <= set(b"0123456789abcdef"):
         signature = Signature(text[:16].decode(), bytes.fromhex(text[27:-1].decode()))
@@ -81,10 +77,6 @@ def read_signature(bundle: Path) -> Signature | None:
 
 def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> None:
     """Check a signature over the bytes of a manifest.
-
-    Args:
-        signature: None if the bundle has none.
-        public_key: 32 bytes.
 
     Raises:
         SignatureError: `unsigned`, `other_key` or `wrong_signature`.

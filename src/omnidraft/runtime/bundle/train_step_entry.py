@@ -21,11 +21,9 @@ class StepLayout:
 
     Attributes:
         tensors: shape [rows, columns] of each by name, `{site}.{part}.lora_a` and `.lora_b`.
-        terms: of the loss.
     """
 
     tensors: dict[str, tuple[int, int]]
-    terms: tuple[str, ...] = TERMS
 
     @property
     def size(self) -> int:
@@ -45,8 +43,6 @@ class StepEntry:
 
     Attributes:
         folder: the folder that the paths of the graph's weights are relative to.
-        rank: of each part of a site.
-        layout: of the parameters.
     """
 
     graph: str
@@ -64,7 +60,7 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     terms = tuple(text(term, limits.MAX_NAME) for term in array(data["terms"], len(TERMS)))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
-    layout = StepLayout(_tensors(data["tensors"]), terms)
+    layout = StepLayout(_tensors(data["tensors"]))
     paths = text(data["graph"], limits.MAX_PATH), text(data["folder"], limits.MAX_PATH)
     return StepEntry(*paths, integer(data["rank"], 1, limits.MAX_RANK), layout)
 
@@ -87,13 +83,9 @@ def step_object(entry: StepEntry) -> dict[str, Any]:
         "graph": entry.graph,
         "folder": entry.folder,
         "rank": entry.rank,
-        "terms": list(entry.layout.terms),
-        "tensors": _objects(entry.layout),
+        "terms": list(TERMS),
+        "tensors": [{"name": name, "shape": list(s)} for name, s in entry.layout.tensors.items()],
     }
-
-
-def _objects(layout: StepLayout) -> list[dict[str, Any]]:
-    return [{"name": name, "shape": list(shape)} for name, shape in layout.tensors.items()]
 
 
 def _shape(value: object) -> tuple[int, int]:

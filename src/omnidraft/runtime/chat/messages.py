@@ -12,12 +12,7 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True)
 class MessageList:
-    """A list of messages, checked.
-
-    Attributes:
-        system: the system prompt; None without one.
-        turns: earlier messages of the user, each with the answer to it.
-    """
+    """A list of messages, checked."""
 
     system: str | None
     turns: tuple[tuple[str, str], ...]
@@ -56,9 +51,6 @@ def read_messages(value: object) -> MessageList:
 
 def checked_text(text: str, name: str = "the prompt") -> str:
     """A prompt's text, unchanged.
-
-    Args:
-        text: of a prompt, or of a system prompt.
 
     Raises:
         PromptError: empty, white space alone, not encodable as UTF-8, or too long.

@@ -31,9 +31,6 @@ class Template(Protocol):
         message begins right after the answer to the message before it. With a system prompt there is one
         more, at the beginning: the strings before and after the system prompt take the place of the first.
 
-        Args:
-            system: whether a system prompt stands before the first message.
-
         Raises:
             PromptError: the template cannot render a conversation of this length, or no system prompt.
         """
@@ -42,23 +39,12 @@ class Template(Protocol):
         """At which ends the template leaves out the white space of each message.
 
         The messages are the system prompt, if there is one, and those of the user.
-
-        Args:
-            system: whether a system prompt stands before the first message.
-
-        Raises:
-            PromptError: see `parts`.
         """
 
 
 @dataclass(frozen=True)
 class SystemSlot:
-    """The text around a system prompt; with it, this takes the place of the template's prefix.
-
-    Attributes:
-        before: from the beginning of the conversation to the system prompt.
-        after: from the system prompt to the first message.
-    """
+    """The text around a system prompt; with it, this takes the place of the template's prefix."""
 
     before: str
     after: str

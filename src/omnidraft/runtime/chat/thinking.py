@@ -25,11 +25,7 @@ def answer_start(output: bytes, tags: ThinkTags, *, inside: bool) -> int:
 
 
 def kept_start(output: bytes, tags: ThinkTags, *, inside: bool) -> int:
-    """The byte of an output at which the part begins that a conversation keeps of it (`ThinkTags.earlier`).
-
-    Args:
-        output, tags, inside: see `answer_start`.
-    """
+    """The byte of an output from which on a conversation keeps it (`ThinkTags.earlier`)."""
     if tags.earlier == "keep":
         return 0
     start = answer_start(output, tags, inside=inside)
@@ -40,13 +36,7 @@ def kept_start(output: bytes, tags: ThinkTags, *, inside: bool) -> int:
 
 
 def split_thought(output: str, tags: ThinkTags | None, *, inside: bool = False) -> tuple[str, str]:
-    """The thought and the answer of an output, without tags and without the white space around the tags.
-
-    Args:
-        output: the text, also one that is not complete.
-        tags: of the model; None for a model that writes no thoughts.
-        inside: the output begins inside a thought.
-    """
+    """The thought and the answer of an output, without tags and without the white space around the tags."""
     if tags is None:
         return "", output
     data = output.encode()
@@ -63,7 +53,6 @@ def given_answer(text: str, tags: ThinkTags | None, ends: Ends = (True, True)) -
 
     Args:
         text: of the program; the open tag may be missing, where the template writes it.
-        tags: of the model; None for a model that writes no thoughts.
         ends: of the answer, at which white space is left out, too.
     """
     inside = tags is not None and tags.close in text

@@ -57,7 +57,7 @@ class SessionModel(Model, Protocol):
         """End the run of a graph that is going on, from any thread; `cancelled` decides what comes then."""
 
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        """Use an adapter's tensors, by the names of the graph's inputs; with none, the model itself.
+        """Use an adapter's tensors from the next pass on, by the names of the inputs; none runs the base.
 
         The context was computed with the old weights: rewind to 0 and read it again.
         """

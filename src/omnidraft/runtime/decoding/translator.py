@@ -116,9 +116,6 @@ def translate_longest(
     Unlike the walk of `translate` it may return to a shorter spelling where an n-gram was not completed, so
     it proposes more tokens. The proposal does not have the distribution of the trie walk. So it serves rules
     that need no such distribution: greedy, match and paper.
-
-    Args:
-        as for `translate`.
     """
     proposal = Proposal()
     at = 0

@@ -27,7 +27,6 @@ class Stamp(NamedTuple):
     """What a file system says of a file.
 
     Attributes:
-        size: bytes.
         modified: ns, when the content last changed; a program can set it.
         changed: ns, when the entry last changed, which no program can set; on Windows when it was created.
         inode, device: 0 where the system has none.

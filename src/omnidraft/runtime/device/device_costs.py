@@ -108,26 +108,16 @@ def device_costs(
         measured_on: the machine that they name; None where they name none.
         timed: measures this machine; None where it cannot.
     """
-    kept = kept_costs(seal, here) if measure == "auto" else None
+    record = read_record(KIND, costs_key(seal, here)) if measure == "auto" else None
+    kept = None if record is None else parse_costs(record, seal, here)
     if kept is not None:
         return DeviceCosts(replace(kept, acceptance=costs.acceptance), "kept", here, measured_on)
     if source_of_costs(measure, measured_on, here, kept=False) == "measure":
         measured = timed()
         if measured is not None:
-            keep_costs(seal, here, measured)
+            write_record(KIND, costs_key(seal, here), costs_record(seal, here, measured))
             return DeviceCosts(replace(measured, acceptance=costs.acceptance), "measured", here, measured_on)
     return DeviceCosts(costs, "manifest", here, measured_on)
-
-
-def kept_costs(seal: str, machine: Machine) -> Costs | None:
-    """The costs that were kept for a machine and the bundle with a seal; None where there are none."""
-    data = read_record(KIND, costs_key(seal, machine))
-    return None if data is None else parse_costs(data, seal, machine)
-
-
-def keep_costs(seal: str, machine: Machine, costs: Costs) -> bool:
-    """Keep costs, and return whether they were written."""
-    return write_record(KIND, costs_key(seal, machine), costs_record(seal, machine, costs))
 
 
 def costs_record(seal: str, machine: Machine, costs: Costs) -> bytes:

@@ -47,11 +47,7 @@ def record_key(*parts: str) -> str:
 
 
 def read_record(kind: str, key: str) -> bytes | None:
-    """The bytes of a record; None where there is none that may be used.
-
-    Args:
-        kind: the directory of the records of one kind.
-    """
+    """The bytes of a record; None where there is none that may be used."""
     root = state_directory()
     if root is None or not _is_private(root, kind):
         return None

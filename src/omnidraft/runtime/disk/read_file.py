@@ -35,9 +35,6 @@ def read_file(path: str | Path, most: int = -1) -> bytes:
 
     Args:
         most: bytes to read at most, so that a wrong file of any size fits the memory; -1 reads to the end.
-
-    Raises:
-        OSError: see `open_file`.
     """
     with open_file(path) as file:
         return file.read(most)
@@ -59,9 +56,6 @@ def read_whole(path: str | Path, most: int) -> bytes:
 
 def check_regular(mode: int) -> None:
     """Refuse what is not a regular file.
-
-    Args:
-        mode: `st_mode` of the file, links followed.
 
     Raises:
         OSError: a directory, pipe, device or socket.

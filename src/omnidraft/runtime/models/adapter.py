@@ -67,11 +67,7 @@ class Adapter:
         return digest.hexdigest()
 
     def check_fits(self, lora: LoraSites) -> None:
-        """Check that a graph with these sites can take the adapter.
-
-        Raises:
-            AdapterError: `extra_tensor`, `shape` or `rank`.
-        """
+        """Check that a graph with these sites can take the adapter."""
         for name, (a, b) in self.tensors.items():
             site = lora.sites.get(name)
             if site is None:
@@ -89,11 +85,7 @@ class Adapter:
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
-        """The tensors to feed a graph, by input name; a fixed rank is filled up with zeros.
-
-        Raises:
-            AdapterError: see `check_fits`.
-        """
+        """The tensors to feed a graph, by input name; a fixed rank is filled up with zeros."""
         self.check_fits(lora)
         if lora.rank is None:
             return self.named

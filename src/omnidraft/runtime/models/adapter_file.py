@@ -5,15 +5,12 @@ adapters are equal bytes, which the writer of safetensors does not guarantee.
 """
 
 import json
-import os
 import re
 import struct
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 
 from omnidraft.errors import AdapterError, reason
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
@@ -24,7 +21,6 @@ from omnidraft.runtime.models.adapter import Adapter, Floats
 
 FORMAT = "omnidraft.adapter"
 VERSION = 1
-SUFFIX = ".onnx_adapter"  # the same tensors in onnxruntime's own format, beside the file
 MAX_HEADER_BYTES, MAX_FILE_BYTES = 1 << 22, 1 << 30
 _LENGTH = struct.Struct("<Q")
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
@@ -144,39 +140,17 @@ def _read(path: Path) -> bytes:
         raise AdapterError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
 
 
-def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:
-    """Save an adapter, and beside it as `.onnx_adapter` for onnxruntime in Java and C; returns both paths.
-
-    Killed at any point, each of the two files is the old or the new one, whole.
+def write_adapter(path: str | Path, adapter: Adapter) -> None:
+    """Save an adapter; killed at any point, the file is the old or the new one, whole.
 
     Raises:
         AdapterError: `unwritable`.
     """
-    path = Path(path)
-    beside = path.with_suffix(SUFFIX)
-    if path.suffix == SUFFIX:
-        raise AdapterError(
-            f"{path} would hold two formats", f"give a name like {path.stem}.safetensors", fault="unwritable"
-        )
     try:
-        write_atomically(path, encode_adapter(adapter))
-        write_atomically(beside, encode_for_onnxruntime(adapter))
+        write_atomically(Path(path), encode_adapter(adapter))
     except (OSError, ValueError) as error:
         raise AdapterError(
             f"the adapter cannot be written to {path} ({reason(error)})",
             "choose another place",
             fault="unwritable",
         ) from None
-    return [path, beside]
-
-
-def encode_for_onnxruntime(adapter: Adapter) -> bytes:
-    """The bytes of onnxruntime's own adapter file: the same tensors by the names of the graph's inputs."""
-    file_format = ort.AdapterFormat()
-    file_format.set_adapter_version(VERSION)
-    file_format.set_model_version(1)
-    file_format.set_parameters({n: ort.OrtValue.ortvalue_from_numpy(t) for n, t in adapter.named.items()})
-    with tempfile.TemporaryDirectory() as folder:  # onnxruntime writes only to a path, and not atomically
-        file = os.path.join(folder, "adapter")
-        file_format.export_adapter(file)
-        return Path(file).read_bytes()

@@ -5,12 +5,10 @@ the kept positions of each head are moved together, in place. Contract of the gr
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.models.engine_run import EngineRun
 from omnidraft.runtime.models.graph_contract import (
@@ -34,16 +32,6 @@ Floats = npt.NDArray[np.float32]
 
 class ConcatGraph(Graph):
     """The loaded weights of a graph with concatenating KV; each `ConcatModel` may run in its own thread."""
-
-    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
-        """
-        Args:
-            kv: shape of its keys and values; `max_length` is the longest context of a model.
-
-        Raises:
-            BundleError: onnxruntime cannot load the graph, or the graph has other inputs or outputs.
-        """
-        super().__init__(path, kv, vocab_size, threads=threads)
 
     def check(self) -> None:
         """
@@ -70,17 +58,9 @@ class ConcatGraph(Graph):
 
 
 class ConcatModel:
-    """A decoder graph with concatenating KV on the CPU provider (see `Model`).
-
-    Attributes:
-        cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
-    """
+    """A decoder graph with concatenating KV on the CPU provider (see `Model`)."""
 
     def __init__(self, graph: ConcatGraph) -> None:
-        """
-        Args:
-            graph: the loaded weights, which models may share.
-        """
         kv = graph.kv
         self._graph = graph
         self.vocab_size, self.max_length, self.length = graph.vocab_size, kv.max_length, 0
@@ -93,7 +73,6 @@ class ConcatModel:
         self._logits = np.zeros((CHUNK + 1) * self.vocab_size, dtype=np.float32)
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         while len(tokens) - count >= CHUNK:  # positions whose logits are not needed
@@ -102,7 +81,6 @@ class ConcatModel:
         return self._run(tokens)[-count:]
 
     def interrupt(self) -> None:
-        """End the run that is going on; see `EngineRun`."""
         self._engine.interrupt()
 
     def rewind(self, length: int) -> None:

@@ -33,7 +33,6 @@ class EvenModel:
         return len(self._read)
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         start, rows = self.length, []
@@ -50,7 +49,6 @@ class EvenModel:
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def rewind(self, length: int) -> None:
-        """Forget every position from `length` on."""
         assert 0 <= length <= self.length, (length, self.length)
         del self._read[length:]
         self._model.rewind(min(length, self._model.length))

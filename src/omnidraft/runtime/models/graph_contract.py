@@ -53,11 +53,7 @@ def shared_values(kv: KvShape, vocab_size: int) -> tuple[Values, Values]:
 
 
 def static_values(kv: KvShape, vocab_size: int, block: int, hidden: int) -> tuple[Values, Values]:
-    """Inputs and outputs of a static graph for blocks of some tokens, without adapters.
-
-    Args:
-        kv: shape of the past.
-    """
+    """Inputs and outputs of a static graph for blocks of some tokens, without adapters."""
     table = Value(FLOAT, (1, 1, block, kv.head_dim))
     past = Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
     new = Value(FLOAT, (1, kv.num_kv_heads, block, kv.head_dim))

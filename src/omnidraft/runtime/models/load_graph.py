@@ -24,20 +24,15 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
 def load_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
     """The graph of a model of a bundle, or its static graphs where it was placed on them."""
     with bounded_by(bundle):
-        return _loaded_graph(bundle, entry, threads)
-
-
-def _loaded_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
-    place = entry.place
-    if place is not None:
-        graphs = StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
-        graphs.check_adapters(entry.lora)
-        return graphs
-    kind = ConcatGraph if entry.layout == "concat" else Graph
-    graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
-    if entry.layout == "shared":
-        graph.check_adapters(entry.lora)
-    return graph
+        if entry.place is not None:
+            graphs = StaticGraphs(static_form(bundle, entry), entry.place.provider, threads=threads)
+            graphs.check_adapters(entry.lora)
+            return graphs
+        kind = ConcatGraph if entry.layout == "concat" else Graph
+        graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
+        if entry.layout == "shared":
+            graph.check_adapters(entry.lora)
+        return graph
 
 
 def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:

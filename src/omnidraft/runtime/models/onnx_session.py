@@ -21,12 +21,7 @@ UNFOLDED = ("ConstantFolding",)
 def session_options(
     threads: int, entries: Mapping[str, str] | None = None, *, log_level: int = ERRORS
 ) -> ort.SessionOptions:
-    """Options of a session on the CPU.
-
-    Args:
-        entries: more of onnxruntime's configuration, by key.
-        log_level: NOTHING where the caller reports each failure itself.
-    """
+    """Options of a session on the CPU."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -42,9 +37,6 @@ def spinning(engine: str) -> dict[str, str]:
     Waking a thread takes longer than many operators, and threads that spin cost battery. So they spin for
     0.2 ms, which is longer than the work between two passes of plain decoding. Engines before 1.26 know no
     time: there threads spin within a pass, and sleep between passes.
-
-    Args:
-        engine: the version of onnxruntime, such as 1.31.1.
     """
     major, minor = (int(part) for part in engine.split(".")[:2])
     if (major, minor) < (1, 26):

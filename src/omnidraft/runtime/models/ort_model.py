@@ -66,38 +66,20 @@ class Graph:
         check_values(self.path, self.session, *shared_values(self.kv, self.vocab_size))
 
     def check_adapters(self, lora: LoraSites | None) -> None:
-        """Check that the graph takes the adapters of a manifest, and nothing else.
-
-        Raises:
-            BundleError: `graph`.
-        """
+        """Check that the graph takes the adapters of a manifest, and nothing else."""
         fed, _ = shared_values(self.kv, self.vocab_size)
         check_adapters(self.path, self.session, fed, adapter_values(lora))
 
     def new_model(self) -> SessionModel:
         """A model on these weights, with a context of its own."""
-        return OrtModel.on(self)
+        return OrtModel(self)
 
 
 class OrtModel:
-    """A decoder graph with shared-buffer KV of its own on the CPU provider.
+    """A decoder graph with shared-buffer KV of its own on the CPU provider."""
 
-    Attributes:
-        cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
-    """
-
-    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
-        """Load a graph for this model alone; arguments and errors are those of `Graph`."""
-        self._attach(Graph(path, kv, vocab_size, threads=threads))
-
-    @classmethod
-    def on(cls, graph: Graph) -> "OrtModel":
+    def __init__(self, graph: Graph) -> None:
         """A model with a context of its own on loaded weights."""
-        model = cls.__new__(cls)
-        model._attach(graph)
-        return model
-
-    def _attach(self, graph: Graph) -> None:
         kv = graph.kv
         self._session = graph.session
         self._engine = EngineRun(graph.session, str(graph.path))
@@ -116,7 +98,6 @@ class OrtModel:
         self._adapter: dict[str, npt.NDArray[np.float32]] = {}
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         head = len(tokens) - max(count, 1)
@@ -127,7 +108,6 @@ class OrtModel:
         return self._run(tokens, count)
 
     def interrupt(self) -> None:
-        """End the run that is going on; see `EngineRun`."""
         self._engine.interrupt()
 
     def rewind(self, length: int) -> None:
@@ -136,10 +116,6 @@ class OrtModel:
         self.length = length
 
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        """Feed these LoRA tensors by name from the next pass on; none runs the base.
-
-        The keys and values in the context stay those of the old adapter: rewind and read the text again.
-        """
         self._adapter = {name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()}
         self._blocks = {}  # a binding cannot drop an input
 

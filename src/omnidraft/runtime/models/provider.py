@@ -17,26 +17,14 @@ from omnidraft.runtime.models.onnx_session import NO_PREPACKING, NOTHING, sessio
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold the library of a provider
 
 
-def compile_graph(path: Path, provider: Provider, out: Path) -> Path:
-    """Let an accelerator compile a graph; `out` becomes a graph that holds the result, with a file beside it.
-
-    Raises:
-        BundleError: see `open_graph`.
-    """
-    _open(path, provider, 1, {"ep.context_enable": "1", "ep.context_file_path": str(out)})
-    return out
-
-
-def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSession:
+def open_graph(
+    path: Path, provider: Provider, threads: int, entries: Mapping[str, str] = {}
+) -> ort.InferenceSession:
     """A session for a graph that runs entirely on `provider`.
 
     Raises:
         BundleError: onnxruntime has no such provider here, or cannot load the graph with it.
     """
-    return _open(path, provider, threads, {})
-
-
-def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, str]) -> ort.InferenceSession:
     if provider.name == CPU:
         # The blocks of a model share one mapped file of weights; packed, each session would hold its own.
         options = session_options(threads, {**NO_PREPACKING, **entries}, log_level=NOTHING)

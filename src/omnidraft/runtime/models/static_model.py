@@ -57,9 +57,6 @@ class StaticGraphs:
 
     def __init__(self, form: StaticForm, provider: Provider | None = None, *, threads: int = 1) -> None:
         """
-        Args:
-            provider: runs the graphs; the CPU when None.
-
         Raises:
             BundleError: a graph or table cannot be loaded.
         """
@@ -82,11 +79,7 @@ class StaticGraphs:
             check_values(form.graphs[n], session, inputs, outputs)
 
     def check_adapters(self, lora: LoraSites | None) -> None:
-        """Check that the graphs take the adapters of a manifest, and nothing else.
-
-        Raises:
-            BundleError: `graph`.
-        """
+        """Check that the graphs take the adapters of a manifest, and nothing else."""
         for n, session in self.sessions.items():
             fed, _ = static_values(self.kv, self.vocab_size, n, 0)
             check_adapters(self.form.graphs[n], session, fed, adapter_values(lora))
@@ -133,11 +126,7 @@ class _Block:
 
 
 class StaticModel:
-    """A decoder of static graphs with a context of its own.
-
-    Attributes:
-        cancelled: called before each run of a graph; if it returns True, `Cancelled` is raised instead.
-    """
+    """A decoder of static graphs with a context of its own."""
 
     def __init__(self, graphs: StaticGraphs) -> None:
         self._graphs = graphs
@@ -162,7 +151,6 @@ class StaticModel:
             )
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
         count = len(tokens) if num_logits is None else num_logits
         assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         before, longest = self.length, max(self._blocks)
@@ -180,7 +168,6 @@ class StaticModel:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def interrupt(self) -> None:
-        """End the run that is going on; see `EngineRun`."""
         for engine in self._engines.values():
             engine.interrupt()
 
@@ -190,10 +177,6 @@ class StaticModel:
         self.length = length
 
     def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
-        """Feed these LoRA tensors by name, filled up with zeros to the graphs' rank; none runs the base.
-
-        The keys and values in the context stay those of the old adapter: rewind and read the text again.
-        """
         assert tensors.keys() <= self._lora.keys(), sorted(tensors.keys() - self._lora.keys())
         for name, array in self._lora.items():
             array.fill(0.0)  # in place: the blocks are bound to this array

@@ -24,21 +24,12 @@ class FileRecord(Protocol):
 
 
 def drafter_address(files: Mapping[str, FileRecord]) -> str:
-    """SHA-256 over a line for each file below `drafter/`, in the order of the bytes of their names.
-
-    Args:
-        files: of a manifest, by path.
-    """
+    """SHA-256 over a line for each file below `drafter/`, in the order of the bytes of their names."""
     names = sorted((name for name in files if name.startswith(DRAFTER)), key=str.encode)
     lines = [f"{files[name].sha256} {files[name].bytes} {name}\n" for name in names]
     return hashlib.sha256("".join([_HEADER, *lines]).encode()).hexdigest()
 
 
 def shared_place(bundle: Path, address: str) -> Path:
-    """The directory of a shared drafter: beside the directory that a bundle really is in.
-
-    Args:
-        bundle: the bundle's directory.
-        address: of its drafter.
-    """
+    """The directory of a shared drafter: beside the directory that a bundle really is in."""
     return Path(os.path.realpath(bundle)).parent / SHARED / address

@@ -20,7 +20,6 @@ class FilePlaces:
     """Where the files of a bundle are.
 
     Attributes:
-        path: the bundle's directory.
         shared: the directory of the shared drafter; None where the bundle holds its own.
         index: of the archive that the bundle was unpacked from; None for a whole bundle.
     """
@@ -36,11 +35,7 @@ class FilePlaces:
         return self.path / name
 
     def file(self, name: str) -> Path:
-        """The path of a file of the bundle.
-
-        Raises:
-            BundleError: `left_out`.
-        """
+        """The path of a file of the bundle."""
         self.refuse_left_out(name)
         return self.place(name)
 
@@ -90,11 +85,6 @@ class FilePlaces:
 
 def find_places(path: Path, manifest: bytes, files: Mapping[str, FileRecord]) -> FilePlaces:
     """Where the files of a bundle are.
-
-    Args:
-        path: the bundle's directory.
-        manifest: the bytes of its manifest.json.
-        files: that the manifest lists.
 
     Raises:
         BundleError: `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a file

@@ -54,11 +54,6 @@ class PackIndex:
 def read_index(data: bytes, manifest: str, files: Container[str]) -> PackIndex:
     """The index of a packed bundle.
 
-    Args:
-        data: the bytes of pack.json.
-        manifest: SHA-256 of the bytes of manifest.json.
-        files: names that the manifest lists.
-
     Raises:
         PackIndexError: it is not an index, is of another version, or belongs to another manifest.
     """

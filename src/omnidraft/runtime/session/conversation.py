@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from omnidraft.runtime.chat.messages import MessageList
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
 from omnidraft.runtime.chat.thinking import given_answer
+from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
-from omnidraft.runtime.session.language_model import LanguageModel
-from omnidraft.runtime.session.modes import Mode
+from omnidraft.runtime.session.language_model import LanguageModel, draft_text
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
@@ -28,14 +28,7 @@ class Turn:
 def conversation_ids(
     tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str, system: str | None = None
 ) -> list[int]:
-    """The target ids of a conversation, up to the position at which the answer to `message` begins.
-
-    Args:
-        system: the system prompt; None without one.
-
-    Raises:
-        PromptError: see `Template.parts`.
-    """
+    """The target ids of a conversation, up to the position at which the answer to `message` begins."""
     parts = template.parts(len(turns) + 1, system=system is not None)
     ends = template.trimmed(len(turns) + 1, system=system is not None)
     before = [parts.pop(0)]
@@ -96,38 +89,16 @@ def answer_ids(loaded: LanguageModel, answer: Generation) -> tuple[int, ...]:
     return loaded.output_text.kept(ids, inside=answer.begins_inside)
 
 
-@dataclass(frozen=True)
-class EarlierText:
-    """The text of the generation before, in both vocabularies.
-
-    Attributes:
-        tokens: target ids of its prompt and output.
-        context: the same text in draft ids.
-    """
-
-    mode: Mode
-    tokens: Sequence[int]
-    context: Sequence[int]
-
-
-def draft_text(target: Tokenizer, drafter: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text."""
-    return drafter.encode(target.text_of(ids).decode("utf-8", "replace"))
-
-
 def draft_context(
-    target: Tokenizer, drafter: Tokenizer, ids: Sequence[int], before: EarlierText | None
+    target: Tokenizer, drafter: Tokenizer, ids: Sequence[int], before: DecoderState | None
 ) -> list[int]:
     """A prompt in draft ids; where it continues the text before, only the new part is encoded.
 
     Args:
-        before: the text before; None where there is none.
+        before: the text of the generation before, which drafted; None where there is none.
     """
-    # After an answer without the drafter the context is empty.
-    if before is None or before.mode in ("plain", "lookup") or not before.context:
-        return draft_text(target, drafter, ids)
-    known = len(before.tokens)
-    if list(ids[:known]) != list(before.tokens):
+    known = 0 if before is None or not before.context else len(before.tokens)
+    if before is None or not known or list(ids[:known]) != list(before.tokens):
         return draft_text(target, drafter, ids)
     spelled = drafter.spell(target.text_of(ids[known:]))
     return [*before.context, *(draft_text(target, drafter, ids[known:]) if spelled is None else spelled)]

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from omnidraft.runtime.decoding.draft_length import DraftLength
 from omnidraft.runtime.decoding.drafter import Drafter
@@ -17,24 +16,12 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Verification, proposer_for
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
-
-class RoundRecorder(Protocol):
-    """Records the rounds of one generation; see `Recorder`."""
-
-    def __call__(self, outcome: Outcome, probs: TargetProbs) -> None:
-        """Record a verified round."""
-
-    def close(self) -> None:
-        """End the record."""
+Record = Callable[[Proposer, Outcome, TargetProbs], None]  # records a verified round, such as a `Recorder`
 
 
 @dataclass
 class DecoderModels:
-    """The models and the cache that decode a text.
-
-    Attributes:
-        clock: gives seconds.
-    """
+    """The models and the cache that decode a text."""
 
     target: Model
     drafter: Drafter
@@ -48,7 +35,7 @@ def decode(
     config: GenerationConfig,
     draft_length: DraftLength,
     random: RandomSource,
-    recorder_of: Callable[[Proposer], RoundRecorder] | None = None,
+    record: Record | None = None,
 ) -> Iterator[Round]:
     """Yield the rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
 
@@ -57,29 +44,23 @@ def decode(
         config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
             `draft_length` hold the rest.
         draft_length: how many tokens to draft in each round.
-        recorder_of: makes the recorder of a trace for the proposer of this generation.
     """
     verification: Verification = "token" if config.verification == "auto" else config.verification
     proposer = proposer_for(
         config.mode, models.drafter, models.cache, config.temperature, verification, copies=config.copies
     )
-    recorder = None if recorder_of is None else recorder_of(proposer)
     logprobs: tuple[float, ...] = ()
 
     def observe(outcome: Outcome, probs: TargetProbs) -> None:
         nonlocal logprobs
         if config.logprobs:
             logprobs = probs.logprobs(outcome.emitted)
-        if recorder is not None:
-            recorder(outcome, probs)
+        if record is not None:
+            record(proposer, outcome, probs)
 
     sampling, clock = config.sampling, models.clock
-    try:
-        for each in speculate(models.target, proposer, text, sampling, draft_length, random, observe, clock):
-            yield replace(each, logprobs=logprobs)
-    finally:
-        if recorder is not None:
-            recorder.close()
+    for each in speculate(models.target, proposer, text, sampling, draft_length, random, observe, clock):
+        yield replace(each, logprobs=logprobs)
 
 
 def decode_prompt(
@@ -90,14 +71,9 @@ def decode_prompt(
     draft_length: DraftLength,
     random: RandomSource,
     eos_ids: Collection[int] = (),
-    recorder_of: Callable[[Proposer], RoundRecorder] | None = None,
+    record: Record | None = None,
 ) -> Iterator[Round]:
-    """`decode` of a prompt, up to the first end token or `config.max_new_tokens`.
-
-    Args:
-        prompt: target ids, at least one.
-        draft_prompt: the same text in draft ids.
-    """
+    """`decode` of a prompt, up to the first end token or `config.max_new_tokens`."""
     text = DecoderState()
     text.restart(prompt, draft_prompt, config.max_new_tokens, cut_at_eos(eos_ids))
-    return decode(models, text, config, draft_length, random, recorder_of)
+    return decode(models, text, config, draft_length, random, record)

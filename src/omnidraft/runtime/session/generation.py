@@ -39,12 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where an output ends besides its stop strings.
-
-    Attributes:
-        eos_ids: end tokens.
-        max_length: positions of the target's context.
-    """
+    """Where an output ends besides its stop strings."""
 
     eos_ids: Sequence[int]
     max_length: int
@@ -55,7 +50,6 @@ class Thoughts:
     """What tells the thought of an output from the answer.
 
     Attributes:
-        tags: of the model; None for a model that writes no thoughts.
         inside: the output begins inside a thought.
     """
 
@@ -68,8 +62,6 @@ class Emitted:
     """The output of a generation that an earlier process began; empty for a new generation.
 
     Attributes:
-        token_ids: target ids of the output.
-        logprobs: of `token_ids`, if they were asked for.
         stop_reason: why the output ended; None where it can continue.
     """
 

@@ -11,7 +11,7 @@ from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.stop import StopText
-from omnidraft.runtime.session.modes import VERIFICATIONS, Mode, Verification, check_mode
+from omnidraft.runtime.session.modes import Mode, Verification, check_mode
 
 MAX_COUNT = (1 << 31) - 1  # of tokens: a session file holds no larger number
 MAX_STOPS, MAX_STOP_BYTES = 64, 1024
@@ -84,24 +84,18 @@ class GenerationConfig:
         """
         _check_types(self)
         _ = self.sampling
-        if self.verification not in ("auto", *VERIFICATIONS):
-            raise SettingError(
-                f'verification "{self.verification}" is unknown',
-                f"use one of {', '.join(VERIFICATIONS)}, auto",
-                setting="verification",
-            )
-        check_mode(self.mode)
+        check_mode(self.mode, self.verification)
         if self.max_new_tokens < 1:
             raise SettingError(
                 f"max_new_tokens {self.max_new_tokens} is less than 1",
                 "ask for at least one token",
                 setting="max_new_tokens",
             )
-        if max(self.max_new_tokens, self.top_k) > MAX_COUNT:
-            name = "max_new_tokens" if self.max_new_tokens > MAX_COUNT else "top_k"
-            raise SettingError(
-                f"{name} {getattr(self, name)} is more than {MAX_COUNT}", "use a smaller number", setting=name
-            )
+        for name in ("max_new_tokens", "top_k"):
+            if (count := getattr(self, name)) > MAX_COUNT:
+                raise SettingError(
+                    f"{name} {count} is more than {MAX_COUNT}", "use a smaller number", setting=name
+                )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
             raise SettingError(
                 f"seed {self.seed} is outside 0..2^64-1", "use any number in this range", setting="seed"

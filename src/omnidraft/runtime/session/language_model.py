@@ -32,6 +32,11 @@ MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and a
 MEASURED_TOKENS, LEAST_CONTEXT = 16, 64  # tokens of that text, and positions that timing takes at most
 
 
+def draft_text(target: Tokenizer, drafter: Tokenizer, ids: Sequence[int]) -> list[int]:
+    """The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text."""
+    return drafter.encode(target.text_of(ids).decode("utf-8", "replace"))
+
+
 @dataclass(frozen=True)
 class LanguageModel:
     """The graphs, tokenizers and vocabulary map of a bundle.
@@ -62,9 +67,7 @@ class LanguageModel:
         """The visible text of a prompt in draft ids; empty without a drafter."""
         if self.drafter_tokenizer is None:
             return []
-        return self.drafter_tokenizer.encode(
-            self.target_tokenizer.text_of(prompt_ids).decode("utf-8", "replace")
-        )
+        return draft_text(self.target_tokenizer, self.drafter_tokenizer, prompt_ids)
 
     @cached_property
     def output_text(self) -> OutputText:
@@ -191,12 +194,4 @@ class LoadOptions:
 
     def load(self, bundle: Bundle) -> LanguageModel:
         """The graphs of a bundle that `open` has opened."""
-        return load_bundle(
-            bundle,
-            threads=self.threads,
-            drafter=self.drafter,
-            target_on=self.target_on,
-            drafter_on=self.drafter_on,
-            public_key=self.public_key,
-            measure=self.measure,
-        )
+        return load_bundle(bundle, **vars(self))

@@ -1,6 +1,5 @@
 """Every mode by its name, and the proposer of each; mode trie is the default."""
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 from omnidraft.errors import SettingError
@@ -16,19 +15,11 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 Verification = Literal["token", "block"]
 VERIFICATIONS: tuple[Verification, ...] = get_args(Verification)
 
-_Drafting = Callable[[Drafter, NgramCache, float], TrieProposer]
-_SAMPLED: dict[Mode, _Drafting] = {
+_SAMPLED: dict[Mode, type[TrieProposer]] = {
     "trie": TrieProposer,
     "match": MatchProposer,
     "direct": DirectProposer,
     "paper": PaperProposer,
-}
-# At temperature 0 a proposal is accepted while it is the argmax, so all modes share one rule.
-_GREEDY: dict[Mode, _Drafting] = {
-    "trie": MatchProposer,
-    "match": MatchProposer,
-    "direct": DirectMatch,
-    "paper": MatchProposer,
 }
 
 
@@ -50,19 +41,13 @@ def proposer_for(
     """
     if mode in ("lookup", "plain"):
         return PromptLookup() if mode == "lookup" else PlainProposer()
-    drafting = _drafting_proposer(mode, drafter, cache, temperature, verification)
+    if temperature == 0.0:  # a proposal is accepted while it is the argmax, so all modes share one rule
+        kind: type[TrieProposer] = DirectMatch if mode == "direct" else MatchProposer
+    else:
+        kind = _SAMPLED[mode]
+    verify = verify_block if verification == "block" and mode == "trie" else verify_tokens
+    drafting = kind(drafter, cache, temperature, verify)
     return CopyingProposer(drafting) if copies else drafting
-
-
-def _drafting_proposer(
-    mode: Mode, drafter: Drafter, cache: NgramCache, temperature: float, verification: Verification
-) -> TrieProposer:
-    if temperature == 0.0:
-        return _GREEDY[mode](drafter, cache, temperature)
-    if mode == "trie":
-        verify = verify_block if verification == "block" else verify_tokens
-        return TrieProposer(drafter, cache, temperature, verify)
-    return _SAMPLED[mode](drafter, cache, temperature)
 
 
 def check_mode(mode: str, verification: str = "token") -> None:
@@ -70,6 +55,7 @@ def check_mode(mode: str, verification: str = "token") -> None:
     Raises:
         SettingError: an unknown mode or verification.
     """
-    for name, value, known in (("mode", mode, MODES), ("verification", verification, VERIFICATIONS)):
-        if value not in known:
-            raise SettingError(f'{name} "{value}" is unknown', f"use one of {', '.join(known)}", setting=name)
+    known = {"mode": (mode, MODES), "verification": (verification, (*VERIFICATIONS, "auto"))}
+    for name, (value, names) in known.items():
+        if value not in names:
+            raise SettingError(f'{name} "{value}" is unknown', f"use one of {', '.join(names)}", setting=name)

@@ -111,8 +111,8 @@ def _state(saved: SavedSession) -> dict[str, Any]:
             "drafter_adapter": identity.adapters.get("drafter"),
             "target_adapter": identity.adapters.get("target"),
         },
-        "costs": _costs_object(saved.costs),
-        "draft_length": _lengths_object(saved.lengths),
+        "costs": _bits_of_fields(saved.costs),
+        "draft_length": _bits_of_fields(saved.lengths),
         "system": saved.system,
         "turns": [{"message": turn.message, "answer": turn.answer} for turn in saved.turns],
         "message": saved.message,
@@ -140,6 +140,15 @@ def _saved(value: object) -> SavedSession:
     return saved
 
 
+def _bits(value: Any) -> Any:
+    """A float, or those of a sequence, as text."""
+    return [bits_of(each) for each in value] if isinstance(value, list | tuple) else bits_of(value)
+
+
+def _bits_of_fields(value: Costs | LengthState) -> dict[str, Any]:
+    return {name: each if name == "idle" else _bits(each) for name, each in vars(value).items()}
+
+
 def _identity(value: Mapping[str, Any]) -> Identity:
     graphs = mapping(value["graphs"], MAX_GRAPH_FILES)
     adapters = {role: value[f"{role}_adapter"] for role in ("drafter", "target")}
@@ -151,33 +160,11 @@ def _identity(value: Mapping[str, Any]) -> Identity:
     )
 
 
-def _costs_object(costs: Costs) -> dict[str, Any]:
-    return {
-        "target": [bits_of(seconds) for seconds in costs.target],
-        "draft": bits_of(costs.draft),
-        "host": bits_of(costs.host),
-        "acceptance": bits_of(costs.acceptance),
-    }
-
-
 def _costs(value: Mapping[str, Any]) -> Costs:
     target = tuple(_number(each) for each in array(value["target"]))
     costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "acceptance")))
     check_costs(costs)
     return costs
-
-
-def _lengths_object(lengths: LengthState) -> dict[str, Any]:
-    return {
-        "evaluated": [bits_of(x) for x in lengths.evaluated],
-        "accepted": [bits_of(x) for x in lengths.accepted],
-        "drafts": bits_of(lengths.drafts),
-        "targets": bits_of(lengths.targets),
-        "compared": [bits_of(x) for x in lengths.compared],
-        "agreed": [bits_of(x) for x in lengths.agreed],
-        "idle": lengths.idle,
-        "share": bits_of(lengths.share),
-    }
 
 
 def _lengths(value: Mapping[str, Any]) -> LengthState:
@@ -202,11 +189,15 @@ def _turn(value: Mapping[str, Any]) -> Turn:
 
 
 def _answer_object(answer: SavedAnswer) -> dict[str, Any]:
+    config = answer.config
+    assert config.seed is not None
+    floats = ("temperature", "top_p", "min_p", "repetition_penalty")
     return {
-        "config": _config_object(answer.config),
+        "config": {**vars(config), "seed": _digits(config.seed)}
+        | {n: bits_of(getattr(config, n)) for n in floats},
         "prompt": answer.prompt,
         "output": answer.output,
-        "logprobs": [bits_of(x) for x in answer.logprobs],
+        "logprobs": _bits(answer.logprobs),
         "context": answer.context,
         "random": _digits(answer.random),
         "stop_reason": answer.stop_reason,
@@ -234,25 +225,6 @@ def _answer(value: Mapping[str, Any]) -> SavedAnswer:
     if answer.context and not answer.config.asks_drafter:
         raise ValueError("a drafter's context")
     return answer
-
-
-def _config_object(config: GenerationConfig) -> dict[str, Any]:
-    assert config.seed is not None
-    return {
-        "max_new_tokens": config.max_new_tokens,
-        "temperature": bits_of(config.temperature),
-        "seed": _digits(config.seed),
-        "mode": config.mode,
-        "num_draft_tokens": config.num_draft_tokens,
-        "stop": config.stop,
-        "ignore_eos": config.ignore_eos,
-        "top_k": config.top_k,
-        "top_p": bits_of(config.top_p),
-        "min_p": bits_of(config.min_p),
-        "repetition_penalty": bits_of(config.repetition_penalty),
-        "verification": config.verification,
-        "logprobs": config.logprobs,
-    }
 
 
 def _config(value: Mapping[str, Any]) -> GenerationConfig:

@@ -19,19 +19,9 @@ from omnidraft.runtime.session.language_model import LanguageModel
 
 
 class SessionModels:
-    """The target, and the drafter where one is loaded.
-
-    Attributes:
-        target: the target, wrapped in `EvenModel` if asked for.
-        drafter: the drafter and its context; `no_drafter` where none is loaded.
-        clock: gives seconds.
-    """
+    """The target, and the drafter where one is loaded."""
 
     def __init__(self, loaded: LanguageModel, *, bitwise: bool) -> None:
-        """
-        Args:
-            bitwise: compute the target's rows alike in passes of all lengths.
-        """
         self.loaded = loaded
         self.clock: Clock = time.perf_counter
         self.all: list[SessionModel] = [loaded.target.new_model()]

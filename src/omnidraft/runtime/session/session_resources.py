@@ -1,6 +1,6 @@
 """What a session works with: models, n-grams, recorder, statistics, and the state of its text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,13 +18,9 @@ from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
-from omnidraft.runtime.session.start_generation import Recording
 from omnidraft.runtime.session.statistics import SessionStatistics, Statistics
 from omnidraft.runtime.session.text_state import TextState
-from omnidraft.runtime.traces.recorder import open_trace
-from omnidraft.runtime.traces.trace_memory import TraceMemory
-from omnidraft.runtime.traces.trace_store import TraceStore
-from omnidraft.runtime.traces.tracer import Tracer
+from omnidraft.runtime.traces.recorder import Store, open_trace
 from omnidraft.runtime.vocab.cache_store import open_cache, write_cache
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
@@ -49,7 +45,7 @@ class SessionResources:
         cache: str | Path | None = None,
         adapter: Adapter | str | Path | None = None,
         bitwise: bool = False,
-        trace: TraceStore | TraceMemory | str | Path | None = None,
+        trace: Store | str | Path | None = None,
     ) -> None:
         """
         Args:
@@ -74,9 +70,7 @@ class SessionResources:
         self.adapter_notice: str | None = None
         if adapter is not None:
             self.use_adapter(adapter)
-        self.trace: TraceStore | TraceMemory | None = None
-        if trace is not None:
-            self.trace = open_trace(trace, self.vocab_map)
+        self.trace: Store | None = None if trace is None else open_trace(trace, self.vocab_map)
 
     @property
     def bundle(self) -> Bundle:
@@ -219,10 +213,6 @@ class SessionResources:
             return self.target_tokenizer.encode_prompt("", prompt, "")
         return conversation_ids(self.target_tokenizer, self.template, [], prompt, self.system)
 
-    def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The visible text of a prompt in draft ids; empty without a drafter."""
-        return self.loaded.draft_prompt(prompt_ids)
-
     @contextmanager
     def exclusive(self, *, generates: bool = False) -> Iterator[None]:
         """One user of the models at a time, with the adapters that were given last.
@@ -240,9 +230,3 @@ class SessionResources:
             if target_changed:
                 self.text.decoder.cached.clear()
             yield
-
-    def _recording(self) -> Recording | None:
-        store = self.trace
-        if store is None:
-            return None
-        return Recording(store, Tracer(self.vocab_map, lambda: store.is_recording))

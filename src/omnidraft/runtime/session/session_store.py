@@ -70,11 +70,7 @@ def read_session(path: str | Path) -> tuple[SavedSession, bytes]:
 
 
 def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
-    """What sessions of a bundle belong to.
-
-    Args:
-        adapters: digests of the adapters in use, by role.
-    """
+    """What sessions of a bundle belong to."""
     files = bundle.manifest["files"]
     graphs = {
         name: str(record["sha256"])

@@ -1,8 +1,8 @@
 """How a generation begins, on a prompt or on a saved state, and runs one round at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 from weakref import ref
@@ -11,12 +11,11 @@ from omnidraft import defaults
 from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
-from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
-from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.decoding.verifier import block_pays
-from omnidraft.runtime.session.conversation import EarlierText, draft_context
+from omnidraft.runtime.session.conversation import draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
@@ -24,24 +23,10 @@ from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
-from omnidraft.runtime.traces.recorder import Digests, Recorder, RecordingSource
-from omnidraft.runtime.traces.trace_memory import TraceMemory
-from omnidraft.runtime.traces.trace_store import TraceStore
-from omnidraft.runtime.traces.tracer import Tracer
+from omnidraft.runtime.traces.recorder import Recorder, Store
+from omnidraft.runtime.traces.trace import Start
 
 USUAL_DRAFT = defaults.BLOCK_USUAL_DRAFT  # draft tokens of the round by which a verification is chosen
-
-
-@dataclass(frozen=True)
-class Recording:
-    """Where generations are recorded.
-
-    Attributes:
-        tracer: makes a round of a record from a round of the loop.
-    """
-
-    store: TraceStore | TraceMemory
-    tracer: Tracer
 
 
 def generate_from_prompt(
@@ -49,21 +34,24 @@ def generate_from_prompt(
     text: TextState,
     ids: list[int],
     config: GenerationConfig,
-    recording: Recording | None,
+    trace: Store | None,
     too_long: str = TOO_LONG,
 ) -> Generation:
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
     Args:
         text: its state; the generation before ends here.
-        recording: where to record the generation; None for nowhere.
+        trace: where to record the generation; None for nowhere.
         too_long: the remedy where the prompt is longer than the context.
 
     Raises:
         PromptError: the target cannot read the prompt, or not all of it (ContextError); nothing changes.
     """
-    context = _draft_context(models, text, ids, config)
-    check_prompt(ids, models.loaded.bundle.target, too_long)
+    loaded, context = models.loaded, list[int]()
+    if config.asks_drafter and loaded.drafter_tokenizer is not None:
+        earlier = text.decoder if text.answer is not None and text.answer.config.asks_drafter else None
+        context = draft_context(loaded.target_tokenizer, loaded.drafter_tokenizer, ids, earlier)
+    check_prompt(ids, loaded.bundle.target, too_long)
     # Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its
     # text where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that
     # is drawn here need not repeat anything, and the draft length uses all counts so far.
@@ -75,7 +63,7 @@ def generate_from_prompt(
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
-    generation = generate_from_state(models, text, config, ids, Emitted(), recording)
+    generation = generate_from_state(models, text, config, ids, Emitted(), trace)
     text.begin(generation)
     return generation
 
@@ -86,7 +74,7 @@ def generate_from_state(
     config: GenerationConfig,
     prompt: Sequence[int],
     emitted: Emitted,
-    recording: Recording | None = None,
+    trace: Store | None = None,
 ) -> Generation:
     """A generation that continues from `text.decoder.tokens`.
 
@@ -110,8 +98,10 @@ def generate_from_state(
         replace(config, verification=verification_for(config, loaded)),
         draft_length_for(config, loaded, text.costs, text.lengths),
         text.random,
-        _recorder_of(models, text, config, recording, has_output=bool(emitted.token_ids)),
+        None if trace is None else _recorder(models, text, config, trace, continues=bool(emitted.token_ids)),
     )
+    if trace is not None:
+        rounds = _flushed(rounds, trace)
     limits = Limits(eos_ids, models.target.max_length)
     thoughts = Thoughts(loaded.bundle.prompt.think, loaded.output_text.ends_in_thought(prompt))
     step = partial(_step, models, decoder, ref(text))  # the text holds its newest generation
@@ -141,47 +131,27 @@ def _step(
         yield
 
 
-def _draft_context(
-    models: SessionModels, text: TextState, ids: list[int], config: GenerationConfig
-) -> list[int]:
-    """A prompt in draft ids; where it continues the text before, only the new part is encoded."""
-    if not config.asks_drafter:
-        return []
-    loaded, before = models.loaded, None
-    if loaded.drafter_tokenizer is None:
-        return []
-    if text.answer is not None:
-        before = EarlierText(text.answer.config.mode, text.decoder.tokens, text.decoder.context)
-    return draft_context(loaded.target_tokenizer, loaded.drafter_tokenizer, ids, before)
-
-
-def _recorder_of(
-    models: SessionModels,
-    text: TextState,
-    config: GenerationConfig,
-    recording: Recording | None,
-    *,
-    has_output: bool,
-) -> Callable[[Proposer], Recorder] | None:
-    """A function that makes the recorder of the generation; None where nothing is recorded."""
-    if recording is None:
-        return None
+def _recorder(
+    models: SessionModels, text: TextState, config: GenerationConfig, trace: Store, *, continues: bool
+) -> Recorder:
     loaded, tokens, context = models.loaded, list(text.decoder.tokens), text.decoder.context
 
     def draft_text() -> Sequence[int]:
         if config.asks_drafter and loaded.drafter_tokenizer is not None:
             return context
         # Without a drafter the decoder keeps no draft ids of the text.
-        spelled = [d for token in tokens for d in loaded.vocab_map.spell(token)]
-        return loaded.draft_prompt(tokens) or spelled
+        return loaded.draft_prompt(tokens) or [d for t in tokens for d in loaded.vocab_map.spell(t)]
 
-    def adapters() -> Digests:
-        return models.digests
+    start = Start(None, None, config.temperature, config.mode, continues, 0, ())
+    return Recorder(trace, loaded.vocab_map, start, draft_text, lambda: models.digests)
 
-    source = RecordingSource(
-        loaded.vocab_map, draft_text, adapters, config.temperature, config.mode, has_output
-    )
-    return lambda proposer: Recorder(recording.store, recording.tracer, proposer, source)
+
+def _flushed(rounds: Iterator[Round], trace: Store) -> Iterator[Round]:
+    """The rounds; the trace is on the disk when they end."""
+    try:
+        yield from rounds
+    finally:
+        trace.sync()
 
 
 def draft_length_for(

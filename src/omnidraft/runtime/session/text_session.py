@@ -60,7 +60,7 @@ class TextSession(SessionResources):
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
             )
-            generation = generate_from_prompt(self.models, self.text, ids, config, self._recording())
+            generation = generate_from_prompt(self.models, self.text, ids, config, self.trace)
             self.text.turns, self.text.message = [], None
             return generation
 
@@ -148,7 +148,7 @@ class TextSession(SessionResources):
             self.text.decoder.tokens = [*before.prompt_ids, *before.token_ids]
             emitted = Emitted(before.token_ids, before.logprobs)
             generation = generate_from_state(
-                self.models, self.text, before.config, before.prompt_ids, emitted, self._recording()
+                self.models, self.text, before.config, before.prompt_ids, emitted, self.trace
             )
             self.text.begin(generation)
             return generation
@@ -188,7 +188,7 @@ class TextSession(SessionResources):
         """Begin the answer to a message; nothing changes where it is refused."""
         ids = conversation_ids(self.target_tokenizer, self.template, turns, message, system)
         remedy = too_long if turns else TOO_LONG
-        generation = generate_from_prompt(self.models, self.text, ids, config, self._recording(), remedy)
+        generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy)
         self.text.turns, self.text.message, self.text.system = turns, message, system
         return generation
 

@@ -18,12 +18,10 @@ class TextState:
     """The state of a session's text.
 
     Attributes:
-        costs: seconds on this device, which the draft length "auto" uses.
         random: the source of randomness of the last generation.
         lengths: what the draft length "auto" learned of the texts so far.
         message: the message that is being answered; None where every message has its turn.
         answer: the last generation; None where it was taken back.
-        system: the system prompt of texts that begin in the template; None for none.
         totals: counts of the generations before `answer`, since the conversation began.
         answers: number of generations since then.
     """
@@ -74,11 +72,7 @@ class SavedAnswer:
     """The last generation of a session.
 
     Attributes:
-        config: its settings, with the seed that was used.
         context: the same text in draft ids; None where no drafter was loaded.
-        random: state of SplitMix64.
-        stop_reason: why it ended; None when it can continue.
-        logprobs: of the output, if they were asked for.
     """
 
     config: GenerationConfig
@@ -96,11 +90,7 @@ class SavedSession:
 
     Attributes:
         omnidraft: version of the package that wrote it.
-        costs: seconds on this device.
-        lengths: what the draft length "auto" learned.
-        message: the message that is being answered; None where every message has its turn.
         answer: the last generation; None before the first, and where it was taken back.
-        system: the system prompt; None for none.
     """
 
     omnidraft: str

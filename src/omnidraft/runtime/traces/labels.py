@@ -17,12 +17,7 @@ _KINDS = {step: Kind[step.name] for step in Step}
 
 
 def labels_of(proposer: Proposer, outcome: Outcome, probs: Probs) -> tuple[DecisionLabel, ...]:
-    """The labels of a round, before anything is learned from it.
-
-    Args:
-        proposer: made and verified the proposal.
-        probs: the target's distributions of the pass.
-    """
+    """The labels of a round, before anything is learned from it."""
     if outcome.draft.copied:
         return ()
     if proposer.rule == "match":

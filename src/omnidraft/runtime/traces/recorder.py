@@ -1,22 +1,22 @@
 """Records one generation: an observer of the loop that writes each round to a trace."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.decoding.proposer import Outcome, Proposer
 from omnidraft.runtime.decoding.sampling import TargetProbs
-from omnidraft.runtime.traces.trace import Start, TracedRound, Vocabularies, window
+from omnidraft.runtime.traces.trace import Start, Vocabularies, window
 from omnidraft.runtime.traces.trace_memory import TraceMemory
 from omnidraft.runtime.traces.trace_store import SegmentPlace, TraceStore
 from omnidraft.runtime.traces.tracer import Tracer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-Digests = tuple[str | None, str | None]  # of the drafter's and the target's adapter
+Store = TraceStore | TraceMemory
 
 
-def open_trace(trace: TraceStore | TraceMemory | str | Path, vocab_map: VocabMap) -> TraceStore | TraceMemory:
+def open_trace(trace: Store | str | Path, vocab_map: VocabMap) -> Store:
     """Where generations of a pair are recorded: the given store, or a new store for a directory.
 
     Raises:
@@ -33,68 +33,49 @@ def open_trace(trace: TraceStore | TraceMemory | str | Path, vocab_map: VocabMap
     return store
 
 
-@dataclass(frozen=True)
-class RecordingSource:
-    """The generation that a record is about.
-
-    Attributes:
-        vocab_map: spells the tokens that are emitted in pauses.
-        context: gives the text before the first round in draft ids; called after the first round.
-        adapters: gives the digests of the adapters that the last round ran with.
-        continues: whether the generation began in another record.
-    """
-
-    vocab_map: VocabMap
-    context: Callable[[], Sequence[int]]
-    adapters: Callable[[], Digests]
-    temperature: float
-    mode: str
-    continues: bool
-
-
 class Recorder:
-    """Writes the rounds of one generation to a store; see `speculate.Observer`."""
+    """Writes the rounds of one generation to a store, each before anything is learned from it."""
 
     def __init__(
-        self, store: TraceStore | TraceMemory, tracer: Tracer, proposer: Proposer, source: RecordingSource
+        self,
+        store: Store,
+        vocab_map: VocabMap,
+        start: Start,
+        context: Callable[[], Sequence[int]],
+        adapters: Callable[[], tuple[str | None, str | None]],
     ) -> None:
         """
         Args:
-            tracer: makes a round of a record from a round of the loop.
+            start: temperature, mode, and whether the generation began in another record.
+            context: gives the text before the first round in draft ids; called after the first round.
+            adapters: gives the digests of the drafter's and the target's adapter in the last round.
         """
-        self._store, self._tracer, self._proposer, self._source = store, tracer, proposer, source
+        self._store, self._map, self._start = store, vocab_map, start
+        self._context_of, self._adapters_of = context, adapters
+        self._tracer = Tracer(vocab_map)
         self._context: list[int] | None = None  # the text so far in draft ids
-        self._adapters: Digests = (None, None)
-        self._continues = source.continues
         self._place: SegmentPlace | None = None  # of the record that is being extended
 
-    def __call__(self, outcome: Outcome, probs: TargetProbs) -> None:
-        """Record a round, before anything is learned from it."""
-        adapters = self._source.adapters()
+    def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> None:
+        """Record a round."""
+        drafter, target = self._adapters_of()
         if self._context is None:
-            self._context = list(self._source.context())
-        traced = self._tracer(self._proposer, outcome, probs)
-        if adapters != self._adapters or traced is None:
+            self._context = list(self._context_of())
+        traced = self._tracer(proposer, outcome, probs) if self._store.is_recording else None
+        if traced is None or (drafter, target) != (self._start.drafter_adapter, self._start.target_adapter):
             self._place = None  # the next round is of other models, or comes after a gap
-        self._adapters = adapters
-        if traced is not None:
-            self._append(traced, self._context)
-        self._context += self._pieces(traced, outcome)
-        self._continues = True
+        self._start = replace(self._start, drafter_adapter=drafter, target_adapter=target)
+        context = self._context
+        if traced is None:
+            pieces = [d for token in outcome.emitted for d in self._map.spell(token)]
+        else:
+            pieces = traced.pieces
+            self._place = self._store.append(
+                replace(traced, position=len(context)), lambda: self._began(context), self._place
+            )
+        context += pieces
+        self._start = replace(self._start, continues=True)
 
-    def close(self) -> None:
-        """Make the record reach the disk."""
-        self._store.sync()
-
-    def _append(self, traced: TracedRound, context: list[int]) -> None:
-        source = self._source
-
-        def start() -> Start:
-            return Start(*self._adapters, source.temperature, source.mode, self._continues, *window(context))
-
-        self._place = self._store.append(replace(traced, position=len(context)), start, self._place)
-
-    def _pieces(self, traced: TracedRound | None, outcome: Outcome) -> list[int]:
-        if traced is not None:
-            return traced.pieces
-        return [d for token in outcome.emitted for d in self._source.vocab_map.spell(token)]
+    def _began(self, context: Sequence[int]) -> Start:
+        skipped, kept = window(context)
+        return replace(self._start, skipped=skipped, context=kept)

@@ -35,11 +35,7 @@ class Vocabularies:
         return cls(m.draft_fingerprint, m.target_fingerprint, m.draft_size, m.target_size)
 
     def check(self, vocabularies: "Vocabularies") -> None:
-        """Refuse a trace of other vocabularies.
-
-        Raises:
-            TraceFileError: `foreign_vocabulary`.
-        """
+        """Refuse a trace of other vocabularies."""
         for who, ours, theirs in (
             ("drafter tokenizer", self.draft_fingerprint, vocabularies.draft_fingerprint),
             ("target tokenizer", self.target_fingerprint, vocabularies.target_fingerprint),

@@ -6,13 +6,11 @@ write that did not finish, is not a fault: its bytes are counted and left out.
 
 import struct
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from omnidraft.runtime.traces.trace import Start, Traced, TracedRound, Vocabularies
 from omnidraft.runtime.traces.trace_payload import (
-    PayloadLayout,
     decode_round,
     decode_start,
     demand,
@@ -82,9 +80,13 @@ def encode_header(header: TraceHeader) -> bytes:
 
 def encode_frame(frame: Frame, vocabularies: Vocabularies) -> bytes:
     """The bytes of one entry: equal entries give equal bytes."""
-    layout, content = PayloadLayout.of(vocabularies), frame.content
+    content = frame.content
     is_start = isinstance(content, Start)
-    payload = encode_start(content, layout) if isinstance(content, Start) else encode_round(content, layout)
+    payload = (
+        encode_start(content, vocabularies)
+        if isinstance(content, Start)
+        else encode_round(content, vocabularies)
+    )
     data = _FRAME.pack(len(payload), START if is_start else ROUND, 0, frame.record) + payload
     return data + struct.pack("<I", zlib.crc32(data))
 
@@ -116,15 +118,10 @@ def decode_header(data: bytes) -> TraceHeader:
 
 
 def decode(data: bytes) -> Segment:
-    """The segment in a file's bytes.
-
-    Raises:
-        TraceFileError: with the name of the first fault.
-    """
+    """The segment in a file's bytes."""
     header = decode_header(data)
     ends, torn = scan(data)
-    layout = PayloadLayout.of(header.vocabularies)
-    frames = [_frame(data[a:b], layout) for a, b in pairwise(ends)]
+    frames = [_frame(data[a:b], header.vocabularies) for a, b in pairwise(ends)]
     _check_records(frames)
     return Segment(header, tuple(frames), torn)
 
@@ -133,9 +130,6 @@ def scan(data: bytes) -> tuple[list[int], int]:
     """The ends of the whole frames of a segment, the header's end first, and the number of torn bytes.
 
     A frame that is not whole is torn if no whole frame follows it; else the file was damaged later.
-
-    Raises:
-        TraceFileError: `checksum`.
     """
     ends = [HEADER_BYTES]
     while ends[-1] < len(data):
@@ -163,19 +157,18 @@ def _is_whole(data: bytes, at: int, end: int) -> bool:
     return zlib.crc32(data[at : end - 4]) == int.from_bytes(data[end - 4 : end], "little")
 
 
-def _frame(data: bytes, layout: PayloadLayout) -> Frame:
+def _frame(data: bytes, vocabularies: Vocabularies) -> Frame:
     _, kind, reserved, record = _FRAME.unpack_from(data)
     demand(reserved == 0, "reserved", f"the reserved field of an entry is {reserved}, not 0")
     demand(kind in (START, ROUND), "kind", f"it has an entry of kind {kind}, neither {START} nor {ROUND}")
     payload = data[_FRAME.size : -4]
-    content: Start | TracedRound
-    content = decode_start(payload, layout) if kind == START else decode_round(payload, layout)
-    return Frame(record, content)
+    return Frame(record, (decode_start if kind == START else decode_round)(payload, vocabularies))
 
 
 def _check_records(frames: list[Frame]) -> None:
     places: list[int] = []
-    for record, content in _entries(frames):
+    for frame in frames:
+        record, content = frame.record, frame.content
         if isinstance(content, Start):
             demand(record == len(places), "order", f"its record {record} begins after {len(places)} others")
             places.append(content.skipped + len(content.context))
@@ -187,10 +180,6 @@ def _check_records(frames: list[Frame]) -> None:
             f"it has a round at draft id {content.position} where {places[record]} are known",
         )
         places[record] += len(content.pieces)
-
-
-def _entries(frames: list[Frame]) -> Iterator[tuple[int, Start | TracedRound]]:
-    return ((frame.record, frame.content) for frame in frames)
 
 
 def _cut(data: bytes) -> str:

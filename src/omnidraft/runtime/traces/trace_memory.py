@@ -12,11 +12,7 @@ from omnidraft.runtime.traces.trace_store import SegmentPlace
 
 
 class TraceMemory:
-    """Records generations as a `TraceStore` does, and keeps them until they are taken.
-
-    Attributes:
-        problem: always None; a `TraceStore` gives here the reason why recording stopped.
-    """
+    """Records generations as a `TraceStore` does, and keeps them until they are taken."""
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         self.path, self.vocabularies = "this process's memory", vocabularies

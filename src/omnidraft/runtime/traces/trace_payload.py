@@ -1,7 +1,6 @@
 """Payloads of the entries of a trace's file: the beginning of a record, and a round (spec/12-trace.md)."""
 
 import struct
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -33,88 +32,60 @@ _NOTHING = Masses(np.zeros(0, np.int32), np.zeros(0, np.float16), 1.0)
 _ROUNDING = 2.0**-8  # more than 64 roundings to float16 can add up to
 
 
-@dataclass(frozen=True)
-class PayloadLayout:
-    """The sizes of both vocabularies, which give the width of ids: 2 bytes up to 65,536 ids, else 4."""
-
-    draft_size: int
-    target_size: int
-
-    @classmethod
-    def of(cls, vocabularies: Vocabularies) -> "PayloadLayout":
-        return cls(vocabularies.draft_size, vocabularies.target_size)
-
-    @property
-    def draft_type(self) -> str:
-        return _id_type(self.draft_size)
-
-    @property
-    def target_type(self) -> str:
-        return _id_type(self.target_size)
-
-
-def encode_start(start: Start, layout: PayloadLayout) -> bytes:
+def encode_start(start: Start, vocabularies: Vocabularies) -> bytes:
     """The payload of a record's beginning."""
     digests = [bytes.fromhex(d) if d else _NONE for d in (start.drafter_adapter, start.target_adapter)]
     mode = MODES.index(start.mode)
     fixed = _START.pack(*digests, start.temperature, mode, start.continues, 0, start.skipped)
-    return fixed + _ids(start.context, layout.draft_type)
+    return fixed + _ids(start.context, vocabularies.draft_size)
 
 
-def encode_round(traced: TracedRound, layout: PayloadLayout) -> bytes:
+def encode_round(traced: TracedRound, vocabularies: Vocabularies) -> bytes:
     """The payload of a round."""
     labels, draft = traced.labels, traced.draft
     counts = (len(draft), traced.evaluated, traced.accepted_drafts, len(labels), len(traced.tokens))
     parts = [
         _ROUND.pack(traced.position, *counts, bytes(3)),
-        _ids(draft, layout.draft_type),
+        _ids(draft, vocabularies.draft_size),
         bytes(j.kind for j in labels),
         bytes(j.draft for j in labels),
         np.array([j.label for j in labels], "<f4").tobytes(),
     ]
-    return b"".join(parts + [_token_bytes(token, layout) for token in traced.tokens])
+    return b"".join(parts + [_token_bytes(token, vocabularies) for token in traced.tokens])
 
 
-def _token_bytes(token: TracedToken, layout: PayloadLayout) -> bytes:
+def _token_bytes(token: TracedToken, vocabularies: Vocabularies) -> bytes:
     distribution, roots = token.distribution, token.roots
     flags = _ACCEPTED * token.accepted | _INSIDE * token.inside
     fixed = _TOKEN.pack(
         token.token_id, flags, len(distribution.ids), len(roots.ids), 0, len(token.pieces),
         token.surprisal, distribution.rest, roots.rest, token.unspelled,
     )  # fmt: skip
-    columns = [_ids(token.pieces, layout.draft_type)]
-    for masses, ids in ((distribution, layout.target_type), (roots, layout.draft_type)):
-        columns += [masses.ids.astype(ids).tobytes(), masses.probabilities.astype("<f2").tobytes()]
+    columns = [_ids(token.pieces, vocabularies.draft_size)]
+    for masses, size in ((distribution, vocabularies.target_size), (roots, vocabularies.draft_size)):
+        columns += [masses.ids.astype(_id_type(size)).tobytes(), masses.probabilities.astype("<f2").tobytes()]
     return b"".join([fixed, *columns])
 
 
-def decode_start(data: bytes, layout: PayloadLayout) -> Start:
-    """The beginning of a record in its payload.
-
-    Raises:
-        TraceFileError: with the name of the fault.
-    """
+def decode_start(data: bytes, vocabularies: Vocabularies) -> Start:
+    """The beginning of a record in its payload."""
     cursor = _Cursor(data)
     drafter, target, temperature, mode, continues, reserved, skipped = cursor.fields(_START)
     demand(reserved == 0, "reserved", f"the reserved field of a record is {reserved}, not 0")
     demand(_is_number(temperature), "number", f"it has a temperature of {temperature}")
     demand(mode < len(MODES), "kind", f"it has a mode {mode}, outside 0..{len(MODES) - 1}")
     demand(continues < 2, "kind", f"it has a record that continues {continues}, neither 0 nor 1")
-    count, extra = divmod(len(data) - _START.size, int(layout.draft_type[-1]))
+    count, extra = divmod(len(data) - _START.size, int(_id_type(vocabularies.draft_size)[-1]))
     demand(extra == 0, "length", f"a record has {extra} bytes too many")
     demand(count <= WINDOW, "limits", f"a record begins with {count} draft ids, more than {WINDOW}")
     demand(skipped == 0 or count == WINDOW, "limits", f"a record keeps {count} draft ids and leaves some out")
-    context = cursor.draft_ids(count, layout)
+    context = cursor.draft_ids(count, vocabularies.draft_size)
     drafter_adapter, target_adapter = (None if d == _NONE else d.hex() for d in (drafter, target))
     return Start(drafter_adapter, target_adapter, temperature, MODES[mode], bool(continues), skipped, context)
 
 
-def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
-    """The round in its payload.
-
-    Raises:
-        TraceFileError: with the name of the fault.
-    """
+def decode_round(data: bytes, vocabularies: Vocabularies) -> TracedRound:
+    """The round in its payload."""
     cursor = _Cursor(data)
     position, drafted, evaluated, accepted, num_labels, num_tokens, reserved = cursor.fields(_ROUND)
     demand(reserved == bytes(3), "reserved", "a reserved field of a round is not 0")
@@ -124,7 +95,7 @@ def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
         f"it has {accepted} accepted of {evaluated} evaluated of {drafted} draft tokens",
     )
     demand(num_tokens > 0, "counts", "a round emitted nothing")
-    draft = cursor.draft_ids(drafted, layout)
+    draft = cursor.draft_ids(drafted, vocabularies.draft_size)
     kinds, places = (cursor.column("u1", num_labels).tolist() for _ in range(2))
     probabilities = cursor.column("<f4", num_labels).tolist()
     for kind, place, probability in zip(kinds, places, probabilities, strict=True):
@@ -132,26 +103,26 @@ def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
         demand(place < evaluated, "counts", f"draft token {place} is labelled and {evaluated} were evaluated")
         demand(_is_share(probability), "number", f"it has a label of {probability}")
     demand(all(a <= b for a, b in pairwise(places)), "order", "labels are not in the order of the draft")
-    tokens = tuple(_token(cursor, layout) for _ in range(num_tokens))
+    tokens = tuple(_token(cursor, vocabularies) for _ in range(num_tokens))
     cursor.end()
     _check_flags(tokens)
     labels = (DecisionLabel(Kind(k), p, x) for k, p, x in zip(kinds, places, probabilities, strict=True))
     return TracedRound(position, draft, evaluated, accepted, tuple(labels), tokens)
 
 
-def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
-    fields = cursor.fields(_TOKEN)
+def _token(cursor: "_Cursor", vocabularies: Vocabularies) -> TracedToken:
+    fields, target_size = cursor.fields(_TOKEN), vocabularies.target_size
     token, flags, num_distribution, num_roots, reserved, num_pieces, surprisal, rest, root_rest, unspelled = (
         fields
     )
     demand(reserved == 0, "reserved", f"the reserved field of a token is {reserved}, not 0")
-    demand(token < layout.target_size, "id_range", f"it holds target id {token} of {layout.target_size}")
+    demand(token < target_size, "id_range", f"it holds target id {token} of {target_size}")
     demand(flags < 4, "kind", f"it has a token with flags {flags}")
     demand(_is_number(surprisal), "number", f"it has a surprisal of {surprisal}")
     demand(_is_share(unspelled), "number", f"it has an unspelled mass of {unspelled}")
-    pieces = cursor.draft_ids(num_pieces, layout)
-    distribution = _masses(cursor, (layout.target_type, num_distribution, layout.target_size), rest, 0.0)
-    roots = _masses(cursor, (layout.draft_type, num_roots, layout.draft_size), root_rest, unspelled)
+    pieces = cursor.draft_ids(num_pieces, vocabularies.draft_size)
+    distribution = _masses(cursor, num_distribution, target_size, rest, 0.0)
+    roots = _masses(cursor, num_roots, vocabularies.draft_size, root_rest, unspelled)
     return TracedToken(
         token,
         surprisal,
@@ -164,13 +135,13 @@ def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
     )
 
 
-def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside: float) -> Masses:
-    """A distribution."""
-    kind, count, size = column
+def _masses(cursor: "_Cursor", count: int, size: int, rest: float, beside: float) -> Masses:
     if not count:  # of most tokens of a hostile file, and not worth a few arrays each
         _demand_whole(rest, beside)
         return _NOTHING if rest == 1.0 else Masses(_NOTHING.ids, _NOTHING.probabilities, rest)
-    ids = cursor.column(kind, count).astype(np.int64)  # 2^31 or more stays itself until it is refused
+    ids = cursor.column(_id_type(size), count).astype(
+        np.int64
+    )  # 2^31 or more stays itself until it is refused
     probabilities = cursor.column("<f2", count).astype(np.float16)
     demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a distribution do not ascend")
     demand(int(ids[-1]) < size, "id_range", f"it holds id {ids[-1]} of {size}")
@@ -214,10 +185,9 @@ class _Cursor:
         at = self._take(count * int(kind[-1]))
         return np.frombuffer(self._data, kind, count, at)
 
-    def draft_ids(self, count: int, layout: PayloadLayout) -> tuple[int, ...]:
-        ids = self.column(layout.draft_type, count).tolist()
+    def draft_ids(self, count: int, size: int) -> tuple[int, ...]:
+        ids = self.column(_id_type(size), count).tolist()
         largest = max(ids, default=0)
-        size = layout.draft_size
         demand(largest < size, "id_range", f"it holds draft id {largest} of {size}")
         return tuple(ids)
 
@@ -238,11 +208,12 @@ def demand(holds: bool, fault: str, sentence: str) -> None:
         raise TraceFileError(sentence, fault=fault)
 
 
-def _ids(ids: tuple[int, ...], kind: str) -> bytes:
-    return np.array(ids, dtype=kind).tobytes()
+def _ids(ids: tuple[int, ...], size: int) -> bytes:
+    return np.array(ids, dtype=_id_type(size)).tobytes()
 
 
 def _id_type(size: int) -> str:
+    """The width of ids of a vocabulary: 2 bytes up to 65,536 ids, else 4."""
     return "<u2" if size <= 1 << 16 else "<u4"
 
 

@@ -42,11 +42,7 @@ def read_traces(
 def read_segments(
     place: str | Path, vocabularies: Vocabularies | None = None
 ) -> Iterator[tuple[Path, Segment]]:
-    """The segments of one trace with their files.
-
-    Raises:
-        TraceFileError: as for `read_traces`.
-    """
+    """The segments of one trace with their files."""
     path = Path(place)
     segments = segments_of(path) if path.is_dir() else [path]
     if not segments:

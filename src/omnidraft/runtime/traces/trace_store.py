@@ -58,7 +58,6 @@ class TraceStore:
     the store.
 
     Attributes:
-        vocabularies: of the ids.
         max_bytes: of all segments together.
         problem: why recording stopped, in one sentence; None while it works.
     """

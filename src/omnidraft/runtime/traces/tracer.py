@@ -3,7 +3,6 @@
 It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,24 +20,17 @@ _ROUNDING = 2e-6  # error of a sum of 150,000 float32
 
 
 class Tracer:
-    """Makes a `TracedRound` from a round while recording is on."""
+    """Makes a `TracedRound` from a round."""
 
-    def __init__(self, vocab_map: VocabMap, recording: Callable[[], bool], top: int = TOP) -> None:
-        """
-        Args:
-            recording: False during a pause.
-            top: number of probabilities to keep of a row.
-        """
-        self._map, self._recording, self._top = vocab_map, recording, top
+    def __init__(self, vocab_map: VocabMap) -> None:
+        self._map = vocab_map
         offsets = vocab_map.first_offsets
         self._leaves = vocab_map.leaves.astype(np.intp)  # by spelling, so children of the root are runs
         self._firsts = np.flatnonzero(np.diff(offsets)).astype(np.int32)
         self._starts = offsets[self._firsts]
 
     def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> TracedRound | None:
-        """A round as a trace keeps it, at position 0; None in a pause or where a row has no distribution."""
-        if not self._recording():
-            return None
+        """A round as a trace keeps it, at position 0; None where a row has no distribution."""
         verdict = outcome.verdict
         spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), self._map)
         tokens = []
@@ -50,7 +42,7 @@ class Tracer:
             tokens.append(
                 TracedToken(
                     token, row.surprisal(token), i < verdict.accepted, spelled[i].inside,
-                    tuple(spelled[i].draft_ids), row.largest(self._top), roots, unspelled,
+                    tuple(spelled[i].draft_ids), row.largest(TOP), roots, unspelled,
                 )
             )  # fmt: skip
         labels = labels_of(proposer, outcome, probs)
@@ -72,7 +64,7 @@ class Tracer:
         whole = float(sums.sum(dtype=np.float64)) / row.total
         # A sum of float32 differs from 1 by about 1e-6 that belongs to no token.
         unspelled = 1.0 - whole if whole < 1.0 - _ROUNDING else 0.0
-        return largest(sums, row.total, whole, self._top, self._firsts), unspelled
+        return largest(sums, row.total, whole, TOP, self._firsts), unspelled
 
 
 @dataclass(frozen=True)

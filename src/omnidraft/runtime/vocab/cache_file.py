@@ -98,11 +98,7 @@ def decode(data: bytes) -> CacheTable:
 
 
 def decode_header(data: bytes) -> CacheHeader:
-    """The header of a file of at least these bytes.
-
-    Raises:
-        CacheFileError: as for `decode`.
-    """
+    """The header of a file of at least these bytes."""
     _demand(data[:8] == MAGIC, "not_a_cache", "it is not an n-gram cache")
     _demand(len(data) >= 12, "truncated", _cut(len(data), HEADER_BYTES))
     version = int.from_bytes(data[8:12], "little")

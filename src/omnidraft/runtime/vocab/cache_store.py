@@ -108,11 +108,7 @@ def _read(path: Path) -> bytes:
 
 
 def check_place(path: str | Path) -> None:
-    """Refuse a path that no cache can be read from and saved to, before any work is done for it.
-
-    Raises:
-        CacheFileError: `unwritable`.
-    """
+    """Refuse a path that no cache can be read from and saved to, before any work is done for it."""
     try:
         place_of(path)
     except OSError as error:
@@ -164,11 +160,7 @@ def _left_alone(path: str | Path, fault: str) -> CacheFileError:
 
 
 def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False) -> None:
-    """Save a table; unless `overwrite`, it replaces only a whole cache of its pair.
-
-    Raises:
-        CacheFileError: `unwritable`.
-    """
+    """Save a table; unless `overwrite`, it replaces only a whole cache of its pair."""
     check_place(path)
     if not overwrite and _fault_of(Path(path), table) is not None:
         raise CacheFileError(

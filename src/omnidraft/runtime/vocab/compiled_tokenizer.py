@@ -72,25 +72,18 @@ class CompiledTokenizer(Tokenizer):
 
     @classmethod
     def from_file(cls, path: Path) -> "CompiledTokenizer":
-        """Map a file.
-
-        Raises:
-            TokenizerError: the file cannot be read, or it is refused.
-        """
+        """Map a file."""
         return cls(open_tokenizer_file(path), str(path))
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the vocabulary, as the export computed it from the same ids."""
         return self._tables.fingerprint
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:
-        """Id of each single byte."""
         return {byte: token for byte, token in enumerate(self._tables.byte_ids) if token != NONE}
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
         ids: list[int] = []
         steps = self._tables.steps
         for start, part, token in self._raw.parts(text):

@@ -91,7 +91,6 @@ class LibraryTokenizer(Tokenizer):
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:
-        """Id of each single byte; if two ids have it, the `<0xNN>` form, which byte fallback uses."""
         ids = {
             token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
         }
@@ -102,16 +101,11 @@ class LibraryTokenizer(Tokenizer):
         return ids
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
-        ids = self._run(self._encoded, text) if text else []
+        ids = self._run(lambda: self._engine.encode(text, add_special_tokens=False).ids) if text else []
         return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
 
     def _parts(self, text: str) -> Iterator[tuple[int, str, int]]:
         return self._going_on.parts(text)
-
-    def _encoded(self, text: str) -> list[int]:
-        ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
-        return ids
 
     def _run(self, call: Callable[..., T], *arguments: object, expressions: bool = True) -> T:
         """Call the package; a panic in its regular expressions says nothing on the terminal."""

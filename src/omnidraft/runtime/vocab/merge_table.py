@@ -12,7 +12,6 @@ class MergeTable:
 
     Args:
         keys: left << 32 | right of each merge, ascending.
-        values: rank and merged id of each merge, one after the other.
     """
 
     def __init__(self, keys: Sequence[int], values: Sequence[int]) -> None:

@@ -47,7 +47,6 @@ class NgramCache:
     """Cached n-grams of one (drafter, target) pair.
 
     Attributes:
-        trie: the active trie that the translator and the verifier read.
         capacity: entries at most; inserting another evicts one.
         policy: `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
     """
@@ -72,18 +71,10 @@ class NgramCache:
     def __len__(self) -> int:
         return len(self.trie)
 
-    def __contains__(self, target_id: int) -> bool:
-        return self._place(target_id) is not None
-
     def entries(self) -> list[Entry]:
         """All entries, by target id."""
         columns = self.trie.grams, *self._counts[[_HITS, _ACCEPTED, _TICK], : len(self)]
         return [Entry(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of all arrays that the cache and its trie own."""
-        return self._counts.nbytes + self.trie.memory_bytes
 
     def insert(self, target_id: int) -> bool:
         """Add the n-gram of a target token; False if there is none or it is cached. A full cache evicts."""
@@ -129,13 +120,6 @@ class NgramCache:
         self.capacity = max(self.capacity, len(self))
         return len(leaves)
 
-    def prune(self, capacity: int) -> int:
-        """Evict down to a number of entries, and return the number of evicted entries."""
-        too_many = max(0, len(self) - capacity)
-        for at in sorted(eviction_order(*self._keys())[:too_many].tolist(), reverse=True):
-            self._evict(at)
-        return too_many
-
     def table(self) -> CacheTable:
         """The contents as a value."""
         grams = self.trie.grams.astype(np.int32)
@@ -148,11 +132,7 @@ class NgramCache:
     def of_table(
         cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = POLICY
     ) -> "NgramCache":
-        """The cache with the contents of a table; entries beyond the capacity are evicted.
-
-        Args:
-            table: fits the map, see `cache_table.check_against`.
-        """
+        """The cache with the contents of a table; entries beyond the capacity are evicted."""
         cache = cls(vocab_map, capacity=capacity, policy=policy)
         order = eviction_order(policy, table.hits, table.ticks, table.targets)
         kept = table.keep(np.sort(order[max(0, len(table) - capacity) :]))

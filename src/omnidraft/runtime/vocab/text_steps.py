@@ -57,11 +57,7 @@ def normalise(steps: Sequence[TextStep], masks: ClassMasks, text: str) -> str:
 
 
 def words_of(steps: Sequence[TextStep], masks: ClassMasks, text: str, *, at_start: bool) -> list[str]:
-    """Run the steps of the pre-tokenizer on a normalised text.
-
-    Args:
-        steps: all steps; those of the normaliser are left out.
-    """
+    """Run the steps of the pre-tokenizer on a normalised text."""
     words = [text] if text else []
     for step in steps:
         if step.op in NORMALISERS:

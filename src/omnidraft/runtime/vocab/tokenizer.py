@@ -170,11 +170,7 @@ class Tokenizer(ABC):
 
 
 class ContentFinder:
-    """Finds the contents of added tokens in a text: leftmost first, the longest of those that begin there.
-
-    Args:
-        contents: to be found, none of them empty.
-    """
+    """Finds the contents of added tokens in a text: leftmost first, the longest of those that begin there."""
 
     def __init__(self, contents: Iterable[str]) -> None:
         self._children: list[dict[str, int]] = [{}]  # of each node of a trie; node 0 is the root

@@ -27,9 +27,7 @@ class AddedToken:
     """An added token.
 
     Attributes:
-        id: of the token.
         content: what a text is compared with; normalized already where the flag NORMALIZED is set.
-        flags: of `AddedFlag`.
     """
 
     id: int
@@ -55,17 +53,13 @@ class TokenizerTables:
 
     Attributes:
         fingerprint: of the vocabulary, as its writer computed it.
-        kind: byte_level or sentencepiece.
-        flags: of `ModelFlag`.
         unknown_id, bos_id: NONE where there is none.
         word_class: the class of the letters of words; NONE where no added token needs it.
         offsets, text: id i has the text `text[offsets[i]:offsets[i + 1]]`.
-        roles: of each id.
         sorted_ids: ids of the model's pieces by ascending text.
         merge_keys, merge_values: of `MergeTable`.
         byte_ids: the id that writes each byte alone.
         model_bytes: byte-level: the id of the piece of each byte; SentencePiece: the id of its byte token.
-        added: control tokens and other added tokens.
         ranges, masks: code points from ranges[i] to before ranges[i + 1] are in the classes of masks[i].
         steps: of the normaliser, then of the pre-tokenizer.
     """

@@ -57,11 +57,6 @@ class ActiveTrie:
         """Target tokens of the active n-grams, ascending; a view that the next change invalidates."""
         return self._grams[0, : self._num_grams]
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of the arrays that the trie owns; the arrays of the map are shared by all tries."""
-        return self.active.nbytes + self.root_mask.nbytes + self._grams.nbytes
-
     def activate(self, leaf: int) -> int:
         """Activate the leaf of an n-gram, which is inactive, and return its index in `grams`."""
         assert not self.active[leaf], f"leaf {leaf} is active already"

@@ -22,7 +22,6 @@ Ids = npt.NDArray[np.int32]
 FORMAT, FORMAT_VERSION = "omnidraft.vocab_map", "1"
 MAX_FILE_BYTES, MAX_HEADER_BYTES, MAX_IDS = 1 << 28, 1 << 16, 1 << 24
 _COLUMNS = 8  # draft tokens of a spelling that are compared for all leaves at once
-_COLUMNS = 8  # draft tokens of a spelling that are compared for all leaves at once
 _BYTES = ("target_bytes", "draft_allowed")  # the tensors of u8; the others are i32
 _NAMES = (
     "target_bytes", "target_byte_offsets", "direct", "spellings", "spelling_offsets", "expansions",
@@ -117,17 +116,6 @@ class VocabMap:
         drafts = np.flatnonzero(self.direct >= 0)
         return drafts, self.direct[drafts].astype(np.intp)
 
-    @cached_property
-    def longer_from(self) -> dict[int, list[int]]:
-        """Draft tokens that are longer than a target token and begin no spelling, by the first target token
-        of their expansion.
-        """
-        by_first: dict[int, list[int]] = {}
-        begins = np.diff(self.first_offsets) > 0
-        for draft in np.flatnonzero((self.expansions.lengths > 0) & ~begins):
-            by_first.setdefault(int(self.expansions.row(int(draft))[0]), []).append(int(draft))
-        return by_first
-
     def spell(self, target_id: int) -> list[int]:
         """Draft tokens that write a target token; empty if none can."""
         spelling: list[int] = self.spellings.row(target_id).tolist()
@@ -201,11 +189,7 @@ def load_vocab_map(path: Path) -> VocabMap:
 
 
 def decode_vocab_map(data: bytes) -> VocabMap:
-    """The vocabulary map in the bytes of a file.
-
-    Raises:
-        VocabMapError: with the name of the first fault.
-    """
+    """The vocabulary map in the bytes of a file."""
     try:
         header, entries, start = read_header(data, MAX_HEADER_BYTES)
         if header.get("format") != FORMAT:
