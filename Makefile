@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial trial-starter bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -73,24 +73,6 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
 	$(BIN)/omnidraft bench omnidraft-demo/my-bundle
 
-# Beside transformers and onnxruntime-genai, in an environment of its own, on an idle machine: 45 minutes. It takes
-# OMNIDRAFT_DATA. What has a line in .cache/peers/results is not measured again.
-PEERS := .venv-peers
-PEER_BUNDLES := .cache/peers/a-fp32 .cache/peers/a-int4
-bench-peers: $(PEERS)/.ready $(PEER_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers.plain $(PEER_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers --speed
-	$(PEERS)/bin/python -m benchmarks.peers
-
-$(PEER_BUNDLES): .cache/peers/a-%: | $(PEERS)/.ready
-	$(PEERS)/bin/omnidraft export examples/starters/a -d examples/starters/drafter -o $@ --quant $*
-
-$(PEERS)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt onnxruntime-genai==0.18.0 \
-		--editable '.[all]'
-	touch $@
-
 # Half an hour on two cores: small random models in every form and for every provider.
 export-matrix: $(READY)
 	$(BIN)/python -m benchmarks.export.export_matrix
@@ -149,4 +131,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) $(QNN) $(PEERS) omnidraft-demo omnidraft-demo-gemma .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(QNN) omnidraft-demo omnidraft-demo-gemma .mypy_cache .ruff_cache .pytest_cache .hypothesis
