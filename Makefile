@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial trial-starter bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -44,16 +44,6 @@ vectors: $(READY)
 trial:
 	node spec/trial/run.mjs
 	node spec/trial/mutate.mjs
-
-# Its texts with a starter bundle in onnxruntime-node against those of the command line; npm gets the package.
-TRIAL := .cache/trial
-trial-starter: $(READY)
-	mkdir -p $(TRIAL)
-	cp spec/trial/package.json spec/trial/package-lock.json $(TRIAL)/
-	npm ci --prefix $(TRIAL) --ignore-scripts --no-audit --no-fund
-	test -d $(TRIAL)/starter-a || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
-		-o $(TRIAL)/starter-a --quant fp32
-	node spec/trial/starter.mjs $(TRIAL)/starter-a --modules $(TRIAL) --omnidraft $(BIN)/omnidraft
 
 # The runtime for Android, on Debian and without Gradle: the library against android.jar, its public interface, a signed
 # APK of the sample, and the tests with all vectors. Its tools lie outside the checkout; the first time takes root.
