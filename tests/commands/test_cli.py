@@ -224,7 +224,8 @@ def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     assert report["parity"]["target"]["fp32"]["greedy_agreement"] > 0.99
     assert report["after"]["of_drafted"] > 0.5 * report["before"]["of_drafted"]
     verdict = report["verdict"]
-    assert verdict["speed_up"] > 0.0 and "of plain decoding is expected here" in verdict["sentence"]
+    said = "of plain decoding is expected here", "nothing was drafted or copied"  # where no draft pays
+    assert verdict["speed_up"] > 0.0 and any(words in verdict["sentence"] for words in said)
     assert verdict["good"] == verdict["sentence"].startswith("faster")
     assert (
         report["warnings"] == []
