@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial bench qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -62,10 +62,6 @@ conformance: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
 	$(BIN)/omnidraft bench omnidraft-demo/my-bundle
-
-# Half an hour on two cores: small random models in every form and for every provider.
-export-matrix: $(READY)
-	$(BIN)/python -m benchmarks.export.export_matrix
 
 # Bounded in time: about a minute on an idle machine, six at most.
 fuzz: $(READY)
