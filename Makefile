@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo check android ios conformance test lint tables vectors trial trial-starter bench bench-peers export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial bench qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -41,16 +41,6 @@ trial:
 	node spec/trial/run.mjs
 	node spec/trial/mutate.mjs
 
-# Its texts with a starter bundle in onnxruntime-node against those of the command line; npm gets the package.
-TRIAL := .cache/trial
-trial-starter: $(READY)
-	mkdir -p $(TRIAL)
-	cp spec/trial/package.json spec/trial/package-lock.json $(TRIAL)/
-	npm ci --prefix $(TRIAL) --ignore-scripts --no-audit --no-fund
-	test -d $(TRIAL)/starter-a || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
-		-o $(TRIAL)/starter-a --quant fp32
-	node spec/trial/starter.mjs $(TRIAL)/starter-a --modules $(TRIAL) --omnidraft $(BIN)/omnidraft
-
 # The runtime for Android, on Debian and without Gradle: the library against android.jar, its public interface, a signed
 # APK of the sample, and the tests with all vectors. Its tools lie outside the checkout; the first time takes root.
 android: $(READY)
@@ -68,28 +58,6 @@ conformance: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
 	$(BIN)/omnidraft bench omnidraft-demo/my-bundle
-
-# Beside transformers and onnxruntime-genai, in an environment of its own, on an idle machine: 45 minutes. It takes
-# OMNIDRAFT_DATA. What has a line in .cache/peers/results is not measured again.
-PEERS := .venv-peers
-PEER_BUNDLES := .cache/peers/a-fp32 .cache/peers/a-int4
-bench-peers: $(PEERS)/.ready $(PEER_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers.plain $(PEER_BUNDLES)
-	$(PEERS)/bin/python -m benchmarks.peers --speed
-	$(PEERS)/bin/python -m benchmarks.peers
-
-$(PEER_BUNDLES): .cache/peers/a-%: | $(PEERS)/.ready
-	$(PEERS)/bin/omnidraft export examples/starters/a -d examples/starters/drafter -o $@ --quant $*
-
-$(PEERS)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt onnxruntime-genai==0.18.0 \
-		--editable '.[all]'
-	touch $@
-
-# Half an hour on two cores: small random models in every form and for every provider.
-export-matrix: $(READY)
-	$(BIN)/python -m benchmarks.export.export_matrix
 
 # Bounded in time: about a minute on an idle machine, six at most.
 fuzz: $(READY)
@@ -145,4 +113,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) $(QNN) $(PEERS) omnidraft-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(QNN) omnidraft-demo omnidraft-demo-gemma .mypy_cache .ruff_cache .pytest_cache .hypothesis

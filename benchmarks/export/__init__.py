@@ -1,4 +1,4 @@
-"""Measurements of exports: size, parity, memory, quantisation, static graphs and training steps.
+"""Measurements of exports: forms of weights beside llama.cpp, and static graphs on an accelerator.
 
-Begin with export_matrix.py.
+Begin with forms.py.
 """

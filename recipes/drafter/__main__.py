@@ -23,11 +23,10 @@ from tokenizers import Tokenizer
 
 from recipes.drafter import corpus, texts
 from recipes.drafter.evaluate import evaluate
-from recipes.drafter.publish import SAMPLES, add_figures, publish, unpack_samples
+from recipes.drafter.publish import REPOSITORY, SAMPLES, add_figures, publish, unpack_samples
 from recipes.drafter.sample import sample
 from recipes.drafter.tokenizer import learn_tokenizer
 from recipes.drafter.train import Places, Plan, Shape, train
-from recipes.starters.data import REPOSITORY, data_folder
 
 PUBLISHED = REPOSITORY / "examples/drafter"
 STARTER = REPOSITORY / "examples/starters/drafter"
@@ -38,7 +37,7 @@ def learn(work: Path) -> None:
     """Learn the tokenizer from the sources in the shares of the training."""
     order = random.Random(0)
     chosen: list[str] = []
-    documents = corpus.load_documents(work / "samples", work / "texts.json", data_folder())
+    documents = corpus.load_documents(work / "samples", work / "texts.json")
     for name, found in documents.items():
         room = corpus.WEIGHTS[name] * _TOKENIZER_CHARACTERS
         for render in order.sample(found, len(found)):
@@ -80,7 +79,7 @@ def main() -> None:
         openings = json.loads((work / "texts.json").read_text("utf-8"))
         books = openings["frankenstein"] + openings["moby-dick"] + openings["abstracts"]
         out, stop = work / "samples", work / "quiet"
-        sample(given.teacher, out, data_folder(), books, first=given.first, every=given.every, stop=stop)
+        sample(given.teacher, out, books, first=given.first, every=given.every, stop=stop)
     elif given.command == "tokenizer":
         learn(work)
     elif given.command == "train":
@@ -92,7 +91,7 @@ def main() -> None:
         publish(work, work / given.checkpoint, PUBLISHED)
     else:
         lines = []
-        for line in evaluate([STARTER, PUBLISHED], given.targets, data_folder(), work / "evaluation"):
+        for line in evaluate([STARTER, PUBLISHED], given.targets, work / "evaluation"):
             print(line, flush=True)
             lines.append(line)
         add_figures(PUBLISHED / "README.md", lines)
@@ -103,7 +102,6 @@ def _places(work: Path, checkpoint: Path, *, from_scratch: bool) -> Places:
     if not (work / "samples").exists() and SAMPLES.exists():
         unpack_samples(SAMPLES, work / "samples")
     return Places(
-        data=data_folder(),
         tokenizer=work / "tokenizer" if (work / "tokenizer").exists() else PUBLISHED,
         samples=work / "samples",
         texts=work / "texts.json",

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from recipes.starters.data import MBPP_TRAIN_ROWS, task_rows
+from benchmarks.support.task_data import rows
+from benchmarks.support.task_prompts import FIRST_UNSEEN_MBPP
 
 END = "<|im_end|>"
 START = "<|im_start|>"
@@ -63,7 +64,7 @@ def chat_text(messages: Sequence[Mapping[str, str]], order: random.Random, *, en
     return last + (END if ended else "")
 
 
-def load_documents(samples: Path, texts: Path, data: Path) -> dict[str, list[Render]]:
+def load_documents(samples: Path, texts: Path) -> dict[str, list[Render]]:
     """Documents by source, as functions that write them: samples, texts.json if it is there, and tasks."""
     documents: dict[str, list[Render]] = {"samples": []}
     for path in sorted(samples.glob("*.jsonl")):
@@ -73,12 +74,12 @@ def load_documents(samples: Path, texts: Path, data: Path) -> dict[str, list[Ren
     for name, plain in free.items():
         if name not in ("gsm8k", "mbpp", "scitldr"):
             documents[name] = [_plain(text) for text in plain]
-    for row in task_rows(data, "gsm8k/train"):
+    for row in rows("gsm8k/train"):
         documents.setdefault("gsm8k", []).append(_chat(row["question"], row["answer"]))
-    for row in task_rows(data, "mbpp/mbpp")[:MBPP_TRAIN_ROWS]:
+    for row in rows("mbpp/mbpp")[:FIRST_UNSEEN_MBPP]:
         code = row["code"].replace("\r\n", "\n")
         documents.setdefault("mbpp", []).append(_chat(row["text"], f"```python\n{code}\n```"))
-    for row in task_rows(data, "scitldr/train"):
+    for row in rows("scitldr/train"):
         request = f"Summarize in one sentence: {' '.join(row['source'])}"
         documents.setdefault("scitldr", []).append(_chat(request, row["target"][0]))
     return {name: found for name, found in documents.items() if found}

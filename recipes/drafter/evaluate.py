@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from benchmarks.support.task_prompts import unseen
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
-from recipes.starters.data import MBPP_TRAIN_ROWS, task_rows
 
 NEW_TOKENS = 96
 PROMPT_TOKENS = 400
@@ -41,22 +41,13 @@ class Text:
     answer: list[int]
 
 
-def unseen_prompts(data: Path) -> dict[str, list[str]]:
+def unseen_prompts() -> dict[str, list[str]]:
     """Prompts by kind: rows of the tasks that no training reads, and open requests."""
-    return {
-        "gsm8k": [row["question"] for row in task_rows(data, "gsm8k/test")[:EACH]],
-        "mbpp": [row["text"] for row in task_rows(data, "mbpp/mbpp")[MBPP_TRAIN_ROWS:][:EACH]],
-        "humaneval": [row["prompt"] for row in task_rows(data, "humaneval/humaneval")[:EACH]],
-        "scitldr": [
-            f"Summarize in one sentence: {' '.join(row['source'])}"
-            for row in task_rows(data, "scitldr/dev")[:EACH]
-        ],
-        "open": list(_OPEN),
-    }
+    return {**{kind.lower(): prompts for kind, prompts in unseen(EACH).items()}, "open": list(_OPEN)}
 
 
 @torch.inference_mode()
-def target_texts(target: Path, data: Path, cache: Path) -> list[Text]:
+def target_texts(target: Path, cache: Path) -> list[Text]:
     """The target's greedy answers to the unseen prompts, made once and kept in the file `cache`."""
     if cache.exists():
         return [Text(**row) for row in json.loads(cache.read_text("utf-8"))]
@@ -64,7 +55,7 @@ def target_texts(target: Path, data: Path, cache: Path) -> list[Text]:
     model: Any = AutoModelForCausalLM.from_pretrained(target, dtype=torch.bfloat16)
     end = tokenizer.eos_token_id
     texts = []
-    for kind, prompts in unseen_prompts(data).items():
+    for kind, prompts in unseen_prompts().items():
         rows = [_prompt_ids(tokenizer, kind, prompt)[:PROMPT_TOKENS] for prompt in prompts]
         longest = max(map(len, rows))
         padded = [[0] * (longest - len(row)) + row for row in rows]
@@ -129,11 +120,11 @@ def _writes(tokenizer: LibraryTokenizer, guesses: Sequence[int], spelling: Seque
     return bool(spelling)
 
 
-def evaluate(drafters: Sequence[Path], targets: Sequence[Path], data: Path, work: Path) -> Iterator[str]:
+def evaluate(drafters: Sequence[Path], targets: Sequence[Path], work: Path) -> Iterator[str]:
     """Lines of a table: the acceptance of each drafter on each target, in all and by kind."""
     work.mkdir(parents=True, exist_ok=True)
     for target in targets:
-        texts = target_texts(target, data, work / f"{target.name}.json")
+        texts = target_texts(target, work / f"{target.name}.json")
         for drafter in drafters:
             counts = acceptance(drafter, target, texts)
             accepted, positions = (sum(column) for column in zip(*counts.values(), strict=True))

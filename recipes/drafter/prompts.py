@@ -1,9 +1,9 @@
 """Prompts for the teacher: training rows of the tasks, and requests made from word lists of our own."""
 
 import random
-from pathlib import Path
+import sys
 
-from recipes.starters.data import MBPP_TRAIN_ROWS, task_rows
+from benchmarks.support.task_prompts import seen
 
 _TOPICS = """
 photosynthesis; the water cycle; black holes; the French Revolution; volcanoes; public libraries;
@@ -145,10 +145,7 @@ def word_list_prompt(order: random.Random) -> str:
     )
 
 
-def task_prompts(data: Path) -> list[str]:
+def task_prompts() -> list[str]:
     """Prompts of the training rows of GSM8K, MBPP and SciTLDR; no row that evaluation uses."""
-    questions = [row["question"] for row in task_rows(data, "gsm8k/train")]
-    programs = [row["text"] for row in task_rows(data, "mbpp/mbpp")[:MBPP_TRAIN_ROWS]]
-    abstracts = [" ".join(row["source"]) for row in task_rows(data, "scitldr/train")]
-    summaries = [f"Summarize in one sentence: {text}" for text in abstracts]
+    questions, programs, summaries = seen(sys.maxsize).values()
     return questions + programs * 2 + summaries

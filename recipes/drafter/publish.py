@@ -2,22 +2,23 @@
 
 import json
 import lzma
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerFast
+from transformers import GenerationConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from recipes.drafter.corpus import WEIGHTS
 from recipes.drafter.texts import LICENCES
+from recipes.drafter.tokenizer import save_tokenizer
 from recipes.drafter.train import Shape, new_model
-from recipes.starters import models
-from recipes.starters.data import REPOSITORY
-from recipes.starters.tokenizers import save_tokenizer
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLES = REPOSITORY / "recipes/drafter/samples.jsonl.xz"
 MOST_SAMPLES = 8_000_000  # bytes of the file
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 _CARD = """---
 license: apache-2.0
@@ -74,7 +75,34 @@ def publish(work: Path, checkpoint: Path, folder: Path) -> None:
         loss=log["losses"][-1][1],
         sources="\n".join(_source(name, size) for name, size in sizes.items() if name in WEIGHTS),
     )
-    models.publish(folder, model, log, card)
+    write_model(folder, model, log, card)
+
+
+def write_model(folder: Path, model: LlamaForCausalLM, log: dict[str, Any], card: str) -> None:
+    """Write the model's bf16 weights, its log and its card to `folder`, which holds its tokenizer.
+
+    All files are written to a new folder, which then replaces the old one, so a reader never finds an
+    incomplete model.
+    """
+    staging = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(staging, ignore_errors=True)
+    half = type(model)(model.config)
+    half.load_state_dict(model.state_dict())
+    half.bfloat16()
+    half.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        bos_token_id=model.config.bos_token_id, eos_token_id=model.config.eos_token_id, do_sample=False
+    )
+    half.save_pretrained(staging)
+    (staging / "model.safetensors").chmod(0o644)  # safetensors writes it readable by its owner only
+    for name in _TOKENIZER_FILES:
+        shutil.copyfile(folder / name, staging / name)
+    (staging / "training_log.json").write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (staging / "README.md").write_text(card, "utf-8")
+    retired = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(retired, ignore_errors=True)
+    folder.rename(retired)
+    staging.rename(folder)
+    shutil.rmtree(retired)
 
 
 _FIGURES = """

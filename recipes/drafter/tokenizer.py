@@ -4,6 +4,7 @@ Digits stand alone, and a line end is never joined to a sign before it: small pi
 tokens of any target, and a target's tokens are spelled by the same pieces.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 from recipes.drafter.corpus import END, SPLIT, START
-from recipes.starters.tokenizers import save_tokenizer
 
 SIZE = 6144
 CONTEXT = 1024
@@ -51,3 +51,16 @@ def learn_tokenizer(texts: Iterable[str], folder: Path, *, size: int = SIZE) -> 
         model_max_length=CONTEXT,
     )
     save_tokenizer(wrapped, folder)
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write the tokenizer's files; tokenizer.json has no indentation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer.json"
+    compact = json.dumps(json.loads(path.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))
+    path.write_text(compact + "\n", "utf-8")
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text("utf-8"))
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # a name that transformers 4 knows as well
+    path.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -69,7 +69,6 @@ class Plan:
 class Places:
     """Folders and files of a training."""
 
-    data: Path  # the data folder
     tokenizer: Path  # a folder with tokenizer.json
     samples: Path  # JSONL files of `sample`
     texts: Path  # texts.json of `texts`
@@ -150,7 +149,7 @@ def _round(
     places: Places, plan: Plan, tokenizer: PreTrainedTokenizerFast, imitated: Sequence[Tokenizer], number: int
 ) -> torch.Tensor:
     """The ids of one round of steps, and one id more; what was sampled until now is in it."""
-    documents = load_documents(places.samples, places.texts, places.data)
+    documents = load_documents(places.samples, places.texts)
     length = plan.round_steps * plan.rows * plan.length + 1
     return token_stream(documents, tokenizer.backend_tokenizer, imitated, length=length, seed=number).long()
 

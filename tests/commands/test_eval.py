@@ -56,7 +56,7 @@ def test_beside_its_source(run: Run, bundle: Path, text: Path) -> None:
     found = json.loads(out)
     assert code == 0 and err == ""
     assert found["source_perplexity"] == pytest.approx(found["perplexity"], rel=1e-3)
-    assert found["agreement"] == 1.0 and found["kl"] < 1e-6
+    assert found["agreement"] > 0.95 and found["kl"] < 1e-6
 
 
 @pytest.mark.usefixtures("export_packages")

@@ -73,7 +73,8 @@ def test_a_bundle(doctor: Doctor, run: Run, bundle: Path) -> None:
     _, as_json = doctor(bundle, "--json")  # by the costs that the first call measured and kept
     (drafting,) = [check for check in json.loads(as_json)["checks"] if check["name"] == "drafting"]
     speed_up = drafting["details"]["ratio"]
-    assert f"{speed_up:.2f}x of plain decoding is expected here" in verdict
+    said = f"{speed_up:.2f}x of plain decoding is expected here", "nothing was drafted or copied"
+    assert any(words in verdict for words in said), "the latter on a machine where no draft pays"
     assert f"{speed_up:.2f}x is expected here" in run("inspect", bundle)[1], "every command has one estimate"
     assert all(re.match(r"(ok|warn|fail) +\S|      -> ", line) for line in out.splitlines()[2:-1])
 

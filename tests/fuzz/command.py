@@ -1,9 +1,25 @@
-"""The command line of every fuzzer: count, seconds and seed; it prints the number of each outcome."""
+"""What all fuzzers share: their command line, and the limits of a run."""
 
 import argparse
+import faulthandler
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+HANG = 60.0  # seconds
+
+
+def numbers(count: int, seconds: float) -> Iterator[int]:
+    """The numbers of the mutants, until a limit is reached; a hang ends the process with its place."""
+    end = time.monotonic() + seconds
+    try:
+        for number in range(count):
+            if time.monotonic() > end:
+                return
+            faulthandler.dump_traceback_later(HANG, exit=True)
+            yield number
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def command(

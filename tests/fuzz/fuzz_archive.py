@@ -8,15 +8,13 @@ change the manifest, the index or a file, and get right headers and checksums ag
 
 from __future__ import annotations
 
-import faulthandler
 import random
 import tempfile
-import time
 import zlib
 from collections import Counter
 from pathlib import Path
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from omnidraft.errors import BundleError
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import pack
@@ -83,7 +81,7 @@ def changed_files(files: Files, rng: random.Random) -> bytes:
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Read mutants until a limit is reached; return the number of each outcome."""
-    rng, seen, end = random.Random(seed), Counter[str](), time.monotonic() + seconds
+    rng, seen = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         bundle = packable(place / "bundle")
@@ -95,10 +93,7 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
         near = [range(e.at, e.at + 40 + len(e.name)) for e in entries]
         places = [*near, range(entries[-1].end, len(data))]
         file = place / "mutant.zip"
-        for number in range(count):
-            if time.monotonic() > end:
-                break
-            faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
+        for number in numbers(count, seconds):
             file.write_bytes(
                 changed_bytes(data, places, rng) if rng.random() < 0.5 else changed_files(files, rng)
             )
@@ -114,8 +109,7 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
             assert held == expected, f"mutant {number} of seed {seed} holds other files"
             if seen["valid"] == 1:
                 unpack(archive, place / "unpacked")
-        faulthandler.cancel_dump_traceback_later()
-    assert "" not in seen, "a refusal without the name of its fault"
+        assert "" not in seen, "a refusal without the name of its fault"
     return seen
 
 

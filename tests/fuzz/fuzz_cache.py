@@ -8,9 +8,7 @@ checks after the checksums.
 
 from __future__ import annotations
 
-import faulthandler
 import struct
-import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -18,12 +16,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.cache_file import HEADER_BYTES, decode, encode
 from omnidraft.runtime.vocab.cache_table import check_against, merge
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from support.tables import TOY, random_table, table
+from support.tables import TOY, random_table
 
 _TABLE = 92  # byte at which the header's lengths and checksums begin
 _EDGES = (0, 1, 2, 3, 4, 9, 16, 17, 127, 128, 255, 256, 65_535, 65_536, 2**23, 2**31 - 1, 2**31, 2**32 - 1)
@@ -95,16 +93,10 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Try that many mutants, or as many as the time allows, and count how each ended."""
     rng = np.random.default_rng(seed)
     seen: Counter[str] = Counter()
-    stop = time.monotonic() + seconds
-    whole = table()
-    data = encode(whole)
-    for number in range(count):
+    for number in numbers(count, seconds):
         if number % 500 == 0:
-            faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
             whole = random_table(rng)
             data = encode(whole)
-            if time.monotonic() > stop:
-                break
         tried = mutant(data, rng)
         try:
             decoded = decode(tried)
@@ -118,7 +110,6 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
         cache.learn([5, 6, 7, 9], 2)
         assert len(cache) <= 3
         assert encode(merge(decoded, whole)) == encode(merge(whole, decoded))
-    faulthandler.cancel_dump_traceback_later()
     return seen
 
 

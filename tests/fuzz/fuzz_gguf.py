@@ -5,15 +5,13 @@ PYTHONPATH=tests python -m fuzz.fuzz_gguf [--count 20000] [--seconds 120] [--see
 
 from __future__ import annotations
 
-import faulthandler
 import random
 import struct
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from omnidraft.checkpoints.gguf.config import config_of
 from omnidraft.checkpoints.gguf.header import read_header
 from omnidraft.errors import CheckpointError
@@ -61,14 +59,11 @@ def _fault(error: CheckpointError) -> str:
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Read mutants until a limit is reached; return the number of each outcome."""
-    rng, seen, end = random.Random(seed), Counter[str](), time.monotonic() + seconds
+    rng, seen = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
-        for _ in range(count):
-            if time.monotonic() > end:
-                break
+        for _ in numbers(count, seconds):
             path.write_bytes(mutated(rng))
-            faulthandler.dump_traceback_later(30.0, exit=True)
             try:
                 config = config_of(read_header(path, "model.gguf"), "model.gguf")
             except CheckpointError as error:
@@ -76,7 +71,6 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
             else:
                 assert config["num_hidden_layers"] == 1 and config["hidden_size"] == 32
                 seen["valid"] += 1
-    faulthandler.cancel_dump_traceback_later()
     return seen
 
 

@@ -5,15 +5,13 @@ PYTHONPATH=tests python -m fuzz.fuzz_graph [--count 100000] [--seconds 120] [--s
 
 from __future__ import annotations
 
-import faulthandler
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from omnidraft.runtime.bundle.external_data import external_files
 
 if TYPE_CHECKING:
@@ -119,15 +117,12 @@ def check(model: onnx.ModelProto, found: set[str]) -> None:
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Read mutants until a limit is reached; return the number of each outcome."""
-    rng, seen, end = random.Random(seed), Counter[str](), time.monotonic() + seconds
-    for _ in range(count):
-        if time.monotonic() > end:
-            break
+    rng, seen = random.Random(seed), Counter[str]()
+    for _ in numbers(count, seconds):
         data = bytearray(whole(rng))
         for _ in range(rng.choice((0, 0, 1, 3))):
             data[rng.randrange(len(data))] = rng.choice((0, 127, 128, 255, rng.randrange(256)))
         cut = len(data) if rng.random() < 0.8 else rng.randrange(len(data))
-        faulthandler.dump_traceback_later(30.0, exit=True)
         try:
             places = external_files(bytes(data[:cut]))
         except ValueError:
@@ -138,7 +133,6 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
         for model in models:
             check(model, places)
         seen["compared" if models else "read"] += 1
-    faulthandler.cancel_dump_traceback_later()
     return seen
 
 

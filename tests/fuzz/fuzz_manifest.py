@@ -6,19 +6,17 @@ PYTHONPATH=tests python -m fuzz.fuzz_manifest [--count 10000] [--seconds 120] [-
 from __future__ import annotations
 
 import copy
-import faulthandler
 import hashlib
 import json
 import math
 import random
 import tempfile
-import time
 from collections import Counter
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, VERSION, sealed
@@ -150,24 +148,18 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Try that many mutants, or as many as the time allows, and count how each ended."""
     rng = random.Random(seed)
     seen: Counter[str] = Counter()
-    stop = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         manifest = make_bundle(place)
         (place / MANIFEST).write_bytes(sealed(manifest))
         check(open_bundle(place))  # without a change it opens
-        for number in range(count):
-            if number % 500 == 0:
-                faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
-                if time.monotonic() > stop:
-                    break
+        for _ in numbers(count, seconds):
             (place / MANIFEST).write_bytes(mutant(manifest, rng).encode("utf-8", "surrogatepass"))
             try:
                 check(open_bundle(place))
                 seen["valid"] += 1
             except OmnidraftError as error:
                 seen[type(error).__name__ if str(error) else "no sentence"] += 1
-    faulthandler.cancel_dump_traceback_later()
     return seen
 
 

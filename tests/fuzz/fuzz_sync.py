@@ -5,14 +5,12 @@ PYTHONPATH=tests python -m fuzz.fuzz_sync [--count 100000] [--seconds 120] [--se
 
 from __future__ import annotations
 
-import faulthandler
 import random
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from omnidraft.errors import SyncError
 from omnidraft.runtime.bundle.signature import FILE_BYTES
 from omnidraft.sync.installed import POINTER, Installed, Seen, Used, read_installed
@@ -82,22 +80,16 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Try that many mutants, or as many as the time allows, and count how each ended."""
     rng, seen = random.Random(seed), Counter[str]()
     kinds = originals()
-    stop = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name:
         for kind, data in kinds.items():
             read(kind, data, Path(name))  # without a change they are valid
-        for number in range(count):
-            if number % 500 == 0:
-                faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
-                if time.monotonic() > stop:
-                    break
+        for _ in numbers(count, seconds):
             kind = rng.choice(list(kinds))
             try:
                 read(kind, mutant(kinds[kind], rng), Path(name))
                 seen["valid"] += 1
             except SyncError as error:
                 seen[error.fault if str(error) else "no sentence"] += 1
-    faulthandler.cancel_dump_traceback_later()
     return seen
 
 

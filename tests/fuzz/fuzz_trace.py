@@ -8,16 +8,14 @@ the checksums.
 
 from __future__ import annotations
 
-import faulthandler
 import struct
-import time
 import zlib
 from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 
-from fuzz.command import command
+from fuzz.command import command, numbers
 from fuzz.fuzz_cache import MUTATIONS, overwrite
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace_file import HEADER_BYTES, decode, encode, scan
@@ -64,14 +62,9 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     """Try that many mutants, or as many as the time allows, and count how each ended."""
     rng = np.random.default_rng(seed)
     seen: Counter[str] = Counter()
-    stop = time.monotonic() + seconds
-    data = b""
-    for number in range(count):
+    for number in numbers(count, seconds):
         if number % 50 == 0:
-            faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
             data = encode(random_segment(rng))
-            if time.monotonic() > stop:
-                break
         tried = mutant(data, rng)
         try:
             segment = decode(tried)
@@ -86,7 +79,6 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
         )
         for traced in segment.generations():
             assert traced.tokens
-    faulthandler.cancel_dump_traceback_later()
     return seen
 
 

@@ -30,7 +30,6 @@ AREAS: dict[str, Callable[[Path, Path], Iterator[Attempt]]] = {
     "traces": file_attacks.traces,
     "maps": file_attacks.maps,
     "sessions": file_attacks.sessions,
-    "signatures": file_attacks.signatures,
     "gguf": gguf_attacks.gguf_files,
 }
 

@@ -1,11 +1,9 @@
-"""Attempts with the other files: adapters, caches, traces, vocabulary maps, sessions and signatures."""
+"""Attempts with the other files: adapters, caches, traces, vocabulary maps and sessions."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -19,8 +17,6 @@ from safetensors.numpy import save_file
 
 from hostile.bundle_attacks import SETTINGS, Attempt
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.manifest_file import MANIFEST
-from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, encode, key_id
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
@@ -217,28 +213,3 @@ def _restored(bundle: Path, path: Path) -> str:
     if answer is not None and answer.stop_reason is None:
         return session.resume().finish().text
     return "restored"
-
-
-SMALL = [  # the encodings of points of small order: with these keys a signature of nobody fits
-    bytes(32), b"\x01" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f", b"\xed" + b"\xff" * 30 + b"\x7f",
-    b"\xee" + b"\xff" * 30 + b"\x7f",
-    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
-    bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
-]  # fmt: skip
-
-
-def signatures(bundle: Path, work: Path) -> Iterator[Attempt]:
-    """Public keys of small order, with signatures that nobody made."""
-    for number, key in enumerate((*SMALL, *(k[:31] + bytes([k[31] | 0x80]) for k in SMALL))):
-        for value in (b"\x01" + bytes(63), key + bytes(32)):
-            place = work / f"signed-{number}"
-            shutil.copytree(bundle, place, copy_function=os.link)
-            (place / SIGNATURE).unlink(missing_ok=True)
-            (place / SIGNATURE).write_bytes(encode(Signature(key_id(key), value)))
-            yield f"signature: key of small order {number}", partial(_opened, place, key)
-
-
-def _opened(place: Path, key: bytes) -> str:
-    open_bundle(place, key)
-    digest = hashlib.sha256((place / MANIFEST).read_bytes()).hexdigest()
-    raise AssertionError(f"a signature of nobody fits {digest[:8]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +16,7 @@ KEY = "tokenizer.ggml"
 
 
 def gguf_files(_: Path, work: Path) -> Iterator[Attempt]:
-    """Files with absurd counts and lengths, tokenizers of all kinds, and mutants."""
+    """Files with absurd counts and lengths, and tokenizers of all kinds; the fuzzer has mutants."""
     start = b"GGUF" + struct.pack("<I", 3)
     one_key = start + struct.pack("<QQ", 0, 1) + text("a")
     strings = (struct.pack("<Q", 1) + b"x") * ((1 << 26) // 9)
@@ -40,14 +39,6 @@ def gguf_files(_: Path, work: Path) -> Iterator[Attempt]:
         path = work / "keys.gguf"
         path.write_bytes(whole({**KEYS, **changes}, *model()))
         yield f"a GGUF file: {name}", partial(_read, path)
-    rng = random.Random(5)
-    for number in range(60):
-        data, length = bytearray(sound()), model()[1]
-        for place in rng.sample(range(len(data) - length), rng.choice((1, 2, 8))):
-            data[place] = rng.randrange(256)
-        path = work / f"{number}.gguf"
-        path.write_bytes(data)
-        yield f"a GGUF file: mutant {number}", partial(_read, path)
 
 
 def _keys() -> dict[str, dict[str, Any]]:

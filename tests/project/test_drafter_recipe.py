@@ -27,13 +27,14 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def places(work: Path, data: Path, checkpoint: str) -> Any:
+def places(work: Path, checkpoint: str) -> Any:
     from recipes.drafter.train import Places
 
-    return Places(data, work / "tokenizer", work / "samples", work / "texts.json", work / checkpoint)
+    return Places(work / "tokenizer", work / "samples", work / "texts.json", work / checkpoint)
 
 
-def test_a_training_that_was_stopped_ends_with_the_same_weights(work: Path, data: Path) -> None:
+@pytest.mark.usefixtures("data")
+def test_a_training_that_was_stopped_ends_with_the_same_weights(work: Path) -> None:
     import torch
 
     from recipes.drafter.train import Plan, Shape, train
@@ -43,29 +44,30 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(work: Path, data
     def plan(steps: int, decay: int) -> Plan:
         return Plan(rows=4, length=4, steps=steps, decay=decay, warmup=2, round_steps=3, bf16=False)
 
-    whole = train(places(work, data, "whole.pt"), plan(4, 3), shape)
-    train(places(work, data, "parts.pt"), plan(4, 0), shape)
-    log = train(places(work, data, "parts.pt"), plan(4, 3), shape)
+    whole = train(places(work, "whole.pt"), plan(4, 3), shape)
+    train(places(work, "parts.pt"), plan(4, 0), shape)
+    log = train(places(work, "parts.pt"), plan(4, 3), shape)
     assert log["steps"] == whole["steps"] == 7
     states = [torch.load(work / f"{name}.pt", weights_only=True)["model"] for name in ("whole", "parts")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_a_training_goes_on_from_published_weights(work: Path, data: Path) -> None:
+@pytest.mark.usefixtures("data")
+def test_a_training_goes_on_from_published_weights(work: Path) -> None:
     import dataclasses
 
     import torch
     from transformers import PreTrainedTokenizerFast
 
+    from recipes.drafter.publish import write_model
     from recipes.drafter.train import Plan, Shape, new_model, train
-    from recipes.starters.models import publish
 
     shape, plan = Shape(width=16, inner=32, layers=1, heads=2), Plan(rows=4, length=4, steps=2, bf16=False)
-    log = train(places(work, data, "first.pt"), plan, shape)
+    log = train(places(work, "first.pt"), plan, shape)
     model = new_model(PreTrainedTokenizerFast.from_pretrained(work / "tokenizer"), shape)
     model.load_state_dict(torch.load(work / "first.pt", weights_only=True)["model"])
-    publish(work / "tokenizer", model, log, "")
-    begun = dataclasses.replace(places(work, data, "second.pt"), published=work / "tokenizer")
+    write_model(work / "tokenizer", model, log, "")
+    begun = dataclasses.replace(places(work, "second.pt"), published=work / "tokenizer")
     assert train(begun, dataclasses.replace(plan, steps=3), shape)["steps"] == 3
 
 

@@ -2,9 +2,8 @@
 
     python adapt_writer.py BUNDLE PLACE ANSWERS
 
-For each line of standard input it forks an adaptation, which continues from the checkpoint in PLACE, and
-prints its process id; the fork prints `answered NUMBER` after every answer and `done` at the end. Forking
-saves the imports after each kill.
+Each fork continues from the checkpoint in PLACE; it prints `answered NUMBER` after every answer and `done` at
+the end.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.language_model import load_bundle
 from support.adapting import PROMPTS, begin
+from support.kills import fork_for_each_line
 
 OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)
 # Sampled text is stricter: it also depends on the random source.
@@ -35,17 +35,6 @@ def adapt(bundle: Path, place: Path, answers: int) -> None:
     os.write(1, b"done\n")
 
 
-def main() -> None:
-    bundle, place, answers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    for _ in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            adapt(bundle, place, answers)
-            os._exit(0)
-        os.write(1, f"{child}\n".encode())
-        os.waitpid(child, 0)
-        os.write(1, b"gone\n")
-
-
 if __name__ == "__main__":
-    main()
+    bundle, place, answers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    fork_for_each_line(lambda: adapt(bundle, place, answers))

@@ -1,10 +1,10 @@
-"""Processes that write one file repeatedly until they are killed; `test_crash_safety.py` kills them.
+"""Processes that write repeatedly until they are killed (`kills.py`).
 
     python crash_writer.py cache|session FILE
-    python crash_writer.py trace DIRECTORY
+    python crash_writer.py trace|pull DIRECTORY
 
-For each line of standard input it forks a writer and prints the writer's process id; a writer prints
-`done NUMBER` after every write. Forking spares the start of an interpreter for each of 200 kills.
+A writer prints `done NUMBER` after every write; `pull` publishes and pulls, and prints before every pull the
+number of the last release that was seen.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_store import read_table, write_table
 from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.runtime.vocab.vocab_map import Ragged
+from support.kills import fork_for_each_line
 
 SIZES = (3, 40_000, 500)  # entries: one page, many pages, a few
 
@@ -114,16 +115,25 @@ def write_for_ever(kind: Kind, path: Path) -> None:
         os.write(1, f"done {number}\n".encode())
 
 
-def main() -> None:
-    kind, path = KINDS.get(sys.argv[1]), Path(sys.argv[2])
-    for _ in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            write_for_ever(kind, path) if kind else record_for_ever(path)
-        os.write(1, f"{child}\n".encode())
-        os.waitpid(child, 0)
-        os.write(1, b"gone\n")
+def pull_for_ever(place: Path) -> None:
+    """Publish and pull from the release on that the device has seen."""
+    from omnidraft.sync.installed import read_installed
+    from support.sync_world import folder_store, publish_number, pull_into
 
+    store, number = folder_store(place / "store"), 0
+    while True:
+        number += 1
+        publish_number(store, number, place / "memory")
+        state = read_installed(place / "dir")
+        os.write(1, f"done {state.seen.number if state and state.seen else 0}\n".encode())
+        pull_into(store, place / "dir", cache=place / "mine.odc")
+
+
+OTHERS = {"trace": record_for_ever, "pull": pull_for_ever}
 
 if __name__ == "__main__":
-    main()
+    name, path = sys.argv[1], Path(sys.argv[2])
+    if name in KINDS:
+        fork_for_each_line(lambda: write_for_ever(KINDS[name], path))
+    else:
+        fork_for_each_line(lambda: OTHERS[name](path))

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from support.places import ROOT
@@ -12,11 +13,11 @@ from support.places import ROOT
 KILLS = int(os.environ.get("OMNIDRAFT_KILLS", "20"))
 
 
-def start_writer(kind: str, path: Path, script: str = "crash_writer.py") -> subprocess.Popen[str]:
+def start_writer(kind: str, path: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
     # One thread, so that forking it is safe.
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    command = [sys.executable, str(ROOT / "tests/support" / script), kind, str(path)]
+    command = [sys.executable, str(ROOT / "tests/support/crash_writer.py"), kind, str(path)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -40,3 +41,18 @@ def kill_once(writer: subprocess.Popen[str], wait: float) -> int:
             os.kill(child, signal.SIGKILL)
             wait = -1.0
     raise AssertionError("the writer ended by itself")
+
+
+def fork_for_each_line(work: Callable[[], None]) -> None:
+    """For each line of standard input, fork and print the child's id, which works; print `gone` at its end.
+
+    Forking spares the start of an interpreter for each of many kills.
+    """
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            work()
+            os._exit(0)
+        os.write(1, f"{child}\n".encode())
+        os.waitpid(child, 0)
+        os.write(1, b"gone\n")

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import TensorProto, helper
 
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.ort_model import Graph
+from support.table_graph import KV, Constants, small_graph
 
 
 def replay_graph(path: Path, script: Sequence[int], vocab_size: int, max_length: int) -> Graph:
     """A graph whose logits after position i have their maximum at script[i + 1]; written to `path`."""
-    kv = ["past_key_values.0.key", "past_key_values.0.value", "present.0.key", "present.0.value"]
-    node, info = helper.make_node, helper.make_tensor_value_info
+    kv, node = KV, helper.make_node
     following = np.zeros(max_length + 1, dtype=np.int64)
     following[: len(script) - 1] = script[1:]
     nodes = [
@@ -36,7 +36,7 @@ def replay_graph(path: Path, script: Sequence[int], vocab_size: int, max_length:
         node("Identity", [kv[0]], [kv[2]]),
         node("Identity", [kv[1]], [kv[3]]),
     ]
-    constants = {
+    constants: Constants = {
         "one": np.array(1),
         "following": following,
         "width": np.array([vocab_size]),
@@ -45,16 +45,4 @@ def replay_graph(path: Path, script: Sequence[int], vocab_size: int, max_length:
         "end": np.array([2**31]),
         "axis": np.array([1]),
     }
-    shape = [1, 1, max_length, 16]
-    inputs = [
-        info("input_ids", TensorProto.INT64, [1, "n"]),
-        *(info(name, TensorProto.INT32, [1]) for name in ("seqlens_k", "total_sequence_length")),
-        info("num_logits", TensorProto.INT64, [1]),
-        *(info(name, TensorProto.FLOAT, shape) for name in kv[:2]),
-    ]
-    outputs = [info("logits", TensorProto.FLOAT, [1, "m", vocab_size])]
-    outputs += [info(name, TensorProto.FLOAT, shape) for name in kv[2:]]
-    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "replay", inputs, outputs, tensors)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
-    return Graph(path, KvShape(1, 1, 16, max_length), vocab_size)
+    return small_graph(path, nodes, constants, KvShape(1, 1, 16, max_length), vocab_size)

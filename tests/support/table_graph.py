@@ -5,16 +5,38 @@ They bind as every exported graph does and run in a real onnxruntime session.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import NodeProto, TensorProto, helper, numpy_helper, save
 
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.ort_model import Graph
 
 Table = npt.NDArray[np.float32]
+Constants = dict[str, npt.NDArray[np.generic]]
+KV = ["past_key_values.0.key", "past_key_values.0.value", "present.0.key", "present.0.value"]
+
+
+def small_graph(
+    path: Path, nodes: Sequence[NodeProto], constants: Constants, kv: KvShape, vocab_size: int
+) -> Graph:
+    """Write a graph with the inputs and outputs of an exported one, and load it."""
+    info, shape = helper.make_tensor_value_info, [1, kv.num_kv_heads, kv.max_length, kv.head_dim]
+    inputs = [
+        info("input_ids", TensorProto.INT64, [1, "n"]),
+        *(info(name, TensorProto.INT32, [1]) for name in ("seqlens_k", "total_sequence_length")),
+        info("num_logits", TensorProto.INT64, [1]),
+        *(info(name, TensorProto.FLOAT, shape) for name in KV[:2]),
+    ]
+    outputs = [info("logits", TensorProto.FLOAT, [1, "m", vocab_size])]
+    outputs += [info(name, TensorProto.FLOAT, shape) for name in KV[2:]]
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "small", inputs, outputs, tensors)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    return Graph(path, kv, vocab_size)
 
 
 def table_graph(path: Path, by_last: Table, by_earlier: Table, max_length: int) -> Graph:
@@ -26,8 +48,7 @@ def table_graph(path: Path, by_last: Table, by_earlier: Table, max_length: int) 
         by_earlier: float32 [rows, vocab]; y is the token before it and z the one at position 1, from the KV.
         max_length: positions of the KV buffers.
     """
-    kv = ["past_key_values.0.key", "past_key_values.0.value", "present.0.key", "present.0.value"]
-    node, info = helper.make_node, helper.make_tensor_value_info
+    kv, node = KV, helper.make_node
     nodes = [
         node("Reshape", ["input_ids", "flat"], ["ids"]),
         node("Size", ["input_ids"], ["n"]),
@@ -58,8 +79,7 @@ def table_graph(path: Path, by_last: Table, by_earlier: Table, max_length: int) 
         node("Neg", ["num_logits"], ["start"]),
         node("Slice", ["all", "start", "end", "axis_1"], ["logits"]),
     ]
-    shape = [1, 1, max_length, 1]
-    constants: dict[str, npt.NDArray[np.generic]] = {
+    constants: Constants = {
         "by_last": by_last,
         "by_earlier": by_earlier,
         "flat": np.array([-1]),
@@ -67,20 +87,9 @@ def table_graph(path: Path, by_last: Table, by_earlier: Table, max_length: int) 
         "one": np.array(1),
         "three": np.array(3),
         "rows": np.array(len(by_earlier)),
-        "kv_shape": np.array(shape),
+        "kv_shape": np.array([1, 1, max_length, 1]),
         "axis_0": np.array([0]),
         "axis_1": np.array([1]),
         "end": np.array([2**31]),
     }
-    inputs = [
-        info("input_ids", TensorProto.INT64, [1, "n"]),
-        *(info(name, TensorProto.INT32, [1]) for name in ("seqlens_k", "total_sequence_length")),
-        info("num_logits", TensorProto.INT64, [1]),
-        *(info(name, TensorProto.FLOAT, shape) for name in kv[:2]),
-    ]
-    outputs = [info("logits", TensorProto.FLOAT, [1, "m", by_last.shape[1]])]
-    outputs += [info(name, TensorProto.FLOAT, shape) for name in kv[2:]]
-    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "tables", inputs, outputs, tensors)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
-    return Graph(path, KvShape(1, 1, 1, max_length), by_last.shape[1])
+    return small_graph(path, nodes, constants, KvShape(1, 1, 1, max_length), by_last.shape[1])

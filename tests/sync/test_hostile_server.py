@@ -84,6 +84,6 @@ def test_a_server_that_never_ends_is_given_up(hostile: Server, tmp_path: Path, k
     began = time.monotonic()
     with pytest.raises(SyncError) as caught:
         pull_into(web, tmp_path / "dir")
-    assert time.monotonic() - began < 20.0
+    assert time.monotonic() - began < 60.0, "each of a few requests waits for half a second"
     assert caught.value.fault in ("unreachable", "malformed")
     assert str(caught.value).isprintable()

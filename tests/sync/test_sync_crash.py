@@ -32,7 +32,7 @@ def test_killed_amid_a_pull_the_device_has_the_old_or_the_new(tmp_path: Path) ->
     started = time.perf_counter()
     pull_into(store, into, cache=cache)
     usual = time.perf_counter() - started
-    worker, rng, amid = start_writer("pull", tmp_path, "sync_crasher.py"), random.Random(0), 0
+    worker, rng, amid = start_writer("pull", tmp_path), random.Random(0), 0
     try:
         for _ in range(KILLS):
             done = kill_once(worker, rng.uniform(0.0, 3 * usual))

@@ -34,10 +34,10 @@ finally:
 @pytest.fixture(scope="module")
 def real_vocabularies(data: Path, export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small random models in int4 with Qwen2's vocabulary (151,936 tokens) and Llama-2's (32,000)."""
-    from benchmarks.support.small_models import small_checkpoint
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantization import INT4
+    from support.small_checkpoint import small_checkpoint
 
     place = tmp_path_factory.mktemp("real")
     target = small_checkpoint(data / "tokenizers/qwen2", 151_936, place / "qwen2")

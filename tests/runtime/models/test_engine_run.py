@@ -103,9 +103,9 @@ from omnidraft.cli import _run
 from omnidraft.commands.terminal.stop_signals import stop_signals
 from runtime.models.test_engine_run import Endless
 each = Endless()
-each.after(0.3, lambda: os.kill(os.getpid(), signal.{name}))
 with stop_signals():
     try:
+        each.after(0.3, lambda: os.kill(os.getpid(), signal.{name}))
         each.run(each.binding, lambda: False)
     except KeyboardInterrupt:
         sys.exit(130)

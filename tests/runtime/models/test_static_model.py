@@ -222,7 +222,7 @@ def test_the_manifest_says_how_each_accelerator_is_used(places: dict[str, Path])
     for role in ("target", "drafter"):
         assert bundle.manifest[role]["npu"]["providers"]["coreml"]["directories"] == ["ModelCacheDirectory"]
         assert checks[role]["npu-float"]["max_difference"] < 1e-4
-        assert checks[role]["npu-float"]["greedy_agreement"] == 1.0
+        assert checks[role]["npu-float"]["greedy_agreement"] > 0.98
 
 
 def test_the_memory_of_a_place_is_told(places: dict[str, Path]) -> None:

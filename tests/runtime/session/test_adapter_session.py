@@ -71,8 +71,10 @@ def test_another_thread_may_swap_at_any_moment(session: TextSession) -> None:
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        for _ in range(5):
+        for _ in range(500):  # a few, on most machines
             assert say(session).finish().token_ids == plain
+            if swaps[0] > 20:
+                break
     finally:
         done.set()
         thread.join()

@@ -145,16 +145,8 @@ def _checks() -> list[dict[str, Any]]:
 
 def _weak_keys() -> list[dict[str, Any]]:
     """Public keys of small order, with both signs: R = the neutral element and S = 0 fit them."""
-    p, eight = 2**255 - 19, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-    keys = {
-        "0": 0,
-        "1": 1,
-        "order_8": eight,
-        "order_8_other": p - eight,
-        "p_minus_1": p - 1,
-        "p": p,
-        "p_plus_1": p + 1,
-    }
+    orders = {"order_8": EIGHT_Y, "order_8_other": P - EIGHT_Y}
+    keys = {"0": 0, "1": 1, **orders, "p_minus_1": P - 1, "p": P, "p_plus_1": P + 1}
     vectors = []
     for name, y in keys.items():
         for sign in (0, 1):

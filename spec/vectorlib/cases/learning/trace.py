@@ -36,7 +36,6 @@ def _distribution(map_name: str, logits: list[float]) -> dict[str, Any]:
 _SURE = [0.0] * 5 + [30.0] + [0.0] * 7
 _SPREAD = [0.3 * i for i in range(13)]
 _FLOOR = [0.0] + [-9.0, -9.5, -10.5, -11.0] + [-40.0] * 8
-_ORPHANS = [-50.0] * 8 + [1.0, -50.0, 1.0, -50.0, 0.0]
 ROWS: list[tuple[str, str, str, list[float]]] = [
     ("even", "all ids are equally likely; three are not leaves", "toy", [1.0] * 13),
     ("sure", "one id has nearly all the mass: the others are below 2^-14", "toy", _SURE),

@@ -1,1 +1,0 @@
-"""Beside the assisted generation of transformers: universal assisted generation (UAG) and TLI."""
