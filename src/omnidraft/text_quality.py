@@ -1,7 +1,7 @@
 """What a form of the weights costs in quality of text: perplexity, and KL divergence to the source.
 
 `export` and `eval` measure it, the manifest keeps it (spec/03-bundle.md, "What the form costs"), and
-`inspect` shows it.
+`inspect`, `doctor` and `bench` show it.
 """
 
 from __future__ import annotations

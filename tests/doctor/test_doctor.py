@@ -33,10 +33,10 @@ def doctor(run: Run) -> Doctor:
     return lambda *arguments: run("doctor", *arguments)[:2]
 
 
-def drafting(bundle: Path) -> Check:
-    """The check of a bundle's speed by its manifest."""
+def health(bundle: Path) -> list[Check]:
+    """The checks of a bundle by its manifest."""
     opened = open_bundle(bundle)
-    return pair.drafting_check(opened, known_costs(opened))
+    return pair.health_checks(opened, known_costs(opened))
 
 
 @pytest.fixture
@@ -76,6 +76,7 @@ def test_a_bundle(doctor: Doctor, run: Run, bundle: Path) -> None:
     said = f"{speed_up:.2f}x of plain decoding is expected here", "nothing was drafted or copied"
     assert any(words in verdict for words in said), "the latter on a machine where no draft pays"
     assert f"{speed_up:.2f}x is expected here" in run("inspect", bundle)[1], "every command has one estimate"
+    assert re.search(r"acceptance: .* with 4 at a time a pass of the target gives ", out)
     assert all(re.match(r"(ok|warn|fail) +\S|      -> ", line) for line in out.splitlines()[2:-1])
 
 
@@ -135,7 +136,9 @@ def test_no_bundle_fails(doctor: Doctor, tmp_path: Path) -> None:
 def test_a_bundle_that_learns_has_no_false_alarm(learnable: Path) -> None:
     """Training graphs share the weights of the drafter's graph."""
     checks = examine.examine(learnable)
-    alarms = [check for check in checks if check.verdict != "ok" and check.name != "drafting"]
+    alarms = [
+        check for check in checks if check.verdict != "ok" and check.name not in ("drafting", "acceptance")
+    ]
     assert alarms == []
 
 
@@ -206,10 +209,27 @@ def test_short_memory_loads_nothing(bundle: Path, monkeypatch: pytest.MonkeyPatc
     assert by_name(examine.examine(bundle))["graphs"].message.startswith("not loaded")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "words"),
+    [
+        (0.2, 0.2, "ok", ""),
+        (0.01, 0.0, "warn", "no better than chance"),
+    ],
+)
+def test_acceptance(copy: Path, before: float, after: float, verdict: str, words: str) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        for when, value in (("before", before), ("after", after)):
+            manifest["checks"]["acceptance"][when]["of_drafted"] = value
+
+    rewrite(copy, change)
+    check = by_name(health(copy))["acceptance"]
+    assert check.verdict == verdict and words in check.remedy
+
+
 def test_a_manifest_that_measured_nothing_is_told(copy: Path) -> None:
     rewrite(copy, lambda m: m.update(checks={}))
-    check = drafting(copy)
-    assert check.verdict == "warn" and check.message == "the manifest does not have it"
+    for check in health(copy):
+        assert check.verdict == "warn" and check.message == "the manifest does not have it"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +250,7 @@ def test_the_speed_that_the_costs_allow(copy: Path, passes: list[float], faster:
         manifest["checks"]["texts"] = [text]
 
     rewrite(copy, change)
-    check = drafting(copy)
+    check = by_name(health(copy))["drafting"]
     assert check.verdict == ("ok" if faster else "warn")
     assert check.details["ratio"] == pytest.approx(3.0 if faster else 3.0 / 13.0, rel=1e-3)
 

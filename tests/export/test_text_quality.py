@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from omnidraft.doctor.pair import quality_check
 from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite, Part
 from omnidraft.export.measure_quality import quality_warnings
 from omnidraft.export.quantize.form_size import size_of
@@ -30,7 +31,7 @@ from omnidraft.text_quality import (
     measure_quality,
     read_quality,
 )
-from support.command_line import Run
+from support.command_line import Run, config
 from support.places import STARTERS
 
 WIDTH = 5
@@ -192,7 +193,7 @@ def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
     (bundle / MANIFEST).write_bytes(sealed(manifest))
 
 
-def test_an_export_measures_and_inspect_shows_it(run: Run, bundle: Path) -> None:
+def test_an_export_measures_and_the_commands_show_it(run: Run, bundle: Path, tmp_path: Path) -> None:
     found = read_quality(open_bundle(bundle).manifest)
     assert found is not None and found.text == NAME
     assert found.whole.tokens == sum(kind.tokens for kind in found.kinds.values()) > 1500
@@ -201,10 +202,27 @@ def test_an_export_measures_and_inspect_shows_it(run: Run, bundle: Path) -> None
     assert CALIBRATION not in found.kinds
     _, out, _ = run("inspect", bundle)
     assert f"{found.whole.perplexity:.2f}" in out and "same likeliest token" in out
+    _, out, _ = run("doctor", bundle)
+    assert f"ok    text quality: {found.whole.sentence}" in out
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("How many?\nHow much?\n")
+    arguments = "bench", bundle, "--prompts", prompts, "-n", 4, *config(measure="never")
+    assert f"text of the target as fp32: {found.whole.sentence}" in run(*arguments)[1].splitlines()
+    assert json.loads(run(*arguments, "--json")[1])["quality"] == found.as_json()
+
+
+def test_the_doctor_warns_of_a_loss(run: Run, copy: Path) -> None:
+    rewrite(copy, lambda manifest: manifest["checks"].update(quality=quality(0.2).as_json()))
+    check = quality_check(open_bundle(copy))
+    assert check.verdict == "warn" and "+20.0 %" in check.message and "--quant auto" in check.remedy
+    code, out, _ = run("doctor", copy)
+    assert code == 0 and "warn  text quality" in out
 
 
 @pytest.mark.parametrize("value", [None, {"perplexity": -1}, "\x1b[31m", {"kinds": {"a": {}}}])
 def test_a_hostile_quality_refuses_no_bundle(run: Run, copy: Path, value: object) -> None:
     rewrite(copy, lambda manifest: manifest["checks"].update(quality=value))
+    check = quality_check(open_bundle(copy))
+    assert check.verdict == "ok" and check.message.startswith("not recorded; `omnidraft eval")
     code, out, _ = run("inspect", copy)
     assert code == 0 and "likeliest" not in out

@@ -27,9 +27,11 @@ from omnidraft.pair_verdict import (
     speed_of,
     speed_verdict,
 )
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.session.api import GenerationConfig, Statistics, TextSession
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.sample_prompts import PROMPTS
+from omnidraft.text_quality import read_quality
 
 BENCH_CONFIG = GenerationConfig(seed=0)  # greedy; a text ends where the target ends it
 _WARM_UP = 2  # prompts at the start whose times are not counted
@@ -74,19 +76,23 @@ def bench_command(
     if not lines:  # it was stopped before a prompt was timed
         raise typer.Exit(130)
     result = bench(session, texts, settings, lines)
-    _show(result, as_json)
+    _show(result, session.bundle, as_json)
     if result.left:
         tell([f"stopped: {len(lines)} of {counted(len(texts), 'prompt')} timed"])
         raise typer.Exit(130)
 
 
-def _show(result: "BenchResult", as_json: bool) -> None:
+def _show(result: "BenchResult", bundle: Bundle, as_json: bool) -> None:
+    quality = read_quality(bundle.manifest)
     if as_json:
-        return options.print_json(bench_json(result))
+        quality_json = None if quality is None else quality.as_json()
+        return options.print_json({**bench_json(result), "quality": quality_json})
     output.out.print(bench_table(result))
     totals = result.totals
     accepted = f"{totals.acceptance_of_drafted:.0%} of {totals.drafted} draft tokens were accepted"
     output.say(f"predicted from the costs of this machine: {result.predicted:.2f}x; {accepted}")
+    if quality is not None:
+        output.say(f"text of the target as {bundle.target.quantization}: {quality.whole.sentence}")
     output.say(f"{result.verdict}")
 
 

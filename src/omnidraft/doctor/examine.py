@@ -8,7 +8,7 @@ import onnxruntime
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, can_estimate, estimate
-from omnidraft.doctor.pair import drafting_check, memory_check
+from omnidraft.doctor.pair import health_checks, memory_check, quality_check
 from omnidraft.doctor.placement import Placement, can_ask, placement
 from omnidraft.errors import BundleError, OmnidraftError, SignatureError, counted, reason
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
@@ -55,10 +55,11 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: ExaminePr
         message = f"the manifest does not list {', '.join(extra[:4])}{', ...' if len(extra) > 4 else ''}"
         remedy = "nothing reads these files and no hash or signature covers them: delete what is not yours"
         yield Check("other files", "warn", message, remedy, {"files": extra})
+    yield quality_check(bundle)
     memory = memory_check(bundle, available_bytes())
     yield memory
     if memory.verdict == "fail":
-        yield drafting_check(bundle, known_costs(bundle))
+        yield from health_checks(bundle, known_costs(bundle))
         yield Check("graphs", "warn", "not loaded: the memory is too short", memory.remedy)
         return
     progress("graphs", 2, 3)
@@ -91,10 +92,10 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
     try:
         weights = load_bundle(bundle)  # times this machine where the bundle does not name it
     except OmnidraftError as error:
-        yield drafting_check(bundle, known_costs(bundle))
+        yield from health_checks(bundle, known_costs(bundle))
         yield _refused("loading", error)
         return
-    yield drafting_check(bundle, weights.device or known_costs(bundle))
+    yield from health_checks(bundle, weights.device or known_costs(bundle))
     yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
 
 
