@@ -169,6 +169,21 @@ def test_numbers_grow_whatever_the_store_says(store: Store, tmp_path: Path) -> N
     assert remembered(memory, PAIR, PUBLIC) == third
 
 
+def test_a_publisher_that_lost_its_memory_and_its_store_goes_on(
+    folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its numbers are times, so devices do not take its next release for an old one."""
+    memory = tmp_path / "memory"
+    for number in (1, 2, 3):
+        publish_number(folder, number, memory)
+    seen = pull_into(folder, tmp_path / "dir").release
+    memory.unlink()
+    (tmp_path / "store" / release_name(CHANNEL)).unlink()
+    monkeypatch.setattr("omnidraft.sync.record.time.time", lambda: seen.number + 1.5)
+    again = publish_number(folder, 4, memory).record
+    assert pull_into(folder, tmp_path / "dir").release == again != seen
+
+
 def test_a_damaged_or_foreign_memory_is_refused(folder: Store, tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     assert remembered(memory, PAIR, PUBLIC) is None

@@ -76,3 +76,13 @@ def test_what_the_draft_length_learned_does_not_count(loaded: LanguageModel) -> 
     for seed, prompt in enumerate(PROMPTS):
         first, second = (session.generate(prompt, config, seed=seed).finish().token_ids for _ in range(2))
         assert first == second
+
+
+def test_a_session_that_learned_draws_another_text(loaded: LanguageModel) -> None:
+    """The promise ends there: other n-grams make other drafts, which take other random numbers."""
+    session = fresh(loaded)
+    first, second = (
+        [session.generate(prompt, TOKEN, seed=seed).finish().token_ids for seed, prompt in enumerate(PROMPTS)]
+        for _ in range(2)
+    )
+    assert first != second

@@ -24,6 +24,27 @@ final class DeviceTests: XCTestCase {
         }
     }
 
+    func testADirectoryBehindALinkOrThatOthersCanWriteIsNotUsed() throws {
+        try inDirectory { place in
+            let root = joined(place, "state")
+            let state = StateDirectory(root: root)
+            XCTAssert(state.writeRecord("kind", "key", [1]))
+            XCTAssertEqual(chmod(root, 0o770), 0)
+            XCTAssertNil(state.readRecord("kind", "key"))
+            XCTAssertFalse(state.writeRecord("kind", "key", [2]))
+            XCTAssertEqual(chmod(root, 0o700), 0)
+            for path in [joined(root, "kind"), root] {
+                XCTAssertEqual(rename(path, joined(place, "private")), 0)
+                XCTAssertEqual(symlink(joined(place, "private"), path), 0)
+                XCTAssertNil(state.readRecord("kind", "key"))
+                XCTAssertFalse(state.writeRecord("kind", "key", [2]))
+                XCTAssertEqual(unlink(path), 0)
+                XCTAssertEqual(rename(joined(place, "private"), path), 0)
+            }
+            XCTAssertEqual(state.readRecord("kind", "key"), [1])
+        }
+    }
+
     func testNothingIsRememberedWhereThereIsNoPlace() throws {
         try inDirectory { place in
             XCTAssertFalse(StateDirectory.none.writeRecord("kind", "key", [0]))

@@ -153,6 +153,23 @@ final class UnpackTests: XCTestCase {
         }
     }
 
+    func testAFileThatWasWrittenInPlaceIsRefusedAndOneThatWasReplacedIsNot() throws {
+        try inDirectory { folder in
+            let place = joined(folder, "bundle")
+            try writeListedFiles(place)
+            try put(joined(place, manifestName), fullManifest())
+            let bundle = try openBundle(place)
+            let graph = try bundle.file(bundle.target.graph)
+            try put(joined(folder, "other"), [1])
+            XCTAssertEqual(rename(joined(folder, "other"), graph), 0)
+            try refuseRewritten(bundle.places, bundle.stamps)
+            XCTAssertEqual(unlink(graph), 0)
+            try refuseRewritten(bundle.places, bundle.stamps)
+            XCTAssertEqual(truncate(joined(place, bundle.vocabMap), 0), 0)
+            try assertFault("checksum") { try refuseRewritten(bundle.places, bundle.stamps) }
+        }
+    }
+
     func testStampsHashNothingWhereNothingChanged() throws {
         try inDirectory { folder in
             let place = joined(folder, "bundle")

@@ -44,6 +44,28 @@ class DeviceTest {
     }
 
     @Test
+    fun `a directory behind a link, or that others can write, is not used`() = inDirectory { place ->
+        val root = File(place, "state").toPath()
+        val (state, elsewhere) = StateDirectory(root.toFile()) to File(place, "private").toPath()
+        assertTrue(state.writeRecord("kind", "key", byteArrayOf(1)))
+        fun assertUnused() {
+            assertNull(state.readRecord("kind", "key"))
+            assertFalse(state.writeRecord("kind", "key", byteArrayOf(2)))
+        }
+        Files.setPosixFilePermissions(root, PosixFilePermissions.fromString("rwxrwx---"))
+        assertUnused()
+        Files.setPosixFilePermissions(root, PosixFilePermissions.fromString("rwx------"))
+        for (path in listOf(root.resolve("kind"), root)) {
+            Files.move(path, elsewhere)
+            Files.createSymbolicLink(path, elsewhere)
+            assertUnused()
+            Files.delete(path)
+            Files.move(elsewhere, path)
+        }
+        assertArrayEquals(byteArrayOf(1), state.readRecord("kind", "key"))
+    }
+
+    @Test
     fun `nothing is remembered where there is no place`() = inDirectory { place ->
         assertFalse(StateDirectory.NONE.writeRecord("kind", "key", ByteArray(1)))
         assertNull(StateDirectory.NONE.readRecord("kind", "key"))

@@ -10,6 +10,7 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.File
 import java.nio.file.Files
+import java.nio.file.StandardCopyOption
 import java.security.Key
 import java.security.KeyFactorySpi
 import java.security.KeyPairGenerator
@@ -108,6 +109,19 @@ class OpenBundleTest {
         graph.writeBytes(content)
         assertEquals("checksum", faultOf { checkUnchanged(bundle.places, bundle.stamps) })
         openBundle(place)
+    }
+
+    @Test
+    fun `a file that was written in place is refused, and one that was replaced or removed is not`() = inBundle { place ->
+        val bundle = openBundle(place)
+        val graph = bundle.file(bundle.target.graph)
+        val other = File(place.parentFile, "other").also { it.writeText("replaced") }
+        Files.move(other.toPath(), graph.toPath(), StandardCopyOption.REPLACE_EXISTING)
+        refuseRewritten(bundle.places, bundle.stamps)
+        graph.delete()
+        refuseRewritten(bundle.places, bundle.stamps)
+        File(place, "vocab_map.safetensors").writeBytes(ByteArray(0))
+        assertEquals("checksum", faultOf { refuseRewritten(bundle.places, bundle.stamps) })
     }
 
     @Test
