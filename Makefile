@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma check android ios conformance test lint tables vectors trial bench qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios arm64 conformance test lint tables vectors trial bench qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -55,6 +55,11 @@ android: $(READY)
 # part of them with each sanitizer, and files that cross languages. It takes root, and Swift lies outside the checkout.
 ios: $(READY)
 	scripts/ios/all.sh
+
+# The Python runtime on onnxruntime's ARM64 kernels, emulated by QEMU on Debian without root: vectors, tokenizers, rows of
+# logits to the bit and greedy texts, on three processors, as tables beside x86-64. QEMU is slow; nothing is timed.
+arm64: $(READY)
+	scripts/arm64/all.sh
 
 # What passes in Python, Kotlin and Swift, as tables. It runs the vectors, make android and make ios.
 conformance: $(READY)
