@@ -22,7 +22,7 @@ aapt2 link -I "$FRAMEWORK" --manifest "$build/AndroidManifest.xml" --java "$buil
 
 javac -nowarn -Xlint:none --release 8 -d "$build/stubs" $(find "$HERE/stubs" -name '*.java') 2> "$build/javac.log" ||
     { cat "$build/javac.log"; exit 1; }
-# It is in no APK here, since its engine is not: only its code is checked.
+# omnidraft-qnn is in no APK here, since its engine is not there: only its code is compiled.
 kotlinc "${PHONE[@]}" -Werror -cp "$STDLIB:$ANDROID_JAR" -d "$build/qnn" "$ANDROID/omnidraft-qnn/src/main/kotlin"
 kotlinc "${PHONE[@]}" -module-name sample -Werror -progressive \
     -cp "$STDLIB:$build/stubs:$JAVA8_FILES:$ANDROID_JAR:$OUT/main:$ORT_JAR" -d "$build/classes" \

@@ -12,6 +12,7 @@ android {
         targetSdk = libs.versions.targetSdk.get().toInt()
         versionCode = 1
         versionName = "1.0"
+        testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"
         // Phones, and the emulator: the engine comes once for each.
         ndk { abiFilters += listOf("arm64-v8a", "x86_64") }
     }
@@ -42,4 +43,5 @@ dependencies {
     testImplementation(libs.onnxruntime)
     testImplementation(libs.junit)
     testRuntimeOnly(libs.junit.launcher)
+    androidTestImplementation(libs.androidx.test.runner)
 }
