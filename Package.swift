@@ -1,8 +1,9 @@
 // swift-tools-version:6.0
+import Foundation
 import PackageDescription
 
 // OmniDraft has the runtime and imports no engine. OmniDraftORT runs its graphs with onnxruntime: on Apple's systems with
-// Microsoft's package, on Linux, where the tests run, with the system's library.
+// Microsoft's archive, on Linux, where the tests run, with the system's library.
 
 #if os(Linux)
     let engine: [Target] = [
@@ -11,31 +12,33 @@ import PackageDescription
     // Linux has no CryptoKit: the tests check signatures with OpenSSL, and serve HTTPS with it.
     let cryptography: [Target] = [.systemLibrary(name: "COpenSSL", path: "mobile/ios/Tests/COpenSSL")]
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT", "COpenSSL"]
-    let packages: [Package.Dependency] = []
 #else
-    // Microsoft's framework has no module map, so `import onnxruntime` does not compile. A target of C makes the module. The
+    // The archive of the release that Android has. The App Store refuses the Info.plist of its framework: scripts/ios/engine.py
+    // makes a copy with all keys, which is taken where it is.
+    let completed = "mobile/ios/Engine/onnxruntime.xcframework"
+    let hasCompleted = FileManager.default.fileExists(atPath: "\(Context.packageDirectory)/\(completed)")
+    // The framework has no module map, so `import onnxruntime` does not compile. A target of C makes the module. The
     // framework is static and holds a provider for CoreML, which is linked with it; the library does not use it.
     let engine: [Target] = [
+        hasCompleted
+            ? .binaryTarget(name: "onnxruntime", path: completed)
+            : .binaryTarget(
+                name: "onnxruntime", url: "https://download.onnxruntime.ai/pod-archive-onnxruntime-c-1.27.0.zip",
+                checksum: "8c74edd600eafc3055de9e8f7a9602afee44ed516913cb5e132bca02cc34622c"),
         .target(
-            name: "COnnxRuntime",
-            dependencies: [.product(name: "onnxruntime", package: "onnxruntime-swift-package-manager")],
-            path: "mobile/ios/Sources/COnnxRuntimeApple",
-            linkerSettings: [.linkedLibrary("c++"), .linkedFramework("CoreML"), .linkedFramework("Foundation")])
+            name: "COnnxRuntime", dependencies: ["onnxruntime"], path: "mobile/ios/Sources/COnnxRuntimeApple",
+            linkerSettings: [.linkedLibrary("c++"), .linkedFramework("CoreML"), .linkedFramework("Foundation")]),
     ]
     let cryptography: [Target] = []
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT"]
-    let packages: [Package.Dependency] = [
-        .package(url: "https://github.com/microsoft/onnxruntime-swift-package-manager", from: "1.24.2")
-    ]
 #endif
 
 let package = Package(
     name: "OmniDraft",
-    platforms: [.iOS(.v15), .macOS(.v14)],  // those of Microsoft's package
+    platforms: [.iOS("15.1"), .macOS(.v14)],  // those of the engine
     products: [
         .library(name: "OmniDraft", targets: ["OmniDraft", "OmniDraftORT"])
     ],
-    dependencies: packages,
     targets: engine + cryptography + [
         .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
         // The manifest is here, for the whole package: SwiftPM's code for resources needs the name Bundle for itself.

@@ -1,6 +1,7 @@
+// The libraries alone, plain JVM modules: no Android SDK is needed. The sample is a build of its own, which includes this one.
+
 pluginManagement {
     repositories {
-        google()
         mavenCentral()
         gradlePluginPortal()
     }
@@ -9,13 +10,10 @@ pluginManagement {
 dependencyResolutionManagement {
     repositoriesMode = RepositoriesMode.FAIL_ON_PROJECT_REPOS
     repositories {
-        google()
         mavenCentral()
     }
 }
 
 rootProject.name = "omnidraft-android"
 
-include(":omnidraft")
-// An app that includes this build (README.md) needs the library alone, and no second Android plugin.
-if (gradle.parent == null) include(":sample")
+include(":omnidraft", ":omnidraft-coroutines")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All that `make android` does: tools, library, public interface, the README's code, starter bundles, APK, tests.
+# All that `make android` does: tools, libraries, public interface, Maven repository, starter bundles, APK, tests.
 . "$(dirname "$0")/common.sh"
 
 mkdir -p "$OUT"
@@ -10,7 +10,7 @@ bundles=$!
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 timed "library" bash "$HERE/compile.sh"
 timed "public interface" bash "$HERE/api.sh"
-timed "README.md" bash "$HERE/readme.sh"
+timed "Maven repository" bash "$HERE/maven.sh"
 timed "compiled tests" bash "$HERE/compile_tests.sh"
 wait "$bundles" || { cat "$OUT/bundles.log"; exit 1; }
 cat "$OUT/bundles.log"

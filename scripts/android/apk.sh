@@ -22,6 +22,8 @@ aapt2 link -I "$FRAMEWORK" --manifest "$build/AndroidManifest.xml" --java "$buil
 
 javac -nowarn -Xlint:none --release 8 -d "$build/stubs" $(find "$HERE/stubs" -name '*.java') 2> "$build/javac.log" ||
     { cat "$build/javac.log"; exit 1; }
+# omnidraft-qnn is in no APK here, since its engine is not there: only its code is compiled.
+kotlinc "${PHONE[@]}" -Werror -cp "$STDLIB:$ANDROID_JAR" -d "$build/qnn" "$ANDROID/omnidraft-qnn/src/main/kotlin"
 kotlinc "${PHONE[@]}" -module-name sample -Werror -progressive \
     -cp "$STDLIB:$build/stubs:$JAVA8_FILES:$ANDROID_JAR:$OUT/main:$ORT_JAR" -d "$build/classes" \
     "$sample/kotlin" "$sample/presenter" "$build/generated"
@@ -45,5 +47,6 @@ keytool -genkeypair -keystore "$build/debug.p12" -storepass android -alias debug
     -dname CN=debug 2> /dev/null
 apksigner sign --ks "$build/debug.p12" --ks-pass pass:android --out "$OUT/sample.apk" "$build/app.aligned"
 apksigner verify "$OUT/sample.apk"
+"$PYTHON" "$HERE/apk_pages.py" "$OUT/sample.apk"
 aapt2 dump badging "$OUT/sample.apk" | sed -n 1p
 "$PYTHON" "$HERE/apk_sizes.py" "$OUT/sample.apk" "$build" app omnidraft stdlib ort

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles and runs the JUnit tests of the library and of the sample's presenter, and lists the vectors that ran.
+# Compiles and runs the JUnit tests of the libraries and of the sample's presenter, and lists the vectors that ran.
 # `test.sh PATTERN` runs the classes whose names contain it. Where the data is (OMNIDRAFT_DATA, by default ../shared/data),
 # real tokenizers are compared with the package `tokenizers`; else that test is skipped. The last line is
 # `N passed, N failed`.
@@ -15,11 +15,13 @@ if [ -d "$DATA" ] && [ ! -e "$tokenizers/done" ]; then
     touch "$tokenizers/done"
 fi
 
+tests=$OUT/tests:$OUT/presenter:$OUT/coroutines_tests
 status=0
 java -Xmx1500m "-Domnidraft.root=$ROOT" "-Domnidraft.bundles=$OUT/bundles" "-Domnidraft.vectors=$OUT/vectors.txt" \
     "-Domnidraft.tokenizers=$tokenizers" \
-    -jar "$JAVA_SHARE/junit-platform-console-standalone.jar" -cp "$OUT/tests:$OUT/presenter:$STDLIB:$ORT_JAR:$OUT/main" \
-    --scan-classpath "$OUT/tests:$OUT/presenter" --include-classname ".*$pattern.*" --disable-banner \
+    -jar "$JAVA_SHARE/junit-platform-console-standalone.jar" \
+    -cp "$tests:$STDLIB:$ORT_JAR:$OUT/main:$OUT/coroutines:$(ls "$KOTLIN"/kotlin-jupyter-kernel-*-all.jar)" \
+    --scan-classpath "$tests" --include-classname ".*$pattern.*" --disable-banner \
     --details=summary > "$OUT/tests.log" 2>&1 || status=$?
 sed -n '/^Failures/,/^Test run/p' "$OUT/tests.log"
 cd "$ROOT"

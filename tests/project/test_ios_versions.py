@@ -146,7 +146,7 @@ def newer(text: str, deployment: int) -> list[str]:
 
 def deployment(path: str) -> int:
     """The version of iOS that a manifest of a Swift package names."""
-    found = re.search(r"\.iOS\(\.v(\d+)\)", (ROOT / path).read_text(encoding="utf-8"))
+    found = re.search(r"\.iOS\((?:\.v|\")(\d+)", (ROOT / path).read_text(encoding="utf-8"))
     assert found is not None, path
     return int(found[1])
 

@@ -1,8 +1,5 @@
-import org.jetbrains.kotlin.gradle.dsl.JvmTarget
-
 plugins {
     alias(libs.plugins.android.application)
-    alias(libs.plugins.kotlin.android)
 }
 
 android {
@@ -14,45 +11,37 @@ android {
         minSdk = libs.versions.minSdk.get().toInt()
         targetSdk = libs.versions.targetSdk.get().toInt()
         versionCode = 1
-        versionName = version.toString()
-    }
-
-    compileOptions {
-        sourceCompatibility = JavaVersion.VERSION_1_8
-        targetCompatibility = JavaVersion.VERSION_1_8
+        versionName = "1.0"
+        testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"
+        // Phones, and the emulator: the engine comes once for each.
+        ndk { abiFilters += listOf("arm64-v8a", "x86_64") }
     }
 
     // The logic of the screen, without android.*; the tests need no device.
-    sourceSets["main"].kotlin.srcDir("src/main/presenter")
+    sourceSets.named("main") { kotlin.directories += "src/main/presenter" }
 
     // A bundle is an archive of stored files, so compression would only cost time.
-    androidResources {
-        noCompress += "zip"
-    }
+    androidResources { noCompress += "zip" }
 
     testOptions {
         unitTests.all {
             it.useJUnitPlatform()
             // Where scripts/android/bundles.sh ran; else the tests are skipped.
-            val bundles = rootDir.resolve("../../.cache/android/bundles")
+            val bundles = rootDir.resolve("../../../.cache/android/bundles")
             if (bundles.exists()) it.systemProperty("omnidraft.bundles", bundles.canonicalPath)
         }
     }
 }
 
 kotlin {
-    compilerOptions {
-        jvmTarget = JvmTarget.JVM_1_8
-        allWarningsAsErrors = true
-        progressiveMode = true
-        freeCompilerArgs.add("-Xsuppress-deprecated-jvm-target-warning")
-    }
+    compilerOptions.allWarningsAsErrors = providers.environmentVariable("CI").isPresent
 }
 
 dependencies {
-    implementation(project(":omnidraft"))
+    implementation("io.omnidraft:omnidraft:0.1.0") // of the included build
     implementation(libs.onnxruntime.android)
     testImplementation(libs.onnxruntime)
     testImplementation(libs.junit)
     testRuntimeOnly(libs.junit.launcher)
+    androidTestImplementation(libs.androidx.test.runner)
 }

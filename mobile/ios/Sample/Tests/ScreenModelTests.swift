@@ -50,6 +50,23 @@ final class ScreenModelTests: XCTestCase, @unchecked Sendable {
         XCTAssertNotNil(desk.model.status.range(of: line, options: .regularExpression), desk.model.status)
     }
 
+    func testABenchmarkIsOneLineOfFiguresAndLeavesTheConversation() async throws {
+        let desk = try await Desk().open("measured")
+        let text = try await desk.answer(question)
+        desk.model.measure()
+        try await desk.until { $0.phase == .ready }
+        let line = try XCTUnwrap(desk.model.benchmark, desk.model.notice)
+        XCTAssertFalse(line.contains("\n"))
+        let figures = try XCTUnwrap(JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+        XCTAssertEqual(figures["bundle"] as? String, "measured")
+        XCTAssertEqual(figures["form"] as? String, "fp32")
+        for key in ["plain_tokens_per_second", "drafted_tokens_per_second", "tokens_per_target_pass", "cores"] {
+            XCTAssertGreaterThan(figures[key] as? Double ?? 0, 0, key)
+        }
+        XCTAssertEqual(figures["heat"] as? Int, 0)
+        XCTAssertEqual(desk.model.turns.map(\.answer), [text])
+    }
+
     func testARotationInTheMiddleOfAnAnswerLosesNoText() async throws {
         let whole = try await Desk().open().answer(question)
         let desk = try await Desk().open()

@@ -13,6 +13,7 @@ struct ContentView: View {
             ConversationView(turns: model.turns)
             MessageBar(model: model)
             LearningBar(model: model)
+            BenchmarkBar(model: model)
         }
         .padding()
     }
@@ -83,5 +84,24 @@ struct LearningBar: View {
         }
         .buttonStyle(.bordered)
         .disabled(model.phase != .ready)
+    }
+}
+
+/// The speed with and without drafts, as a line to share.
+struct BenchmarkBar: View {
+    let model: ScreenModel
+
+    var body: some View {
+        HStack {
+            Button("Benchmark") { model.measure() }
+                .disabled(model.phase != .ready)
+            if let line = model.benchmark {
+                ShareLink(item: line)
+                Text(line)
+                    .font(.footnote)
+                    .lineLimit(2)
+            }
+        }
+        .buttonStyle(.bordered)
     }
 }

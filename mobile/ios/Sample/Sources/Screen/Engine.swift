@@ -46,4 +46,6 @@ protocol Talk: Sendable {
     func dropDrafter()
     /// Loads the drafter again, for the next answer.
     func loadDrafter() async throws
+    /// Writes one text of its own without drafts and with them; the conversation stays as it is.
+    func benchmark(heat: Int) async throws -> Benchmark
 }

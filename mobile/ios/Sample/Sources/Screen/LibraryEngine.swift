@@ -72,7 +72,7 @@ struct LibraryEngine: Engine {
         notices.append(refusal)
         let notice = notices.compactMap { $0 }.joined(separator: "; ")
         return LibraryTalk(
-            session: session, config: config, saved: saved, cache: cache, learner: learnerFile, name: choice.name,
+            model: model, directory: directory, session: session, config: config, saved: saved, cache: cache, learner: learnerFile, name: choice.name,
             notice: notice.isEmpty ? nil : notice, learns: wants && refusal == nil)
     }
 
@@ -95,6 +95,17 @@ struct LibraryEngine: Engine {
     }
 }
 
+private let benchmarkPrompt = "How many legs do 3 cats and 2 birds have? Think step by step."
+
+/// What a benchmark names of a bundle's manifest.
+private struct Manifest: Decodable {
+    struct Target: Decodable {
+        let quantization: String
+    }
+
+    let target: Target
+}
+
 /// What a refusal says; nil where nothing is refused.
 private func said(_ call: () async throws -> Void) async -> String? {
     do {
@@ -106,6 +117,8 @@ private func said(_ call: () async throws -> Void) async -> String? {
 }
 
 private struct LibraryTalk: Talk {
+    let model: LanguageModel
+    let directory: URL
     let session: TextSession
     let config: GenerationConfig
     let saved: URL
@@ -143,6 +156,21 @@ private struct LibraryTalk: Talk {
     func wipe() async throws {
         try await session.learning.wipe()
         try learner.write(nil)
+    }
+
+    func benchmark(heat: Int) async throws -> Benchmark {
+        let data = try Data(contentsOf: directory.appendingPathComponent("manifest.json"))
+        let manifest = try JSONDecoder().decode(Manifest.self, from: data)
+        let session = try await model.session()
+        var config = config
+        (config.ignoreEos, config.temperature) = (true, 0)
+        var measured: [Stats] = []
+        for mode in [GenerationConfig.Mode.plain, .trie] {
+            config.mode = mode
+            measured.append(try await session.result(of: session.generate(benchmarkPrompt, config)).stats)
+        }
+        return Benchmark(
+            bundle: name, form: manifest.target.quantization, plain: measured[0], drafted: measured[1], heat: heat)
     }
 
     func throttle(_ level: Int) { session.throttle(level) }

@@ -25,6 +25,8 @@ final class ScreenModel {
     private(set) var hasDrafter = true
     /// The throttle level, 0 to 3.
     private(set) var heat = 0
+    /// The line of the last benchmark; nil before one.
+    private(set) var benchmark: String?
     /// One sentence for the user: an error or what the library says; empty if there is none.
     private(set) var notice = ""
     /// The message that the user is writing.
@@ -64,7 +66,7 @@ final class ScreenModel {
         phase = .opening
         (title, notice, progress) = (choice.name, "", nil)
         (turns, tokensPerSecond, acceptance) = ([], [:], [])
-        (isLearning, hasDrafter) = (false, true)
+        (isLearning, hasDrafter, benchmark) = (false, true, nil)
         let opening = openings
         later { [self] in
             let opened = try await engine.open(choice) { done, all in
@@ -103,6 +105,16 @@ final class ScreenModel {
             guard opening == openings else { return }
             phase = .ready
             notice = talk.stopReason == .cancelled ? "the answer was cancelled; its text stays" : ""
+        }
+    }
+
+    /// Writes a text without drafts and with them, and shows the figures as one line.
+    func measure() {
+        guard phase == .ready else { return }
+        (phase, notice) = (.answering, "")
+        withTalk { model, talk in
+            let line = try await talk.benchmark(heat: model.heat).line()
+            return { (model.phase, model.benchmark) = (.ready, line) }
         }
     }
 

@@ -37,6 +37,17 @@ extension Button where Label == Text {
     ) { notHere() }
 }
 
+public struct DefaultShareLinkLabel: SystemView {}
+
+public struct ShareLink<Data, PreviewImage, PreviewIcon, Label: View>: SystemView {}
+
+extension ShareLink
+where
+    Data == CollectionOfOne<String>, PreviewImage == Never, PreviewIcon == Never, Label == DefaultShareLinkLabel
+{
+    public nonisolated init(item: String, subject: Text? = nil, message: Text? = nil) { notHere() }
+}
+
 public struct Toggle<Label: View>: SystemView {}
 
 extension Toggle where Label == Text {

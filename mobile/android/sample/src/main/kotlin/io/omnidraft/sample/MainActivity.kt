@@ -35,6 +35,11 @@ class MainActivity : Activity() {
         button(R.id.cancel) { presenter.cancel() }
         button(R.id.study) { presenter.study(STUDY_SECONDS) }
         button(R.id.wipe) { presenter.wipe() }
+        button(R.id.benchmark) {
+            val device = "${Build.MANUFACTURER} ${Build.MODEL}, Android ${Build.VERSION.RELEASE}"
+            presenter.benchmark(device, Runtime.getRuntime().availableProcessors())
+        }
+        button(R.id.share) { share() }
         button(R.id.load_drafter) { presenter.loadDrafter() }
         val learn = view<Switch>(R.id.learn)
         learn.setOnClickListener { presenter.learn(learn.isChecked) }
@@ -68,6 +73,11 @@ class MainActivity : Activity() {
         startActivityForResult(intent, FILE)
     }
 
+    private fun share() {
+        val intent = Intent(Intent.ACTION_SEND).setType("text/plain").putExtra(Intent.EXTRA_TEXT, presenter.screen.benchmark)
+        startActivity(Intent.createChooser(intent, null))
+    }
+
     private fun askForAddress() {
         val fields = listOf(R.string.address_hint, R.string.sha256_hint, R.string.size_hint).map { hint ->
             EditText(this).apply { setHint(hint) }
@@ -89,7 +99,7 @@ class MainActivity : Activity() {
 
     private fun show(screen: Screen) {
         val isReady = screen.phase == Phase.READY
-        val whileReady = intArrayOf(R.id.speculative, R.id.plain, R.id.study, R.id.wipe)
+        val whileReady = intArrayOf(R.id.speculative, R.id.plain, R.id.study, R.id.wipe, R.id.benchmark)
         for (id in whileReady) view<View>(id).isEnabled = isReady
         view<View>(R.id.cancel).isEnabled = screen.phase == Phase.ANSWERING
         view<View>(R.id.load_drafter).visibility = if (screen.hasDrafter) View.GONE else View.VISIBLE
@@ -101,7 +111,8 @@ class MainActivity : Activity() {
         progress.isIndeterminate = screen.progress == null
         progress.progress = ((screen.progress ?: 0f) * progress.max).toInt()
         view<TextView>(R.id.speed).text = status(screen)
-        view<TextView>(R.id.notice).text = screen.notice
+        view<TextView>(R.id.notice).text = listOfNotNull(screen.benchmark, screen.notice).joinToString("\n").trim()
+        view<View>(R.id.share).visibility = if (screen.benchmark == null) View.GONE else View.VISIBLE
         view<SparklineView>(R.id.acceptance).values = screen.acceptance
         showText(screen.spans)
     }

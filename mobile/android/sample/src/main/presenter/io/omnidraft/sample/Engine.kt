@@ -42,6 +42,9 @@ interface Talk : AutoCloseable {
 
     /** Loads the drafter again, for the next answer. */
     fun loadDrafter()
+
+    /** Writes one text of its own without drafts and with them; blocks. The conversation stays as it is. */
+    fun benchmark(): Benchmark
 }
 
 /** With drafts or without; the text is the same at temperature 0. */

@@ -46,7 +46,10 @@ class LibraryEngine(
         val saved = File(files, "omnidraft/sessions/$name.session")
         for (file in listOf(cache, traces, saved)) file.parentFile?.mkdirs()
         val session = model.session(SessionOptions(cache = cache, traces = traces))
-        return LibraryTalk(model, session, cache, saved, resumed(session, saved), config)
+        // The target is the manifest's last model.
+        val manifest = File(private, "bundles/$name/manifest.json").readText().substringAfterLast("\"target\"")
+        val form = manifest.substringAfter("\"quantization\"").split('"')[1]
+        return LibraryTalk(model, session, cache, saved, resumed(session, saved), config, name, form)
     }
 
     /** Continues the conversation that was saved; a sentence if there is one, or why it is refused. */
@@ -68,6 +71,8 @@ private class LibraryTalk(
     private val saved: File,
     resumed: String?,
     private val config: GenerationConfig,
+    private val name: String,
+    private val form: String,
 ) : Talk {
     override val notice: String? =
         listOfNotNull(model.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
@@ -90,8 +95,18 @@ private class LibraryTalk(
 
     override fun loadDrafter() = session.loadDrafter()
 
+    override fun benchmark(): Benchmark = model.session().use { session ->
+        val (plain, drafted) = listOf(GenerationConfig.Mode.PLAIN, GenerationConfig.Mode.TRIE).map { mode ->
+            val fixed = config.copy(mode = mode, ignoreEos = true, temperature = 0.0)
+            session.generate(BENCHMARK_PROMPT, fixed, { it.run() }) {}.stats
+        }
+        Benchmark(name, form, plain, drafted)
+    }
+
     override fun close() {
         session.close()
         model.close()
     }
 }
+
+private const val BENCHMARK_PROMPT = "How many legs do 3 cats and 2 birds have? Think step by step."

@@ -79,6 +79,18 @@ class Presenter(
         }
     }
 
+    /** Writes a text without drafts and with them, and shows the figures as one line. */
+    fun benchmark(device: String, cores: Int) {
+        val talk = talk ?: return
+        if (screen.phase != Phase.READY) return
+        update { copy(phase = Phase.ANSWERING, notice = "") }
+        worker.execute {
+            attempt({ talk.benchmark() }) { done ->
+                if (isOf(talk)) update { copy(phase = Phase.READY, benchmark = done.line(device, cores, heat)) }
+            }
+        }
+    }
+
     /** Ends the answer; what is there stays. */
     fun cancel() {
         talk?.cancel()

@@ -19,6 +19,7 @@ data class Span(val text: String, val drafted: Float)
  * @property tokensPerSecond of the last answer, or of the one that runs, with and without drafts; null before one.
  * @property acceptance share of the accepted draft tokens of each of the last rounds, 0 to 1.
  * @property heat the throttle level, 0 to 3.
+ * @property benchmark the line of the last benchmark; null before one.
  * @property notice one sentence for the user: an error or what the library says; empty if there is none.
  */
 data class Screen(
@@ -31,6 +32,7 @@ data class Screen(
     val isLearning: Boolean = false,
     val hasDrafter: Boolean = true,
     val heat: Int = 0,
+    val benchmark: String? = null,
     val notice: String = "",
 ) {
     /** The text of the conversation. */

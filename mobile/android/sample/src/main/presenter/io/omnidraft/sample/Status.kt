@@ -19,4 +19,4 @@ fun status(screen: Screen): String {
 
 private val HEAT = listOf("", "warm: no learning", "hot: slower", "too hot: waiting")
 
-private fun rounded(value: Double): String = BigDecimal(value).setScale(1, RoundingMode.HALF_UP).toPlainString()
+internal fun rounded(value: Double): String = BigDecimal(value).setScale(1, RoundingMode.HALF_UP).toPlainString()

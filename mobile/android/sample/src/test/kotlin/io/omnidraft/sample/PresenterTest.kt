@@ -42,6 +42,18 @@ class PresenterTest {
     }
 
     @Test
+    fun `a benchmark is one line of figures and leaves the conversation`() = Desk(folder).open().use { desk ->
+        val text = desk.answer(question)
+        desk.presenter.benchmark("A \"B\" C", 8)
+        val line = desk.until { it.benchmark != null }.benchmark!!
+        val figures = "\"(plain|drafted)_tokens_per_second\": [0-9.]+, "
+        val start = Regex.escape("""{"device": "A \"B\" C", "cores": 8, "bundle": "starter", "form": "fp32", """)
+        assertTrue(Regex("$start($figures){2}.*\"peak_memory\": [0-9]+, \"heat\": 0}").matches(line), line)
+        assertEquals(Phase.READY, desk.screen.phase)
+        assertEquals("> $question\n$text", desk.screen.text)
+    }
+
+    @Test
     fun `a rotation in the middle of an answer loses no text`() {
         val whole = Desk(File(folder, "a")).open().use { it.answer(question) }
         Desk(File(folder, "b")).open().use { desk ->

@@ -1,0 +1,6 @@
+description = "Suspending functions and flows for omnidraft."
+
+dependencies {
+    "api"(project(":omnidraft"))
+    "api"(libs.coroutines)
+}
