@@ -8,11 +8,13 @@ from typing import Protocol
 from omnidraft.runtime.decoding.draft_length import DraftLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer
+from omnidraft.runtime.decoding.prompt_lookup import CopyingProposer
+from omnidraft.runtime.decoding.proposer import Outcome, Proposer, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.decoding.speculate import Clock, DecoderState, Round, speculate
 from omnidraft.runtime.decoding.stop import cut_at_eos
+from omnidraft.runtime.grammar.constraint import Constraint
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Verification, proposer_for
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -49,6 +51,7 @@ def decode(
     draft_length: DraftLength,
     random: RandomSource,
     recorder_of: Callable[[Proposer], RoundRecorder] | None = None,
+    constraint: Constraint | None = None,
 ) -> Iterator[Round]:
     """Yield the rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
 
@@ -58,11 +61,16 @@ def decode(
             `draft_length` hold the rest.
         draft_length: how many tokens to draft in each round.
         recorder_of: makes the recorder of a trace for the proposer of this generation.
+        constraint: keeps the text in a grammar.
     """
     verification: Verification = "token" if config.verification == "auto" else config.verification
     proposer = proposer_for(
         config.mode, models.drafter, models.cache, config.temperature, verification, copies=config.copies
     )
+    if constraint is not None:
+        constraint.begin(text.room(models.target))
+        if isinstance(proposer, (TrieProposer, CopyingProposer)) and constraint.masks_drafts:
+            proposer.allow(constraint.draft_mask)
     recorder = None if recorder_of is None else recorder_of(proposer)
     logprobs: tuple[float, ...] = ()
 
@@ -75,7 +83,10 @@ def decode(
 
     sampling, clock = config.sampling, models.clock
     try:
-        for each in speculate(models.target, proposer, text, sampling, draft_length, random, observe, clock):
+        rounds = speculate(
+            models.target, proposer, text, sampling, draft_length, random, observe, clock, constraint
+        )
+        for each in rounds:
             yield replace(each, logprobs=logprobs)
     finally:
         if recorder is not None:

@@ -16,6 +16,10 @@ from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.device_costs import MEASURES, DeviceCosts, Measure, device_costs
 from omnidraft.runtime.device.machine import Machine
+from omnidraft.runtime.grammar.byte_trie import ByteTrie
+from omnidraft.runtime.grammar.constraint import Constraint, DraftSide
+from omnidraft.runtime.grammar.grammar import Grammar
+from omnidraft.runtime.grammar.token_masks import TokenMasks
 from omnidraft.runtime.models.load_graph import load_graph
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticGraphs
@@ -64,6 +68,40 @@ class LanguageModel:
             return []
         return self.drafter_tokenizer.encode(
             self.target_tokenizer.text_of(prompt_ids).decode("utf-8", "replace")
+        )
+
+    @cached_property
+    def target_trie(self) -> ByteTrie:
+        """The bytes of the target's tokens, for grammars."""
+        return ByteTrie(self.target_tokenizer.tokens, self.bundle.target.vocab_size)
+
+    @cached_property
+    def draft_trie(self) -> ByteTrie:
+        """The bytes of the drafter's tokens; there is a drafter."""
+        assert self.drafter_tokenizer is not None
+        return ByteTrie(self.drafter_tokenizer.tokens, self.bundle.drafter.vocab_size)
+
+    def constraint(self, grammar: Grammar, *, proposes: bool, eos_ids: Sequence[int]) -> Constraint:
+        """Keeps a text in a grammar.
+
+        Args:
+            proposes: whether what the grammar fixes is proposed, and the drafter's tokens are kept in it.
+            eos_ids: end tokens of the text.
+
+        Raises:
+            GrammarError: the target's tokens cannot write any text of the grammar.
+        """
+        draft = None
+        if proposes and self.drafter_tokenizer is not None:
+            pieces = self.drafter_tokenizer.tokens
+            masks = TokenMasks(grammar, self.draft_trie, ())
+            draft = DraftSide(masks, self.vocab_map.draft_allowed, lambda token: pieces[token] or b"")
+        tokens, width = self.target_tokenizer.tokens, len(self.target_tokenizer.tokens)
+        return Constraint(
+            TokenMasks(grammar, self.target_trie, eos_ids),
+            lambda token: (tokens[token] if token < width else None) or b"",
+            self.target_tokenizer.encode if proposes else None,
+            draft,
         )
 
     @cached_property

@@ -16,6 +16,7 @@ from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.decoding.verifier import block_pays
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
@@ -51,6 +52,7 @@ def generate_from_prompt(
     config: GenerationConfig,
     recording: Recording | None,
     too_long: str = TOO_LONG,
+    grammar: Grammar | None = None,
 ) -> Generation:
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
@@ -75,7 +77,7 @@ def generate_from_prompt(
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
-    generation = generate_from_state(models, text, config, ids, Emitted(), recording)
+    generation = generate_from_state(models, text, config, ids, Emitted(), recording, grammar)
     text.begin(generation)
     return generation
 
@@ -87,6 +89,7 @@ def generate_from_state(
     prompt: Sequence[int],
     emitted: Emitted,
     recording: Recording | None = None,
+    grammar: Grammar | None = None,
 ) -> Generation:
     """A generation that continues from `text.decoder.tokens`.
 
@@ -103,6 +106,10 @@ def generate_from_state(
     cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=loaded.output_text.bytes_of)
     if len(cut(list(emitted.token_ids))[0]) < len(emitted.token_ids):
         raise ValueError("its output continues after an end token or a stop string")
+    constraint = None
+    if grammar is not None:
+        recording = None  # its distributions are not the target's own
+        constraint = loaded.constraint(grammar, proposes=config.mode != "plain", eos_ids=eos_ids)
     decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
     rounds = decode(
         DecoderModels(models.target, models.drafter, text.cache, models.clock),
@@ -111,6 +118,7 @@ def generate_from_state(
         draft_length_for(config, loaded, text.costs, text.lengths),
         text.random,
         _recorder_of(models, text, config, recording, has_output=bool(emitted.token_ids)),
+        constraint,
     )
     limits = Limits(eos_ids, models.target.max_length)
     thoughts = Thoughts(loaded.bundle.prompt.think, loaded.output_text.ends_in_thought(prompt))

@@ -11,6 +11,7 @@ from typing import Any
 
 from omnidraft.errors import SessionError
 from omnidraft.runtime.chat.messages import checked_text, read_messages
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.session.conversation import Turn, answer_ids, conversation_ids, listed_turns
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, overridden, prompt_ids
@@ -37,6 +38,7 @@ class TextSession(SessionResources):
         config: GenerationConfig = DEFAULTS,
         *,
         raw: bool = False,
+        grammar: Grammar | None = None,
         **overrides: Any,
     ) -> Generation:
         """Start a text and forget the last one. It has the target's distribution in every mode but `paper`.
@@ -60,7 +62,9 @@ class TextSession(SessionResources):
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
             )
-            generation = generate_from_prompt(self.models, self.text, ids, config, self._recording())
+            generation = generate_from_prompt(
+                self.models, self.text, ids, config, self._recording(), grammar=grammar
+            )
             self.text.turns, self.text.message = [], None
             return generation
 

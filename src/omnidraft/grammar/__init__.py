@@ -1,0 +1,1 @@
+"""Grammars from JSON Schemas, regular expressions and choices: byte automata for structured output."""
