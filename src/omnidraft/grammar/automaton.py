@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.expression import Call, Chain, Choice, Expression, OneOf, Repeat, Sequence_
+from omnidraft.grammar.expression import Call, Chain, Choice, Embedded, Expression, OneOf, Repeat, Sequence_
 
 MOST_STATES = 1 << 16
-MOST_WORK = 20_000_000  # edges looked at in one compilation
+MOST_WORK = 3_000_000  # edges looked at in one compilation: some seconds
 DEAD = -1
+_FEW = 4
 
 
 @dataclass
@@ -77,6 +78,10 @@ class _Nfa:
         return end
 
     def _repeat(self, repeat: Repeat, start: int) -> int:
+        if max(repeat.least, repeat.most or 0) > _FEW:  # copies of a small automaton in place of large ones
+            once = compile_expression(repeat.part, self.budget)
+            if not any(once.calls):
+                repeat = Repeat(Embedded(_minimal(once, self.budget)), repeat.least, repeat.most)
         for _ in range(repeat.least):
             start = self.add(repeat.part, start)
         if repeat.most is None:
@@ -112,8 +117,10 @@ class _Nfa:
         return end
 
     def _embed(self, automaton: Automaton, start: int, end: int) -> None:
-        copies = [self.state() for _ in automaton.edges]
-        self.silent[start].append(copies[0])
+        copies = [start, *(self.state() for _ in automaton.edges[1:])]
+        if any(0 in row.values() for row in automaton.edges):  # the start is entered again
+            copies[0] = self.state()
+            self.silent[start].append(copies[0])
         for copy, edges in zip(copies, automaton.edges, strict=True):
             sets: dict[int, int] = {}
             for byte, to in edges.items():
@@ -238,6 +245,26 @@ def _product(
 def is_empty(automaton: Automaton) -> bool:
     """Whether it has no text at all."""
     return not automaton.accepting
+
+
+def _minimal(automaton: Automaton, budget: Budget) -> Automaton:
+    """The smallest automaton of the same texts, without calls (Moore, 1956)."""
+    blocks = [state in automaton.accepting for state in range(len(automaton.edges))]
+    numbered: list[int] = [int(each) for each in blocks]
+    while True:
+        budget.spend(sum(map(len, automaton.edges)))
+        seen: dict[object, int] = {}
+        after = []
+        for state, row in enumerate(automaton.edges):
+            key = numbered[state], tuple(sorted((byte, numbered[to]) for byte, to in row.items()))
+            after.append(seen.setdefault(key, len(seen)))
+        if len(seen) == len(set(numbered)):
+            break
+        numbered = after
+    edges: list[dict[int, int]] = [{} for _ in seen]  # state 0 is in block 0
+    for state, row in enumerate(automaton.edges):
+        edges[after[state]] = {byte: after[to] for byte, to in row.items()}
+    return Automaton(edges, {after[state] for state in automaton.accepting}, [{} for _ in edges])
 
 
 def trimmed(automaton: Automaton) -> Automaton:

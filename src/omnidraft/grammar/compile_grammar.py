@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from safetensors.numpy import save
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar.automaton import Automaton, Budget, compile_expression
@@ -67,9 +66,18 @@ def grammar_of_choices(choices: Sequence[str]) -> Grammar:
 
 
 def file_bytes(grammar: Grammar) -> bytes:
-    """The bytes of a grammar file."""
-    tensors = {name: np.ascontiguousarray(value) for name, value in grammar.tensors().items()}
-    return save(tensors, metadata=grammar.metadata())
+    """The bytes of a grammar file; equal grammars have equal files."""
+    header: dict[str, Any] = {"__metadata__": grammar.metadata()}
+    parts, at = [], 0
+    for name, value in sorted(grammar.tensors().items(), key=lambda each: (-each[1].itemsize, each[0])):
+        data = value.tobytes()
+        dtype = {1: "U8", 4: "I32"}[value.itemsize]
+        header[name] = {"dtype": dtype, "shape": list(value.shape), "data_offsets": [at, at + len(data)]}
+        parts.append(data)
+        at += len(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
 def _linked(start: Expression, rules: Mapping[str, Expression], depth: int, budget: Budget) -> Grammar:

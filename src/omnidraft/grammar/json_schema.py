@@ -504,6 +504,10 @@ def _cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 def _join(merged: dict[str, Any], part: Mapping[str, Any], place: str) -> None:
     """Add the keywords of a schema to those of another; both must hold."""
+    for rest, named in (("additionalProperties", "properties"), ("items", "prefixItems")):
+        for a, b in ((merged, part), (part, merged)):
+            if rest in a and named in b and not _equal(a.get(named), b[named]):
+                raise GrammarError(f"the schema at {place} joins {rest} with {named} of another schema")
     for key, value in part.items():
         if key not in merged:
             merged[key] = value
