@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.expression import Call, Chain, Choice, Embedded, Expression, OneOf, Repeat, Sequence_
+from omnidraft.grammar.expression import (
+    Call,
+    Chain,
+    Choice,
+    Concatenation,
+    Embedded,
+    Expression,
+    OneOf,
+    Repeat,
+)
 
 MOST_STATES = 1 << 16
 MOST_WORK = 3_000_000  # edges looked at in one compilation: some seconds
@@ -53,7 +62,7 @@ class _Nfa:
             end = self.state()
             self.edges[start].append((part.bytes, end))
             return end
-        if isinstance(part, Sequence_):
+        if isinstance(part, Concatenation):
             for each in part.parts:
                 start = self.add(each, start)
             return start
@@ -196,13 +205,13 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
                 returns.setdefault(call[0], set()).add(call[1])
         known: dict[frozenset[int], int] = {}
         row = {}
-        for byte, to in moves.items():
-            key = frozenset(to)
+        for byte, behind in moves.items():
+            key = frozenset(behind)
             if key not in known:
-                known[key] = number(closure(to))
+                known[key] = number(closure(behind))
             row[byte] = known[key]
         edges.append(row)
-        calls.append({rule: number(closure(to)) for rule, to in returns.items()})
+        calls.append({rule: number(closure(behind)) for rule, behind in returns.items()})
     accepting = {i for i, states in enumerate(found) if end in states}
     return Automaton(edges, accepting, calls)
 

@@ -20,7 +20,7 @@ _MAIN = ""
 _FAR = 1 << 30
 
 
-def grammar_of_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPTH) -> Grammar:
+def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPTH) -> Grammar:
     """The JSON texts that are valid by a schema; see `json_schema` for which of them.
 
     Args:
@@ -45,7 +45,7 @@ def grammar_of_schema(schema: Any, whitespace: Whitespace = "space", depth: int 
     return _linked(start, compiler.rules, depth, budget)
 
 
-def grammar_of_regex(pattern: str) -> Grammar:
+def from_regex(pattern: str) -> Grammar:
     """The texts that a regular expression matches as a whole.
 
     Raises:
@@ -54,7 +54,7 @@ def grammar_of_regex(pattern: str) -> Grammar:
     return _linked(parse_regex(pattern, utf8, anchored=True), {}, 0, Budget())
 
 
-def grammar_of_choices(choices: Sequence[str]) -> Grammar:
+def from_choices(choices: Sequence[str]) -> Grammar:
     """One of some texts.
 
     Raises:
@@ -132,7 +132,6 @@ def _table(
     order = np.argsort(first)  # classes in the order of their first bytes
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    classes = rank[classes.reshape(-1)].astype(np.uint8)
     chosen = first[order]
     called = [
         (state, of_byte, int(backs[state, byte]))
@@ -140,7 +139,7 @@ def _table(
         for state in np.flatnonzero(backs[:, byte] >= 0).tolist()
     ]
     return Grammar(
-        classes=classes,
+        classes=rank[classes.reshape(-1)].astype(np.uint8),
         next=np.ascontiguousarray(table[:, chosen]),
         calls=np.array(sorted(called), np.int32).reshape(-1, 3),
         accepting=np.array([state in automata[name].accepting for name, state in used], np.uint8),

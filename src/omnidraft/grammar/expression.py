@@ -1,11 +1,11 @@
-"""Languages of bytes as expressions, which `automaton.py` compiles: sets of bytes, sequences, choices, repeats.
+"""Languages of bytes as expressions, which `automaton.py` compiles.
 
 A set of bytes is an int whose bit b stands for byte b.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from omnidraft.grammar.automaton import Automaton
@@ -22,7 +22,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Sequence_:
+class Concatenation:
     """One expression after another; the empty text where there are none."""
 
     parts: tuple["Expression", ...]
@@ -66,13 +66,13 @@ class Embedded:
     automaton: "Automaton"
 
 
-Expression = Union[OneOf, Sequence_, Choice, Repeat, Chain, Call, Embedded]
-EMPTY = Sequence_(())
+Expression: TypeAlias = OneOf | Concatenation | Choice | Repeat | Chain | Call | Embedded
+EMPTY = Concatenation(())
 
 
 def sequence(*parts: Expression) -> Expression:
     """One expression after another."""
-    return parts[0] if len(parts) == 1 else Sequence_(parts)
+    return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
 def choice(parts: Iterable[Expression]) -> Expression:
@@ -89,7 +89,7 @@ def optional(part: Expression) -> Expression:
 def literal(data: bytes | str) -> Expression:
     """Exactly these bytes, or this text in UTF-8."""
     data = data.encode() if isinstance(data, str) else data
-    return Sequence_(tuple(OneOf(1 << byte) for byte in data))
+    return Concatenation(tuple(OneOf(1 << byte) for byte in data))
 
 
 def points(intervals: Iterable[tuple[int, int]]) -> Points:
@@ -125,7 +125,7 @@ def utf8(intervals: Sequence[tuple[int, int]]) -> Expression:
 
 def _utf8_range(low: int, high: int) -> list[Expression]:
     """Sequences of byte ranges that write the code points of an interval."""
-    for size, most in ((1, 0x7F), (2, 0x7FF), (3, 0xFFFF)):
+    for most in (0x7F, 0x7FF, 0xFFFF):
         if low <= most < high:
             return [*_utf8_range(low, most), *_utf8_range(most + 1, high)]
     first, last = chr(low).encode("utf-8", "surrogatepass"), chr(high).encode("utf-8", "surrogatepass")
@@ -139,7 +139,7 @@ def _utf8_range(low: int, high: int) -> list[Expression]:
             if high % step != step - 1:
                 middle = (high & ~(step - 1)) - 1
                 return [*_utf8_range(low, middle), *_utf8_range(middle + 1, high)]
-    return [Sequence_(tuple(OneOf(byte_range(a, b)) for a, b in zip(first, last, strict=True)))]
+    return [Concatenation(tuple(OneOf(byte_range(a, b)) for a, b in zip(first, last, strict=True)))]
 
 
 def byte_range(low: int, high: int) -> int:

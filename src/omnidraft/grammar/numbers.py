@@ -119,7 +119,7 @@ def _positive(least: Decimal, most: Decimal, above: bool, below: bool, places: i
 
 
 def _fractions(least: Decimal, most: Decimal, above: bool, below: bool, places: int) -> Expression | None:
-    """The digits behind the point of numbers from `least` to `most`, both in 0..1; None where there are none."""
+    """The digits behind the point of numbers from `least` to `most`, both in 0..1; None for none."""
     size = max(1, -min(0, _exponent(least), _exponent(most)))
     if size > places:
         return None

@@ -1,7 +1,7 @@
 """Regular expressions as expressions of bytes: what ECMA-262 and Python's `re` write alike.
 
-Literals, `.`, classes, `\\d \\w \\s` (ASCII), groups, `|`, `* + ? {m,n}` and, at the ends, `^ $`. Look-around,
-back references, word boundaries and flags have no automaton of a bounded size here and are refused by name.
+Literals, `.`, classes, `\\d \\w \\s` (ASCII), groups, `|`, `* + ? {m,n}` and, at the ends, `^ $`. The rest
+(look-around, back references, word boundaries, flags) is refused by name.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,8 @@ _DIGITS = points([(0x30, 0x39)])
 _WORD = points([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _SPACE = points([(9, 13), (32, 32)])
 _CLASSES = {
-    "d": _DIGITS, "D": complement(_DIGITS), "w": _WORD, "W": complement(_WORD), "s": _SPACE, "S": complement(_SPACE),
+    "d": _DIGITS, "D": complement(_DIGITS), "w": _WORD, "W": complement(_WORD),
+    "s": _SPACE, "S": complement(_SPACE),
 }  # fmt: skip
 _CONTROLS = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "0": 0}
 _LINE_ENDS = points([(10, 10), (13, 13), (0x2028, 0x2029)])
@@ -130,13 +131,12 @@ class _Parser:
         return self._encode(points([(ord(mark), ord(mark))]))
 
     def _group(self, depth: int) -> Expression:
-        if self._next("?"):
-            if not self._next(":"):
-                named = self._pattern.startswith(("P<", "<"), self._at)
-                name_end = self._pattern.find(">", self._at)
-                if not named or self._pattern[self._at : self._at + 2] in ("<=", "<!") or name_end < 0:
-                    raise self._refused("look-around or a flag")
-                self._at = name_end + 1
+        if self._next("?") and not self._next(":"):
+            named = self._pattern.startswith(("P<", "<"), self._at)
+            name_end = self._pattern.find(">", self._at)
+            if not named or self._pattern[self._at : self._at + 2] in ("<=", "<!") or name_end < 0:
+                raise self._refused("look-around or a flag")
+            self._at = name_end + 1
         inside = self._choice(depth + 1)
         if not self._next(")"):
             raise self._refused("a ( without its )")

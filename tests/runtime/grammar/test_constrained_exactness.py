@@ -1,4 +1,4 @@
-"""Exactness by enumeration: the output has the target's distribution restricted to a random finite language."""
+"""Exactness by enumeration: outputs have the target's distribution restricted to a random language."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from omnidraft.grammar.compile_grammar import grammar_of_choices
+from omnidraft.grammar import from_choices
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.sampling import SamplingConfig
@@ -15,7 +15,6 @@ from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.grammar.byte_trie import ByteTrie
 from omnidraft.runtime.grammar.constraint import Constraint, DraftSide
-from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.grammar.token_masks import TokenMasks
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.modes import Mode, Verification
@@ -106,7 +105,7 @@ def encoded(text: str) -> list[int]:
 
 def actual_of(world: World) -> Joint:
     """The distribution of whole outputs by the real loop."""
-    vocab_map, grammar = toy_map(), grammar_of_choices([t.decode() for t in world.language])
+    vocab_map, grammar = toy_map(), from_choices([t.decode() for t in world.language])
     trie = ByteTrie(TOKENS, len(TOKENS))
     draft_trie = ByteTrie(DRAFT_BYTES, len(DRAFT_BYTES))
     masks = TokenMasks(grammar, trie, [EOS])

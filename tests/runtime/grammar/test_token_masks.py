@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.compile_grammar import grammar_of_choices, grammar_of_regex, grammar_of_schema
+from omnidraft.grammar import from_choices, from_regex, from_schema
 from omnidraft.runtime.grammar.byte_trie import ByteTrie
 from omnidraft.runtime.grammar.grammar import START, Configuration, Grammar
 from omnidraft.runtime.grammar.token_masks import TokenMasks
@@ -13,24 +13,30 @@ TREE = {
     "$defs": {
         "node": {
             "type": "object",
-            "properties": {"n": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+            "properties": {
+                "n": {"type": "integer"},
+                "kids": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            },
             "required": ["n", "kids"],
         }
     },
     "$ref": "#/$defs/node",
 }
 GRAMMARS = {
-    "choices": lambda: grammar_of_choices(["yes", "no", "nothing"]),
-    "regex": lambda: grammar_of_regex(r"[a-c]+(é|\d{2})?"),
-    "object": lambda: grammar_of_schema({"properties": {"a": {"type": "string"}, "b": {"enum": [1, None]}}}),
-    "tree": lambda: grammar_of_schema(TREE, depth=3),
-    "anything": lambda: grammar_of_schema(True, whitespace="none", depth=2),
+    "choices": lambda: from_choices(["yes", "no", "nothing"]),
+    "regex": lambda: from_regex(r"[a-c]+(é|\d{2})?"),
+    "object": lambda: from_schema({"properties": {"a": {"type": "string"}, "b": {"enum": [1, None]}}}),
+    "tree": lambda: from_schema(TREE, depth=3),
+    "anything": lambda: from_schema(True, whitespace="none", depth=2),
 }
 
 
 def vocabulary(rng: np.random.Generator) -> list[bytes | None]:
     """All bytes, longer pieces of JSON texts, an unused id and an end token."""
-    text = b'{"a": "yes", "kids": [], "n": 12}{"b": null}, [{"n": 1, "kids": [{"n": 2, "kids": []}]}] nothing abcabc\xc3\xa912'
+    text = (
+        b'{"a": "yes", "kids": [], "n": 12}{"b": null}, [{"n": 1, "kids": [{"n": 2, "kids": []}]}] nothing '
+    )
+    text += b"abcabc\xc3\xa912"
     starts = rng.integers(len(text) - 8, size=120)
     pieces = [text[i : i + int(n)] for i, n in zip(starts, rng.integers(2, 9, size=120), strict=True)]
     return [*(bytes([b]) for b in range(256)), *pieces, None, None]
@@ -74,7 +80,7 @@ def test_a_text_of_any_allowed_tokens_is_complete_in_time(name: str) -> None:
 
 
 def test_bytes_that_the_grammar_fixes_are_found() -> None:
-    grammar = grammar_of_schema({"properties": {"name": {"const": "x"}, "age": {"type": "integer"}},
+    grammar = from_schema({"properties": {"name": {"const": "x"}, "age": {"type": "integer"}},
                                  "required": ["name", "age"]})  # fmt: skip
     masks = TokenMasks(grammar, ByteTrie([bytes([b]) for b in range(256)], 256), [])
     assert masks.forced(START) == b'{"name": "x", "age": '
@@ -87,7 +93,7 @@ def test_masks_stay_right_when_all_configurations_are_forgotten(monkeypatch: pyt
 
 def test_a_vocabulary_that_cannot_write_a_text_is_refused() -> None:
     with pytest.raises(GrammarError, match="cannot write a text"):
-        TokenMasks(grammar_of_choices(["yes"]), ByteTrie([b"y", b"e"], 2), [])
+        TokenMasks(from_choices(["yes"]), ByteTrie([b"y", b"e"], 2), [])
 
 
 def walk(grammar: Grammar, rng: np.random.Generator) -> list[Configuration]:

@@ -122,7 +122,7 @@ class TrieProposer:
         self._allowed: Allowed | None = None
 
     def allow(self, allowed: Allowed) -> None:
-        """Draft only ids that may follow the drafted ones, such as those of a grammar; see `Drafter.propose`."""
+        """Draft only ids that may follow the drafted ones, as in a grammar; see `Drafter.propose`."""
         self._allowed = allowed
 
     def find(self, tokens: Sequence[int]) -> Copy:

@@ -143,12 +143,12 @@ class DecoderState:
         """Target tokens that may still be emitted."""
         return min(self.remaining, target.max_length - len(self.tokens) + 1)
 
-    def extend(self, tokens: list[int], constraint: Constraint | None) -> tuple[list[int], bool]:
+    def extend(self, tokens: Sequence[int], constraint: Constraint | None) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
         complete = False
         if constraint is not None:
             tokens, complete = constraint.advance(tokens)
-        emitted, ended = self.cut(tokens)
+        emitted, ended = self.cut(list(tokens))
         ended = ended or complete
         self.cached += [self.tokens[-1], *emitted[:-1]]
         self.tokens += emitted

@@ -93,7 +93,7 @@ class Constraint:
         return allowed
 
     def narrowed(self, copy: Copy, most: int) -> Copy:
-        """What to propose in place of a copy: bytes that the grammar fixes, else the copy as far as it is valid.
+        """In place of a copy: bytes that the grammar fixes, else the copy as far as it is valid.
 
         Args:
             most: tokens at most.

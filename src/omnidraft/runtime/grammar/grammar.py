@@ -1,7 +1,7 @@
 """A grammar: an automaton of bytes with a bounded stack. spec/17-grammar.md.
 
-A configuration is a state and the states to return to. A text belongs to the grammar if its bytes lead from the
-start to a configuration without a stack whose state is accepting.
+A configuration is a state and the states to return to. A text belongs to the grammar if its bytes lead from
+the start to a configuration without a stack whose state is accepting.
 """
 
 from dataclasses import dataclass
@@ -144,8 +144,10 @@ def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
 
     if {key: tensor.dtype for key, tensor in tensors.items()} != _TYPES:
         raise broken(f"it has the tensors {', '.join(sorted(tensors))[:200]}")
-    kinds = {"U8": np.uint8, "I32": np.dtype("<i4")}
-    arrays = {key: np.frombuffer(t.data, kinds[t.dtype]).reshape(t.shape) for key, t in tensors.items()}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        key: np.frombuffer(each.data, "u1" if each.dtype == "U8" else "<i4").reshape(each.shape)
+        for key, each in tensors.items()
+    }
     moves, calls = arrays["next"], arrays["calls"]
     states, classes = moves.shape if moves.ndim == 2 else (0, 0)
     if not 0 < states <= MOST_STATES or not 0 < classes <= 256 or not 0 <= depth <= MOST_STACK:

@@ -1,7 +1,7 @@
 """Which tokens of a target a grammar allows next. spec/17-grammar.md.
 
-A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is the
-number of tokens of one way to complete it, so what is allowed can be completed, always.
+A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is
+the number of tokens of one way to complete it, so what is allowed can be completed, always.
 """
 
 from collections import OrderedDict
@@ -165,8 +165,8 @@ class TokenMasks:
 def state_bounds(grammar: Grammar, trie: ByteTrie) -> npt.NDArray[np.int64]:
     """Tokens of one way from each state to the end of its text or rule, shape [states].
 
-    The way is the one of `closing`, among equal ones that of the smallest byte class. Its tokens are as few as
-    possible, but one ends before a call and behind a rule.
+    The way is that of the nearest moves. Its tokens are as few as possible, but one ends before a call and
+    behind a rule.
     """
     bounds = np.full(len(grammar.closing), _NEVER, np.int64)
     for state in np.argsort(grammar.closing, kind="stable").tolist():
