@@ -85,6 +85,10 @@ class SessionFileError(OmnidraftError):
     """A session file that is refused, or cannot be written (spec/09-session.md)."""
 
 
+class GrammarError(OmnidraftError):
+    """A schema, pattern or grammar file that is refused (spec/17-grammar.md)."""
+
+
 class SettingError(OmnidraftError):
     """A setting outside its range.
 

@@ -4,9 +4,12 @@ Its context is free: what the drafter has read changes speed, never the output (
 in a thread of its own while the target computes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Thread
+
+import numpy as np
+import numpy.typing as npt
 
 from omnidraft.runtime.decoding.distribution import Distribution, Ids, Workspace
 from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS
@@ -15,6 +18,7 @@ from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import LogitsError, draft_distribution
 
+Allowed = Callable[[Sequence[int]], npt.NDArray[np.bool_] | None]
 READ_CHUNK = 64  # tokens of a pass that reads a text; a cancellation waits for one pass
 READ_AHEAD = 32  # missing tokens from which on reading is worth a thread
 
@@ -79,6 +83,7 @@ class Drafter:
         temperature: float,
         banned: Ids,
         random: RandomSource,
+        allowed: Allowed | None = None,
     ) -> Draft:
         """Draw tokens that may follow a context of draft ids.
 
@@ -86,6 +91,7 @@ class Drafter:
             context: all draft ids so far, without the start.
             temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
+            allowed: of the drafted ids so far, which may follow them; None ends the draft.
         """
         draft = Draft()
         if not self.start and not context:
@@ -94,11 +100,14 @@ class Drafter:
         count = min(count, self.model.max_length // 2)
         pending = self._sync(self._expected(context)) if count else []
         for drawn in range(count):
+            mask = None
+            if allowed is not None and (mask := allowed(draft.tokens)) is None:
+                break
             row = self.model.score(pending, num_logits=1)[-1]
             self._cached += pending
             try:
                 use = "draft", drawn
-                distribution = draft_distribution(row, temperature, banned, self.workspace, use)
+                distribution = draft_distribution(row, temperature, banned, self.workspace, use, mask)
             except LogitsError:  # what was drawn before is right, and the round goes on with it
                 draft.unsound = True
                 break

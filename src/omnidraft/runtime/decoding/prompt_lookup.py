@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from omnidraft import defaults
 from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan
-from omnidraft.runtime.decoding.drafter import Draft
+from omnidraft.runtime.decoding.drafter import Allowed, Draft
 from omnidraft.runtime.decoding.length_state import LONGEST_MATCH
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
@@ -97,6 +97,10 @@ class CopyingProposer:
         self._drafting, self._copying = drafting, PromptLookup()
         self.rule: Rule = drafting.rule
         self.trie: ActiveTrie | None = drafting.trie
+
+    def allow(self, allowed: Allowed) -> None:
+        """See `TrieProposer.allow`."""
+        self._drafting.allow(allowed)
 
     def find(self, tokens: Sequence[int]) -> Copy:
         return self._copying.find(tokens)

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from omnidraft.runtime.decoding.draft_length import Plan
-from omnidraft.runtime.decoding.drafter import Draft, Drafter
+from omnidraft.runtime.decoding.drafter import Allowed, Draft, Drafter
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate, translate_longest
 from omnidraft.runtime.decoding.verifier import Probs, Verdict, Verifier, verify_match, verify_tokens
@@ -29,10 +29,12 @@ class Copy:
 
     Attributes:
         match: tokens before them that occurred in the same order before; 0 where none did.
+        fixed: whether a grammar fixes their bytes.
     """
 
     tokens: Sequence[int] = ()
     match: int = 0
+    fixed: bool = False
 
 
 NO_COPY = Copy()
@@ -117,6 +119,11 @@ class TrieProposer:
         self.trie = cache.trie if self.uses_cache else ActiveTrie(cache.map)
         untranslatable = ~cache.map.draft_allowed if self.uses_cache else cache.map.direct < 0
         self._banned = np.flatnonzero(untranslatable)
+        self._allowed: Allowed | None = None
+
+    def allow(self, allowed: Allowed) -> None:
+        """Draft only ids that may follow the drafted ones, as in a grammar; see `Drafter.propose`."""
+        self._allowed = allowed
 
     def find(self, tokens: Sequence[int]) -> Copy:
         return NO_COPY
@@ -130,7 +137,9 @@ class TrieProposer:
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         if not plan.count:
             return Draft()
-        return self.drafter.propose(context, plan.count, self._temperature, self._banned, random)
+        return self.drafter.propose(
+            context, plan.count, self._temperature, self._banned, random, self._allowed
+        )
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         return translate(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)

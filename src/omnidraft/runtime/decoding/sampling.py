@@ -5,10 +5,11 @@ output exact.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from omnidraft import defaults
 from omnidraft.errors import BundleError, SettingError
@@ -88,6 +89,7 @@ def target_distribution(
     context: Sequence[int] = (),
     workspace: Workspace | None = None,
     use: Hashable = "row",
+    allowed: npt.NDArray[np.bool_] | None = None,
 ) -> Distribution:
     """The distribution of one row of logits, shape [vocab].
 
@@ -96,11 +98,17 @@ def target_distribution(
         context: target ids before the row, for the repetition penalty.
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
+        allowed: whether each id may come at all, shape [vocab]; None allows all.
 
     Raises:
         LogitsError: `logits`; the largest logit, after the penalty, is not finite.
     """
     workspace = workspace or Workspace()
+    if allowed is not None:
+        masked = workspace.array(("masked", use), len(logits), logits.dtype)
+        masked.fill(-np.inf)
+        np.copyto(masked, logits, where=allowed)
+        logits = masked
     if sampling.repetition_penalty != 1.0 and len(context):
         penalised = workspace.array(use, len(logits), logits.dtype)
         penalised[:] = logits
@@ -142,6 +150,7 @@ class TargetProbs:
         sampling: SamplingConfig,
         context: Sequence[int],
         workspace: Workspace | None = None,
+        allowed: Callable[[int], npt.NDArray[np.bool_] | None] = lambda _: None,
     ) -> None:
         """
         Args:
@@ -149,8 +158,9 @@ class TargetProbs:
             sampling: how a row becomes a distribution.
             context: target ids before the last row: all so far, and the n proposed ones.
             workspace: lends the distributions their memory: they live until the next round.
+            allowed: whether each id may follow a row's tokens; None allows all.
         """
-        self.logits = logits
+        self.logits, self._allowed = logits, allowed
         self._sampling, self._context = sampling, context
         self._workspace = workspace or Workspace()
         self._rows: dict[int, Distribution] = {}
@@ -162,14 +172,14 @@ class TargetProbs:
             before = () if unpenalised else self._context[: len(self._context) - len(self.logits) + 1 + row]
             use = "row", row
             self._rows[row] = target_distribution(
-                self.logits[row], self._sampling, before, self._workspace, use
+                self.logits[row], self._sampling, before, self._workspace, use, self._allowed(row)
             )
         return self._rows[row]
 
     def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
         """Natural log-probability of each emitted token under its row; see `scoring` for temperature 0."""
         sampled = self._sampling.temperature > 0.0
-        scored = scoring(self._sampling), self._context, self._workspace
+        scored = scoring(self._sampling), self._context, self._workspace, self._allowed
         rows = self if sampled else TargetProbs(self.logits, *scored)
         probabilities = [rows(i).probability(np.array([token]))[0] for i, token in enumerate(emitted)]
         return tuple(float(x) for x in np.log(probabilities))
@@ -218,6 +228,7 @@ def draft_distribution(
     banned: Ids,
     workspace: Workspace | None = None,
     use: Hashable = "draft",
+    allowed: npt.NDArray[np.bool_] | None = None,
 ) -> Distribution:
     """The drafter's distribution of one row, shape [vocab], without the ids that it may not propose.
 
@@ -226,6 +237,7 @@ def draft_distribution(
         temperature: 0 takes the argmax.
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
+        allowed: whether each id may be proposed; None for all that are not banned.
 
     Raises:
         LogitsError: the largest logit is not finite, or that of the ids that are not banned.
@@ -234,6 +246,9 @@ def draft_distribution(
     _check_finite(logits[best], "drafter")
     workspace = workspace or Workspace()
     row = workspace.array(use, len(logits), logits.dtype)
+    if allowed is not None:
+        row[:] = np.where(allowed, logits, -np.inf)
+        logits, best = row, int(row.argmax())
     if (banned == best).any():  # relative to a banned logit the others might have no weight
         row[:] = logits
         row[banned] = -np.inf

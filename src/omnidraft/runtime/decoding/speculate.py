@@ -11,13 +11,16 @@ from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, DraftLength, Plan, RoundCounts
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.prefill import common_length, prefill
+from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
 from omnidraft.runtime.decoding.stop import Cut, cut_at_eos
+from omnidraft.runtime.grammar.constraint import Constraint
 
 Observer = Callable[[Outcome, TargetProbs], None]
 Clock = Callable[[], float]  # gives seconds
+_FIXED = PromptLookup()  # proposes what a grammar fixes; nothing is looked up in it
 
 
 @dataclass(frozen=True)
@@ -136,9 +139,17 @@ class DecoderState:
         """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
-    def extend(self, tokens: list[int]) -> tuple[list[int], bool]:
+    def room(self, target: Model) -> int:
+        """Target tokens that may still be emitted."""
+        return min(self.remaining, target.max_length - len(self.tokens) + 1)
+
+    def extend(self, tokens: Sequence[int], constraint: Constraint | None) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
-        emitted, ended = self.cut(tokens)
+        complete = False
+        if constraint is not None:
+            tokens, complete = constraint.advance(tokens)
+        emitted, ended = self.cut(list(tokens))
+        ended = ended or complete
         self.cached += [self.tokens[-1], *emitted[:-1]]
         self.tokens += emitted
         self.remaining -= len(emitted)
@@ -154,6 +165,7 @@ def speculate(
     random: RandomSource,
     observe: Observer = lambda *_: None,
     clock: Clock = lambda: 0.0,
+    constraint: Constraint | None = None,
 ) -> Iterator[Round]:
     """Yield rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 
@@ -164,35 +176,48 @@ def speculate(
         sampling: how the target's logits become distributions.
         draft_length: what each round proposes, and how many tokens.
         observe: called with each verified round before anything is learned from it.
+        constraint: keeps the text in a grammar.
     """
     while (budget := text.budget(target)) >= 0:
         laps = _Laps(clock)
         copy = proposer.find(text.tokens) if budget else NO_COPY
-        plan = draft_length.next(copy.match) if budget else Plan()
+        if constraint is not None and budget:
+            copy = constraint.narrowed(copy, budget)
+        source: Proposer = _FIXED if copy.fixed else proposer
+        if copy.fixed:
+            plan = Plan("copy", len(copy.tokens))
+        else:
+            plan = draft_length.next(copy.match) if budget else Plan()
         try:
             if plan.reads:
                 proposer.read_ahead(text.context)
             laps.end("draft")
             read = prefill(target, text.tokens, text.cached)
             laps.end("read")
-            draft = proposer.propose(plan, copy, text.context, random)
+            draft = source.propose(plan, copy, text.context, random)
             laps.end("draft")
-            proposal = proposer.translate(draft, budget)
+            proposal = source.translate(draft, budget)
             laps.end("translate")
             logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         finally:
             proposer.finish_reading()  # nothing runs in the background between rounds
         laps.end("target")
-        probs = TargetProbs(logits, sampling, [*text.tokens, *proposal.tokens], text.workspace)
-        verdict = proposer.verify(draft, proposal, probs, random)
-        emitted, ended = text.extend(verdict.tokens(proposal))
+        context = [*text.tokens, *proposal.tokens]
+        if constraint is None:
+            probs = TargetProbs(logits, sampling, context, text.workspace)
+        else:
+            allowed = constraint.rows(proposal.tokens, text.room(target))
+            probs = TargetProbs(logits, sampling, context, text.workspace, allowed)
+        verdict = source.verify(draft, proposal, probs, random)
+        emitted, ended = text.extend(verdict.tokens(proposal), constraint)
         target.rewind(len(text.tokens) - 1)
         laps.end("verify")
         outcome = Outcome(draft, proposal, verdict, emitted)
         observe(outcome, probs)
         laps.end("observe")
         learned = proposer.learn(outcome, text.context)  # also extends the draft context
-        draft_length.record(_counts(outcome, copy))
+        if not copy.fixed:
+            draft_length.record(_counts(outcome, copy))
         laps.end("learn")
         yield Round.of(outcome, learned, laps, read)
         if ended:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from omnidraft.errors import SettingError
 
-StopReason = Literal["eos", "stop", "length", "context", "cancelled"]
+StopReason = Literal["eos", "stop", "complete", "length", "context", "cancelled"]
 # Tokens of a round -> those that are output, and whether the output ends there.
 Cut = Callable[[list[int]], tuple[list[int], bool]]
 

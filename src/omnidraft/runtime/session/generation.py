@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
+from omnidraft.errors import SessionError
 from omnidraft.runtime.chat.prompt_template import ThinkTags
 from omnidraft.runtime.chat.thinking import ThoughtStream, split_thought
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.decoding.stop import StopReason, StopText
+from omnidraft.runtime.grammar.constraint import Constraint
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.statistics import Statistics
 
@@ -39,10 +42,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where an output ends besides its stop strings."""
+    """Where an output ends besides its stop strings; a constraint knows where nothing may follow."""
 
     eos_ids: Sequence[int]
     max_length: int
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,7 @@ class Generation:
         self._pieces: list[Piece] = []  # of the last round, that were not yielded yet
         self._cancelled = False
         self.interrupt: Callable[[], None] = lambda: None
+        self.parse: Callable[[str], Any] | None = None
 
     @property
     def begins_inside(self) -> bool:
@@ -127,6 +132,22 @@ class Generation:
     def answer(self) -> str:
         """The text behind the thought; empty while the model is thinking."""
         return split_thought(self.text, self._thoughts.tags, inside=self._thoughts.inside)[1]
+
+    @property
+    def has_grammar(self) -> bool:
+        """Whether the output belongs to a grammar."""
+        return self._limits.constraint is not None
+
+    @property
+    def parsed(self) -> Any:
+        """The value of a whole output: of a JSON Schema parsed, of a pydantic model validated, else the text.
+
+        Raises:
+            SessionError: the output is not whole, because it was cancelled or stopped before.
+        """
+        if self.stop_reason not in ("complete", "eos"):
+            raise SessionError("the output is not whole", "run the generation to its end")
+        return self.text if self.parse is None else self.parse(self.text)
 
     @property
     def stop_string(self) -> str | None:
@@ -212,6 +233,8 @@ class Generation:
             return "stop"
         if self.token_ids and self.token_ids[-1] in self._limits.eos_ids:
             return "eos"
+        if self._limits.constraint is not None and self._limits.constraint.is_complete:
+            return "complete"
         if len(self.token_ids) >= self.config.max_new_tokens:
             return "length"
         # The last token is never scored, so it needs no position.

@@ -16,6 +16,7 @@ from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.device_costs import MEASURES, DeviceCosts, Measure, device_costs
 from omnidraft.runtime.device.machine import Machine
+from omnidraft.runtime.grammar.byte_trie import ByteTrie
 from omnidraft.runtime.models.load_graph import load_graph
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticGraphs
@@ -68,6 +69,17 @@ class LanguageModel:
         if self.drafter_tokenizer is None:
             return []
         return draft_text(self.target_tokenizer, self.drafter_tokenizer, prompt_ids)
+
+    @cached_property
+    def target_trie(self) -> ByteTrie:
+        """The bytes of the target's tokens, for grammars."""
+        return ByteTrie(self.target_tokenizer.tokens, self.bundle.target.vocab_size)
+
+    @cached_property
+    def draft_trie(self) -> ByteTrie:
+        """The bytes of the drafter's tokens; there is a drafter."""
+        assert self.drafter_tokenizer is not None
+        return ByteTrie(self.drafter_tokenizer.tokens, self.bundle.drafter.vocab_size)
 
     @cached_property
     def output_text(self) -> OutputText:

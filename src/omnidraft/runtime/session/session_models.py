@@ -16,6 +16,7 @@ from omnidraft.runtime.models.adapter_fit import ROLES, Fitted, Role, fit, unfit
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.models.ort_model import never
 from omnidraft.runtime.session.language_model import LanguageModel
+from omnidraft.runtime.session.session_grammars import SessionGrammars
 
 
 class SessionModels:
@@ -32,6 +33,7 @@ class SessionModels:
             self.all.append(loaded.drafter.new_model())
             bos = loaded.bundle.drafter.bos_id
             self.drafter = Drafter(self.all[-1], [] if bos is None else [bos])
+        self.grammars = SessionGrammars(loaded)
         self._chosen: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
         self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)
         self._lock = threading.Lock()

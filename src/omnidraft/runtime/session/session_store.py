@@ -86,13 +86,16 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
     """The state of a session as its file holds it, and the bytes of its cache."""
     answer, loaded, saved_answer = text.answer, models.loaded, None
     if answer is not None:
+        reason = answer.stop_reason
+        if answer.has_grammar and reason in (None, "complete"):
+            reason = "cancelled"  # the file has no grammar, so nobody can go on with it
         saved_answer = SavedAnswer(
             config=answer.config,
             prompt=answer.prompt_ids,
             output=tuple(answer.token_ids),
             context=None if loaded.drafter is None else tuple(text.decoder.context),
             random=text.random.state,
-            stop_reason=answer.stop_reason,
+            stop_reason=reason,
             logprobs=tuple(answer.logprobs),
         )
     saved = SavedSession(

@@ -8,19 +8,21 @@ from typing import Literal
 from weakref import ref
 
 from omnidraft import defaults
-from omnidraft.errors import SessionError
+from omnidraft.errors import GrammarError, SessionError
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.decoding.verifier import block_pays
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.session.conversation import draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
 from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.modes import Verification
+from omnidraft.runtime.session.response_format import ResponseFormat
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import Recorder, Store
@@ -36,6 +38,7 @@ def generate_from_prompt(
     config: GenerationConfig,
     trace: Store | None,
     too_long: str = TOO_LONG,
+    format_: ResponseFormat | None = None,
 ) -> Generation:
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
@@ -43,8 +46,10 @@ def generate_from_prompt(
         text: its state; the generation before ends here.
         trace: where to record the generation; None for nowhere.
         too_long: the remedy where the prompt is longer than the context.
+        format_: what the output must be; such a generation is recorded nowhere.
 
     Raises:
+        GrammarError: no text of the grammar has room, or the output begins inside a thought; nothing changes.
         PromptError: the target cannot read the prompt, or not all of it (ContextError); nothing changes.
     """
     loaded, context = models.loaded, list[int]()
@@ -52,6 +57,9 @@ def generate_from_prompt(
         earlier = text.decoder if text.answer is not None and text.answer.config.asks_drafter else None
         context = draft_context(loaded.target_tokenizer, loaded.drafter_tokenizer, ids, earlier)
     check_prompt(ids, loaded.bundle.target, too_long)
+    grammar = None if format_ is None else format_.grammar
+    if grammar is not None:
+        _check_grammar(models, config, grammar, ids)
     # Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its
     # text where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that
     # is drawn here need not repeat anything, and the draft length uses all counts so far.
@@ -63,7 +71,8 @@ def generate_from_prompt(
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
-    generation = generate_from_state(models, text, config, ids, Emitted(), trace)
+    generation = generate_from_state(models, text, config, ids, Emitted(), trace, grammar)
+    generation.parse = None if format_ is None else format_.parse
     text.begin(generation)
     return generation
 
@@ -75,6 +84,7 @@ def generate_from_state(
     prompt: Sequence[int],
     emitted: Emitted,
     trace: Store | None = None,
+    grammar: Grammar | None = None,
 ) -> Generation:
     """A generation that continues from `text.decoder.tokens`.
 
@@ -91,6 +101,10 @@ def generate_from_state(
     cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=loaded.output_text.bytes_of)
     if len(cut(list(emitted.token_ids))[0]) < len(emitted.token_ids):
         raise ValueError("its output continues after an end token or a stop string")
+    constraint = None
+    if grammar is not None:
+        trace = None  # its distributions are not the target's own
+        constraint = models.grammars.constraint(grammar, eos_ids, proposes=config.mode != "plain")
     decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
     rounds = decode(
         DecoderModels(models.target, models.drafter, text.cache, models.clock),
@@ -99,16 +113,29 @@ def generate_from_state(
         draft_length_for(config, loaded, text.costs, text.lengths),
         text.random,
         None if trace is None else _recorder(models, text, config, trace, continues=bool(emitted.token_ids)),
+        constraint,
     )
     if trace is not None:
         rounds = _flushed(rounds, trace)
-    limits = Limits(eos_ids, models.target.max_length)
+    limits = Limits(eos_ids, models.target.max_length, constraint)
     thoughts = Thoughts(loaded.bundle.prompt.think, loaded.output_text.ends_in_thought(prompt))
     step = partial(_step, models, decoder, ref(text))  # the text holds its newest generation
     generation = Generation(rounds, config, prompt, stop_text, limits, step, thoughts, models.clock)
     generation.interrupt = models.interrupt
     generation.replay(emitted)
     return generation
+
+
+def _check_grammar(
+    models: SessionModels, config: GenerationConfig, grammar: Grammar, ids: Sequence[int]
+) -> None:
+    """Refuse a grammar that no output can belong to."""
+    if models.loaded.output_text.ends_in_thought(ids):
+        raise GrammarError(
+            "the prompt ends inside a thought, and a grammar is for a whole output", "use another template"
+        )
+    constraint = models.grammars.constraint(grammar, (), proposes=False)
+    constraint.check_room(min(config.max_new_tokens, models.target.max_length - len(ids) + 1))
 
 
 @contextmanager

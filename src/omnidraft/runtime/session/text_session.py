@@ -14,6 +14,7 @@ from omnidraft.runtime.chat.messages import checked_text, read_messages
 from omnidraft.runtime.session.conversation import Turn, answer_ids, conversation_ids, listed_turns
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, overridden, prompt_ids
+from omnidraft.runtime.session.response_format import Format, ResponseFormat, response_format
 from omnidraft.runtime.session.session_resources import SessionResources
 from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state
@@ -37,6 +38,7 @@ class TextSession(SessionResources):
         config: GenerationConfig = DEFAULTS,
         *,
         raw: bool = False,
+        grammar: Format | None = None,
         **overrides: Any,
     ) -> Generation:
         """Start a text and forget the last one. It has the target's distribution in every mode but `paper`.
@@ -45,11 +47,14 @@ class TextSession(SessionResources):
             prompt: text, or target ids.
             config: settings of the generation.
             raw: leave the prompt template out.
+            grammar: what the output must be: a grammar, a JSON Schema, or a pydantic model; see `parsed` of
+                the generation.
             overrides: fields of the config by name: `generate("Hi", max_new_tokens=20)`.
 
         Raises:
             PromptError: empty, or too long for the context (ContextError); or the template has no place for
                 the session's system prompt.
+            GrammarError: the schema is not supported, or no text of the grammar has room.
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
             BundleError: a file of the bundle was written since it was loaded.
@@ -60,7 +65,9 @@ class TextSession(SessionResources):
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
             )
-            generation = generate_from_prompt(self.models, self.text, ids, config, self.trace)
+            generation = generate_from_prompt(
+                self.models, self.text, ids, config, self.trace, format_=response_format(grammar)
+            )
             self.text.turns, self.text.message = [], None
             return generation
 
@@ -68,6 +75,8 @@ class TextSession(SessionResources):
         self,
         message: str | Sequence[Mapping[str, str]],
         config: GenerationConfig = DEFAULTS,
+        *,
+        grammar: Format | None = None,
         **overrides: Any,
     ) -> Generation:
         """Answer the next message of a conversation; the target reads only what is new in it.
@@ -78,23 +87,25 @@ class TextSession(SessionResources):
         Args:
             message: text; or a list of messages, each with `role` (system, user or assistant) and `content`.
             config: settings of the answer.
+            grammar: what the answer must be, as for `generate`.
             overrides: fields of the config by name: `chat("Hi", max_new_tokens=20)`.
 
         Raises:
             PromptError: empty, too long a conversation for the context (ContextError), a list that is not a
                 conversation, or a template without a place for the system prompt; nothing changes.
+            GrammarError: as for `generate`.
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
         """
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
             config.check()
-            turns = self._finished_turns()
+            turns, format_ = self._finished_turns(), response_format(grammar)
             if isinstance(message, str):
-                return self._answer(turns, checked_text(message), self.system, config)
+                return self._answer(turns, checked_text(message), self.system, config, format_=format_)
             listed = read_messages(message)
             turns = listed_turns(self.loaded, listed, turns)
-            return self._answer(turns, listed.message, listed.system, config, _LEAVE_OUT)
+            return self._answer(turns, listed.message, listed.system, config, _LEAVE_OUT, format_)
 
     def regenerate(self, config: GenerationConfig = DEFAULTS, **overrides: Any) -> Generation:
         """Answer the last message once more, in place of its answer.
@@ -145,6 +156,8 @@ class TextSession(SessionResources):
             before = self.answer
             if before is None or before.stop_reason is not None:
                 raise SessionError("there is no unfinished generation to resume", "start one")
+            if before.has_grammar:
+                raise SessionError("an output in a grammar is resumed by its own iterator", "iterate over it")
             self.text.decoder.tokens = [*before.prompt_ids, *before.token_ids]
             emitted = Emitted(before.token_ids, before.logprobs)
             generation = generate_from_state(
@@ -184,11 +197,12 @@ class TextSession(SessionResources):
         system: str | None,
         config: GenerationConfig,
         too_long: str = _UNDO,
+        format_: ResponseFormat | None = None,
     ) -> Generation:
         """Begin the answer to a message; nothing changes where it is refused."""
         ids = conversation_ids(self.target_tokenizer, self.template, turns, message, system)
         remedy = too_long if turns else TOO_LONG
-        generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy)
+        generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy, format_)
         self.text.turns, self.text.message, self.text.system = turns, message, system
         return generation
 

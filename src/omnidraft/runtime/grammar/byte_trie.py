@@ -1,0 +1,72 @@
+"""The bytes of all tokens of a target as a trie, level by level. spec/17-grammar.md."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The nodes of one depth, sorted by their bytes.
+
+    Attributes:
+        parents: the node of the level before; shape [nodes].
+        bytes: the last byte of each node; shape [nodes].
+        tokens: ids of the tokens that end at this depth; shape [tokens].
+        nodes: the node of each of them; shape [tokens].
+    """
+
+    parents: Ids
+    bytes: npt.NDArray[np.uint8]
+    tokens: Ids
+    nodes: Ids
+
+
+class ByteTrie:
+    """All tokens that have bytes; control tokens and unused ids are in no level."""
+
+    def __init__(self, tokens: Sequence[bytes | None], width: int) -> None:
+        """
+        Args:
+            tokens: bytes of each id; None for control tokens and unused ids.
+            width: of the logits, which may have more ids.
+        """
+        self.width = width
+        order = sorted((i for i, text in enumerate(tokens) if text), key=lambda i: tokens[i] or b"")
+        texts = [tokens[i] or b"" for i in order]
+        self.known = frozenset(texts)
+        self.longest = max(map(len, texts), default=0)
+        self.levels = _levels(texts, np.array(order, np.int32))
+
+
+def _levels(texts: list[bytes], ids: Ids) -> list[Level]:
+    """The levels of sorted texts."""
+    if not texts:
+        return []
+    lengths = np.array([len(text) for text in texts])
+    table = np.zeros((len(texts), int(lengths.max())), np.uint8)
+    flat = np.frombuffer(b"".join(texts), np.uint8)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = flat
+    differs = np.ones(
+        len(texts), bool
+    )  # whether the bytes up to this depth differ from those of the text before
+    differs[1:] = False
+    node = np.zeros(len(texts), np.int32)
+    levels = []
+    for depth in range(table.shape[1]):
+        there = lengths > depth
+        differs[1:] |= table[1:, depth] != table[:-1, depth]
+        before = np.maximum.accumulate(np.where(there, np.arange(len(texts)), -1))
+        last = np.append(-1, before[:-1])  # the text before that is as long
+        gap = np.add.accumulate(differs)
+        starts = there & ((last < 0) | (gap != gap[np.maximum(last, 0)]))
+        numbers = (np.add.accumulate(starts) - 1).astype(np.int32)
+        first = np.flatnonzero(starts)
+        ends = np.flatnonzero(lengths == depth + 1)
+        levels.append(Level(node[first], table[first, depth], ids[ends], numbers[ends]))
+        node = np.where(there, numbers, node)
+    return levels

@@ -1,0 +1,227 @@
+"""Which tokens of a target a grammar allows next. spec/17-grammar.md.
+
+A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is
+the number of tokens of one way to complete it, so what is allowed can be completed, always.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import GrammarError
+from omnidraft.runtime.grammar.byte_trie import ByteTrie
+from omnidraft.runtime.grammar.grammar import START, Configuration, Grammar
+
+CACHED_BYTES = 1 << 26  # of masks that are kept
+MOST_CONFIGURATIONS = 1 << 16  # that are numbered before all are forgotten
+_NEVER = np.iinfo(np.uint16).max  # the bound of a token that is not allowed
+_DEAD = 0  # number of the configuration of no text
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """What may follow a configuration.
+
+    Attributes:
+        mask: whether each id is allowed with any number of tokens left; shape [width].
+        bounds: tokens that complete the text behind each id at most; shape [width].
+        most: the largest of them that is one.
+    """
+
+    mask: npt.NDArray[np.bool_]
+    bounds: npt.NDArray[np.uint16]
+    most: int
+
+
+class TokenMasks:
+    """Masks of one grammar for one target; for one thread."""
+
+    def __init__(self, grammar: Grammar, trie: ByteTrie, eos_ids: Collection[int]) -> None:
+        """
+        Args:
+            trie: the bytes of the target's tokens.
+            eos_ids: end tokens, which are allowed where a text is complete.
+
+        Raises:
+            GrammarError: the target's tokens cannot write any text of the grammar.
+        """
+        self.grammar, self.trie = grammar, trie
+        self._eos = np.array(sorted(eos_ids), np.int64)
+        self._state_bounds = state_bounds(grammar, trie)
+        self._entries: OrderedDict[Configuration, _Entry] = OrderedDict()
+        self._kept = max(1, CACHED_BYTES // (3 * trie.width))
+        self._forget()
+        if self.bound(START) >= _NEVER:
+            raise GrammarError("the target's tokens cannot write a text of the grammar", fault="vocabulary")
+
+    def bound(self, at: Configuration) -> int:
+        """The tokens of one way to complete a text from here; _NEVER where the tokens cannot."""
+        state, stack = at
+        return min(int(self._state_bounds[[state, *stack]].sum()), _NEVER)
+
+    def mask(self, at: Configuration, room: int) -> npt.NDArray[np.bool_]:
+        """Whether each id may come next, shape [width]; not to be written to.
+
+        Args:
+            room: tokens that may still be emitted, this one included, at least 1.
+        """
+        entry = self._entries.get(at)
+        if entry is None:
+            entry = self._entries[at] = self._computed(at)
+            if len(self._entries) > self._kept:
+                self._entries.popitem(last=False)
+        else:
+            self._entries.move_to_end(at)
+        return entry.mask if room > entry.most else entry.bounds < room
+
+    def is_last(self, at: Configuration) -> bool:
+        """Whether a text is complete here and no byte may follow."""
+        return self.grammar.is_complete(at) and not (self.grammar.next[at[0]] >= 0).any()
+
+    def forced(self, at: Configuration) -> bytes:
+        """The bytes that every text has next, up to a place where it may end or has a choice."""
+        data = bytearray()
+        single = self._single_bytes
+        while not self.grammar.is_complete(at) and (byte := int(single[at[0]])) >= 0:
+            behind = self.grammar.step(at, byte)
+            if behind is None or len(data) > 4096:
+                break
+            data.append(byte)
+            at = behind
+        return bytes(data)
+
+    def _computed(self, at: Configuration) -> _Entry:
+        bounds = np.full(self.trie.width, _NEVER, np.uint16)
+        before = np.array([self._number(at)], np.int32)
+        classes = self.grammar.classes
+        for level in self.trie.levels:
+            self._fill(before)
+            found = self._moves[before[level.parents], classes[level.bytes]]
+            if not found.any():
+                break
+            bounds[level.tokens] = self._bounds[found[level.nodes]]
+            before = found
+        if self.grammar.is_complete(at):
+            bounds[self._eos] = 0
+        mask = bounds < _NEVER
+        entry = _Entry(mask, bounds, int(bounds[mask].max(initial=0)))
+        if self._count > MOST_CONFIGURATIONS:
+            self._forget()
+        return entry
+
+    def _forget(self) -> None:
+        """Number configurations anew; number 0 is that of no text."""
+        self._numbers: dict[Configuration, int] = {}
+        self._configurations: list[Configuration] = [(0, ())]
+        self._count = 1
+        self._moves = np.zeros((64, self.grammar.next.shape[1]), np.int32)
+        self._bounds = np.full(64, _NEVER, np.uint16)
+        self._filled = np.zeros(64, bool)
+        self._filled[_DEAD] = True
+
+    def _number(self, at: Configuration) -> int:
+        number = self._numbers.get(at)
+        if number is None:
+            number = self._numbers[at] = self._count
+            self._configurations.append(at)
+            self._count += 1
+            if number >= len(self._bounds):
+                size = 2 * len(self._bounds)
+                self._moves = np.resize(self._moves, (size, self._moves.shape[1]))
+                self._bounds, self._filled = np.resize(self._bounds, size), np.resize(self._filled, size)
+            self._moves[number] = 0
+            self._filled[number] = False
+            self._bounds[number] = self.bound(at)
+        return number
+
+    def _fill(self, numbers: npt.NDArray[np.int32]) -> None:
+        """Compute the moves of these configurations where they are not known."""
+        wanted = np.zeros(self._count, bool)
+        wanted[numbers] = True
+        for number in np.flatnonzero(wanted & ~self._filled[: self._count]).tolist():
+            at = self._configurations[number]
+            for of_byte in np.flatnonzero(self.grammar.next[at[0]] >= 0).tolist():
+                behind = self.grammar.move(at, of_byte)
+                if behind is not None:
+                    to = self._number(behind)
+                    self._moves[number, of_byte] = to
+            self._filled[number] = True
+
+    @property
+    def _single_bytes(self) -> npt.NDArray[np.int32]:
+        """The only byte that may follow each state, else -1; shape [states]."""
+        if not hasattr(self, "_singles"):
+            sizes = np.bincount(self.grammar.classes, minlength=self.grammar.next.shape[1])
+            first = np.array([int(np.argmax(self.grammar.classes == c)) for c in range(len(sizes))], np.int32)
+            there = self.grammar.next >= 0
+            single = (there * sizes).sum(axis=1) == 1
+            self._singles = np.where(single, first[there.argmax(axis=1)], -1).astype(np.int32)
+        return self._singles
+
+
+def state_bounds(grammar: Grammar, trie: ByteTrie) -> npt.NDArray[np.int64]:
+    """Tokens of one way from each state to the end of its text or rule, shape [states].
+
+    The way is that of the nearest moves. Its tokens are as few as possible, but one ends before a call and
+    behind a rule.
+    """
+    bounds = np.full(len(grammar.closing), _NEVER, np.int64)
+    for state in np.argsort(grammar.closing, kind="stable").tolist():
+        if grammar.accepting[state]:
+            bounds[state] = 0
+            continue
+        bounds[state] = _bound_of(grammar, trie, state, bounds)
+    return bounds
+
+
+def _bound_of(grammar: Grammar, trie: ByteTrie, state: int, bounds: npt.NDArray[np.int64]) -> int:
+    way, at, least = bytearray(), state, int(_NEVER)
+    while len(way) < trie.longest and not grammar.accepting[at]:
+        byte, to, back = nearer(grammar, at)
+        if back is not None:
+            if at != state:
+                break
+            # the first byte of the rule is written with what follows it in the rule
+            return min(int(_NEVER), _rule_bound(grammar, trie, byte, to, bounds) + int(bounds[back]))
+        way.append(byte)
+        at = to
+        if bytes(way) in trie.known:
+            least = min(least, 1 + int(bounds[at]))
+    return least
+
+
+def _rule_bound(
+    grammar: Grammar, trie: ByteTrie, first: int, state: int, bounds: npt.NDArray[np.int64]
+) -> int:
+    """As `_bound_of`, of the text of a rule that begins with a byte."""
+    way, at, least = bytearray([first]), state, int(_NEVER)
+    while True:
+        if bytes(way) in trie.known:
+            least = min(least, 1 + int(bounds[at]))
+        if len(way) >= trie.longest or grammar.accepting[at]:
+            return least
+        byte, to, back = nearer(grammar, at)
+        if back is not None:
+            return least
+        way.append(byte)
+        at = to
+
+
+def nearer(grammar: Grammar, state: int) -> tuple[int, int, int | None]:
+    """The move of a state that is nearer to the end: its byte, the next state, and the state to return to."""
+    best: tuple[int, int, int | None] | None = None
+    for of_byte in np.flatnonzero(grammar.next[state] >= 0).tolist():
+        to = int(grammar.next[state, of_byte])
+        back = grammar.returns.get((state, of_byte))
+        left, deep = int(grammar.closing[to]), int(grammar.nesting[to])
+        if back is not None:
+            left, deep = left + int(grammar.closing[back]), max(1 + deep, int(grammar.nesting[back]))
+        if left < grammar.closing[state] and deep <= grammar.nesting[state]:
+            byte = int(np.argmax(grammar.classes == of_byte))
+            best = (byte, to, back)
+            break
+    assert best is not None, "the file was checked"
+    return best

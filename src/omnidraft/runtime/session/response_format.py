@@ -1,0 +1,44 @@
+"""What an output must be: a grammar, and how its text becomes a value."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from omnidraft.runtime.grammar.grammar import Grammar
+
+_KEPT = 32  # compiled schemas
+
+
+@dataclass(frozen=True)
+class ResponseFormat:
+    """A grammar, and a function that reads its texts; None where a text is its own value."""
+
+    grammar: Grammar
+    parse: Callable[[str], Any] | None = None
+
+
+Format = Grammar | Mapping[str, Any] | type
+
+
+def response_format(value: Format | None) -> ResponseFormat | None:
+    """The format that a caller gave: a grammar, a JSON Schema, or a pydantic model.
+
+    Raises:
+        GrammarError: the schema is not supported.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Grammar):
+        return ResponseFormat(value)
+    if isinstance(value, type) and hasattr(value, "model_validate_json"):
+        return ResponseFormat(_of_schema(json.dumps(value.model_json_schema())), value.model_validate_json)
+    return ResponseFormat(_of_schema(json.dumps(value)), json.loads)
+
+
+@lru_cache(_KEPT)
+def _of_schema(schema: str) -> Grammar:
+    from omnidraft.grammar import from_schema  # loaded where a schema is given
+
+    return from_schema(json.loads(schema))

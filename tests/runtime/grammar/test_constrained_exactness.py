@@ -1,0 +1,160 @@
+"""Exactness by enumeration: outputs have the target's distribution restricted to a random language."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from omnidraft.grammar import from_choices
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.sampling import SamplingConfig
+from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.decoding.stop import cut_at_eos
+from omnidraft.runtime.grammar.byte_trie import ByteTrie
+from omnidraft.runtime.grammar.constraint import Constraint, DraftSide
+from omnidraft.runtime.grammar.token_masks import TokenMasks
+from omnidraft.runtime.session.decode import DecoderModels, decode
+from omnidraft.runtime.session.modes import Mode, Verification
+from support.configs import config_of
+from support.enumerate_distribution import Joint, outcomes
+from support.toy import DRAFT, GRAMS, TARGET, ContextModel, processed, toy_cache, toy_map
+
+EOS = TARGET.index("X")
+TOKENS = [b"" if name == "X" else name.encode() for name in TARGET]
+PIECES = [name.upper().encode() for name in DRAFT if name not in "#i"]
+DRAFT_BYTES = [b"" if name in "#i" else name.upper().encode() for name in DRAFT]
+PROMPT = (0, 3, 1, 0, 3)
+
+
+def random_language(rng: np.random.Generator) -> list[bytes]:
+    """Two to five texts of up to four pieces."""
+    return sorted({b"".join(PIECES[int(i)] for i in rng.integers(len(PIECES), size=rng.integers(1, 4)))
+                   for _ in range(int(rng.integers(2, 5)))})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class World:
+    """A language, and how a text of it is decoded."""
+
+    seed: int
+    mode: Mode
+    verification: Verification
+    sampling: SamplingConfig
+    most: int
+    count: int = 1
+    fixes: bool = True
+
+    @property
+    def language(self) -> list[bytes]:
+        return random_language(np.random.default_rng(self.seed))
+
+
+def left(language: Sequence[bytes], text: bytes) -> int:
+    """Tokens of the shortest way to complete a text, the first by its bytes; 1000 where there is none."""
+    rest = min(
+        (t[len(text) :] for t in language if t.startswith(text)), key=lambda r: (len(r), r), default=None
+    )
+    if rest is None:
+        return 1000
+    fewest = [0] + [1000] * len(rest)
+    for end in range(1, len(rest) + 1):
+        fewest[end] = min(
+            [1 + fewest[end - len(t)] for t in TOKENS if t and rest[:end].endswith(t)], default=1000
+        )
+    return fewest[-1]
+
+
+def expected_of(world: World) -> Joint:
+    """The distribution of whole outputs, token by token from the definition."""
+    target = ContextModel(2 * world.seed, len(TARGET))
+    joint: Joint = defaultdict(float)
+
+    def go_on(emitted: tuple[int, ...], weight: float) -> None:
+        text = b"".join(TOKENS[t] for t in emitted)
+        longer = any(t.startswith(text) and t != text for t in world.language)
+        if weight == 0.0:
+            return
+        if emitted and (emitted[-1] == EOS or len(emitted) == world.most or not longer):
+            joint[emitted] += weight
+            return
+        room = world.most - len(emitted)
+        allowed = [bool(t) and left(world.language, text + t) <= room - 1 for t in TOKENS]
+        allowed[EOS] = text in world.language
+        context = (*PROMPT, *emitted)
+        row = np.where(allowed, target.row(context), -np.inf)
+        for token, chance in enumerate(processed(row, world.sampling, context)):
+            go_on((*emitted, token), weight * float(chance))
+
+    go_on((), 1.0)
+    return joint
+
+
+def encoded(text: str) -> list[int]:
+    """A text as the longest tokens from the left."""
+    data, ids = text.encode(), []
+    while data:
+        ids.append(
+            max((i for i, t in enumerate(TOKENS) if t and data.startswith(t)), key=lambda i: len(TOKENS[i]))
+        )
+        data = data[len(TOKENS[ids[-1]]) :]
+    return ids
+
+
+def actual_of(world: World) -> Joint:
+    """The distribution of whole outputs by the real loop."""
+    vocab_map, grammar = toy_map(), from_choices([t.decode() for t in world.language])
+    trie = ByteTrie(TOKENS, len(TOKENS))
+    draft_trie = ByteTrie(DRAFT_BYTES, len(DRAFT_BYTES))
+    masks = TokenMasks(grammar, trie, [EOS])
+    draft = DraftSide(TokenMasks(grammar, draft_trie, []), vocab_map.draft_allowed, DRAFT_BYTES.__getitem__)
+    drafter, target = ContextModel(2 * world.seed + 1, len(DRAFT)), ContextModel(2 * world.seed, len(TARGET))
+
+    def run(random: object) -> tuple[int, ...]:
+        drafter.rewind(0)
+        target.rewind(0)
+        constraint = Constraint(masks, TOKENS.__getitem__, encoded if world.fixes else None, draft)
+        models = DecoderModels(target, Drafter(drafter), toy_cache(vocab_map, tuple(GRAMS)))
+        config = config_of(world.mode, world.sampling, world.most, verification=world.verification)
+        text, length = DecoderState(), FixedLength(world.count, "copy" if world.mode == "lookup" else "draft")
+        text.restart(PROMPT, [0, 3], world.most, cut_at_eos([EOS]))
+        loop = decode(models, text, config, length, random, None, constraint)  # type: ignore[arg-type]
+        return tuple(t for each in loop for t in each.emitted)
+
+    joint: Joint = defaultdict(float)
+    for emitted, probability in outcomes(run):
+        joint[emitted] += probability
+    return joint
+
+
+def distance(world: World) -> float:
+    actual, expected = actual_of(world), expected_of(world)
+    return 0.5 * sum(abs(actual.get(key, 0.0) - expected.get(key, 0.0)) for key in {*actual, *expected})
+
+
+SAMPLINGS = (
+    SamplingConfig(1.0),
+    SamplingConfig(0.6, top_k=3),
+    SamplingConfig(1.2, top_p=0.8, repetition_penalty=1.7),
+    SamplingConfig(0.0),
+)
+MODES: tuple[tuple[Mode, Verification], ...] = (
+    ("trie", "token"), ("trie", "block"), ("match", "token"), ("lookup", "token"), ("plain", "token"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sampling", range(len(SAMPLINGS)))
+@pytest.mark.parametrize(("mode", "verification"), MODES)
+def test_an_output_has_the_restricted_distribution(
+    mode: Mode, verification: Verification, sampling: int
+) -> None:
+    for seed in range(10):
+        shortest = min(left([text], b"") for text in random_language(np.random.default_rng(seed)))
+        world = World(seed, mode, verification, SAMPLINGS[sampling], most=max(shortest, 2) if seed % 2 else 3)
+        if left(world.language, b"") > world.most:
+            continue
+        assert distance(world) < 1e-9, world
+        if seed < 3:
+            assert distance(replace(world, fixes=False)) < 1e-9, world
