@@ -98,6 +98,11 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "inspect",
             "Verify and show a bundle, an archive, an adapter, n-grams or recordings.",
         ),
+        "grammar": LazyCommand(
+            "grammar",
+            "grammar",
+            "Compile a JSON Schema, a pattern or a list of texts to a grammar that outputs must belong to.",
+        ),
         "doctor": LazyCommand(
             "doctor",
             "doctor",

@@ -21,6 +21,8 @@ LAYERS = [
     ["defaults", "errors", "version"],
     ["runtime.disk"],
     ["runtime.vocab"],
+    ["runtime.grammar"],
+    ["grammar"],
     ["runtime.decoding"],
     ["runtime.device"],
     ["runtime.chat"],

@@ -32,6 +32,7 @@ def generate(
     num_draft_tokens: options.Lengths = None,
     mode: options.DraftMode = None,
     adapter: options.AdapterPath = None,
+    grammar: options.GrammarPath = None,
     cache: options.CachePath = None,
     trace: options.TracePath = None,
     threads: options.Threads = None,
@@ -39,6 +40,7 @@ def generate(
     as_json: options.Json = False,
 ) -> None:
     """Continue a prompt. The text has the target's own distribution; drafting only saves time."""
+    from omnidraft.commands.grammar import read_grammar
     from omnidraft.commands.terminal.generation_options import GenerationOptions, generation_config, notices
     from omnidraft.commands.terminal.generation_summary import as_json as json_of
     from omnidraft.commands.terminal.generation_summary import summary
@@ -56,11 +58,12 @@ def generate(
     idle = list(notices(settings, given, drafter=opening.load.drafter))
     if settings.logprobs and not as_json:
         raise SettingError("logprobs shows nothing without --json", "add --json")
+    required = None if grammar is None else read_grammar(grammar)
     session = open_session(bundle, opening, settings)
     session.system = system
     if prompt == "-":
         prompt = sys.stdin.read().removesuffix("\n")  # `echo` ends its text with one that nobody typed
-    generation = session.generate(prompt, settings, raw=raw)
+    generation = session.generate(prompt, settings, raw=raw, grammar=required)
     tell(idle)
     with saved_on_exit(session, cache):
         if as_json:

@@ -47,7 +47,7 @@ from omnidraft.export.quantize.parity import Acceptance, Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
-from omnidraft.pair_verdict import kept_codes, vocabulary_verdict
+from omnidraft.pair_verdict import CHANCE, chance_verdict, kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_texts import TextPiece

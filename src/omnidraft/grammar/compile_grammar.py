@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from omnidraft.grammar.regex import parse_regex
 from omnidraft.runtime.grammar.grammar import MOST_STATES, Grammar
 
 Whitespace = Literal["space", "none", "any"]
+WHITESPACES: tuple[Whitespace, ...] = get_args(Whitespace)
 DEPTH = 16  # of objects and arrays that contain themselves
 MOST_SCHEMA_BYTES, MOST_CHOICES = 1 << 20, 10_000
 _MAIN = ""

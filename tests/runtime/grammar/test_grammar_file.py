@@ -9,7 +9,8 @@ from safetensors.numpy import save
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import file_bytes, from_choices, from_regex, from_schema
 from omnidraft.runtime.grammar.byte_trie import ByteTrie
-from omnidraft.runtime.grammar.grammar import START, Grammar
+from omnidraft.runtime.grammar.grammar import START
+from omnidraft.runtime.grammar.grammar_file import load_grammar, read_grammar
 from omnidraft.runtime.grammar.token_masks import TokenMasks
 
 BYTES = ByteTrie([bytes([b]) for b in range(256)], 256)
@@ -18,7 +19,7 @@ BYTES = ByteTrie([bytes([b]) for b in range(256)], 256)
 def test_a_file_holds_the_grammar(tmp_path: Path) -> None:
     grammar = from_schema(True, depth=3)
     (tmp_path / "a.grammar").write_bytes(file_bytes(grammar))
-    read = Grammar.load(tmp_path / "a.grammar")
+    read = load_grammar(tmp_path / "a.grammar")
     assert all(np.array_equal(value, read.tensors()[name]) for name, value in grammar.tensors().items())
     assert read.depth == 3 and read.matches(b'[{"a": [1.5e3]}]') and not read.matches(b"[[[[1]]]]")
 
@@ -39,7 +40,7 @@ def test_no_damaged_file_does_harm() -> None:
         if rng.random() < 0.1:
             damaged = damaged[: int(rng.integers(len(data)))]
         try:
-            grammar = Grammar.from_bytes(bytes(damaged))
+            grammar = read_grammar(bytes(damaged))
         except GrammarError as error:
             refused += bool(error.fault)
             continue
@@ -67,15 +68,15 @@ def test_tables_that_contradict_each_other_are_refused(tensor: str, index: objec
     tensors = {name: each.copy() for name, each in grammar.tensors().items()}
     tensors[tensor][index] = value
     with pytest.raises(GrammarError) as caught:
-        Grammar.from_bytes(save(tensors, grammar.metadata()))
+        read_grammar(save(tensors, grammar.metadata()))
     assert caught.value.fault == "tables"
 
 
 def test_a_file_of_another_format_or_none_is_refused(tmp_path: Path) -> None:
     grammar = from_regex("a+")
     with pytest.raises(GrammarError, match="no grammar file of version 1"):
-        Grammar.from_bytes(save(grammar.tensors(), {**grammar.metadata(), "version": "2"}))
+        read_grammar(save(grammar.tensors(), {**grammar.metadata(), "version": "2"}))
     with pytest.raises(GrammarError, match="cannot be read"):
-        Grammar.load(tmp_path / "none.grammar")
+        load_grammar(tmp_path / "none.grammar")
     with pytest.raises(GrammarError, match="no grammar file"):
-        Grammar.from_bytes(b"{}")
+        read_grammar(b"{}")

@@ -108,6 +108,14 @@ TracePath = Annotated[
         readable=False,
     ),
 ]
+GrammarPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--grammar",
+        help="What the text must belong to: a JSON Schema (.json), or a file of `omnidraft grammar`.",
+        readable=False,
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option(help="Threads of a target pass (default: by the target's size).")
 ]

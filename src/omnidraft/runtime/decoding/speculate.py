@@ -182,7 +182,7 @@ def speculate(
         laps = _Laps(clock)
         copy = proposer.find(text.tokens) if budget else NO_COPY
         if constraint is not None and budget:
-            copy = constraint.narrowed(copy, budget)
+            copy = _in_grammar(copy, constraint, budget)
         source: Proposer = _FIXED if copy.fixed else proposer
         if copy.fixed:
             plan = Plan("copy", len(copy.tokens))
@@ -222,6 +222,14 @@ def speculate(
         yield Round.of(outcome, learned, laps, read)
         if ended:
             return
+
+
+def _in_grammar(copy: Copy, constraint: Constraint, most: int) -> Copy:
+    """In place of a copy: what the grammar fixes, else the copy as far as it is valid."""
+    if fixed := constraint.fixed(most):
+        return Copy(fixed, fixed=True)
+    valid = constraint.valid_start(copy.tokens)
+    return Copy(valid, copy.match) if valid else NO_COPY
 
 
 def _counts(outcome: Outcome, copy: Copy) -> RoundCounts:

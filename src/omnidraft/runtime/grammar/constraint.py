@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import GrammarError
-from omnidraft.runtime.decoding.proposer import NO_COPY, Copy
 from omnidraft.runtime.grammar.grammar import START, Configuration
 from omnidraft.runtime.grammar.token_masks import TokenMasks
 
@@ -93,21 +92,19 @@ class Constraint:
 
         return allowed
 
-    def narrowed(self, copy: Copy, most: int) -> Copy:
-        """In place of a copy: bytes that the grammar fixes, else the copy as far as it is valid.
+    def fixed(self, most: int) -> Sequence[int]:
+        """Tokens of the bytes that the grammar fixes next; none where it fixes none, or nothing is proposed.
 
         Args:
             most: tokens at most.
         """
-        data = self._masks.forced(self.at) if self._encode is not None else b""
-        if data and self._encode is not None:
-            fixed = self._valid_start(self._encode(data.decode("utf-8", "ignore"))[:most])
-            if fixed:
-                return Copy(fixed, fixed=True)
-        valid = self._valid_start(copy.tokens)
-        return Copy(valid, copy.match) if valid else NO_COPY
+        data = b"" if self._encode is None else self._masks.forced(self.at)
+        if not data:
+            return ()
+        assert self._encode is not None
+        return self.valid_start(self._encode(data.decode("utf-8", "ignore"))[:most])
 
-    def _valid_start(self, tokens: Sequence[int]) -> Sequence[int]:
+    def valid_start(self, tokens: Sequence[int]) -> Sequence[int]:
         """The first of some tokens, as many as stay in the grammar."""
         at: Configuration | None = self.at
         for i, token in enumerate(tokens):

@@ -6,19 +6,14 @@ the start to a configuration without a stack whose state is accepting.
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.errors import GrammarError
-from omnidraft.runtime.disk.read_file import read_whole
-from omnidraft.runtime.disk.tensor_file import Tensor, TensorFileError, read_header, read_tensors
-
 FORMAT, FORMAT_VERSION = "omnidraft.grammar", "1"
-MOST_BYTES, MOST_HEADER, MOST_STATES, MOST_STACK = 1 << 25, 1 << 14, 1 << 16, 64
-_TYPES = {
+MOST_STATES, MOST_STACK = 1 << 16, 64
+TYPES = {
     "classes": "U8",
     "next": "I32",
     "calls": "I32",
@@ -54,34 +49,6 @@ class Grammar:
     closing: Ids
     nesting: Ids
     depth: int
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Grammar":
-        """Read a grammar file.
-
-        Raises:
-            GrammarError: it is no grammar file, or its tables contradict each other; `fault` names why.
-        """
-        try:
-            data = read_whole(path, MOST_BYTES)
-        except OSError as error:
-            raise GrammarError(f"{path} cannot be read: {error.strerror}") from None
-        return cls.from_bytes(data, str(path))
-
-    @classmethod
-    def from_bytes(cls, data: bytes, name: str = "the grammar") -> "Grammar":
-        """`load` from the bytes of a file."""
-        try:
-            metadata, entries, start = read_header(data, MOST_HEADER)
-            if (metadata.get("format"), metadata.get("version")) != (FORMAT, FORMAT_VERSION):
-                raise GrammarError(f"{name} is no grammar file of version {FORMAT_VERSION}", fault="format")
-            tensors = read_tensors(data, entries, start)
-            depth = int(metadata.get("depth", ""))
-        except TensorFileError as error:
-            raise GrammarError(f"{name} is no grammar file: {error}", fault=error.fault) from None
-        except ValueError:
-            raise GrammarError(f"{name} does not say how deep it nests", fault="format") from None
-        return _checked(tensors, depth, name)
 
     def step(self, at: Configuration, byte: int) -> Configuration | None:
         """The configuration behind one more byte; None where no text goes on so."""
@@ -129,72 +96,8 @@ class Grammar:
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """What a grammar file holds."""
-        return {name: getattr(self, name) for name in _TYPES}
+        return {name: getattr(self, name) for name in TYPES}
 
     def metadata(self) -> dict[str, str]:
         """The metadata of a grammar file."""
         return {"format": FORMAT, "version": FORMAT_VERSION, "depth": str(self.depth)}
-
-
-def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
-    """The grammar of a file's tensors, whose numbers are in their ranges."""
-
-    def broken(why: str) -> GrammarError:
-        return GrammarError(f"{name} is no grammar: {why}", "make it again", fault="tables")
-
-    if {key: tensor.dtype for key, tensor in tensors.items()} != _TYPES:
-        raise broken(f"it has the tensors {', '.join(sorted(tensors))[:200]}")
-    arrays: dict[str, npt.NDArray[Any]] = {
-        key: np.frombuffer(each.data, "u1" if each.dtype == "U8" else "<i4").reshape(each.shape)
-        for key, each in tensors.items()
-    }
-    moves, calls = arrays["next"], arrays["calls"]
-    states, classes = moves.shape if moves.ndim == 2 else (0, 0)
-    if not 0 < states <= MOST_STATES or not 0 < classes <= 256 or not 0 <= depth <= MOST_STACK:
-        raise broken(f"it has {states} states, {classes} classes and depth {depth}")
-    shapes = {"classes": (256,), "accepting": (states,), "closing": (states,), "nesting": (states,)}
-    if any(arrays[key].shape != shape for key, shape in shapes.items()) or calls.shape[1:] != (3,):
-        raise broken("the sizes of its tensors differ")
-    if (arrays["classes"] >= classes).any() or (moves < -1).any() or (moves >= states).any():
-        raise broken("a move leads out of it")
-    if len(calls) and ((calls < 0).any() or (calls.max(axis=0) >= (states, classes, states)).any()):
-        raise broken("a call leads out of it")
-    if (
-        (arrays["accepting"] > 1).any()
-        or (arrays["nesting"] < 0).any()
-        or (arrays["nesting"] > MOST_STACK).any()
-    ):
-        raise broken("a state of it is none")
-    grammar = Grammar(depth=depth, **arrays)
-    _check_closing(grammar, broken)
-    return grammar
-
-
-def _check_closing(grammar: Grammar, broken: Any) -> None:
-    """From each state a move or a call leads nearer to the end, so that every text can be completed."""
-    closing, nesting, nearer = grammar.closing, grammar.nesting, grammar.accepting.astype(bool)
-    if (closing < 0).any() or (closing[nearer] != 0).any() or (nesting[nearer] != 0).any():
-        raise broken("its ways to the end are none")
-    if nesting[0] > grammar.depth:
-        raise broken("no text is shallow enough")
-    states, of_byte = np.nonzero(grammar.next >= 0)
-    to = grammar.next[states, of_byte]
-    plain = np.ones(len(states), bool)
-    called = {(int(s), int(c)): int(back) for s, c, back in grammar.calls}
-    if len(called) != len(grammar.calls):
-        raise broken("a move calls twice")
-    if called:
-        width = grammar.next.shape[1]
-        keys = grammar.calls[:, 0].astype(np.int64) * width + grammar.calls[:, 1]
-        plain = ~np.isin(states.astype(np.int64) * width + of_byte, keys)
-        for state, of_call, back in grammar.calls.tolist():
-            first = int(grammar.next[state, of_call])
-            if first < 0:
-                raise broken("a call leads nowhere")
-            inside = int(closing[first]) + 1 + int(closing[back])
-            deep = max(1 + int(nesting[first]), int(nesting[back]))
-            nearer[state] |= inside <= closing[state] and deep <= nesting[state]
-    good = plain & (closing[to] < closing[states]) & (nesting[to] <= nesting[states])
-    nearer[states[good]] = True
-    if not nearer.all():
-        raise broken(f"state {int(np.flatnonzero(~nearer)[0])} does not lead to the end")

@@ -53,7 +53,11 @@ def decode(
     proposer = proposer_for(
         config.mode, models.drafter, models.cache, config.temperature, verification, copies=config.copies
     )
-    if constraint is not None and constraint.masks_drafts and isinstance(proposer, TrieProposer | CopyingProposer):
+    if (
+        constraint is not None
+        and constraint.masks_drafts
+        and isinstance(proposer, TrieProposer | CopyingProposer)
+    ):
         proposer.allow(constraint.draft_mask)
     logprobs: tuple[float, ...] = ()
 

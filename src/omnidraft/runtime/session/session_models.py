@@ -10,13 +10,13 @@ from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.drafter import Drafter, no_drafter
 from omnidraft.runtime.decoding.model import Model, SessionModel
 from omnidraft.runtime.decoding.speculate import Clock
+from omnidraft.runtime.grammar.text_grammars import TextGrammars
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.models.ort_model import never
 from omnidraft.runtime.session.language_model import LanguageModel
-from omnidraft.runtime.session.session_grammars import SessionGrammars
 
 
 class SessionModels:
@@ -33,7 +33,11 @@ class SessionModels:
             self.all.append(loaded.drafter.new_model())
             bos = loaded.bundle.drafter.bos_id
             self.drafter = Drafter(self.all[-1], [] if bos is None else [bos])
-        self.grammars = SessionGrammars(loaded)
+        drafts = loaded.drafter_tokenizer
+        self.grammars = TextGrammars(
+            (loaded.target_tokenizer, lambda: loaded.target_trie),
+            None if drafts is None else (drafts, lambda: loaded.draft_trie, loaded.vocab_map.draft_allowed),
+        )
         self._chosen: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
         self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)
         self._lock = threading.Lock()

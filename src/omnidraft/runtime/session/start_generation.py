@@ -9,6 +9,7 @@ from weakref import ref
 
 from omnidraft import defaults
 from omnidraft.errors import GrammarError, SessionError
+from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
@@ -22,7 +23,6 @@ from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Th
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
 from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.modes import Verification
-from omnidraft.runtime.session.response_format import ResponseFormat
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import Recorder, Store

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import SessionError
+from omnidraft.grammar.response_format import Format, ResponseFormat, response_format
 from omnidraft.runtime.chat.messages import checked_text, read_messages
 from omnidraft.runtime.session.conversation import Turn, answer_ids, conversation_ids, listed_turns
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, overridden, prompt_ids
-from omnidraft.runtime.session.response_format import Format, ResponseFormat, response_format
 from omnidraft.runtime.session.session_resources import SessionResources
 from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state

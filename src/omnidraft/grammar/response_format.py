@@ -39,6 +39,6 @@ def response_format(value: Format | None) -> ResponseFormat | None:
 
 @lru_cache(_KEPT)
 def _of_schema(schema: str) -> Grammar:
-    from omnidraft.grammar import from_schema  # loaded where a schema is given
+    from omnidraft.grammar.compile_grammar import from_schema  # loaded where a schema is given
 
     return from_schema(json.loads(schema))

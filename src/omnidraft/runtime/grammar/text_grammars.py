@@ -1,20 +1,30 @@
-"""The grammars of a session: their masks are kept from text to text."""
+"""The grammars of a session's texts: their masks are kept from text to text."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from weakref import WeakKeyDictionary
 
 from omnidraft.errors import GrammarError
-from omnidraft.runtime.grammar.constraint import Constraint, DraftSide
+from omnidraft.runtime.grammar.byte_trie import ByteTrie
+from omnidraft.runtime.grammar.constraint import Constraint, DraftSide, Mask
 from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.grammar.token_masks import TokenMasks
-from omnidraft.runtime.session.language_model import LanguageModel
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
-class SessionGrammars:
+class TextGrammars:
     """Makes the constraint of each text; for one thread."""
 
-    def __init__(self, loaded: LanguageModel) -> None:
-        self._loaded = loaded
+    def __init__(
+        self,
+        target: tuple[Tokenizer, Callable[[], ByteTrie]],
+        drafter: tuple[Tokenizer, Callable[[], ByteTrie], Mask] | None,
+    ) -> None:
+        """
+        Args:
+            target: its tokenizer and the bytes of its tokens.
+            drafter: the same of the drafter, and the draft ids that it may propose; None without one.
+        """
+        self._target, self._drafter = target, drafter
         self._of_target: WeakKeyDictionary[Grammar, dict[tuple[int, ...], TokenMasks]] = WeakKeyDictionary()
         self._of_drafter: WeakKeyDictionary[Grammar, TokenMasks] = WeakKeyDictionary()
 
@@ -28,27 +38,26 @@ class SessionGrammars:
         Raises:
             GrammarError: the target's tokens cannot write any text of the grammar.
         """
-        loaded, ends = self._loaded, tuple(eos_ids)
-        of_ends = self._of_target.setdefault(grammar, {})
+        tokenizer, trie_of = self._target
+        of_ends, ends = self._of_target.setdefault(grammar, {}), tuple(eos_ids)
         if ends not in of_ends:
-            of_ends[ends] = TokenMasks(grammar, loaded.target_trie, ends)
-        tokens = loaded.target_tokenizer.tokens
+            of_ends[ends] = TokenMasks(grammar, trie_of(), ends)
+        tokens = tokenizer.tokens
         return Constraint(
             of_ends[ends],
             lambda token: (tokens[token] if token < len(tokens) else None) or b"",
-            loaded.target_tokenizer.encode if proposes else None,
+            tokenizer.encode if proposes else None,
             self._draft_side(grammar) if proposes else None,
         )
 
     def _draft_side(self, grammar: Grammar) -> DraftSide | None:
-        loaded = self._loaded
-        if loaded.drafter_tokenizer is None:
+        if self._drafter is None:
             return None
+        tokenizer, trie_of, allowed = self._drafter
         if grammar not in self._of_drafter:
             try:
-                self._of_drafter[grammar] = TokenMasks(grammar, loaded.draft_trie, ())
+                self._of_drafter[grammar] = TokenMasks(grammar, trie_of(), ())
             except GrammarError:  # its tokens cannot write the texts, so it drafts none
                 return None
-        pieces = loaded.drafter_tokenizer.tokens
-        allowed = loaded.vocab_map.draft_allowed
+        pieces = tokenizer.tokens
         return DraftSide(self._of_drafter[grammar], allowed, lambda token: pieces[token] or b"")
