@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 from pathlib import Path
@@ -53,7 +52,7 @@ def test_a_model_is_traced_once_and_another_one_again(
 
     calls = []
 
-    def counted(model: object) -> ModelProto:
+    def counted(model: object, _: object) -> ModelProto:
         calls.append(model)
         return ModelProto(graph=GraphProto(name=str(len(calls))))
 
@@ -87,7 +86,6 @@ def test_contract(exported: Export) -> None:
         ("logits", "float32", (1, "num_logits", VOCAB)),
         *((f"present.{name}", "float32", kv) for name in names),
     ]
-    assert json.loads(json.dumps(contract.as_json()))["max_length"] == MAX_LENGTH
 
 
 @pytest.mark.parametrize("case", CASES)
