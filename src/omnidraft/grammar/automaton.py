@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar.expression import (
+    Alternatives,
     Call,
-    Chain,
-    Choice,
     Concatenation,
     Embedded,
     Expression,
+    Listing,
     OneOf,
-    Repeat,
+    Repetition,
 )
 
 MOST_STATES = 1 << 16
@@ -66,16 +66,16 @@ class _Nfa:
             for each in part.parts:
                 start = self.add(each, start)
             return start
-        if isinstance(part, Choice):
+        if isinstance(part, Alternatives):
             end = self.state()
             for each in part.parts:
                 begin = self.state()
                 self.silent[start].append(begin)
                 self.silent[self.add(each, begin)].append(end)
             return end
-        if isinstance(part, Repeat):
+        if isinstance(part, Repetition):
             return self._repeat(part, start)
-        if isinstance(part, Chain):
+        if isinstance(part, Listing):
             return self._chain(part, start)
         end = self.state()
         if isinstance(part, Call):
@@ -86,11 +86,11 @@ class _Nfa:
         self._embed(part.automaton, start, end)
         return end
 
-    def _repeat(self, repeat: Repeat, start: int) -> int:
+    def _repeat(self, repeat: Repetition, start: int) -> int:
         if max(repeat.least, repeat.most or 0) > _FEW:  # copies of a small automaton in place of large ones
             once = compile_expression(repeat.part, self.budget)
             if not any(once.calls):
-                repeat = Repeat(Embedded(_minimal(once, self.budget)), repeat.least, repeat.most)
+                repeat = Repetition(Embedded(_minimal(once, self.budget)), repeat.least, repeat.most)
         for _ in range(repeat.least):
             start = self.add(repeat.part, start)
         if repeat.most is None:
@@ -106,7 +106,7 @@ class _Nfa:
         self.silent[start].append(end)
         return end
 
-    def _chain(self, chain: Chain, start: int) -> int:
+    def _chain(self, chain: Listing, start: int) -> int:
         first: int | None = start  # before the first item; None where one must have come
         behind: int | None = None  # behind an item
         for item, is_required in chain.items:

@@ -29,14 +29,14 @@ class Concatenation:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Alternatives:
     """One of some expressions; no text at all where there are none."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True)
-class Repeat:
+class Repetition:
     """An expression from `least` to `most` times; without end where `most` is None."""
 
     part: "Expression"
@@ -45,7 +45,7 @@ class Repeat:
 
 
 @dataclass(frozen=True)
-class Chain:
+class Listing:
     """Items in their order with a separator between two of them; each with whether it must be there."""
 
     items: tuple[tuple["Expression", bool], ...]
@@ -66,7 +66,7 @@ class Embedded:
     automaton: "Automaton"
 
 
-Expression: TypeAlias = OneOf | Concatenation | Choice | Repeat | Chain | Call | Embedded
+Expression: TypeAlias = OneOf | Concatenation | Alternatives | Repetition | Listing | Call | Embedded
 EMPTY = Concatenation(())
 
 
@@ -78,12 +78,12 @@ def sequence(*parts: Expression) -> Expression:
 def choice(parts: Iterable[Expression]) -> Expression:
     """One of some expressions."""
     parts = tuple(parts)
-    return parts[0] if len(parts) == 1 else Choice(parts)
+    return parts[0] if len(parts) == 1 else Alternatives(parts)
 
 
 def optional(part: Expression) -> Expression:
     """An expression or nothing."""
-    return Repeat(part, 0, 1)
+    return Repetition(part, 0, 1)
 
 
 def literal(data: bytes | str) -> Expression:

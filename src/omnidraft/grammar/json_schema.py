@@ -21,10 +21,10 @@ from omnidraft.grammar.automaton import (
 from omnidraft.grammar.expression import (
     EMPTY,
     Call,
-    Chain,
     Embedded,
     Expression,
-    Repeat,
+    Listing,
+    Repetition,
     choice,
     literal,
     sequence,
@@ -231,7 +231,7 @@ class SchemaCompiler:
         least = count_of(node, "minProperties", 0, MOST_ITEMS, place) or 0
         most = count_of(node, "maxProperties", None, MOST_ITEMS, place)
         items += self._others(node, place, depth, additional, names, max(0, least), most)
-        inside = Chain(tuple(items), self._style.comma) if items else EMPTY
+        inside = Listing(tuple(items), self._style.comma) if items else EMPTY
         gap = self._style.inner
         return sequence(literal("{"), gap, inside, gap, literal("}"))
 
@@ -274,7 +274,7 @@ class SchemaCompiler:
             key = difference(key, compile_expression(taken, self._budget), self._budget)
         where = f"{place}/patternProperties" if patterns else f"{place}/additionalProperties"
         entry = sequence(Embedded(key), self._style.colon, self._value(values, where, depth))
-        more = Repeat(sequence(self._style.comma, entry), 0, None if most is None else max(0, most - 1))
+        more = Repetition(sequence(self._style.comma, entry), 0, None if most is None else max(0, most - 1))
         if most == 0:
             return []
         return [(sequence(entry, more), least > required)]
@@ -296,11 +296,11 @@ class SchemaCompiler:
             raise GrammarError(f"the schema at {place} has minItems {least} and items for {len(first)}")
         if items is not False and room != 0 and (not first or rest or "items" in node):
             item = self._value(items, f"{place}/items", depth)
-            more = Repeat(
+            more = Repetition(
                 sequence(self._style.comma, item), max(0, rest - 1), None if room is None else room - 1
             )
             parts.append((sequence(item, more), rest > 0))
-        inside = Chain(tuple(parts), self._style.comma) if parts else EMPTY
+        inside = Listing(tuple(parts), self._style.comma) if parts else EMPTY
         gap = self._style.inner
         return sequence(literal("["), gap, inside, gap, literal("]"))
 

@@ -9,7 +9,7 @@ from omnidraft.grammar.expression import (
     Expression,
     OneOf,
     Points,
-    Repeat,
+    Repetition,
     choice,
     literal,
     points,
@@ -41,7 +41,7 @@ class Style:
 def style_of(name: str) -> Style:
     """The style of a name: "space" as json.dumps writes, "none", or "any"."""
     if name == "any":
-        space = Repeat(OneOf(1 << 32 | 1 << 9 | 1 << 10 | 1 << 13), 0, MOST_SPACE)
+        space = Repetition(OneOf(1 << 32 | 1 << 9 | 1 << 10 | 1 << 13), 0, MOST_SPACE)
         return Style(sequence(space, literal(":"), space), sequence(space, literal(","), space), space, None)
     gap = " " if name == "space" else ""
     return Style(literal(":" + gap), literal("," + gap), EMPTY, ("," + gap, ":" + gap))
@@ -70,7 +70,7 @@ def string(body: Expression) -> Expression:
 
 def characters(least: int = 0, most: int | None = None) -> Expression:
     """Any characters of a string."""
-    return Repeat(character(ANY), least, most)
+    return Repetition(character(ANY), least, most)
 
 
 def constant(value: Any, style: Style) -> Expression:

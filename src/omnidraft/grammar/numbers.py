@@ -5,10 +5,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from omnidraft.grammar.automaton import Automaton
 from omnidraft.grammar.expression import (
     EMPTY,
-    Choice,
+    Alternatives,
     Expression,
     OneOf,
-    Repeat,
+    Repetition,
     byte_range,
     choice,
     literal,
@@ -57,14 +57,17 @@ def decimals(
 
 def any_number() -> Expression:
     """A number with a fraction and an exponent, as JSON writes it."""
-    fraction = optional(sequence(literal("."), Repeat(DIGIT, 1, MOST_DIGITS)))
+    fraction = optional(sequence(literal("."), Repetition(DIGIT, 1, MOST_DIGITS)))
     exponent = sequence(
         OneOf(1 << ord("e") | 1 << ord("E")),
         optional(OneOf(1 << ord("+") | 1 << ord("-"))),
-        Repeat(DIGIT, 1, 2),
+        Repetition(DIGIT, 1, 2),
     )
     whole = choice(
-        [literal("0"), sequence(OneOf(byte_range(_ZERO + 1, _ZERO + 9)), Repeat(DIGIT, 0, MOST_DIGITS - 1))]
+        [
+            literal("0"),
+            sequence(OneOf(byte_range(_ZERO + 1, _ZERO + 9)), Repetition(DIGIT, 0, MOST_DIGITS - 1)),
+        ]
     )
     return sequence(optional(literal("-")), whole, fraction, optional(exponent))
 
@@ -102,7 +105,7 @@ def _positive(least: Decimal, most: Decimal, above: bool, below: bool, places: i
         parts.append(_natural(first, last))
     if places == 0:
         return choice(parts)
-    point, more = literal("."), Repeat(DIGIT, 1, places)
+    point, more = literal("."), Repetition(DIGIT, 1, places)
     inner_first = first if least != low or above else low  # every fraction behind these is in the range
     if inner_first <= high - 1:
         parts.append(sequence(_natural(inner_first, high - 1), point, more))
@@ -125,14 +128,14 @@ def _fractions(least: Decimal, most: Decimal, above: bool, below: bool, places: 
         return None
     scale = Decimal(10) ** size
     low, high = int(least * scale), int(most * scale)
-    rest = Repeat(DIGIT, 0, places - size)
+    rest = Repetition(DIGIT, 0, places - size)
     parts = []
     begin = low + 1 if above else low
     if begin <= high - 1:
         parts.append(sequence(_between(f"{begin:0{size}}", f"{high - 1:0{size}}"), rest))
     if above and low < high and places > size:  # the bound itself, and something behind it
         nonzero = sequence(
-            Repeat(literal("0"), 0, places - size - 1), OneOf(byte_range(_ZERO + 1, _ZERO + 9))
+            Repetition(literal("0"), 0, places - size - 1), OneOf(byte_range(_ZERO + 1, _ZERO + 9))
         )
         parts.append(sequence(literal(f"{low:0{size}}"), nonzero))
     if not below and most < 1 and high >= begin:
@@ -145,17 +148,17 @@ def _between(low: str, high: str) -> Expression:
     if not low:
         return EMPTY
     if set(low) == {"0"} and set(high) == {"9"}:
-        return Repeat(DIGIT, len(low), len(low))
+        return Repetition(DIGIT, len(low), len(low))
     first, last, rest = int(low[0]), int(high[0]), len(low) - 1
     if first == last:
         return sequence(literal(low[0]), _between(low[1:], high[1:]))
     parts = [sequence(literal(low[0]), _between(low[1:], "9" * rest))]
     if last - first > 1:
         parts.append(
-            sequence(OneOf(byte_range(_ZERO + first + 1, _ZERO + last - 1)), Repeat(DIGIT, rest, rest))
+            sequence(OneOf(byte_range(_ZERO + first + 1, _ZERO + last - 1)), Repetition(DIGIT, rest, rest))
         )
     parts.append(sequence(literal(high[0]), _between("0" * rest, high[1:])))
-    return Choice(tuple(parts))
+    return Alternatives(tuple(parts))
 
 
 def floor(value: Decimal) -> int:

@@ -10,7 +10,7 @@ from omnidraft.errors import GrammarError
 from omnidraft.grammar.expression import (
     Expression,
     Points,
-    Repeat,
+    Repetition,
     choice,
     complement,
     points,
@@ -69,7 +69,7 @@ class _Parser:
         return choice(parts)
 
     def _sequence(self, depth: int) -> Expression:
-        anywhere = Repeat(self._encode(ANY), 0, None)
+        anywhere = Repetition(self._encode(ANY), 0, None)
         begins, ends = self._anchored or depth > 0, self._anchored or depth > 0
         parts: list[Expression] = []
         if self._next("^"):
@@ -99,7 +99,7 @@ class _Parser:
                 if self._peek() == "+":
                     raise self._refused("a possessive quantifier")
                 self._at += 1  # a lazy quantifier matches the same texts
-            part = Repeat(part, least, most)
+            part = Repetition(part, least, most)
         return part
 
     def _counts(self) -> tuple[int, int | None]:

@@ -119,8 +119,8 @@ def actual_of(world: World) -> Joint:
         models = DecoderModels(target, Drafter(drafter), toy_cache(vocab_map, tuple(GRAMS)))
         config = config_of(world.mode, world.sampling, world.most, verification=world.verification)
         text, length = DecoderState(), FixedLength(world.count, "copy" if world.mode == "lookup" else "draft")
-        text.restart(PROMPT, [0, 3], world.most, cut_at_eos([EOS]))
-        loop = decode(models, text, config, length, random, None, constraint)  # type: ignore[arg-type]
+        text.restart(PROMPT, [0, 3], world.most, cut_at_eos([EOS]), constraint)
+        loop = decode(models, text, config, length, random)  # type: ignore[arg-type]
         return tuple(t for each in loop for t in each.emitted)
 
     joint: Joint = defaultdict(float)

@@ -8,13 +8,20 @@ transformers). It helps where an answer quotes its prompt or repeats itself: sum
 from collections.abc import Sequence
 
 from omnidraft import defaults
-from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan
+from omnidraft.runtime.decoding.draft_length import (
+    MAX_DRAFT_TOKENS,
+    MAX_PROPOSED,
+    DraftLength,
+    Plan,
+    RoundCounts,
+)
 from omnidraft.runtime.decoding.drafter import Allowed, Draft
 from omnidraft.runtime.decoding.length_state import LONGEST_MATCH
-from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Rule, TrieProposer
+from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Probs, Verdict, verify_match
+from omnidraft.runtime.grammar.constraint import Constraint
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
 # Tokens of the suffix that is searched for.
@@ -124,6 +131,58 @@ class CopyingProposer:
 
     def learn(self, outcome: Outcome, context: list[int]) -> int:
         return self._drafting.learn(outcome, context)
+
+
+class InGrammar:
+    """A `Proposer`, and its `DraftLength`, for a text in a grammar.
+
+    What the grammar fixes is proposed before anything else; of such a round the draft length learns nothing.
+    Copies end where they leave the grammar.
+    """
+
+    def __init__(self, inner: Proposer, length: DraftLength, constraint: Constraint) -> None:
+        self._inner, self._length, self._constraint = inner, length, constraint
+        self._fixing, self._fixed = PromptLookup(), False
+        self.rule, self.trie = inner.rule, inner.trie
+        if constraint.masks_drafts and isinstance(inner, TrieProposer | CopyingProposer):
+            inner.allow(constraint.draft_mask)
+
+    def find(self, tokens: Sequence[int]) -> Copy:
+        copy, fixed = self._inner.find(tokens), self._constraint.fixed(MAX_PROPOSED)
+        self._fixed = bool(fixed)
+        if fixed:
+            return Copy(fixed)
+        valid = self._constraint.valid_start(copy.tokens)
+        return Copy(valid, copy.match) if valid else NO_COPY
+
+    def next(self, match: int) -> Plan:
+        return Plan("copy", MAX_PROPOSED) if self._fixed else self._length.next(match)
+
+    def record(self, counts: RoundCounts) -> None:
+        if not self._fixed:
+            self._length.record(counts)
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        self._inner.read_ahead(context)
+
+    def finish_reading(self) -> None:
+        self._inner.finish_reading()
+
+    def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
+        return self._source.propose(plan, copy, context, random)
+
+    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
+        return self._source.translate(draft, max_tokens)
+
+    def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
+        return self._source.verify(draft, proposal, probs, random)
+
+    def learn(self, outcome: Outcome, context: list[int]) -> int:
+        return self._inner.learn(outcome, context)
+
+    @property
+    def _source(self) -> Proposer:
+        return self._fixing if self._fixed else self._inner
 
 
 def _match_length(tokens: Sequence[int], position: int) -> int:

@@ -29,12 +29,10 @@ class Copy:
 
     Attributes:
         match: tokens before them that occurred in the same order before; 0 where none did.
-        fixed: whether a grammar fixes their bytes.
     """
 
     tokens: Sequence[int] = ()
     match: int = 0
-    fixed: bool = False
 
 
 NO_COPY = Copy()

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, DraftLength, Plan, RoundCounts
-from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.prefill import common_length, prefill
-from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
@@ -20,7 +19,6 @@ from omnidraft.runtime.grammar.constraint import Constraint
 
 Observer = Callable[[Outcome, TargetProbs], None]
 Clock = Callable[[], float]  # gives seconds
-_FIXED = PromptLookup()  # proposes what a grammar fixes; nothing is looked up in it
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,7 @@ class DecoderState:
         cut: a function that says which of a round's tokens are output, and whether the text ends there.
         cached: target ids that the target's KV cache holds.
         workspace: memory of a round's distributions.
+        constraint: keeps the output in a grammar; `remaining` then says when it must be whole.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -125,11 +124,19 @@ class DecoderState:
     cut: Cut = field(default=cut_at_eos(()))
     cached: list[int] = field(default_factory=list)
     workspace: Workspace = field(default_factory=Workspace)
+    constraint: Constraint | None = None
 
-    def restart(self, tokens: Sequence[int], context: Sequence[int], remaining: int, cut: Cut) -> None:
+    def restart(
+        self,
+        tokens: Sequence[int],
+        context: Sequence[int],
+        remaining: int,
+        cut: Cut,
+        constraint: Constraint | None = None,
+    ) -> None:
         """Begin another text, and keep what the KV cache shares with it."""
         self.tokens, self.context = list(tokens), list(context)
-        self.remaining, self.cut = remaining, cut
+        self.remaining, self.cut, self.constraint = remaining, cut, constraint
         del self.cached[common_length(self.cached, self.tokens[:-1]) :]
 
     def budget(self, target: Model) -> int:
@@ -139,16 +146,20 @@ class DecoderState:
         """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
-    def room(self, target: Model) -> int:
-        """Target tokens that may still be emitted."""
-        return min(self.remaining, target.max_length - len(self.tokens) + 1)
+    def probs(self, logits: Logits, sampling: SamplingConfig, proposed: Sequence[int]) -> TargetProbs:
+        """The target's distributions of a pass over the last token and proposed ones."""
+        context = [*self.tokens, *proposed]
+        if self.constraint is None:
+            return TargetProbs(logits, sampling, context, self.workspace)
+        allowed = self.constraint.rows(proposed, self.remaining)
+        return TargetProbs(logits, sampling, context, self.workspace, allowed)
 
-    def extend(self, tokens: Sequence[int], constraint: Constraint | None) -> tuple[list[int], bool]:
+    def extend(self, tokens: list[int]) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
         complete = False
-        if constraint is not None:
-            tokens, complete = constraint.advance(tokens)
-        emitted, ended = self.cut(list(tokens))
+        if self.constraint is not None:
+            tokens, complete = self.constraint.advance(tokens)
+        emitted, ended = self.cut(tokens)
         ended = ended or complete
         self.cached += [self.tokens[-1], *emitted[:-1]]
         self.tokens += emitted
@@ -165,7 +176,6 @@ def speculate(
     random: RandomSource,
     observe: Observer = lambda *_: None,
     clock: Clock = lambda: 0.0,
-    constraint: Constraint | None = None,
 ) -> Iterator[Round]:
     """Yield rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 
@@ -176,60 +186,39 @@ def speculate(
         sampling: how the target's logits become distributions.
         draft_length: what each round proposes, and how many tokens.
         observe: called with each verified round before anything is learned from it.
-        constraint: keeps the text in a grammar.
     """
     while (budget := text.budget(target)) >= 0:
         laps = _Laps(clock)
         copy = proposer.find(text.tokens) if budget else NO_COPY
-        if constraint is not None and budget:
-            copy = _in_grammar(copy, constraint, budget)
-        source: Proposer = _FIXED if copy.fixed else proposer
-        if copy.fixed:
-            plan = Plan("copy", len(copy.tokens))
-        else:
-            plan = draft_length.next(copy.match) if budget else Plan()
+        plan = draft_length.next(copy.match) if budget else Plan()
         try:
             if plan.reads:
                 proposer.read_ahead(text.context)
             laps.end("draft")
             read = prefill(target, text.tokens, text.cached)
             laps.end("read")
-            draft = source.propose(plan, copy, text.context, random)
+            draft = proposer.propose(plan, copy, text.context, random)
             laps.end("draft")
-            proposal = source.translate(draft, budget)
+            proposal = proposer.translate(draft, budget)
             laps.end("translate")
             logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         finally:
             proposer.finish_reading()  # nothing runs in the background between rounds
         laps.end("target")
-        context = [*text.tokens, *proposal.tokens]
-        if constraint is None:
-            probs = TargetProbs(logits, sampling, context, text.workspace)
-        else:
-            allowed = constraint.rows(proposal.tokens, text.room(target))
-            probs = TargetProbs(logits, sampling, context, text.workspace, allowed)
-        verdict = source.verify(draft, proposal, probs, random)
-        emitted, ended = text.extend(verdict.tokens(proposal), constraint)
+        probs = text.probs(logits, sampling, proposal.tokens)
+        verdict = proposer.verify(draft, proposal, probs, random)
+        emitted, ended = text.extend(verdict.tokens(proposal))
         target.rewind(len(text.tokens) - 1)
         laps.end("verify")
         outcome = Outcome(draft, proposal, verdict, emitted)
         observe(outcome, probs)
         laps.end("observe")
         learned = proposer.learn(outcome, text.context)  # also extends the draft context
-        if not copy.fixed:
-            draft_length.record(_counts(outcome, copy))
+        draft_length.record(_counts(outcome, copy))
         laps.end("learn")
         yield Round.of(outcome, learned, laps, read)
         if ended:
             return
-
-
-def _in_grammar(copy: Copy, constraint: Constraint, most: int) -> Copy:
-    """In place of a copy: what the grammar fixes, else the copy as far as it is valid."""
-    if fixed := constraint.fixed(most):
-        return Copy(fixed, fixed=True)
-    valid = constraint.valid_start(copy.tokens)
-    return Copy(valid, copy.match) if valid else NO_COPY
 
 
 def _counts(outcome: Outcome, copy: Copy) -> RoundCounts:

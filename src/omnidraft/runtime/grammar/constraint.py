@@ -124,7 +124,7 @@ class Constraint:
         mask = self._draft.masks.mask(at, 1 << 30) & self._draft.allowed
         return mask if mask.any() else None
 
-    def advance(self, emitted: Sequence[int]) -> tuple[Sequence[int], bool]:
+    def advance(self, emitted: list[int]) -> tuple[list[int], bool]:
         """Go on behind emitted tokens.
 
         Returns:

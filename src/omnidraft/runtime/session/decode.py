@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from omnidraft.runtime.decoding.draft_length import DraftLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
-from omnidraft.runtime.decoding.prompt_lookup import CopyingProposer
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer, TrieProposer
+from omnidraft.runtime.decoding.prompt_lookup import InGrammar
+from omnidraft.runtime.decoding.proposer import Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.decoding.speculate import Clock, DecoderState, Round, speculate
 from omnidraft.runtime.decoding.stop import cut_at_eos
-from omnidraft.runtime.grammar.constraint import Constraint
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Verification, proposer_for
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -38,7 +37,6 @@ def decode(
     draft_length: DraftLength,
     random: RandomSource,
     record: Record | None = None,
-    constraint: Constraint | None = None,
 ) -> Iterator[Round]:
     """Yield the rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
 
@@ -47,18 +45,13 @@ def decode(
         config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
             `draft_length` hold the rest.
         draft_length: how many tokens to draft in each round.
-        constraint: keeps the text in a grammar.
     """
     verification: Verification = "token" if config.verification == "auto" else config.verification
     proposer = proposer_for(
         config.mode, models.drafter, models.cache, config.temperature, verification, copies=config.copies
     )
-    if (
-        constraint is not None
-        and constraint.masks_drafts
-        and isinstance(proposer, TrieProposer | CopyingProposer)
-    ):
-        proposer.allow(constraint.draft_mask)
+    if text.constraint is not None:
+        proposer = draft_length = InGrammar(proposer, draft_length, text.constraint)
     logprobs: tuple[float, ...] = ()
 
     def observe(outcome: Outcome, probs: TargetProbs) -> None:
@@ -69,10 +62,7 @@ def decode(
             record(proposer, outcome, probs)
 
     sampling, clock = config.sampling, models.clock
-    rounds = speculate(
-        models.target, proposer, text, sampling, draft_length, random, observe, clock, constraint
-    )
-    for each in rounds:
+    for each in speculate(models.target, proposer, text, sampling, draft_length, random, observe, clock):
         yield replace(each, logprobs=logprobs)
 
 

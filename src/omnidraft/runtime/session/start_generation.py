@@ -105,7 +105,8 @@ def generate_from_state(
     if grammar is not None:
         trace = None  # its distributions are not the target's own
         constraint = models.grammars.constraint(grammar, eos_ids, proposes=config.mode != "plain")
-    decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
+    room = min(config.max_new_tokens, models.target.max_length - len(prompt) + 1) - len(emitted.token_ids)
+    decoder.restart(decoder.tokens, decoder.context, room, cut, constraint)
     rounds = decode(
         DecoderModels(models.target, models.drafter, text.cache, models.clock),
         decoder,
@@ -113,7 +114,6 @@ def generate_from_state(
         draft_length_for(config, loaded, text.costs, text.lengths),
         text.random,
         None if trace is None else _recorder(models, text, config, trace, continues=bool(emitted.token_ids)),
-        constraint,
     )
     if trace is not None:
         rounds = _flushed(rounds, trace)
