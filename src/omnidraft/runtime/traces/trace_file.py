@@ -162,7 +162,9 @@ def _frame(data: bytes, vocabularies: Vocabularies) -> Frame:
     demand(reserved == 0, "reserved", f"the reserved field of an entry is {reserved}, not 0")
     demand(kind in (START, ROUND), "kind", f"it has an entry of kind {kind}, neither {START} nor {ROUND}")
     payload = data[_FRAME.size : -4]
-    return Frame(record, (decode_start if kind == START else decode_round)(payload, vocabularies))
+    content: Start | TracedRound
+    content = decode_start(payload, vocabularies) if kind == START else decode_round(payload, vocabularies)
+    return Frame(record, content)
 
 
 def _check_records(frames: list[Frame]) -> None:
