@@ -51,8 +51,6 @@ MUTATIONS = {
         "runtime/vocab/test_cache_file.py"),
     "a direct pair needs no leaf": Mutation(
         "runtime/vocab/vocab_map.py", "(leaves < 0).any() or ", "", "runtime/vocab/test_vocab_map_file.py"),
-    "a longer draft token may begin a spelling": Mutation(
-        "runtime/vocab/vocab_map.py", " & ~begins", "", "runtime/vocab/test_vocab_map.py"),
     "a failed state is tried again": Mutation(
         "runtime/vocab/code_point_program.py", "                visited[state] = 1\n", "",
         "runtime/vocab/test_tokenizer_file.py::test_a_program_visits_no_state_twice"),

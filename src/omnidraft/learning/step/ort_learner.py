@@ -123,7 +123,7 @@ class OrtLearner:
             "learning_rate": self.rate, "weight_decay": self.options.weight_decay,
             "clip_norm": self.options.clip_norm, "lora_scale": self._scale, "scales": scales,
         }  # fmt: skip
-        inputs = {name: np.asarray(value, np.float32) for name, value in settings.items()}
+        inputs: Arrays = {name: np.array(value, np.float32) for name, value in settings.items()}
         outputs = self._drafter.run([part.inputs for part in parts], inputs)
         sums = dict(zip(TERMS, outputs["sums"].tolist(), strict=True))
         self.steps += 1

@@ -80,14 +80,11 @@ def encode_header(header: TraceHeader) -> bytes:
 
 def encode_frame(frame: Frame, vocabularies: Vocabularies) -> bytes:
     """The bytes of one entry: equal entries give equal bytes."""
-    content = frame.content
-    is_start = isinstance(content, Start)
-    payload = (
-        encode_start(content, vocabularies)
-        if isinstance(content, Start)
-        else encode_round(content, vocabularies)
-    )
-    data = _FRAME.pack(len(payload), START if is_start else ROUND, 0, frame.record) + payload
+    if isinstance(frame.content, Start):
+        kind, payload = START, encode_start(frame.content, vocabularies)
+    else:
+        kind, payload = ROUND, encode_round(frame.content, vocabularies)
+    data = _FRAME.pack(len(payload), kind, 0, frame.record) + payload
     return data + struct.pack("<I", zlib.crc32(data))
 
 
@@ -162,7 +159,9 @@ def _frame(data: bytes, vocabularies: Vocabularies) -> Frame:
     demand(reserved == 0, "reserved", f"the reserved field of an entry is {reserved}, not 0")
     demand(kind in (START, ROUND), "kind", f"it has an entry of kind {kind}, neither {START} nor {ROUND}")
     payload = data[_FRAME.size : -4]
-    return Frame(record, (decode_start if kind == START else decode_round)(payload, vocabularies))
+    content: Start | TracedRound
+    content = decode_start(payload, vocabularies) if kind == START else decode_round(payload, vocabularies)
+    return Frame(record, content)
 
 
 def _check_records(frames: list[Frame]) -> None:
