@@ -72,7 +72,8 @@ struct LibraryEngine: Engine {
         notices.append(refusal)
         let notice = notices.compactMap { $0 }.joined(separator: "; ")
         return LibraryTalk(
-            model: model, directory: directory, session: session, config: config, saved: saved, cache: cache, learner: learnerFile, name: choice.name,
+            model: model, directory: directory, session: session, config: config, saved: saved, cache: cache,
+            learner: learnerFile, name: choice.name,
             notice: notice.isEmpty ? nil : notice, learns: wants && refusal == nil)
     }
 

@@ -13,11 +13,12 @@ import io.omnidraft.TextSession
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.channels.awaitClose
-import kotlinx.coroutines.channels.trySendBlocking
 import kotlinx.coroutines.ensureActive
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.callbackFlow
+import kotlinx.coroutines.job
 import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withContext
 import java.io.File
 import java.util.concurrent.Executor
@@ -89,7 +90,8 @@ private fun TextSession.pieces(
     write: (Executor, (Piece) -> Unit) -> GenerationResult,
 ): Flow<Piece> = callbackFlow {
     val writing = launch(Dispatchers.IO) {
-        onResult(write(Executor { it.run() }) { trySendBlocking(it).getOrThrow() })
+        // As a child of this job the wait for a slow collector ends with it; that of trySendBlocking would not.
+        onResult(write(Executor { it.run() }) { piece -> runBlocking(coroutineContext.job) { send(piece) } })
     }
     writing.invokeOnCompletion { close(it) }
     // Not after the end: by then the session may write another text.
