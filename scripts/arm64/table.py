@@ -68,8 +68,8 @@ def rows(results: Results, checks: list[bool]) -> Iterator[str]:
 
 def largest(found: dict[str, float | None], widths: tuple[str, ...]) -> str:
     """The largest difference of passes of these lengths, or that there is none."""
-    differences = [found[width] for width in widths if found[width] is not None]
-    return f"{max(map(float, differences)):.1g}" if differences else "same bits"
+    differences = [each for width in widths if (each := found[width]) is not None]
+    return f"{max(differences):.1g}" if differences else "same bits"
 
 
 def equal_texts(texts: list[list[int]], others: list[list[int]]) -> tuple[int, int]:

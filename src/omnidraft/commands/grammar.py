@@ -66,7 +66,7 @@ def from_schema_file(path: Path, whitespace: str = "space") -> Grammar:
         schema: Any = parse(_read(path))
     except ValueError as error:
         raise GrammarError(f"{path} is no JSON text ({error!s:.80})") from None
-    return from_schema(schema, whitespace)  # type: ignore[arg-type]
+    return from_schema(schema, whitespace)
 
 
 def _refuse_foreign(out: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from omnidraft.runtime.grammar.grammar import Grammar
 
@@ -19,7 +19,18 @@ class ResponseFormat:
     parse: Callable[[str], Any] | None = None
 
 
-Format = Grammar | Mapping[str, Any] | type
+@runtime_checkable
+class PydanticModel(Protocol):
+    """What is used of a pydantic model, which is a class."""
+
+    def model_json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its values."""
+
+    def model_validate_json(self, text: str) -> Any:
+        """The value of a JSON text."""
+
+
+Format = Grammar | Mapping[str, Any] | PydanticModel
 
 
 def response_format(value: Format | None) -> ResponseFormat | None:
@@ -32,7 +43,7 @@ def response_format(value: Format | None) -> ResponseFormat | None:
         return None
     if isinstance(value, Grammar):
         return ResponseFormat(value)
-    if isinstance(value, type) and hasattr(value, "model_validate_json"):
+    if isinstance(value, PydanticModel):
         return ResponseFormat(_of_schema(json.dumps(value.model_json_schema())), value.model_validate_json)
     return ResponseFormat(_of_schema(json.dumps(value)), json.loads)
 

@@ -155,7 +155,7 @@ class InGrammar:
         valid = self._constraint.valid_start(copy.tokens)
         return Copy(valid, copy.match) if valid else NO_COPY
 
-    def next(self, match: int) -> Plan:
+    def next(self, match: int = 0) -> Plan:
         return Plan("copy", MAX_PROPOSED) if self._fixed else self._length.next(match)
 
     def record(self, counts: RoundCounts) -> None:

@@ -51,7 +51,8 @@ def decode(
         config.mode, models.drafter, models.cache, config.temperature, verification, copies=config.copies
     )
     if text.constraint is not None:
-        proposer = draft_length = InGrammar(proposer, draft_length, text.constraint)
+        constrained = InGrammar(proposer, draft_length, text.constraint)
+        proposer, draft_length = constrained, constrained
     logprobs: tuple[float, ...] = ()
 
     def observe(outcome: Outcome, probs: TargetProbs) -> None:
