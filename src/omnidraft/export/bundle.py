@@ -47,7 +47,7 @@ from omnidraft.export.quantize.parity import Acceptance, Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
-from omnidraft.pair_verdict import kept_codes, vocabulary_verdict
+from omnidraft.pair_verdict import CHANCE, chance_verdict, kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sample_texts import TextPiece
@@ -125,7 +125,8 @@ def _fill(
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models[0], models[1] if len(models) > 1 else None
     template = compile_template(target.checkpoint.directory, target.tokenizer)
-    pieces = quality_pieces(target, template.prompt, lengths.target)
+    target.prompt = template.prompt
+    pieces = quality_pieces(target, lengths.target)
     written = _write_models(work, models, lengths, options, pieces, progress)
     options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)
