@@ -62,7 +62,7 @@ publishing {
             from(components["java"])
             pom {
                 name = "omnidraft"
-                description = "One small drafter that speeds up any target language model, exactly."
+                description = "Exact speculative decoding across tokenizers: one small drafter for many target models."
                 licenses {
                     license {
                         name = "Apache-2.0"
