@@ -20,7 +20,6 @@ demo: $(READY)
 demo-gemma: $(READY)
 	$(BIN)/omnidraft demo --target gemma3 --out omnidraft-demo-gemma
 
-# The same with Gemma 3 270M, which the drafter was never trained for: 238 MB under the Gemma Terms of Use.
 check: lint test
 
 lint: $(READY)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.support.starter_pairs import StarterPair, export_starters
 from omnidraft.commands import starters
-from omnidraft.commands.demo.real_models import RealModel, cache_directory, fetch
+from omnidraft.commands.demo.real_models import Package, RealModel, cache_directory, fetch
 from omnidraft.commands.starters import STARTERS, find_starters
 from omnidraft.errors import SettingError
 from omnidraft.runtime.session.api import load
@@ -107,43 +107,61 @@ def test_without_a_network_it_shows_the_starter_model(
 
 
 def test_an_unknown_target_is_refused(run: Run) -> None:
-    refused(run("demo", "--target", "gpt-5"), '--target "gpt-5" is unknown', "use smollm2 or starter")
+    refused(run("demo", "--target", "gpt-5"), '--target "gpt-5" is unknown', "smollm2, gemma3 or starter")
 
 
 @pytest.fixture
-def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealModel:
-    """A model in a wheel that pip finds in a directory."""
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealModel:
+    """A model in two wheels, of which pip finds both in a directory."""
     monkeypatch.setenv("OMNIDRAFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    wheel = tmp_path / "small-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("small/data", b"GGUF and the rest")
-        info = "small-1.0.dist-info"
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    of_wheel, whole = hashlib.sha256(wheel.read_bytes()), hashlib.sha256(b"GGUF and the rest")
-    digests = whole.hexdigest(), of_wheel.hexdigest()
-    return RealModel("Small", "small.gguf", digests[0], 1, "none", "small==1.0", digests[1], "small/data")
+    packages = []
+    for number, part in enumerate((b"GGUF", b" and the rest")):
+        name = f"part{number}"
+        wheel = tmp_path / f"{name}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"{name}/data", part)
+            info = f"{name}-1.0.dist-info"
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            archive.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            archive.writestr(f"{info}/RECORD", "")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        packages.append(Package(f"{name}==1.0", digest, f"{name}/data"))
+    whole = hashlib.sha256(b"GGUF and the rest").hexdigest()
+    return RealModel("Two", "two.gguf", whole, 1, "none", packages)
 
 
-def test_a_model_is_fetched_once(packed: RealModel, tmp_path: Path) -> None:
+def test_a_model_is_fetched_once_and_joined(wheels: RealModel, tmp_path: Path) -> None:
     lines: list[str] = []
-    file = fetch(packed, lines.append)
+    file = fetch(wheels, lines.append)
     assert file.read_bytes() == b"GGUF and the rest" and len(lines) == 1
-    assert [path.name for path in file.parent.iterdir()] == ["small.gguf"]
+    assert [path.name for path in file.parent.iterdir()] == ["two.gguf"]
     for wheel in tmp_path.glob("*.whl"):
         wheel.unlink()
-    assert fetch(packed, lines.append) == file and len(lines) == 1, "it is in the cache"
+    assert fetch(wheels, lines.append) == file and len(lines) == 1, "it is in the cache"
     file.write_bytes(b"damaged")
-    with pytest.raises(SettingError, match=r"pip cannot fetch small==1\.0"):
-        fetch(packed)
+    with pytest.raises(SettingError, match=r"pip cannot fetch part0==1\.0"):
+        fetch(wheels)
 
 
-def test_other_bytes_than_the_published_ones_are_refused(packed: RealModel) -> None:
-    with pytest.raises(SettingError, match=r"pip cannot fetch small==1\.0 .*(HASH|hash)"):
-        fetch(replace(packed, wheel_sha256="0" * 64))
+def test_a_wheel_that_is_there_is_not_fetched_again(wheels: RealModel, tmp_path: Path) -> None:
+    second = tmp_path / "part1-1.0-py3-none-any.whl"
+    kept = second.read_bytes()
+    second.unlink()
+    with pytest.raises(SettingError, match=r"part1==1\.0"):
+        fetch(wheels)
+    (tmp_path / "part0-1.0-py3-none-any.whl").unlink()
+    second.write_bytes(kept)
+    assert fetch(wheels).read_bytes() == b"GGUF and the rest"
+
+
+def test_other_bytes_than_the_published_ones_are_refused(wheels: RealModel) -> None:
+    other = replace(wheels.packages[1], sha256="0" * 64)
+    with pytest.raises(SettingError, match=r"pip cannot fetch part1==1.0 .*(HASH|hash)"):
+        fetch(replace(wheels, packages=[wheels.packages[0], other]))
     with pytest.raises(SettingError, match="has the SHA-256"):
-        fetch(replace(packed, sha256="0" * 64))
-    assert list((cache_directory() / "models").iterdir()) == []
+        fetch(replace(wheels, sha256="0" * 64))
+    assert not list((cache_directory() / "models").glob("two.gguf*"))

@@ -1,9 +1,10 @@
-"""`--quant auto`: forms tried in torch, products that keep 8 bits."""
+"""`--quant auto`: forms tried in torch, products that keep 8 bits, the text that a model writes."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import torch  # noqa: E402
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import ThinModel, thin_model  # noqa: E402
 from omnidraft.export.bundle import export_bundle  # noqa: E402
-from omnidraft.export.choose import search  # noqa: E402
+from omnidraft.export.choose import own_text, search  # noqa: E402
 from omnidraft.export.choose.search import FormSearch, groups_of  # noqa: E402
 from omnidraft.export.choose.torch_forms import TorchForms  # noqa: E402
 from omnidraft.export.graph.markers import MarkedSite  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.measure_quality import source_rows  # noqa: E402
+from omnidraft.export.model_export import read_model  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.form_size import size_of  # noqa: E402
 from omnidraft.export.quantize.quantization import INT4, INT8  # noqa: E402
@@ -70,8 +72,8 @@ def forms(model: Model) -> TorchForms:
     return TorchForms(*model)
 
 
-def searched(forms: TorchForms, model: Model) -> FormSearch:
-    return FormSearch(forms, model[1], model[0].tied, 7_000_000, lambda _: None)
+def searched(forms: TorchForms, model: Model, calibration: Any = None) -> FormSearch:
+    return FormSearch(forms, model[1], model[0].tied, 7_000_000, calibration, lambda _: None)
 
 
 def test_torch_scores_what_the_source_does(forms: TorchForms, model: Model, spiky: Path) -> None:
@@ -107,18 +109,28 @@ def test_the_cheapest_form_is_taken_where_it_suffices(
 ) -> None:
     """And where nothing does, float32 is."""
     monkeypatch.setattr(FormSearch, "_by_sensitivity", lambda *_: [])
-    losses = {"int4": 0.02, "int8": 0.03}
+    losses = {"int4": 0.05, "int4-k-quant": 0.02, "int4-gptq": 0.01}
     monkeypatch.setattr(forms, "loss", lambda form, *_: losses.get(form.name, 1.0))
-    assert [form.name for form in searched(forms, model).candidates()] == ["int4", "int8", "fp32"]
-    losses["int4"] = 0.04
+    found = searched(forms, model, calibration=lambda _: [])
+    candidates = found.candidates()
+    assert [next(candidates).name, next(candidates).name] == ["int4-k-quant", "int4-gptq"]
+    losses.update({"int4-k-quant": 0.04, "int4-gptq": 0.04})
+    assert [form.name for form in searched(forms, model, calibration=lambda _: []).candidates()] == ["fp32"]
+    losses["int8"] = 0.03
     assert [form.name for form in searched(forms, model).candidates()] == ["int8", "fp32"]
-    losses["int8"] = 0.04
-    assert [form.name for form in searched(forms, model).candidates()] == ["fp32"]
+    losses["int4"] = 0.2
+    far = searched(forms, model, calibration=lambda _: [])
+    list(far.candidates())
+    assert not {"int4-k-quant", "int4-gptq"} & {trial.form for trial in far.trials}, "out of reach"
 
 
-def test_an_export_finds_the_form_and_confirms_it_in_the_graph(spiky: Path, tmp_path: Path) -> None:
+def test_an_export_finds_the_form_and_confirms_it_in_the_graph(
+    spiky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, stages = tmp_path / "bundle", list[str]()
     options = Options(INT4, INT4, 128, search=True)
+    monkeypatch.setitem(search._REACH, "k-quant", 0.0)
+    monkeypatch.setitem(search._REACH, "gptq", 0.0)
     report = export_bundle(
         str(spiky), str(STARTERS / "drafter"), out, options, lambda what, *_: stages.append(what)
     )
@@ -142,3 +154,29 @@ def test_groups_are_products_of_layers_side_by_side() -> None:
     assert sorted(name for group in groups for name in group) == sorted([*products, "lm_head"])
     assert ("layers.0.qkv", "layers.1.qkv") in groups and ("lm_head",) in groups
     assert groups_of(products[:40]) == [(name,) for name in products[:40]]
+
+
+def test_a_model_writes_the_same_text_again(
+    model: Model, spiky: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_text, "TOKENS", 6)
+    monkeypatch.setattr(own_text, "_OPENINGS", ("The", "def "))
+    source = read_model("target", str(spiky))
+    checkpoint, tokenizer = source.checkpoint, source.tokenizer
+
+    def write(*ends: int) -> own_text.Rows:
+        source.checkpoint = replace(checkpoint, shape=replace(checkpoint.shape, eos_ids=ends))
+        return own_text.own_text(model[0], source, lambda *_: None)
+
+    rows = write()
+    assert len(rows) == 2 * own_text.ROWS and len({tuple(row) for row in rows}) > own_text.ROWS
+    opening, first = [*source.start, *tokenizer.encode("The")], rows[: own_text.ROWS]
+    assert all(row[: len(opening)] == opening and len(row) == len(opening) + 6 for row in first)
+    assert write() == rows
+    end = rows[0][len(opening) + 1]
+    ended = write(end)
+    assert all(end not in row[len(opening) : -1] for row in ended[: own_text.ROWS])
+    monkeypatch.setattr(own_text, "_QUESTIONS", ("How many?",))
+    source.prompt = PromptTemplate("Question: ", "\nAnswer:")
+    asked = write()
+    assert tokenizer.text_of(asked[0]).startswith(b"Question: How many?\nAnswer:")

@@ -72,7 +72,11 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Quantized:
 
     @cache
     def make(form: Quantization) -> tuple[ModelProto, OrtModel]:
-        factors = input_factors(thin, bare.weights.sites, form, rows) if form.method == "gptq" else None
+        factors = (
+            input_factors(thin, bare.weights.sites, form, rows, lambda *_: None)
+            if form.method == "gptq"
+            else None
+        )
         file = place / f"{form.name}.onnx"
         write_skeleton(bare, form, file, factors=factors)
         return onnx.load(file), OrtModel(Graph(file, kv, VOCAB))

@@ -198,8 +198,7 @@ def test_an_export_measures_and_the_commands_show_it(run: Run, bundle: Path, tmp
     assert found is not None and found.text == NAME
     assert found.whole.tokens == sum(kind.tokens for kind in found.kinds.values()) > 1500
     assert abs(found.whole.loss) < 1e-4  # the bundle is in fp32
-    assert found.whole.agreement > 0.998  # of two logits that are nearly equal rounding chooses
-    assert CALIBRATION not in found.kinds
+    assert (found.whole.agreement or 0.0) > 0.998  # of two logits that are nearly equal rounding chooses
     _, out, _ = run("inspect", bundle)
     assert f"{found.whole.perplexity:.2f}" in out and "same likeliest token" in out
     _, out, _ = run("doctor", bundle)

@@ -108,5 +108,5 @@ def test_what_is_no_store(tmp_path: Path) -> None:
         with pytest.raises(SettingError, match=words):
             open_store(address)
     absent = open_store(str(tmp_path / "absent"))
-    assert fault(lambda: absent.read("x", "push", PUBLIC), "has no x") == "missing"
+    assert fault(lambda: absent.read("x", "push", PUBLIC), "there is no store") == "no_store"
     assert absent.names("x") == [] and not (tmp_path / "absent").exists()

@@ -191,6 +191,8 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push), "nothing is to be sent")
     refused(run(*push, "--cache", files["good"]), "not an n-gram cache")
     refused(run(*push, "--traces", tmp_path), "holds no trace")
+    refused(run(*pull), f"there is no store {store}", "check its address")
+    store.mkdir()
     refused(run(*pull), f"{store} has no release for the pair of models of starter", "ask its publisher")
     refused(run(*pull[:-1], bundle), "is a bundle", "another directory")
     refused(run(*publish), "neither devices nor an adapter are named")

@@ -94,7 +94,7 @@ def test_nothing_pushes_mass_out_of_the_intersection() -> None:
     outside = DRAFT.index("i")
 
     def direct(z: Tensor) -> Tensor:
-        return loss_of({"direct": objective("omnidraft")(z, batch)["direct"]})
+        return loss_of(objective("omnidraft-dm")(z, batch))
 
     def gradient(loss: Tensor) -> float:
         return float(torch.autograd.grad(loss, logits, retain_graph=True)[0][0, outside])
@@ -135,6 +135,7 @@ def test_omnidraft_by_hand() -> None:
     pairs = [p[0, TARGET.index(t)] for t in ("S", "F", "LA", "KE", "O")]
     dm = sum(u * math.log(u / x) for x in pairs) + (1 - 5 * u) * math.log((1 - 5 * u) / (1 - sum(pairs)))
     ngram = -math.log(u)
+    assert loss_of(objective("omnidraft-dm")(flat, batch)).item() == pytest.approx(dm)
     assert loss_of(objective("omnidraft")(flat, batch)).item() == pytest.approx(dm + 0.2 * ngram)
 
 

@@ -125,7 +125,8 @@ def _fill(
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models[0], models[1] if len(models) > 1 else None
     template = compile_template(target.checkpoint.directory, target.tokenizer)
-    pieces = quality_pieces(target, template.prompt, lengths.target)
+    target.prompt = template.prompt
+    pieces = quality_pieces(target, lengths.target)
     written = _write_models(work, models, lengths, options, pieces, progress)
     options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)

@@ -10,7 +10,6 @@ from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.form_size import size_of
 from omnidraft.export.quantize.quantization import FP32, INT8, Quantization
-from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.models.threads import threads_for
 from omnidraft.sample_texts import LONGEST, NAME, TextPiece, pieces_of, sample_texts
 from omnidraft.text_quality import MOST_LOSS, Quality, measure_quality
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import Floats
 
 
-def quality_pieces(model: ModelExport, prompt: PromptTemplate, longest: int) -> list[TextPiece]:
+def quality_pieces(model: ModelExport, longest: int) -> list[TextPiece]:
     """The built-in texts, on which a model is measured, in its ids."""
-    return pieces_of(sample_texts(), model.tokenizer, prompt, model.start, min(LONGEST, longest))
+    return pieces_of(sample_texts(), model.tokenizer, model.prompt, model.start, min(LONGEST, longest))
 
 
 def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Sequence[int]], Floats]:

@@ -17,6 +17,7 @@ from omnidraft.export.quantize.parity import StepParity
 from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.model_entry import KvShape, Layout
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.model import SessionModel
 from omnidraft.runtime.models.concat_model import ConcatGraph
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
@@ -34,6 +35,8 @@ class ModelExport:
     role: str  # "target" or "drafter"
     checkpoint: Checkpoint | OptimumDirectory  # what the user named
     tokenizer: LibraryTokenizer  # its tokenizer
+    # the compiled template of the target; a drafter's is empty
+    prompt: PromptTemplate = field(default_factory=lambda: PromptTemplate("", ""))
     not_compiled: str = ""  # why the bundle has no compiled tokenizer, a sentence; empty where it has one
     parameters: int = 0  # number of weights
     contract: GraphContract | None = None  # inputs and outputs of the shipped graph
@@ -51,6 +54,7 @@ class ModelExport:
     # the graph itself.
     reference: str = ""
     reference_layers: int = 0  # number of layers of the float32 graph; all of them where memory allows
+    own_text: Sequence[Sequence[int]] = ()  # what it wrote itself for GPTQ; empty before it is needed
 
     @property
     def graph(self) -> str:

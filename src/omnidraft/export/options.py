@@ -35,7 +35,8 @@ class Options:
     lora_target: bool = False  # whether the target's graph takes adapters
     train_rank: int | None = None  # LoRA rank of the drafter's training step; None for no training step
     npu: NpuOptions | None = None  # static graphs for accelerators; None for none
-    # texts for the method gptq and for quantised static graphs; None for the built-in prompts
+    # texts for the method gptq, beside the model's own, and for quantised static graphs; None for none, and
+    # for the built-in prompts
     calibration: tuple[str, ...] | None = None
     # choose the target's form, the smallest one whose text is nearly as good as the source's
     search: bool = False

@@ -27,7 +27,6 @@ from omnidraft.export.quantize.parity import StepParity
 from omnidraft.export.quantize.quantization import FP32, Quantization
 from omnidraft.export.tokenizer.check_compiled import write_compiled
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, layout_of
-from omnidraft.sample_prompts import PROMPTS
 
 if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import ThinModel
@@ -113,7 +112,7 @@ def _write_shipped(model: ModelExport, thin: ThinModel, bare: Skeleton, job: Wri
 
     form, factors = job.options.quantization_of(model.role), None
     if form.method == "gptq":
-        factors = _product_factors(model, job, thin, bare.weights.sites, form)
+        factors = product_factors(model, job, thin, bare.weights.sites, form)
     write_skeleton(
         bare,
         form,
@@ -157,21 +156,24 @@ def _no_adapters(model: ModelExport, option: str) -> ExportError:
     return ExportError(f"{name} is {architecture}, whose graphs do not take adapters", f"leave {option} out")
 
 
-def _product_factors(
+def product_factors(
     model: ModelExport, job: WriteJob, thin: ThinModel, sites: Sequence[MarkedSite], form: Quantization
 ) -> Factors:
-    """What gptq needs of the inputs of each 4-bit product (`input_factors`), from the calibration texts."""
-    from omnidraft.export.choose.input_factors import input_factors
+    """What gptq needs of the inputs of each 4-bit product (`input_factors`).
 
-    given = job.options.calibration
-    texts = PROMPTS if given is None else given
-    rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
-    rows = [row for row in rows if row]
-    if not rows:
-        raise ExportError(
-            f"the {len(texts)} calibration texts hold no token of the {model.role}", "give other texts"
-        )
-    return input_factors(thin, sites, form, rows)
+    They are measured on text that the model writes itself, and on the calibration texts.
+    """
+    from omnidraft.checkpoints.thin_model import unpacked
+    from omnidraft.export.choose.input_factors import input_factors
+    from omnidraft.export.choose.own_text import own_text
+
+    if not model.own_text:
+        told = counted(job, f"let the {model.role} write text", "openings")
+        model.own_text = own_text(unpacked(thin, job.room), model, told)
+    given = [[*model.start, *model.tokenizer.encode(text)] for text in job.options.calibration or ()]
+    rows = [row[: job.max_length] for row in (*given, *model.own_text) if row]
+    told = counted(job, f"read text of the {model.role} for {form.name}", "rows")
+    return input_factors(thin, sites, form, rows, told)
 
 
 def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, job: WriteJob) -> int:

@@ -12,12 +12,14 @@ from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
-from omnidraft.export.write_model import WriteJob, counted, write_model
+from omnidraft.export.write_model import WriteJob, counted, product_factors, write_model
 from omnidraft.sample_texts import TextPiece
 from omnidraft.text_quality import AIM, Quality
 
 if TYPE_CHECKING:
     from omnidraft.export.choose.search import FormSearch, Trial
+    from omnidraft.export.quantize.coded import Factors
+    from omnidraft.export.quantize.quantization import Quantization
 
 
 @dataclass(frozen=True)
@@ -72,5 +74,10 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
     sites = bare.weights.sites
     job.stage("measure the source's text")
     count = sum(math.prod(part.shape) for site in sites for part in site.parts)
+    fits = job.room is None or 4 * count <= job.room  # the factors of all products are held for a trial
+
+    def calibration(form: Quantization) -> Factors:
+        return product_factors(model, job, thin, sites, form)
+
     forms = TorchForms(thin, sites, pieces, job.room)
-    return FormSearch(forms, sites, thin.tied, count, job.stage)
+    return FormSearch(forms, sites, thin.tied, count, calibration if fits else None, job.stage)

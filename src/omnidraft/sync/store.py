@@ -52,7 +52,7 @@ class Store:
         """A signed file; no more than its beginning is read before the signature is verified.
 
         Raises:
-            SyncError: `missing`, `unreachable`; also those of `read_signed`.
+            SyncError: `missing`, `no_store`, `unreachable`; also those of `read_signed`.
         """
         data = bytearray()
         with self._telling(name):
@@ -96,7 +96,7 @@ class Store:
             with self._telling(folder):
                 names = _within(self._patience, lambda: self._listed(f"{self._root}/{folder}"))
         except SyncError as error:
-            if error.fault != "missing":
+            if error.fault not in ("missing", "no_store"):
                 raise
         if len(names) > MOST_NAMES:
             raise SyncError(
@@ -127,6 +127,10 @@ class Store:
         except OmnidraftError:
             raise
         except FileNotFoundError:
+            if self._fs is None and not os.path.isdir(self._root):
+                raise SyncError(
+                    f"there is no store {self.shown}", "check its address", fault="no_store"
+                ) from None
             raise SyncError(
                 f"{self.shown} has no {short(name)}", "check its address, or ask who runs it", fault="missing"
             ) from None

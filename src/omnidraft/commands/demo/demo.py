@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, timed
-from omnidraft.commands.demo.real_models import SMOLLM2, fetch
+from omnidraft.commands.demo.real_models import REAL_MODELS, fetch
 from omnidraft.commands.demo.show_demo import Answer, Demo, draw, show_demo, what_next
 from omnidraft.commands.learn.while_answering import Learning, Loop, begin
 from omnidraft.commands.starters import export_whole, find_starters, guide_files
@@ -31,7 +31,8 @@ QUESTIONS = (
     "Write a Python function that checks whether a word is a palindrome.",
     "Why do we have seasons on Earth?",
 )
-SMALL, STARTER = "smollm2", "starter"  # the targets; the second needs no network
+STARTER = "starter"  # the target that needs no network
+TARGETS = (*REAL_MODELS, STARTER)
 _ANSWER = 96  # tokens of an answer
 _MOST_LEARNED = 4000  # prompts to learn from; the time ends before
 
@@ -41,9 +42,8 @@ def demo(
         Path, typer.Option("--out", "-o", help="Directory for the bundle, the learned files and the picture.")
     ] = Path("omnidraft-demo"),
     target: Annotated[
-        str,
-        typer.Option(help=f"The model to speed up: {SMALL} or {STARTER}, which needs no network."),
-    ] = SMALL,
+        str, typer.Option(help=f"The model to speed up: {options.one_of(TARGETS)}; starter needs no network.")
+    ] = "smollm2",
     minutes: Annotated[float, typer.Option(min=0.0, help="Time to learn while it answers.")] = 1.5,
 ) -> None:
     """Fetch and export a real model, answer questions, and compare plain and speculative speed.
@@ -51,8 +51,8 @@ def demo(
     The drafter then learns while it answers other prompts of the same kinds, and the same prompts are timed
     again. It leaves `my-bundle`, with everything that the guides use: adapters, n-grams and a training step.
     """
-    if target not in (SMALL, STARTER):
-        raise SettingError(f'--target "{target}" is unknown', f"use {options.one_of((SMALL, STARTER))}")
+    if target not in TARGETS:
+        raise SettingError(f'--target "{target}" is unknown', f"use {options.one_of(TARGETS)}")
     models = find_starters()
     need_export_packages()
     title, source = _source(target, models)
@@ -83,7 +83,8 @@ def _source(target: str, models: Path) -> tuple[str, Path | None]:
     """
     if target != STARTER:
         try:
-            return SMOLLM2.title, fetch(SMOLLM2, lambda line: tell([line]))
+            model = REAL_MODELS[target]
+            return model.title, fetch(model, lambda line: tell([line]))
         except SettingError as error:
             tell([f"{error}", "continuing with the starter model, which is far too small for right answers"])
     return "starter-a", None

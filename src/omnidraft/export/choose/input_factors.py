@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -24,11 +24,13 @@ def input_factors(
     sites: Sequence[MarkedSite],
     form: Quantization,
     rows: Sequence[Sequence[int]],
+    step: Callable[[int, int], None],
 ) -> Iterator[tuple[str, Floats]]:
     """The name and the `inverse_factor` of each product of 4 bits, in the order of the sites.
 
     Args:
         form: says which products get 4 bits; a tied LM head does not.
+        step: called with (rows read, all rows) for each group of products.
     """
     group, held = list[MarkedSite](), 0
     for site in sites:
@@ -36,12 +38,12 @@ def input_factors(
             continue
         size = 4 * site.parts[0].shape[1] ** 2
         if group and held + size > _HESSIANS:
-            yield from _factors(thin, group, rows)
+            yield from _factors(thin, group, rows, step)
             group, held = [], 0
         group.append(site)
         held += size
     if group:
-        yield from _factors(thin, group, rows)
+        yield from _factors(thin, group, rows, step)
 
 
 def _product(site: MarkedSite) -> str:
@@ -49,7 +51,10 @@ def _product(site: MarkedSite) -> str:
 
 
 def _factors(
-    thin: ThinModel, group: Sequence[MarkedSite], rows: Sequence[Sequence[int]]
+    thin: ThinModel,
+    group: Sequence[MarkedSite],
+    rows: Sequence[Sequence[int]],
+    step: Callable[[int, int], None],
 ) -> Iterator[tuple[str, Floats]]:
     """The parts of a packed product have the same input: the first one is looked at."""
     firsts = {site.parts[0].name: site for site in group}
@@ -65,7 +70,8 @@ def _factors(
             return product(module, x)
 
         with patched(nn.Linear, "forward", linear), torch.inference_mode():
-            for row in rows:
+            for done, row in enumerate(rows):
+                step(done, len(rows))
                 thin.model(input_ids=torch.tensor([list(row)[:_ROW]]))
     for name, site in firsts.items():
         yield _product(site), inverse_factor(sums.pop(name).numpy())

@@ -7,17 +7,23 @@ byte keep 8 bits: the change is measured with one group of products rounded at a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnidraft.export.choose.torch_forms import Step, TorchForms
 from omnidraft.export.graph.markers import MarkedSite
+from omnidraft.export.quantize.coded import Factors
 from omnidraft.export.quantize.form_size import size_of, weight_bytes
 from omnidraft.export.quantize.quantization import FP32, INT4, INT8, Quantization
 from omnidraft.text_quality import AIM
 
+Calibration = Callable[[Quantization], Factors]
+
 MOST_GROUPS = 64  # that are rounded one at a time; layers side by side share a group where there are more
+# A method is not tried where the best form so far loses more than this many times AIM.
+_REACH = {"round": math.inf, "k-quant": 2.0, "gptq": 4.0}
 _MARGINS = (0.9, 0.5)  # of AIM, for mixed forms: the graph may lose a little more than torch does
 _SENSITIVE_TOKENS = 384  # that sensitivity is measured on, for 120 groups of a model of 135M parameters
 _WORK = 135e6 * _SENSITIVE_TOKENS * MOST_GROUPS
@@ -42,13 +48,21 @@ class FormSearch:
     sites: Sequence[MarkedSite]  # see `size_of`, as of `tied`
     tied: bool
     parameters: int  # of the model
+    calibration: Calibration | None  # for GPTQ; None for a model that is too large for it
     stage: Callable[[str], None]  # called with what is being done
     trials: list[Trial] = field(default_factory=list)  # what was tried, in order
 
     def candidates(self) -> Iterator[Quantization]:
         """Forms that lose at most `AIM` in torch, the cheapest first; the last one is float32."""
-        if self._try(INT4) <= AIM:
-            yield INT4
+        best = math.inf
+        for method, reach in _REACH.items():
+            if best > reach * AIM or (method == "gptq" and self.calibration is None):
+                continue
+            form = Quantization(4, method)
+            loss = self._try(form)
+            best = min(best, loss)
+            if loss <= AIM:
+                yield form
         yield from self._mixed()
         if self._try(INT8) <= AIM:
             yield INT8
@@ -56,7 +70,13 @@ class FormSearch:
 
     def _try(self, form: Quantization) -> float:
         """The loss of a form, which is noted."""
-        loss = self.forms.loss(form, self._step(f"try {form.name}", "weights"))
+        factors = None
+        if form.method == "gptq":
+            assert self.calibration is not None
+            factors = dict(self.calibration(form))
+        loss = self.forms.loss(form, self._step(f"try {form.name}", "weights"), factors)
+        if form.method != "round":
+            self.forms.forget(form.method)
         self.trials.append(Trial(form.name, loss, size_of(self.sites, self.tied, form)))
         return loss
 

@@ -6,7 +6,7 @@ figures are those of the graph to a few thousandths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +87,7 @@ class TorchForms:
         }
         self._site_of = {module: site for site, modules in self.products.items() for module in modules}
         self._rows: dict[int, _SourceRows] = {}
-        self._kept: dict[tuple[str, int], Tensor] = {}  # by module and bits
+        self._kept: dict[tuple[str, int, str], Tensor] = {}  # by module, bits and method
         self._batches = list(_batches(pieces, thin.model.config.vocab_size))
         self.source = self.score(lambda _: None, table=False)
 
@@ -105,16 +105,18 @@ class TorchForms:
         """Positions that are scored."""
         return sum(len(batch.predicted) for batch in self._batches)
 
-    def loss(self, form: Quantization, step: Step = lambda *_: None) -> float:
+    def loss(self, form: Quantization, step: Step = lambda *_: None, factors: Factors | None = None) -> float:
         """The perplexity in a form over the source's, less 1.
 
         Args:
             step: called with (products done, all products) in the first pass.
         """
-        scores = self.score(self.weights(form, step), table=form.bits < 32)
+        scores = self.score(self.weights(form, step, factors), table=form.bits < 32)
         return float(np.exp(min(scores.nll - self.source.nll, 50.0)) - 1.0)
 
-    def weights(self, form: Quantization, step: Step = lambda *_: None) -> Weight:
+    def weights(
+        self, form: Quantization, step: Step = lambda *_: None, factors: Factors | None = None
+    ) -> Weight:
         """The weights of all products in a form."""
         seen: set[str] = set()
 
@@ -123,7 +125,9 @@ class TorchForms:
                 return None
             seen.add(module)
             step(len(seen), len(self._site_of))
-            return self._rounded(module, form)
+            return self._rounded(
+                module, form, None if factors is None else factors.get(self._site_of[module])
+            )
 
         return weight
 
@@ -131,22 +135,24 @@ class TorchForms:
         """The weights of some products in a form; all others are the source's."""
         return lambda module: self._rounded(module, form) if self._site_of[module] in products else None
 
-    def _rounded(self, module: str, form: Quantization) -> Tensor:
+    def _rounded(self, module: str, form: Quantization, factor: Any = None) -> Tensor:
         site = self._site_of[module]
         bits = form.table_bits if site == "lm_head" and self._thin.tied else form.bits_of(site)
-        key = module, bits
+        method = form.method if bits == 4 else "round"
+        key = module, bits, method
         if key not in self._kept:
             stored = self._thin.stored[module].weight.float().numpy()
-            values = rounded(stored, bits).values()
+            values = rounded(stored, bits, method, factor if bits == 4 else None).values()
             found = torch.from_numpy(np.ascontiguousarray(values[:, : stored.shape[1]]))
             if sum(each.nbytes for each in self._kept.values()) + found.nbytes > self._room:
                 return found
             self._kept[key] = found
         return self._kept[key]
 
-    def forget(self) -> None:
-        """Free the rounded weights."""
-        self._kept.clear()
+    def forget(self, method: str | None = None) -> None:
+        """Free the weights that a method rounded; those of all methods when None."""
+        for key in [key for key in self._kept if method in (None, key[2])]:
+            del self._kept[key]
 
     def score(self, weight: Weight, *, table: bool) -> Scores:
         """Score the pieces with some weights of the products, and an embedding in 8 bits (`table`) or not."""
@@ -160,6 +166,9 @@ class TorchForms:
                     self._rows[place] = _source_rows(logs)
                 kl += _divergence(self._rows[place], logs)
         return Scores(nll / self.tokens, kl / self.tokens)
+
+
+Factors = Mapping[str, Any]  # `inverse_factor` of the inputs of each product
 
 
 def _batches(pieces: Sequence[TextPiece], vocab_size: int) -> Iterator[_Batch]:

@@ -1,4 +1,4 @@
-"""Training objectives by name: trie-kl, trie-acceptance, and two that compare direct-mapped tokens alone."""
+"""Training objectives by name: trie-kl, trie-acceptance, the paper's two losses, and forward KL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from omnidraft.errors import SettingError
 if TYPE_CHECKING:
     from omnidraft.training.objectives.losses import Objective
 
-OBJECTIVES = ("trie-kl", "trie-acceptance", "omnidraft", "forward-kl")
+OBJECTIVES = ("trie-kl", "trie-acceptance", "omnidraft-dm", "omnidraft", "forward-kl")
 
 
 def objective(name: str) -> Objective:

@@ -68,23 +68,28 @@ def trie_acceptance(logits: Tensor, batch: TensorBatch) -> Terms:
     return {"acceptance": Term((trie.weights * (1.0 - accepted)).sum(), trie.weights.sum())}
 
 
-def omnidraft(logits: Tensor, batch: TensorBatch) -> Terms:
-    """The paper's loss: L = L_DM + lambda L_ngram (arXiv 2507.02659; method section 5.1).
+def omnidraft_dm(logits: Tensor, batch: TensorBatch) -> Terms:
+    """The paper's loss without n-grams: L_DM (arXiv 2507.02659; method section 5.1).
 
     L_DM = KL(q' || p) over direct-mapped target tokens, q' the drafter on the intersection of the
-    vocabularies. L_ngram = - log q(d) over the draft tokens of n-grams, lambda = 0.2. What the mass outside
-    the intersection does is left open by the paper: here both sides have one bucket for it, because a bare
-    sum over the intersection could be lowered by moving q's mass out of it.
+    vocabularies. What the mass outside the intersection does is left open by the paper: here both sides have
+    one bucket for it, because a bare sum over the intersection could be lowered by moving q's mass out of it.
     """
     distributions = masked(batch.direct, batch.tokens.direct)
     outside = (1.0 - distributions.weights).clamp_min(0.0)
     whole = normalised(replace(distributions, other=distributions.other + outside))
+    return {"direct": _mean(divergence(logits, whole, "reverse"))}
+
+
+def omnidraft(logits: Tensor, batch: TensorBatch) -> Terms:
+    """The paper's loss: L = L_DM + lambda L_ngram (arXiv 2507.02659; method section 5.1).
+
+    L_ngram = - log q(d) over the draft tokens of n-grams, lambda = 0.2.
+    """
     losses = cross_entropy(logits, batch)  # [M]
     inside = batch.tokens.lengths[batch.labels.tokens] > 1
-    return {
-        "direct": _mean(divergence(logits, whole, "reverse")),
-        "ngram": Term(losses[inside].sum(), inside.sum(), NGRAM_FACTOR),
-    }
+    ngram = Term(losses[inside].sum(), inside.sum(), NGRAM_FACTOR)
+    return {**omnidraft_dm(logits, batch), "ngram": ngram}
 
 
 def forward_kl(logits: Tensor, batch: TensorBatch) -> Terms:
