@@ -100,7 +100,9 @@ def test_a_trace_is_aligned_as_its_responses_own_rows(mode: Mode) -> None:
         inside += sum(token.inside for token in traced.tokens)
         aligned = TOYS.align(traced)
         assert aligned is not None
-        same(aligned, TOYS.aligner.align([*START, *PROMPT], ids, dense_rows(distributions.astype(np.float64))))
+        same(
+            aligned, TOYS.aligner.align([*START, *PROMPT], ids, dense_rows(distributions.astype(np.float64)))
+        )
         assert aligned.target_rows.finite
     assert mode != "trie" or inside  # what a long draft token wrote has draft positions like all others
 

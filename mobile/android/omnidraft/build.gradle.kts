@@ -1,4 +1,4 @@
-description = "One small drafter that speeds up any target language model, exactly."
+description = "Exact speculative decoding across tokenizers: one small drafter for many target models."
 
 dependencies {
     // An app adds onnxruntime-android, or its variant for an NPU, itself; the classes are the same.
