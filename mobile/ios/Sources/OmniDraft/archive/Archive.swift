@@ -31,8 +31,7 @@ struct Archive: Sendable {
 
     /// A file as it lies in the archive, mapped. Its hash is not checked.
     ///
-    /// - Throws: ``OmniDraftError/bundle(_:)`` `left_out`; ``OmniDraftError/archive(_:)``: the archive does not hold
-    ///   it, or cannot be read.
+    /// - Throws: ``OmniDraftError/bundle(_:)`` `left_out`, ``OmniDraftError/archive(_:)``.
     func mapped(_ name: String) throws -> Bytes {
         try bundle.places.refuseLeftOut(name)
         guard let entry = entries[name] else {
@@ -50,9 +49,6 @@ struct Archive: Sendable {
 
 /// Read every file of an archive and compare its hash with the manifest's.
 ///
-/// - Parameters:
-///   - archive: from ``openArchive(_:publicKey:)``.
-///   - progress: called after each piece.
 /// - Throws: ``OmniDraftError/archive(_:)`` `checksum`.
 func checkHashes(_ archive: Archive, progress: ByteProgress = { _, _ in }) throws {
     var done = 0
@@ -79,11 +75,6 @@ func bytesOf(_ archive: Archive) throws -> ZipBytes {
 
 /// The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
 ///
-/// - Parameters:
-///   - archive: from ``openArchive(_:publicKey:)``.
-///   - data: the bytes of the archive.
-///   - name: of the file.
-///   - take: gets each piece.
 /// - Throws: ``OmniDraftError/archive(_:)`` `checksum`, `truncated` or `unreadable`; what `take` throws.
 func readChecked(_ archive: Archive, _ data: ZipBytes, _ name: String, _ take: ([UInt8]) throws -> Void) throws {
     guard let entry = archive.entries[name], let record = archive.bundle.files[name] else {

@@ -8,16 +8,9 @@ private let noteBytes = 1 << 10
 /// Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent or
 /// has another size, all are written again.
 ///
-/// - Parameters:
-///   - source: of the archive.
-///   - into: the directory of the bundle; for a drafter alone, the directory that bundles are in.
-///   - publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
-///   - overwrite: replace another bundle that is there.
-///   - progress: called after each piece with the bytes that are done and all bytes. A download counts twice: the first
-///     half is the transfer, the second the unpacking.
+/// - Parameter publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
 /// - Returns: the directory that holds the bundle.
-/// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused or cannot be read, or the place cannot be written;
-///   ``OmniDraftError/bundle(_:)`` of its manifest; ``OmniDraftError/setting(_:)`` of the source.
+/// - Throws: ``OmniDraftError/archive(_:)``, ``OmniDraftError/bundle(_:)``, ``OmniDraftError/setting(_:)``.
 func install(
     _ source: BundleSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }

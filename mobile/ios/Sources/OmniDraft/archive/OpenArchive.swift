@@ -12,12 +12,9 @@ func isArchive(_ path: String) -> Bool { (try? OpenFile(path).read(zipLocal.coun
 
 /// Open an archive: its headers, its manifest, its signature where a key is given, and its index.
 ///
-/// - Parameters:
-///   - path: the file.
-///   - publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
-/// - Throws: ``OmniDraftError/archive(_:)`` with the name of the first fault; ``OmniDraftError/bundle(_:)`` of its
-///   manifest; ``OmniDraftError/signature(_:)``: it is not signed with the key; ``OmniDraftError/setting(_:)``: the
-///   key is not a public key.
+/// - Parameter publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
+/// - Throws: ``OmniDraftError/archive(_:)``, ``OmniDraftError/bundle(_:)``, ``OmniDraftError/signature(_:)``,
+///   ``OmniDraftError/setting(_:)``.
 func openArchive(_ path: String, publicKey: [UInt8]? = nil) throws -> Archive {
     let key = try publicKey.map(readPublicKey)
     do {

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Unpack an archive: every hash is checked, and a directory takes its name when whole (spec/16-archive.md).
 
@@ -11,14 +7,8 @@ private let elsewhere = "choose another place"
 
 /// Unpack an archive.
 ///
-/// - Parameters:
-///   - archive: from ``openArchive(_:publicKey:)``.
-///   - out: the directory of the bundle; for a drafter alone, the directory that bundles are in.
-///   - overwrite: replace a bundle that exists.
-///   - progress: called after each piece that was written.
 /// - Returns: the directory that was written: `out`, or `drafters/ADDRESS` below it.
-/// - Throws: ``OmniDraftError/archive(_:)``: a file is not the one of the manifest, the place exists, the space is too
-///   little, or the place cannot be written. Nothing is left of a directory that is not whole.
+/// - Throws: ``OmniDraftError/archive(_:)``.
 @discardableResult
 func unpack(
     _ archive: Archive, _ out: String, overwrite: Bool = false, progress: ByteProgress = { _, _ in }
@@ -78,8 +68,6 @@ private func refuseExisting(_ out: String, _ overwrite: Bool) throws {
 }
 
 /// Runs `write` with a temporary directory beside the place, where the archive has room.
-///
-/// - Throws: ``OmniDraftError/archive(_:)`` `space` or `unwritable`.
 private func whole(_ archive: Archive, _ place: String, _ write: (String) throws -> Void) throws {
     try writing(place) {
         let parent = split(place).directory
@@ -91,10 +79,6 @@ private func whole(_ archive: Archive, _ place: String, _ write: (String) throws
 
 /// Refuse a directory whose disk has too little room.
 ///
-/// - Parameters:
-///   - directory: where the bytes go.
-///   - needed: bytes.
-///   - what: needs them.
 /// - Throws: ``OmniDraftError/archive(_:)`` `space`; ``FileError``: the system does not say.
 func checkSpace(_ directory: String, needed: Int, what: String) throws {
     var status = statvfs()

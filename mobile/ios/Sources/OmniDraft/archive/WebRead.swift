@@ -36,10 +36,6 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private var began = Date()
     private var counted = 0
 
-    /// - Parameters:
-    ///   - address: of the file.
-    ///   - web: how it is read.
-    ///   - answer: takes what comes.
     init(_ address: URL, _ web: Web, _ answer: any WebAnswer) {
         self.address = address
         self.web = web
@@ -50,7 +46,7 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// Reads to the end of the answer; cancelling the task that waits for it ends the transfer.
     ///
     /// - Parameter from: the first byte that is asked for.
-    /// - Throws: the error of `answer`; ``FileError``: the server cannot be reached, or is too slow; `CancellationError`.
+    /// - Throws: ``FileError``, `CancellationError`.
     func run(from: Int = 0) async throws {
         var request = URLRequest(url: address, cachePolicy: .reloadIgnoringLocalCacheData)
         request.setValue("omnidraft", forHTTPHeaderField: "User-Agent")

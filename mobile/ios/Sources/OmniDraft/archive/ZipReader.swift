@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Read the entries of an archive, strictly, from the first byte to the last (spec/16-archive.md).
 

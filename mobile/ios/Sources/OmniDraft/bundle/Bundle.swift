@@ -50,14 +50,8 @@ struct Bundle: Sendable {
 
 /// Read and verify a bundle.
 ///
-/// - Parameters:
-///   - path: the directory.
-///   - publicKey: of the signer; a bundle without a signature by this key is refused. Nil checks nothing.
-///   - verify: how the files are checked.
-///   - state: the directory of what this device remembers, for ``Verify/stamp``.
-/// - Throws: ``OmniDraftError/bundle(_:)``: no bundle at the path, another format version, a missing field, or a file
-///   that is absent, cut short or changed. ``OmniDraftError/signature(_:)``: the bundle is not signed with the key.
-///   ``OmniDraftError/setting(_:)``: the key is not a public key.
+/// - Parameter publicKey: of the signer; a bundle without a signature by this key is refused. Nil checks nothing.
+/// - Throws: ``OmniDraftError/bundle(_:)``, ``OmniDraftError/signature(_:)``, ``OmniDraftError/setting(_:)``.
 func openBundle(
     _ path: String, publicKey: [UInt8]? = nil, verify: Verify = .full, state: StateDirectory = .none
 ) throws -> Bundle {
@@ -84,10 +78,6 @@ func hasFiles(_ path: String) -> Bool {
 
 /// The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
 ///
-/// - Parameters:
-///   - path: the directory, or the file of an archive.
-///   - data: the bytes of the manifest.
-///   - packed: `path` is an archive.
 /// - Throws: ``OmniDraftError/bundle(_:)`` of the manifest, or of pack.json in the directory.
 func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) throws -> Bundle {
     let manifest = try parseManifest(path, data)
@@ -100,8 +90,6 @@ func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) thro
 }
 
 /// The fields of a manifest as values; no file is looked at.
-///
-/// - Throws: ``OmniDraftError/bundle(_:)`` `field`.
 private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
     do {
         _ = try text(manifest.at("omnidraft"), most: BundleLimits.maxVersion)

@@ -5,11 +5,8 @@ let mostStepBytes = 1 << 28
 
 /// The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
 ///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path in the bundle.
-///   - most: bytes at most.
-/// - Throws: ``OmniDraftError/bundle(_:)``: the file is not listed, larger, absent or not the one that was hashed.
+/// - Parameter most: bytes at most.
+/// - Throws: ``OmniDraftError/bundle(_:)``.
 func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8] {
     let file = try bundle.file(name)
     guard let record = bundle.files[name] else { throw noHash(bundle.path, name) }
@@ -28,11 +25,7 @@ func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8]
 /// onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
 /// ``checkUnchanged(_:_:)`` after the graph is loaded.
 ///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path of the graph in the bundle.
-/// - Throws: ``OmniDraftError/bundle(_:)``: the graph cannot be read or holds what no graph may hold, or it names a file
-///   that the manifest does not list or that was left out.
+/// - Throws: ``OmniDraftError/bundle(_:)``.
 func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
     let file = try bundle.file(name)
     let data: Bytes
@@ -49,10 +42,6 @@ func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
 
 /// The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
 ///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path of the graph in the bundle.
-///   - folder: the folder in the bundle that the graph's weights are relative to.
 /// - Throws: ``OmniDraftError/bundle(_:)``: see ``checkedBytes(_:_:most:)`` and ``checkedGraph(_:_:)``.
 func checkedStep(_ bundle: Bundle, _ name: String, folder: String) throws -> [UInt8] {
     let file = try bundle.file(name)
@@ -75,13 +64,6 @@ private func placesIn(_ file: String, _ graph: Bytes) throws -> [String] {
 }
 
 /// Refuse weights that are not in files that the manifest lists, or that were left out.
-///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path of the graph in the bundle.
-///   - places: the files that the graph names.
-///   - folder: of these files, in the bundle.
-///   - opened: the folder in which onnxruntime opens them.
 private func checkPlaces(
     _ bundle: Bundle, _ name: String, _ places: [String], folder: [String], opened: String
 ) throws {

@@ -241,10 +241,7 @@ func isFileName(_ name: String) -> Bool {
 /// The files that the tensors of a graph are in: relative paths with `/` between parts, ascending.
 ///
 /// - Parameter graph: the bytes of an ONNX file; they may be mapped.
-/// - Throws: ``GraphFileError``: it is no ONNX graph or has too many fields, nodes or tensors, it names a file by an
-///   absolute path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds what no
-///   graph may hold: a graph inside a node (If, Loop, Scan), a function, a sparse tensor, training information, compiled
-///   code or options of the engine.
+/// - Throws: ``GraphFileError``.
 func externalFiles(_ graph: Bytes) throws -> [String] {
     let isOrt = graph.count >= 8 && graph.array(4, 8) == ortMark
     if graph.count < 2 || isOrt { throw GraphFileError("it is no ONNX graph") }

@@ -69,9 +69,7 @@ func changed(_ file: String) -> OmniDraftError {
 
 /// The field `files` of a manifest as values; no file is looked at.
 ///
-/// - Parameters:
-///   - manifest: the path of the manifest, for error messages.
-///   - files: the field; nil where it is absent.
+/// - Parameter files: the field; nil where it is absent.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `no_hash` or `outside`.
 func checkFiles(_ manifest: String, _ files: JsonValue?) throws -> ByName<FileRecord> {
     guard case .object(let fields)? = files, (1...maxFiles).contains(fields.count) else {
@@ -109,12 +107,6 @@ func isInside(_ name: String) -> Bool {
 
 /// Hash every file that a manifest lists and that was not left out; return the stamps from before.
 ///
-/// - Parameters:
-///   - places: where the files are.
-///   - files: from ``checkFiles(_:_:)``.
-///   - seal: of the manifest, for the record of this check.
-///   - verify: `.stamp` hashes nothing where all stamps are those of the last full check on this device.
-///   - state: the directory of what this device remembers.
 /// - Throws: ``OmniDraftError/bundle(_:)``: a file is absent, cut short or changed.
 func verifyFiles(
     _ places: FilePlaces, _ files: ByName<FileRecord>, seal: String, _ verify: Verify, _ state: StateDirectory

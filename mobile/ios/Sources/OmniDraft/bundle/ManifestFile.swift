@@ -44,9 +44,6 @@ func readManifest(_ path: String) throws -> [UInt8] {
 
 /// The fields of a manifest, their values unchecked.
 ///
-/// - Parameters:
-///   - path: the directory, for messages.
-///   - data: the bytes of the file.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `unreadable`, `not_a_bundle`, `version` or `seal`.
 func parseManifest(_ path: String, _ data: [UInt8]) throws -> JsonObject {
     let file = joined(path, manifestName)

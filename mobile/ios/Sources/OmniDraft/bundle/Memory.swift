@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The memory that a generation needs, computed before anything is loaded (spec/08-phones.md, Memory).
 //
@@ -42,7 +38,6 @@ struct MemoryNeed: Sendable {
 /// Why a generation should run without the drafter, as a sentence; nil if it need not.
 ///
 /// - Parameters:
-///   - needed: bytes with the drafter.
 ///   - plain: bytes without it.
 ///   - available: free bytes; nil if unknown.
 func whyPlain(needed: Int, plain: Int, available: Int?) -> String? {

@@ -33,10 +33,6 @@ private func filesOf(_ place: String) -> [String]? {
 }
 
 /// Paths of the files and links in the directory of a bundle that its manifest does not list, ascending.
-///
-/// - Parameters:
-///   - place: the directory; links in it are not followed.
-///   - files: the names that the manifest lists.
 func unlisted(_ place: String, _ files: [String]) -> [String] {
     let known = Set((files + besideNames).map { Array($0.utf8) })
     return filesBelow(place, "").filter { !known.contains(Array($0.utf8)) }.sorted(by: precedes)

@@ -103,12 +103,8 @@ func readSignature(_ bundle: String) throws -> Signature? {
 
 /// Check a signature over the bytes of a manifest.
 ///
-/// - Parameters:
-///   - manifest: the bytes of the file.
-///   - signature: nil if the bundle has none.
-///   - publicKey: 32 bytes.
-/// - Throws: ``OmniDraftError/signature(_:)`` `unsigned`, `other_key`, `wrong_signature`, or `unverifiable` where the
-///   platform has no Ed25519.
+/// - Parameter signature: nil if the bundle has none.
+/// - Throws: ``OmniDraftError/signature(_:)`` `unsigned`, `other_key`, `wrong_signature`.
 func verifySignature(_ manifest: [UInt8], _ signature: Signature?, publicKey: [UInt8]) throws {
     guard let signature else {
         let message = "the bundle is not signed, and a public key was given"
@@ -147,7 +143,6 @@ private func isBelowOrder(_ s: ArraySlice<UInt8>) -> Bool { s.reversed().lexicog
 
 /// The 32 bytes of an Ed25519 public key.
 ///
-/// - Parameter key: its 32 bytes, or the 44 bytes of its SubjectPublicKeyInfo, which a PEM file holds in Base64.
 /// - Throws: ``OmniDraftError/setting(_:)``: it is neither.
 func readPublicKey(_ key: [UInt8]) throws -> [UInt8] {
     if key.count == keyBytes { return key }

@@ -26,8 +26,7 @@ struct MessageList: Sendable, Equatable {
 ///
 /// A system prompt stands first or is absent; then user and assistant take turns; the last message is the user's.
 ///
-/// - Throws: ``OmniDraftError/prompt(_:)``: a role or a content is another one, the order is another one, or there is too
-///   much of it.
+/// - Throws: ``OmniDraftError/prompt(_:)``.
 func readMessages(_ messages: [(role: String, content: String)]) throws -> MessageList {
     if messages.count > maxMessages {
         throw promptError("there are \(messages.count) messages, more than \(maxMessages)", "leave old ones out")
@@ -46,9 +45,6 @@ func readMessages(_ messages: [(role: String, content: String)]) throws -> Messa
 
 /// A prompt's text, unchanged.
 ///
-/// - Parameters:
-///   - text: of a prompt, or of a system prompt.
-///   - name: of the text, for messages.
 /// - Throws: ``OmniDraftError/prompt(_:)``: empty, white space alone, or too long.
 func checkedText(_ text: String, name: String = "the prompt") throws -> String {
     if text.isEmpty { throw promptError("\(name) is empty", "give some text") }

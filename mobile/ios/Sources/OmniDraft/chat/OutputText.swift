@@ -11,10 +11,7 @@ struct OutputText: Sendable {
     private let tags: [Int32: [UInt8]]
     private let silent: Set<Int32>
 
-    /// - Parameters:
-    ///   - tokenizer: the target's.
-    ///   - think: tags of the model; nil for a model that writes no thoughts.
-    ///   - plainBytesOf: the bytes of a target id; none for a control token.
+    /// - Parameter think: tags of the model; nil for a model that writes no thoughts.
     init(_ tokenizer: any Tokenizer, _ think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
         self.tokenizer = tokenizer
         self.think = think
@@ -47,9 +44,7 @@ struct OutputText: Sendable {
 
     /// The ids of an answer that a conversation keeps: without its thought, if the template leaves it out.
     ///
-    /// - Parameters:
-    ///   - ids: of the answer, without the token or string that ended it.
-    ///   - inside: the answer begins inside a thought.
+    /// - Parameter ids: of the answer, without the token or string that ended it.
     func kept(_ ids: [Int32], inside: Bool) -> [Int32] {
         let start = think.map { keptStart(text(ids), $0, inside: inside) } ?? 0
         if start == 0 { return ids }

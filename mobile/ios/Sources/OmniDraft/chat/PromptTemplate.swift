@@ -47,20 +47,12 @@ protocol Template: Sendable {
     /// right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
     /// strings before and after the system prompt take the place of the first.
     ///
-    /// - Parameters:
-    ///   - turns: number of messages by the user.
-    ///   - system: whether a system prompt stands before the first message.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render a conversation of this length, or no system
-    ///   prompt.
+    /// - Throws: ``OmniDraftError/prompt(_:)``.
     func parts(turns: Int, system: Bool) throws -> [String]
 
     /// At which ends the template leaves out the white space of each message.
     ///
     /// The messages are the system prompt, if there is one, and those of the user.
-    ///
-    /// - Parameters:
-    ///   - turns: number of messages by the user.
-    ///   - system: whether a system prompt stands before the first message.
     func trimmed(turns: Int, system: Bool) -> [Ends]
 }
 

@@ -34,13 +34,6 @@ extension DecisionProbs {
 }
 
 /// P and Q of a decision.
-///
-/// - Parameters:
-///   - decision: from the walk.
-///   - q: the drafter's distribution at the decision's draft token.
-///   - p: the target's distribution at the decision's row.
-///   - trie: the active trie that the draft was translated with, unchanged since.
-///   - buffers: of this round.
 func decisionProbs(
     _ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie, _ buffers: OptionBuffers
 ) -> any DecisionProbs {

@@ -55,7 +55,6 @@ struct Categorical: Distribution {
 
     /// - Parameters:
     ///   - row: numbers in proportion to the probabilities, the first `size` of them; not copied.
-    ///   - workspace: lends memory of the size of a row.
     ///   - blocks: the sum of each block of weights; nil computes them.
     init(_ row: Row, _ size: Int, _ workspace: Workspace, blocks: [Double]? = nil) {
         self.row = row

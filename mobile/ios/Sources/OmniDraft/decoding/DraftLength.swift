@@ -54,9 +54,6 @@ protocol DraftLength: AnyObject {
 final class FixedLength: DraftLength {
     private let plan: Plan
 
-    /// - Parameters:
-    ///   - numDraftTokens: of a round; with the source copy target tokens.
-    ///   - source: of the proposals.
     /// - Throws: ``OmniDraftError/setting(_:)``: the number is outside its range.
     init(_ numDraftTokens: Int, source: Source = .draft) throws {
         if numDraftTokens < 0 || numDraftTokens > maxDraftTokens {
@@ -96,12 +93,7 @@ class MeasuredLength: DraftLength {
     private let drafts: Bool
     private let copies: Bool
 
-    /// - Parameters:
-    ///   - costs: of this device.
-    ///   - state: what was learned so far.
-    ///   - drafts: whether the drafter can be used.
-    ///   - copies: whether the context can be used.
-    ///   - longest: tokens of a round at most.
+    /// - Parameter longest: tokens of a round at most.
     init(
         _ costs: Costs, _ state: LengthState = LengthState(), drafts: Bool = true, copies: Bool = false,
         longest: Int = longestDraft

@@ -65,10 +65,8 @@ class Drafter: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - context: all draft ids so far, without the start.
-    ///   - count: how many tokens to draw.
     ///   - temperature: of the drafter's distribution; 0 takes the argmax.
     ///   - banned: draft ids that may not be drawn.
-    ///   - random: the source of randomness.
     func propose(
         _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
     ) throws -> Draft {

@@ -45,9 +45,7 @@ protocol Model: AnyObject {
 
     /// Append tokens to the context and give the logits of the last positions.
     ///
-    /// - Parameters:
-    ///   - tokens: n >= 1 ids.
-    ///   - numLogits: how many of the last rows to give; all n when nil.
+    /// - Parameter numLogits: how many of the last rows to give; all n when nil.
     func score(_ tokens: [Int32], numLogits: Int?) throws -> Logits
     /// Forget every position from `length` on.
     func rewind(_ length: Int)

@@ -79,7 +79,6 @@ final class CopyingProposer: Proposer {
     private let drafting: TrieProposer
     private let copying = PromptLookup()
 
-    /// - Parameter drafting: the source of drafts; it also learns from copied rounds.
     init(_ drafting: TrieProposer) { self.drafting = drafting }
 
     var rule: Rule { drafting.rule }

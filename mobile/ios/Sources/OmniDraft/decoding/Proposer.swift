@@ -38,12 +38,6 @@ protocol Proposer: AnyObject {
     /// Wait until nothing is read in the background.
     func settle() throws
     /// Tokens that may follow, as planned.
-    ///
-    /// - Parameters:
-    ///   - plan: the source, and how many tokens.
-    ///   - copy: what ``find(_:)`` gave.
-    ///   - context: the text so far in draft ids.
-    ///   - random: the source of randomness.
     func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft
     /// The draft in target tokens, at most `room` of them.
     func translate(_ draft: Draft, room: Int) -> Proposal
@@ -69,12 +63,6 @@ class TrieProposer: Proposer {
     private let banned: [Int32]
     private lazy var buffers = OptionBuffers(activeTrie)
 
-    /// - Parameters:
-    ///   - drafter: the small model.
-    ///   - cache: n-grams.
-    ///   - temperature: of the drafter's distribution. Truncation and penalties are not applied to it: the output is exact
-    ///     with any distribution q, if the verifier gets the same q.
-    ///   - verifier: `verifyTokens` or `verifyBlock`.
     init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens) {
         self.drafter = drafter
         self.cache = cache
@@ -146,12 +134,6 @@ struct SpelledToken: Sendable, Equatable {
 ///
 /// Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft token and
 /// F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
-///
-/// - Parameters:
-///   - draft: of the round.
-///   - proposal: of the round.
-///   - tokens: accepted proposed tokens, and the one after them.
-///   - map: gives the spellings.
 func respell(_ draft: Draft, _ proposal: Proposal, _ tokens: [Int32], _ map: VocabMap) -> [SpelledToken] {
     let ends = proposal.ends
     var whole = 0

@@ -38,9 +38,7 @@ private func exponential(_ x: Lanes) -> Lanes {
 ///
 /// - Parameters:
 ///   - row: logits; the weights may take their place.
-///   - size: numbers of the row.
 ///   - largest: the largest of the logits, finite.
-///   - weights: takes the weights.
 /// - Returns: the sum of each block.
 func exponentials(
     _ row: UnsafePointer<Float>, _ size: Int, largest: Float, temperature: Float, _ weights: UnsafeMutablePointer<Float>

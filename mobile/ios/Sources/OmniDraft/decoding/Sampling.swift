@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // From logits to distributions: drafting, verification, correction and bonus use the same probabilities
 // (spec/04-speculation.md, section 2).
@@ -59,13 +55,7 @@ func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
 
 /// The distribution of one row of logits.
 ///
-/// - Parameters:
-///   - logits: rows of a pass.
-///   - row: which of them.
-///   - sampling: what is done to it.
-///   - context: target ids before the row, for the repetition penalty.
-///   - workspace: lends the distribution its memory.
-/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`: the largest logit, after the penalty, is not finite.
+/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func targetDistribution(
     _ logits: Logits, _ row: Int, _ sampling: SamplingConfig, context: some Collection<Int32> = [],
     _ workspace: Workspace = Workspace()
@@ -129,12 +119,8 @@ final class TargetProbs: Probs {
     private let workspace: Workspace
     private var rows: [(any Distribution)?]
 
-    /// - Parameters:
-    ///   - logits: of the pass.
-    ///   - sampling: how a row becomes a distribution.
-    ///   - context: target ids before the last row: all so far, and the n proposed ones. Only the repetition penalty reads
-    ///     it; without one it may be empty.
-    ///   - workspace: lends the distributions their memory.
+    /// - Parameter context: target ids before the last row: all so far, and the n proposed ones. Only the repetition
+    ///   penalty reads it; without one it may be empty.
     init(_ logits: Logits, _ sampling: SamplingConfig, _ context: [Int32], _ workspace: Workspace = Workspace()) {
         self.logits = logits
         self.sampling = sampling
@@ -175,11 +161,8 @@ private func penalise(
 
 /// The drafter's distribution of one row, without the ids that it may not propose.
 ///
-/// - Parameters:
-///   - banned: draft ids that are never drawn.
-///   - workspace: lends the distribution its memory.
-/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`: the largest logit is not finite, or that of the ids
-///   that are not banned.
+/// - Parameter banned: draft ids that are never drawn.
+/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func draftDistribution(
     _ logits: Logits, _ row: Int, _ temperature: Double, _ banned: [Int32], _ workspace: Workspace = Workspace()
 ) throws -> any Distribution {

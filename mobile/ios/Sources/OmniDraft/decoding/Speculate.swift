@@ -130,14 +130,7 @@ final class Speculation {
     private let observe: Observer
     private var ended = false
 
-    /// - Parameters:
-    ///   - target: the model that writes the text; its KV cache is rewritten where it differs from the text.
-    ///   - proposer: guesses the next tokens and verifies its guesses.
-    ///   - text: at least one token; grows by what each round emits.
-    ///   - sampling: how the target's logits become distributions.
-    ///   - draftLength: what each round proposes, and how many tokens.
-    ///   - random: the source of randomness.
-    ///   - observe: called with each verified round before anything is learned from it.
+    /// - Parameter text: at least one token; grows by what each round emits.
     init(
         _ target: any Model, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
         _ draftLength: any DraftLength, _ random: any RandomSource, observe: @escaping Observer = { _, _ in }

@@ -81,7 +81,6 @@ final class StopText {
     private var ready = ""
     private var pushed = 0
 
-    /// - Parameter stops: strings that end the output.
     /// - Throws: ``OmniDraftError/setting(_:)``: a stop string that is empty.
     init(_ stops: [String] = []) throws {
         if stops.contains(where: \.isEmpty) {
@@ -157,10 +156,6 @@ func cutAtEos(_ eosIds: Set<Int32>) -> Cut {
 }
 
 /// How many tokens lie entirely before byte `start`, and how many bytes of the next token do.
-///
-/// - Parameters:
-///   - lengths: bytes of each token.
-///   - start: where a stop string begins.
 func wholeTokens(_ lengths: [Int], _ start: Int) -> (tokens: Int, bytes: Int) {
     var left = start
     for (index, length) in lengths.enumerated() {

@@ -59,12 +59,8 @@ struct Proposal: Sendable {
 
 /// Translate draft tokens into target tokens, as far as they lead.
 ///
-/// - Parameters:
-///   - draft: draft ids.
-///   - trie: active spellings.
-///   - maxTokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The draft alone
-///     decides this, so the output's distribution is the same.
-///   - expand: also translate draft tokens that are longer than a target token.
+/// - Parameter maxTokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The draft
+///   alone decides this, so the output's distribution is the same.
 func translated(_ draft: [Int32], _ trie: ActiveTrie, maxTokens: Int, expand: Bool = true) -> Proposal {
     var walk = Walk(trie, maxTokens, expand)
     for (index, token) in draft.enumerated() where !walk.take(token, index) { break }

@@ -88,10 +88,6 @@ func verifyBlock(
 }
 
 /// Whether a round is long enough for the gain of block verification to outweigh its host work.
-///
-/// - Parameters:
-///   - roundSeconds: of a round with token-level verification.
-///   - vocabSize: width of the target's logits.
 func blockPays(roundSeconds: Double, vocabSize: Int) -> Bool {
     blockGain * roundSeconds > blockExtraSeconds + blockExtraSecondsPerToken * Double(vocabSize)
 }

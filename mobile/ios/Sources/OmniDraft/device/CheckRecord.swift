@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The last full check of a bundle's files on this device, by their stamps (spec/08-phones.md, "Stamps").
 //
@@ -78,12 +74,6 @@ func isRegularFile(_ path: String) -> Bool {
 }
 
 /// Whether all files had these stamps when they were last checked in full.
-///
-/// - Parameters:
-///   - state: the directory of what this device remembers.
-///   - path: the directory of the bundle.
-///   - seal: of its manifest.
-///   - stamps: of its files now, by name.
 func wasChecked(_ state: StateDirectory, _ path: String, seal: String, _ stamps: ByName<Stamp>) -> Bool {
     if !stamps.values.allSatisfy(\.isComplete) { return false }
     do {
@@ -102,12 +92,7 @@ func wasChecked(_ state: StateDirectory, _ path: String, seal: String, _ stamps:
 /// A file that changed shortly before is not recorded: it could change again within one step of the clock, and keep its
 /// stamp.
 ///
-/// - Parameters:
-///   - state: the directory of what this device remembers.
-///   - path: the directory of the bundle.
-///   - seal: of its manifest.
-///   - stamps: of its files, from before they were hashed.
-///   - now: ns since 1970, from before the stamps were taken.
+/// - Parameter now: ns since 1970, from before the stamps were taken.
 /// - Returns: whether the record was written.
 @discardableResult
 func rememberCheck(

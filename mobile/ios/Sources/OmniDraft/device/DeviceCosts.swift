@@ -68,8 +68,6 @@ func checkCosts(_ costs: Costs) throws {
 /// - Parameters:
 ///   - measure: what the caller asked for.
 ///   - measuredOn: the machine that the manifest's costs name; nil where it names none.
-///   - here: this machine.
-///   - kept: whether there is a record of this machine and bundle.
 func sourceOfCosts(_ measure: Measure, measuredOn: Machine?, here: Machine, kept: Bool) -> CostsSource {
     switch measure {
     case .never: return .manifest
@@ -81,11 +79,7 @@ func sourceOfCosts(_ measure: Measure, measuredOn: Machine?, here: Machine, kept
 /// The costs of this machine: the manifest's, those that were kept, or those that are measured now.
 ///
 /// - Parameters:
-///   - state: the directory of what this device remembers.
-///   - seal: of the bundle's manifest.
-///   - costs: of the manifest.
 ///   - measuredOn: the machine that they name; nil where they name none.
-///   - here: this machine.
 ///   - measure: what the caller asked for.
 ///   - timed: measures this machine; nil where it cannot.
 func deviceCosts(

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The machine that costs were measured on: what decides how long a pass takes, nothing that names a user.
 

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // A private directory of small records, which the device can lose at any time (spec/08-phones.md, "What a device
 // remembers"). A record that is absent, damaged or larger than it may be is the same as none, and a directory that
@@ -30,10 +26,6 @@ struct StateDirectory: Sendable {
     static let none = StateDirectory(root: nil)
 
     /// The bytes of a record; nil where there is none that may be used.
-    ///
-    /// - Parameters:
-    ///   - kind: the directory of the records of one kind.
-    ///   - key: from ``recordKey(_:)``.
     func readRecord(_ kind: String, _ key: String) -> [UInt8]? {
         guard let root, isPrivate(root, kind) else { return nil }
         // A record that cannot be read is the same as none.

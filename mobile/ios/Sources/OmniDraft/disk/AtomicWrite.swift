@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Write a file so that a reader finds the old file or the new file, whole, even if the writer is killed.
 
@@ -77,11 +73,7 @@ private func linkTarget(_ path: String) -> String? {
 /// A link is written through. A new file is its owner's alone; a file that is replaced keeps its permissions. Leftovers of
 /// killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
 ///
-/// - Parameters:
-///   - path: the file.
-///   - data: the whole content.
-///   - keep: rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
-///   - shared: a new file is as readable to others as the system's mask says.
+/// - Parameter data: the whole content.
 /// - Returns: the new name of the old file; nil if there is none.
 /// - Throws: ``FileError``: the disk is full, or the file cannot be written; the old file is whole.
 @discardableResult
@@ -187,9 +179,7 @@ func namesIn(_ directory: String) -> [String] {
 
 /// Remove the temporary files of killed writers of a path, and return their number.
 ///
-/// - Parameters:
-///   - place: the file that was written.
-///   - olderThan: seconds since the last change; a younger file may belong to a running writer.
+/// - Parameter olderThan: seconds since the last change; a younger file may belong to a running writer.
 @discardableResult
 func removeLeftovers(_ place: String, olderThan: Double = 0) -> Int {
     let (directory, name) = split(place)

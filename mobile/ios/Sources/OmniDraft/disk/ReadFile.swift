@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Read a regular file, or say why not: opening a pipe or a device could wait forever.
 
@@ -15,8 +11,7 @@ final class OpenFile {
 
     /// Opens a regular file for reading, links followed.
     ///
-    /// - Throws: ``FileError``: absent, a directory, pipe, device or socket, a name that no file can have, or no
-    ///   permission.
+    /// - Throws: ``FileError``.
     init(_ path: String) throws {
         if path.utf8.contains(0) { throw FileError("no file can have that name") }
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)  // a pipe opens at once, and is refused below

@@ -90,8 +90,7 @@ struct JsonObject: Sendable, Equatable {
 /// - Parameters:
 ///   - data: UTF-8 without a byte order mark; the caller bounds its length.
 ///   - containers: arrays and objects together at most.
-/// - Throws: ``ValueError``: it is not JSON, is too deep, has a number that is too long or too large for a float, a name
-///   twice in an object, or half a surrogate pair.
+/// - Throws: ``ValueError``.
 func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonValue {
     guard isUtf8(data) else { throw ValueError("it is not UTF-8") }
     return try data.withUnsafeBufferPointer { buffer in

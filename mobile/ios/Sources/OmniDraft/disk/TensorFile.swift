@@ -25,9 +25,7 @@ struct TensorHeader: Sendable {
 
 /// The header of a file.
 ///
-/// - Parameters:
-///   - data: the file.
-///   - most: bytes of the header at most.
+/// - Parameter most: bytes of the header at most.
 /// - Throws: ``ValueError`` with the fault `truncated` or `header`.
 func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
     if data.count < lengthBytes {
@@ -51,10 +49,7 @@ func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
 
 /// The tensors of a file: one after another, without holes, to the end of the file.
 ///
-/// - Parameters:
-///   - data: the file; the tensors are parts of it.
-///   - entries: the entries of the tensors, which the caller may have checked.
-///   - start: the byte at which the tensors begin.
+/// - Parameter entries: the entries of the tensors, which the caller may have checked.
 /// - Throws: ``ValueError`` with the fault `layout`, `truncated` or `trailing_bytes`.
 func readTensors(_ data: Bytes, _ entries: JsonObject, _ start: Int) throws -> [(name: String, tensor: Tensor)] {
     var layout: [Entry]

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Write a directory so that a reader finds the old or the new one, whole, even if the writer is killed.
 //
@@ -37,7 +33,6 @@ func makeDirectories(_ path: String) throws {
 
 /// Give the complete directory its final name; an older directory is removed last.
 ///
-/// - Parameter replaces: whether a directory that is there is replaced.
 /// - Throws: ``FileError``: it cannot be renamed, or another writer was faster.
 func takeName(_ work: String, _ out: String, replaces: Bool = true) throws {
     let old = work.hasSuffix(".tmp") ? work.dropLast(4) + ".old" : work + ".old"
@@ -70,8 +65,6 @@ func removeTree(_ path: String) {
 }
 
 /// Put right what killed writers of a place left, and return a sentence for each.
-///
-/// - Parameter out: the final place. Where it is absent, the directory that was to be replaced gets its name back.
 func recover(_ out: String) throws -> [String] {
     let (directory, name) = split(out)
     let left = namesIn(directory).compactMap { Leftover(directory, $0, of: name) }

@@ -50,7 +50,7 @@ final class AveragedLearner: Learner {
 
     /// Do one step and add its tensors to the average.
     ///
-    /// - Throws: ``OmniDraftError/adapter(_:)`` with the fault `non_finite`: the step gave a value that is not finite.
+    /// - Throws: ``OmniDraftError/adapter(_:)`` with the fault `non_finite`.
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         let step = try inner.learn(responses, budget)
         if let step, !step.skipped { mean.add(tensorsOf(try inner.adapter())) }

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens (spec/15-sync.md,
 // The adapter comparison).
@@ -44,7 +40,6 @@ struct AdapterComparison: Sendable, Equatable {
 ///   - model: the drafter; afterwards it has the offered adapter and an empty context.
 ///   - responses: recorded generations (`fromTraces`), none longer than the model's context.
 ///   - current: tensors by the names of the graph's inputs; none for the drafter without an adapter.
-///   - offered: likewise.
 func compare(
     _ model: any SessionModel, _ responses: [Aligned], current: [(name: String, tensor: Tensor)],
     offered: [(name: String, tensor: Tensor)]
@@ -90,9 +85,7 @@ func confidenceInterval(_ differences: [Double], _ counts: [Double]) -> (low: Do
 
 /// Expected acceptance at each distribution of a response, times the weight of that distribution.
 ///
-/// - Parameters:
-///   - model: the drafter, with an empty context; it is empty again afterwards.
-///   - response: not longer than the model's context.
+/// - Parameter model: the drafter, with an empty context; it is empty again afterwards.
 func acceptances(_ model: any SessionModel, _ response: Aligned) throws -> [Double] {
     let distributions = response.trieDistributions
     let begins = Set(response.tokens.rows)
@@ -118,10 +111,7 @@ func acceptances(_ model: any SessionModel, _ response: Aligned) throws -> [Doub
 
 /// Softmax of a row of logits over the draft tokens that may be drafted, at temperature 1.
 ///
-/// - Parameters:
-///   - logits: of a pass; ids beyond `allowed` are padding.
-///   - row: which of the rows is taken.
-///   - allowed: draft tokens that may be drafted.
+/// - Parameter allowed: draft tokens that may be drafted.
 func probabilities(_ logits: Logits, _ row: Int, _ allowed: [Bool]) -> [Double] {
     let numbers = logits.row(row)
     var values = [Double](repeating: -.infinity, count: logits.width)
@@ -144,12 +134,6 @@ func probabilities(_ logits: Logits, _ row: Int, _ allowed: [Bool]) -> [Double] 
 /// Inside a spelling OTHER is the end of the spelling, which the drafter proposes by any token that continues no
 /// spelling, so OTHER counts as one outcome. Elsewhere OTHER is many tokens of which only the sum is known. It counts
 /// as 0 there, because a drafter with a flat distribution would gain by it.
-///
-/// - Parameters:
-///   - q: the drafter's probabilities at the distribution.
-///   - distributions: P of a response.
-///   - index: the number of the distribution.
-///   - inside: whether it is inside a spelling.
 func overlap(_ q: [Double], _ distributions: SparseDistributions, _ index: Int, inside: Bool) -> Double {
     var kept = 0.0
     var drawn = 0.0

@@ -54,8 +54,7 @@ struct LearnedFromTraces: Sendable {
 
 /// The responses in traces, all in memory; a trace on a device is bounded (spec/12-trace.md).
 ///
-/// - Throws: ``OmniDraftError/traceFile(_:)``: a file is not a trace, is damaged, or is of another pair;
-///   ``OmniDraftError/setting(_:)``: a record is of the target with another adapter, or there is nothing to learn from.
+/// - Throws: ``OmniDraftError/traceFile(_:)``, ``OmniDraftError/setting(_:)``.
 func responsesOf(_ traces: [String], _ bundle: Bundle, _ map: VocabMap, _ options: LearnOptions) throws -> [Aligned] {
     try options.check()
     let longest = bundle.drafter.kv.maxLength
@@ -86,13 +85,10 @@ struct Checkpoint: Sendable {
 /// Learn, and continue from the checkpoint with the steps that would have followed it.
 ///
 /// - Parameters:
-///   - learner: new.
 ///   - responses: at least one.
-///   - options: of the learner.
 ///   - checkpoint: nil for none.
 ///   - budget: asked between two calls of the graph; a step that it ends changes nothing.
-///   - progress: called after each step with its result and the number of all steps.
-/// - Throws: ``OmniDraftError/setting(_:)``: the checkpoint is of other settings or responses, or cannot be written.
+/// - Throws: ``OmniDraftError/setting(_:)``.
 func learn(
     _ learner: OrtLearner, _ responses: [Aligned], _ options: LearnOptions, checkpoint: Checkpoint? = nil,
     budget: StepBudget = .unbounded, progress: (Learned, Int) throws -> Void = { _, _ in }

@@ -31,12 +31,8 @@ struct AdapterPlace {
 
 /// The model that an adapter was made for, and the tensors to feed its graph.
 ///
-/// - Parameters:
-///   - adapter: the adapter.
-///   - place: both models of the bundle.
-///   - role: the model; nil tries both, and takes the drafter if both fit.
-/// - Throws: ``OmniDraftError/adapter(_:)`` `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of
-///   ``Adapter/checkFits(_:)``.
+/// - Parameter role: the model; nil tries both, and takes the drafter if both fit.
+/// - Throws: ``OmniDraftError/adapter(_:)`` `foreign_vocabulary`, `wrong_base`, `no_sites`, ``Adapter/checkFits(_:)``.
 func fit(_ adapter: Adapter, _ place: AdapterPlace, _ role: Role? = nil) throws -> (role: Role, fitted: Fitted) {
     try checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)
     try checkVocabulary("target", adapter.targetTokenizer, place.targetFingerprint, place.name)

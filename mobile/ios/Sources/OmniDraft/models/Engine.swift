@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // What the runtime needs of an engine that runs graphs. The runtime imports no engine: the target OmniDraftORT runs
 // graphs with onnxruntime, and hands itself to `OmniDraft.open`.

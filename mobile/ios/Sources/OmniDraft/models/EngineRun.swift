@@ -8,9 +8,6 @@ final class EngineRun: @unchecked Sendable {
     // Never locked while a graph runs: cancelling does not wait for a pass.
     private let wasAsked = Guarded(false)
 
-    /// - Parameters:
-    ///   - graph: the graph.
-    ///   - name: of the graph, for messages.
     init(_ graph: any EngineGraph, name: String) throws {
         self.graph = graph
         self.name = name
@@ -23,12 +20,9 @@ final class EngineRun: @unchecked Sendable {
 
     /// Runs the graph once.
     ///
-    /// - Parameters:
-    ///   - binding: inputs, and outputs in memory that the engine writes to.
-    ///   - cancelled: asked before the run, and again where the run was interrupted: a run that nobody cancelled is
-    ///     repeated.
-    /// - Throws: ``Cancelled``: `cancelled` returned true. ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run
-    ///   the graph.
+    /// - Parameter cancelled: asked before the run, and again where the run was interrupted: a run that nobody
+    ///   cancelled is repeated.
+    /// - Throws: ``Cancelled``, ``OmniDraftError/bundle(_:)`` `run`.
     func run(_ binding: any EngineBinding, cancelled: () -> Bool) throws {
         while true {
             if cancelled() { throw Cancelled() }

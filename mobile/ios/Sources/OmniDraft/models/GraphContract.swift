@@ -68,10 +68,7 @@ func kvBuffers(_ kv: KvShape) throws -> [EngineMemory] {
 
 /// Refuses a graph that lacks one of these inputs or outputs, or has it of another type or shape.
 ///
-/// - Parameters:
-///   - path: of the graph, for messages.
-///   - graph: as the engine has read it.
-///   - values: what it must have.
+/// - Parameter values: what it must have.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`.
 func checkValues(_ path: String, _ graph: any EngineGraph, _ values: SharedValues) throws {
     try checkEach(path, "input", values.inputs, graph.inputs)
@@ -80,11 +77,6 @@ func checkValues(_ path: String, _ graph: any EngineGraph, _ values: SharedValue
 
 /// Refuses a graph with an input that nothing feeds, or without the adapters of the manifest.
 ///
-/// - Parameters:
-///   - path: of the graph, for messages.
-///   - graph: as the engine has read it.
-///   - known: inputs that are fed in every pass.
-///   - adapters: inputs that the manifest names.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`.
 func checkAdapters(_ path: String, _ graph: any EngineGraph, known: [GraphValue], _ adapters: [GraphValue]) throws {
     let fed = Set(known.map { Array($0.name.utf8) })

@@ -18,13 +18,6 @@ final class Graph: @unchecked Sendable {
     let vocabSize: Int
     let session: any EngineGraph
 
-    /// - Parameters:
-    ///   - engine: loads the graph.
-    ///   - path: see ``path``.
-    ///   - kv: see ``kv``.
-    ///   - vocabSize: see ``vocabSize``.
-    ///   - threads: of one pass; a drafter is fastest on one.
-    ///   - provider: of kernels that are used where it has them.
     /// - Throws: ``OmniDraftError/bundle(_:)``: the engine cannot load the graph, or it has other inputs and outputs.
     init(
         _ engine: any InferenceEngine, _ path: String, _ kv: KvShape, vocabSize: Int, threads: Int = 1,

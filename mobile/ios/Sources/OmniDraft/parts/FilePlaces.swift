@@ -70,12 +70,7 @@ struct FilePlaces: Sendable, Equatable {
 
 /// Where the files of a bundle are.
 ///
-/// - Parameters:
-///   - path: the bundle's directory.
-///   - manifest: the bytes of its manifest.json.
-///   - files: that the manifest lists.
-/// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a
-///   file that is in the directory. pack.json is not signed, and a file that it leaves out is not hashed.
+/// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`.
 func findPlaces(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRecord>) throws -> FilePlaces {
     let index = try indexOf(path, manifest, files)
     for name in index?.leftOut.names ?? [] where exists(joined(path, name)) || isLink(joined(path, name)) {

@@ -52,10 +52,6 @@ struct PackIndex: Sendable, Equatable {
 
 /// The index of a packed bundle.
 ///
-/// - Parameters:
-///   - data: the bytes of pack.json.
-///   - manifest: SHA-256 of the bytes of manifest.json.
-///   - files: names that the manifest lists.
 /// - Throws: ``PackIndexError``: it is not an index, is of another version, or belongs to another manifest.
 func readIndex(_ data: [UInt8], manifest: String, files: [String]) throws -> PackIndex {
     if data.count > maxIndexBytes { throw PackIndexError("it has more than \(maxIndexBytes) bytes") }

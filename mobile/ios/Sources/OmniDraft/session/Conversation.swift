@@ -17,12 +17,7 @@ struct Turn: Sendable, Equatable {
 
 /// The target ids of a conversation, up to the position at which the answer to `message` begins.
 ///
-/// - Parameters:
-///   - tokenizer: the target's.
-///   - template: the text around messages.
-///   - turns: earlier turns.
-///   - message: the new message.
-///   - system: the system prompt; nil without one.
+/// - Parameter system: the system prompt; nil without one.
 /// - Throws: ``OmniDraftError/prompt(_:)``: see ``Template/parts(turns:system:)``.
 func conversationIds(
     _ tokenizer: any Tokenizer, _ template: any Template, _ turns: [Turn], _ message: String, system: String? = nil
@@ -45,23 +40,12 @@ func conversationIds(
 ///
 /// The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
 /// white space at those of its ends where the template leaves it out.
-///
-/// - Parameters:
-///   - tokenizer: the target's.
-///   - prompt: the compiled template.
-///   - message: of the user.
-///   - text: the answer.
 func givenTurn(_ tokenizer: any Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
     let answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
     return Turn(message: message, answer: tokenizer.encodePrompt(["", answer, ""], goesOn: true))
 }
 
 /// The earlier turns of a list of messages; an answer that this session generated keeps its ids.
-///
-/// - Parameters:
-///   - loaded: the bundle.
-///   - messages: the list.
-///   - known: the turns of the session's own conversation.
 func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn]) -> [Turn] {
     let prompt = loaded.bundle.prompt
     var isOwn = true
@@ -81,9 +65,7 @@ func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn
 /// Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay
 /// as they were generated.
 ///
-/// - Parameters:
-///   - loaded: the bundle.
-///   - answer: the generation.
+/// - Parameter answer: the generation.
 func answerIds(_ loaded: LoadedBundle, _ answer: Generation) -> [Int32] {
     var ids = answer.tokenIds
     if let start = answer.stopStart {
@@ -122,8 +104,6 @@ func draftText(_ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32]
 /// A prompt in draft ids; where it continues the text before, only the new part is encoded.
 ///
 /// - Parameters:
-///   - target: the target's tokenizer.
-///   - drafter: the drafter's tokenizer.
 ///   - ids: target ids of the whole prompt.
 ///   - before: the text before; nil where there is none.
 func draftContext(

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The loop as a session runs it: with a mode by name, seconds, log-probabilities and a trace.
 
@@ -47,12 +43,7 @@ final class Decode {
     private var hasEnded = false
 
     /// - Parameters:
-    ///   - models: target, drafter and cache.
     ///   - text: from which the generation continues; see ``Speculation``.
-    ///   - config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
-    ///     `draftLength` hold the rest.
-    ///   - draftLength: how many tokens to draft in each round.
-    ///   - random: the source of randomness.
     ///   - recorderOf: makes the recorder of a trace for the proposer of this generation.
     init(
         _ models: DecoderModels, _ text: DecoderState, _ config: GenerationConfig, _ draftLength: any DraftLength,

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change.
 
@@ -188,11 +184,7 @@ func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool {
 
 /// The draft length of a generation; without a drafter it can only copy.
 ///
-/// - Parameters:
-///   - config: of the generation.
-///   - hasDrafter: whether the drafter is loaded.
-///   - costs: of this device.
-///   - state: what earlier texts taught.
+/// - Parameter config: of the generation.
 func draftLengthFor(
     _ config: GenerationConfig, hasDrafter: Bool, _ costs: Costs, _ state: LengthState
 ) throws -> any DraftLength {

@@ -48,12 +48,6 @@ struct Timings {
 ///
 /// The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of
 /// the prior, which has the weight of a few draft tokens.
-///
-/// - Parameters:
-///   - models: what to time.
-///   - prompt: target ids.
-///   - draftPrompt: the same text in draft ids.
-///   - prior: acceptance before the measurement.
 func measureCosts(
     _ models: DecoderModels, _ prompt: [Int32], _ draftPrompt: [Int32], prior: Double = priorAcceptance
 ) throws -> Costs {

@@ -25,8 +25,7 @@ func configObject(_ config: GenerationConfig) -> JsonValue {
 
 /// The settings of a state.
 ///
-/// - Throws: ``ValueError``: a field is missing or of another kind. ``OmniDraftError/setting(_:)``: it is out of its
-///   range.
+/// - Throws: ``ValueError``, ``OmniDraftError/setting(_:)``.
 func configOf(_ value: JsonObject) throws -> GenerationConfig {
     let lengths = try value.at("num_draft_tokens")
     let config = GenerationConfig(

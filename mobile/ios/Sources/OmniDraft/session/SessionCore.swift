@@ -14,14 +14,9 @@ final class SessionCore: SessionResources, @unchecked Sendable {
 
     /// Starts a text and forgets the last one.
     ///
-    /// - Parameters:
-    ///   - prompt: text.
-    ///   - config: settings of the generation.
-    ///   - raw: leave the prompt template out.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, or too long for the context; or the template has no place for
-    ///   the session's system prompt. ``OmniDraftError/setting(_:)``: a setting outside its range.
-    ///   ``OmniDraftError/session(_:)``: another thread is using this session. ``OmniDraftError/bundle(_:)``: a file of
-    ///   the bundle was written since it was loaded.
+    /// - Parameter config: settings of the generation.
+    /// - Throws: ``OmniDraftError/prompt(_:)``, ``OmniDraftError/setting(_:)``, ``OmniDraftError/session(_:)``,
+    ///   ``OmniDraftError/bundle(_:)``.
     func generate(
         _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
     ) throws -> Generation {
@@ -41,12 +36,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
 
     /// Answers the next message of a conversation; the target reads only what is new in it.
     ///
-    /// - Parameters:
-    ///   - message: text.
-    ///   - config: settings of the answer.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, too long a conversation for the context, or a template without a
-    ///   place for the system prompt; nothing changes. ``OmniDraftError/setting(_:)``: a setting outside its range.
-    ///   ``OmniDraftError/session(_:)``: another thread is using this session.
+    /// - Throws: ``OmniDraftError/prompt(_:)``, ``OmniDraftError/setting(_:)``, ``OmniDraftError/session(_:)``.
     func chat(_ message: String, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
@@ -69,8 +59,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
     /// the same again.
     ///
-    /// - Throws: ``OmniDraftError/session(_:)``: there is no message that was answered, or another thread is using this
-    ///   session.
+    /// - Throws: ``OmniDraftError/session(_:)``.
     func regenerate(_ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
@@ -87,8 +76,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// The KV buffers keep the text until the next message, which rewinds them to what both texts share.
     ///
     /// - Returns: the message.
-    /// - Throws: ``OmniDraftError/session(_:)``: there is no message to take back, or another thread is using this
-    ///   session.
+    /// - Throws: ``OmniDraftError/session(_:)``.
     func undo() throws -> String {
         try turn {
             var turns = finishedTurns()
@@ -124,9 +112,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     ///
     /// A kill at any moment leaves a whole file, the old or the new one.
     ///
-    /// - Parameter overwrite: whether a file that is not a session is replaced.
-    /// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a
-    ///   session.
+    /// - Throws: ``OmniDraftError/sessionFile(_:)``.
     func save(_ path: String, overwrite: Bool = false) throws {
         try turn {
             let (saved, cache) = try capture(models, text)
@@ -156,8 +142,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     }
 
     /// Begins the answer to a message; nothing changes where it is refused.
-    ///
-    /// - Parameter tooLong: the remedy where there are earlier turns and the context cannot hold them all.
     private func answer(
         _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
         _ tooLong: String = undoRemedy

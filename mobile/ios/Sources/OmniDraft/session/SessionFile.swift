@@ -24,7 +24,7 @@ func sessionFileError(_ fault: String, _ message: String, _ remedy: String = "")
 
 /// The bytes of a session file: equal values give equal bytes.
 ///
-/// - Throws: ``OmniDraftError/sessionFile(_:)`` `limits`, where the state or the cache is larger than a reader takes.
+/// - Throws: ``OmniDraftError/sessionFile(_:)`` `limits`.
 func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
     let state = try dumpJson(stateOf(saved))
     try checkSizes(state.count, cache.count)

@@ -91,8 +91,6 @@ final class SessionModels: @unchecked Sendable {
 
     /// Runs something as the one user of the models; a second user is refused, because waiting could take for ever.
     ///
-    /// - Parameter work: gets whether the target has another adapter than before, so that it has to read its context
-    ///   again.
     /// - Throws: ``OmniDraftError/session(_:)``: another thread is using the models.
     func turn<T>(_ work: (Bool) throws -> T) throws -> T {
         let wasBusy = state.with { now in

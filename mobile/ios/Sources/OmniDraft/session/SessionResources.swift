@@ -24,9 +24,7 @@ class SessionResources: @unchecked Sendable {
     private let notice = Guarded<String?>(nil)
 
     /// - Parameters:
-    ///   - loaded: see ``loaded``.
     ///   - cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
-    ///   - adapter: a file for ``useAdapter(_:_:)``.
     ///   - trace: where generations are recorded for training; nil for nowhere.
     init(_ loaded: LoadedBundle, cache: String? = nil, adapter: String? = nil, trace: (any TracePlace)? = nil) throws {
         self.loaded = loaded
@@ -100,8 +98,7 @@ class SessionResources: @unchecked Sendable {
     /// Writes the n-grams learned so far; no crash can spoil the file.
     ///
     /// - Returns: where the file before was moved to, if it is a damaged cache; else nil.
-    /// - Throws: ``OmniDraftError/cacheFile(_:)``: the file cannot be written, or another file than a cache of this
-    ///   pair is there.
+    /// - Throws: ``OmniDraftError/cacheFile(_:)``.
     @discardableResult
     func saveCache(_ path: String) throws -> String? { try turn { try writeCache(path, cache) } }
 
@@ -137,8 +134,7 @@ class SessionResources: @unchecked Sendable {
     /// Runs something as the one user of the models, with the adapters that were given last.
     ///
     /// - Parameter generates: whether a text begins or goes on; then the files must be those that were loaded.
-    /// - Throws: ``OmniDraftError/session(_:)``: another thread is using this session. ``OmniDraftError/bundle(_:)``: a
-    ///   file of the bundle was written since it was loaded.
+    /// - Throws: ``OmniDraftError/session(_:)``, ``OmniDraftError/bundle(_:)``.
     func turn<T>(generates: Bool = false, _ work: () throws -> T) throws -> T {
         if generates { try refuseRewritten(bundle.places, bundle.stamps) }
         return try turnOf(models, text.decoder, work)

@@ -6,8 +6,7 @@ private let remedy = "begin a new session, or give the file that was saved"
 
 /// Writes a session file; a kill at any moment leaves a whole file, the old or the new one.
 ///
-/// - Parameter overwrite: whether a file that is not a session is replaced.
-/// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a session.
+/// - Throws: ``OmniDraftError/sessionFile(_:)``.
 func writeSession(_ path: String, _ saved: SavedSession, _ cache: [UInt8], overwrite: Bool = false) throws {
     do {
         let place = try placeOf(path)
@@ -54,10 +53,6 @@ private func refusing<T>(_ path: String, _ work: () throws -> T) throws -> T {
 }
 
 /// What sessions of a bundle belong to.
-///
-/// - Parameters:
-///   - bundle: the bundle.
-///   - adapters: digests of the adapters in use, by role.
 func identityOf(_ bundle: Bundle, _ adapters: [Role: String] = [:]) -> Identity {
     let read = bundle.files.members.filter { bundle.target.reads($0.name) || bundle.drafter.reads($0.name) }
     return Identity(
@@ -87,14 +82,7 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
 ///
 /// The models read the text again: the KV buffers are not part of the file.
 ///
-/// - Parameters:
-///   - models: of the session.
-///   - text: its present state, whose cache gives capacity and policy.
-///   - path: for messages.
-///   - saved: from ``readSession(_:)``.
-///   - cache: from ``readSession(_:)``.
-/// - Throws: ``OmniDraftError/sessionFile(_:)``: the file is of another bundle, or holds values that this bundle cannot
-///   have.
+/// - Throws: ``OmniDraftError/sessionFile(_:)``.
 func restore(
     _ models: SessionModels, _ text: TextState, _ path: String, _ saved: SavedSession, _ cache: [UInt8]
 ) throws -> (text: TextState, notice: String?) {
@@ -113,8 +101,6 @@ func restore(
 }
 
 /// The last generation of the file, which `resume` continues.
-///
-/// - Throws: ``ValueError``: its output goes on after its end, or did not end for the stop reason in the file.
 private func replay(_ models: SessionModels, _ text: TextState, _ saved: SavedAnswer) throws -> Generation {
     text.random = SplitMix64(saved.random)
     let emitted = EarlierOutput(tokenIds: saved.output, logprobs: saved.logprobs, stopReason: saved.stopReason)
@@ -137,8 +123,6 @@ func contextOf(_ models: SessionModels, _ saved: SavedAnswer) -> [Int32] {
 /// With another adapter of the target the text would continue with another distribution. Another adapter of the drafter
 /// changes the drafts, and so which text a seed gives above temperature 0, but no distribution: this is not a reason to
 /// lose a conversation.
-///
-/// - Throws: ``OmniDraftError/sessionFile(_:)`` `foreign_bundle` or `foreign_adapter`.
 private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Identity) throws -> String? {
     let bundle = models.loaded.bundle
     var own = identityOf(bundle)
@@ -166,8 +150,6 @@ private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Ide
 private func adapterName(_ digest: String?) -> String { digest.map { "adapter \($0.prefix(12))" } ?? "no adapter" }
 
 /// The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
-///
-/// - Throws: ``OmniDraftError/sessionFile(_:)`` `cache`, with the sentence of the fault.
 private func cacheOf(_ data: [UInt8], _ old: NgramCache) throws -> NgramCache {
     let table: CacheTable
     do {

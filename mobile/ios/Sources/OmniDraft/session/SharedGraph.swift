@@ -8,7 +8,6 @@ final class SharedGraph: @unchecked Sendable {
     private let load: @Sendable () throws -> Graph
     private let state = Guarded(State())
 
-    /// - Parameter load: loads the graph, and checks its files.
     init(_ load: @escaping @Sendable () throws -> Graph) { self.load = load }
 
     /// A model on the graph, with a context of its own; give it back with ``release(free:)``.

@@ -13,12 +13,9 @@ extension Recorder: RoundRecorder {}
 /// Begins a generation after a prompt in target ids; it becomes the answer of `text`.
 ///
 /// - Parameters:
-///   - models: of the session.
 ///   - text: its state; the generation before ends here.
 ///   - ids: the whole prompt.
-///   - config: the settings.
 ///   - recording: where to record the generation; nil for nowhere.
-///   - tooLong: the remedy where the prompt is longer than the context.
 /// - Throws: ``OmniDraftError/prompt(_:)``: the target cannot read the prompt, or not all of it; nothing changes.
 func generateFromPrompt(
     _ models: SessionModels, _ text: TextState, _ ids: [Int32], _ config: GenerationConfig, _ recording: Recording?,
@@ -45,14 +42,7 @@ func generateFromPrompt(
 
 /// A generation that continues after a prompt and the output so far.
 ///
-/// - Parameters:
-///   - models: of the session.
-///   - text: its state; what the draft length learned and the random source are set already.
-///   - config: the settings.
-///   - prompt: target ids of the prompt.
-///   - context: prompt and output in draft ids.
-///   - emitted: output so far.
-///   - recording: where to record the generation; nil for nowhere.
+/// - Parameter recording: where to record the generation; nil for nowhere.
 /// - Throws: ``ValueError``: an end token or a stop string comes before the last emitted token.
 func generateFromState(
     _ models: SessionModels, _ text: TextState, _ config: GenerationConfig, _ prompt: [Int32], _ context: [Int32],

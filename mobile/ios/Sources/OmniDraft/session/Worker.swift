@@ -8,7 +8,6 @@ import Dispatch
 final class Worker: Sendable {
     private let queue: DispatchQueue
 
-    /// - Parameter name: of the queue, for a debugger.
     init(_ name: String) { queue = DispatchQueue(label: "omnidraft.\(name)", qos: .userInitiated) }
 
     /// Runs something behind what was begun earlier, and waits for it without a thread.

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
 //

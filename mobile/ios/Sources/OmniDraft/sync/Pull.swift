@@ -47,13 +47,9 @@ private struct PullDecision {
 
 /// Take a verified release if it is current and its adapter is better.
 ///
-/// - Parameters:
-///   - signed: the release.
-///   - device: that pulls.
-///   - now: ISO 8601 in UTC.
-/// - Throws: ``OmniDraftError/sync(_:)``: the release is refused, or the directory cannot be written;
-///   ``OmniDraftError/adapter(_:)`` or ``OmniDraftError/cacheFile(_:)``: a file of the release or of the device is
-///   refused; `CancellationError`.
+/// - Parameter now: ISO 8601 in UTC.
+/// - Throws: ``OmniDraftError/sync(_:)``, ``OmniDraftError/adapter(_:)``, ``OmniDraftError/cacheFile(_:)``,
+///   `CancellationError`.
 func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pulled {
     try claimedDirectory(device.into) {
         let (channel, release) = (try device.channel(), signed.record)

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // What a device shares: the parts that its user chose, in one file that the device signs (spec/15-sync.md).
 
@@ -22,9 +18,8 @@ struct PushContents {
 
 /// The file of a push, and the public key of the device in hexadecimal digits.
 ///
-/// - Parameter seed: of the device's key.
-/// - Throws: ``OmniDraftError/setting(_:)``: there is nothing to send; ``OmniDraftError/sync(_:)`` `too_large`;
-///   ``OmniDraftError/signature(_:)`` `unverifiable`: the platform has no Ed25519.
+/// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/sync(_:)`` `too_large`, ``OmniDraftError/signature(_:)``
+///   `unverifiable`.
 func writePush(_ channel: Channel, _ contents: PushContents, seed: [UInt8]) throws -> (key: String, data: [UInt8]) {
     let files = [contents.adapter, contents.cache].compactMap { $0 } + contents.traces
     if files.isEmpty { throw settingError("nothing is to be sent", "choose an adapter, n-grams or traces") }

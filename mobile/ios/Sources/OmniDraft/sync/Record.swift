@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md).
 //
@@ -48,9 +44,6 @@ struct Channel: Sendable, Equatable {
 
     /// Refuse another channel.
     ///
-    /// - Parameters:
-    ///   - channel: of a file or record.
-    ///   - what: the file or record, for the message.
     /// - Throws: ``OmniDraftError/sync(_:)`` `foreign`.
     func check(_ channel: Channel, _ what: String) throws {
         try checkSame("drafter's weights", base, channel.base, what)
@@ -134,10 +127,7 @@ struct Signed: Sendable {
 
 /// Sign a record.
 ///
-/// - Parameters:
-///   - record: names the files and the key of `seed`.
-///   - files: in the order of the record.
-///   - seed: of the signer's key, 32 bytes.
+/// - Parameter files: in the order of the record.
 /// - Throws: ``OmniDraftError/sync(_:)`` `too_large`, or `malformed` where there is no file.
 func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) throws -> [UInt8] {
     _ = try parseRecord(record.text, record.kind)  // what a reader would refuse is not written
@@ -148,11 +138,10 @@ func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) thro
 /// A whole file, verified.
 ///
 /// - Parameters:
-///   - data: the file.
 ///   - kind: that it must be.
 ///   - publicKey: that must have signed it, 32 bytes; nil takes the key that the record names.
 /// - Throws: ``OmniDraftError/sync(_:)`` `malformed`, `other_kind`, `version`, `too_large`, `other_key`,
-///   `wrong_signature`, `size` or `checksum`; ``OmniDraftError/signature(_:)`` `unverifiable`.
+///   `wrong_signature`, `size` or `checksum`, ``OmniDraftError/signature(_:)`` `unverifiable`.
 func readSigned(_ data: [UInt8], _ kind: SignedKind, publicKey: [UInt8]?) throws -> Signed {
     let record = try verifiedRecord(data, kind, publicKey)
     if data.count != record.size {

@@ -10,11 +10,7 @@ let recentGenerations = Defaults.syncRecentRecords
 /// A trial on the traces in a directory. Records of the target with an adapter are left out: they have the
 /// distributions of another target.
 ///
-/// - Parameters:
-///   - traces: the directory.
-///   - place: both models of the bundle.
-///   - map: of the bundle.
-///   - withModel: runs the comparison with a model of the drafter that has an empty context.
+/// - Parameter withModel: runs the comparison with a model of the drafter that has an empty context.
 func trialOn(
     _ traces: String, _ place: AdapterPlace, _ map: VocabMap,
     withModel: @escaping ((any SessionModel) throws -> AdapterComparison) throws -> AdapterComparison

@@ -9,11 +9,6 @@ final class RoundLabels {
     private var buffers: OptionBuffers?
 
     /// The labels of a round, before anything is learned from it.
-    ///
-    /// - Parameters:
-    ///   - proposer: made and verified the proposal.
-    ///   - outcome: of the round.
-    ///   - probs: the target's distributions of the pass.
     func of(_ proposer: any Proposer, _ outcome: Outcome, _ probs: any Probs) throws -> [DecisionLabel] {
         guard outcome.draft.copied.isEmpty, let trie = proposer.trie else { return [] }
         switch proposer.rule {

@@ -54,8 +54,6 @@ final class Recorder {
     private var place: SegmentPlace?  // of the record that is being extended
 
     /// - Parameters:
-    ///   - store: holds the record.
-    ///   - tracer: makes a round of a record from a round of the loop.
     ///   - proposer: of the generation.
     ///   - source: describes the generation.
     init(_ store: any TracePlace, _ tracer: Tracer, _ proposer: any Proposer, _ source: RecordingSource) {

@@ -1,16 +1,11 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces.
 
 /// Delete a trace, one segment or those of a directory, and a directory that is empty then.
 ///
 /// - Returns: the number of deleted files.
-/// - Throws: ``OmniDraftError/traceFile(_:)``: the path is not a trace, a session is recording in it, or it cannot be
-///   deleted.
+/// - Throws: ``OmniDraftError/traceFile(_:)``.
 @discardableResult
 func wipeTrace(_ path: String) throws -> Int {
     do {
@@ -55,8 +50,7 @@ func removeSegments(_ path: String) throws -> Int {
 
 /// Claim a directory for this process.
 ///
-/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `in_use`; ``FileError``: the directory cannot be made or
-///   written.
+/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `in_use`, ``FileError``.
 func claimForRecording(_ path: String) throws -> Claim {
     do {
         return try Claim(path)
@@ -68,8 +62,7 @@ func claimForRecording(_ path: String) throws -> Claim {
 
 /// Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped.
 ///
-/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary` or `version`; ``FileError``: the segment
-///   cannot be read.
+/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary` or `version`, ``FileError``.
 func checkSegment(_ path: String, _ vocabularies: Vocabularies) throws {
     do {
         let data = Bytes(try OpenFile(path).read(traceHeaderBytes))

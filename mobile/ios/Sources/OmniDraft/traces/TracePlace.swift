@@ -22,7 +22,6 @@ protocol TracePlace: AnyObject, Sendable {
     /// Record a round.
     ///
     /// - Parameters:
-    ///   - traced: the round.
     ///   - at: the value returned for the round before; nil begins a record.
     ///   - start: makes the beginning of a record; called only if the round begins one.
     /// - Returns: where the record continues; nil where nothing was recorded.

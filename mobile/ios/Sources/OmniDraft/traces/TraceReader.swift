@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Read traces for training: one generation after another, from any number of files and devices.
 
@@ -27,7 +23,6 @@ typealias TraceSource = ((Traced) throws -> Void) throws -> Void
 /// Torn bytes at the end of a segment are skipped. So is a segment that a recording session deletes meanwhile to make room.
 ///
 /// - Parameters:
-///   - places: directories of traces, single segments, or both.
 ///   - vocabularies: of the models to train; nil accepts any.
 ///   - take: is called with each generation.
 /// - Throws: ``OmniDraftError/traceFile(_:)`` with the name of the fault, the file and the remedy.

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // A trace on disk: a directory of segments, of which the oldest is deleted to make room.
 //
@@ -40,8 +36,7 @@ final class TraceStore: TracePlace {
         var segment: OpenSegment?  // that is written to
     }
 
-    /// - Throws: ``OmniDraftError/traceFile(_:)``: `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (another
-    ///   pair's); ``OmniDraftError/setting(_:)``: `maxBytes` is too small.
+    /// - Throws: ``OmniDraftError/traceFile(_:)``, ``OmniDraftError/setting(_:)``.
     init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = maxTraceBytes) throws {
         if maxBytes < leastTraceBytes {
             throw settingError("maxBytes \(maxBytes) is less than \(leastTraceBytes)", "16 MB is usual")

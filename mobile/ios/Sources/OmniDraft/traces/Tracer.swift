@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
 //
@@ -22,10 +18,6 @@ final class Tracer {
     private let labels = RoundLabels()
     private let candidates = Candidates()
 
-    /// - Parameters:
-    ///   - map: of the two models.
-    ///   - top: number of probabilities to keep of a row.
-    ///   - recording: false during a pause.
     init(_ map: VocabMap, top: Int = traceTop, recording: @escaping () -> Bool = { true }) {
         self.map = map
         self.top = top
@@ -117,11 +109,7 @@ struct TracedRow {
 ///
 /// - Parameters:
 ///   - weights: in proportion to the probabilities, the first `size` of them.
-///   - total: the weight of probability 1.
-///   - whole: the sum of all probabilities.
-///   - top: number of probabilities to keep.
 ///   - ids: the ids of the probabilities, ascending; their positions when nil.
-///   - candidates: memory that calls use one after another.
 func largestMasses(
     _ weights: UnsafePointer<Float>, _ size: Int, total: Double, whole: Double, _ top: Int, ids: [Int32]? = nil,
     candidates: Candidates = Candidates()

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Caches on disk: read a cache or start with an empty one, write a cache so that no crash damages it.
 
@@ -121,8 +117,7 @@ func isOfAnotherPair(_ path: String, _ map: VocabMap) -> Bool {
 /// Saves a cache; killed at any point, the old file or the new one is there, whole.
 ///
 /// - Returns: the new name of the old file, if that was a damaged cache; else nil.
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: `unwritable`; or `not_a_cache` or `foreign_vocabulary`: the file there is
-///   not a cache, or one of another pair, and stays as it is.
+/// - Throws: ``OmniDraftError/cacheFile(_:)``.
 @discardableResult
 func writeCache(_ path: String, _ cache: NgramCache) throws -> String? {
     let table = cache.table()

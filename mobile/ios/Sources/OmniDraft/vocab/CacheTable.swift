@@ -57,8 +57,7 @@ func cacheError(_ fault: String, _ message: String, _ remedy: String = "") -> Om
 ///
 /// Commutative, associative and idempotent. The result may exceed any capacity; a session that loads the result evicts.
 ///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: `foreign_vocabulary`, or `spelling` where they write a target token
-///   differently.
+/// - Throws: ``OmniDraftError/cacheFile(_:)``.
 func merge(_ a: CacheTable, _ b: CacheTable) throws -> CacheTable {
     try checkSamePair(a, b)
     let ids = Array(Set(a.targets.array()).union(b.targets.array())).sorted()

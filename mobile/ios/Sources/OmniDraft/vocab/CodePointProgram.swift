@@ -20,11 +20,7 @@ struct Program: Sendable {
 
     /// A program of the instructions `start` until `start + size`, checked: execution stays inside and ends.
     ///
-    /// - Parameters:
-    ///   - code: op, a and b of each instruction of the file, one after another.
-    ///   - classes: number of classes of code points.
-    /// - Throws: ``ValueError``: an unknown instruction, a class or a target outside, a jump back to another instruction
-    ///   than a split, or a last instruction that goes on behind the program.
+    /// - Throws: ``ValueError``.
     init(_ code: IntTable, start: Int, size: Int, classes: Int) throws {
         ops = try (0..<size).map { try checkedInstruction(code, start, size, $0, classes) }
         guard let last = ops.last, [.match, .split, .jump].contains(last) else {
@@ -76,8 +72,6 @@ private func checkedInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ a
 }
 
 /// The matches of a program in a text, from left to right; none overlaps the one before it.
-///
-/// - Parameter masks: of each code point of the text, the classes that it is in, a bit each.
 func matches(_ program: Program, _ masks: [UInt64]) -> [Range<Int>] {
     var attempts = Attempts(program, masks)
     var found: [Range<Int>] = []

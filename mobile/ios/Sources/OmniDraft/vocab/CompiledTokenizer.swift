@@ -11,9 +11,6 @@ final class CompiledTokenizer: Tokenizer {
     private let tables: TokenizerTables
     private let encoder: Guarded<Encoder>
 
-    /// - Parameters:
-    ///   - tables: of the file.
-    ///   - name: of the file.
     init(_ tables: TokenizerTables, name: String = "tokenizer.bin") {
         self.tables = tables
         self.name = name
@@ -216,9 +213,7 @@ private struct AddedTokens {
     private let finder: ContentFinder
     private let isWord: (UInt32) -> Bool
 
-    /// - Parameters:
-    ///   - tokens: their contents differ.
-    ///   - isWord: whether a code point belongs to a word; asked for tokens that are single words alone.
+    /// - Parameter isWord: whether a code point belongs to a word; asked for tokens that are single words alone.
     init(_ tokens: [AddedToken], _ isWord: @escaping (UInt32) -> Bool) {
         self.tokens = tokens
         self.isWord = isWord

@@ -12,9 +12,7 @@ final class MergeTable {
     private let values: IntTable
     private var known: [UInt64: Merge?] = [:]
 
-    /// - Parameters:
-    ///   - keys: left << 32 | right of each merge, ascending.
-    ///   - values: rank and merged id of each merge, one after the other.
+    /// - Parameter keys: left << 32 | right of each merge, ascending.
     init(_ keys: LongTable, _ values: IntTable) {
         self.keys = keys
         self.values = values

@@ -89,10 +89,6 @@ final class NgramCache {
     }
 
     /// Learns from the target tokens of a verified round, and returns the number of new n-grams.
-    ///
-    /// - Parameters:
-    ///   - emitted: target ids of the round, accepted ones first.
-    ///   - numAccepted: how many of them were proposed and accepted.
     @discardableResult
     func learn(_ emitted: [Int32], _ numAccepted: Int) -> Int {
         var new = 0

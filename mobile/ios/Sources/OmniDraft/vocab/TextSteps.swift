@@ -82,8 +82,6 @@ struct TextStepRunner {
     }
 
     /// Runs the steps of the pre-tokenizer on a normalised text.
-    ///
-    /// - Parameter atStart: nothing is before the text.
     func words(_ text: [UInt32], atStart: Bool) -> [ArraySlice<UInt32>] {
         var words = text.isEmpty ? [] : [text[...]]
         for step in steps where !step.op.isNormaliser {

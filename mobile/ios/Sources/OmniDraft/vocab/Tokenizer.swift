@@ -61,10 +61,6 @@ extension Tokenizer {
     func encode(_ text: String) -> [Int32] { encode(codePoints(text)) }
 
     /// Ids of a prompt: control tokens are read in the template's strings, never in the texts between.
-    ///
-    /// - Parameters:
-    ///   - parts: a string of the template, a text, a string of the template, and so on; an odd number.
-    ///   - goesOn: the prompt follows earlier ids, so its first words get no dummy prefix.
     func encodePrompt(_ parts: [String], goesOn: Bool = false) -> [Int32] {
         let controls = controls
         let finder = ContentFinder(controls.map { codePoints($0.content) })
@@ -251,9 +247,7 @@ struct ContentFinder: Sendable {
 
 /// SHA-256 of a vocabulary: spec/03-bundle.md has the bytes.
 ///
-/// - Parameters:
-///   - tokens: bytes of each id; nil for control tokens and unused ids.
-///   - controls: id and content of each control token.
+/// - Parameter tokens: bytes of each id; nil for control tokens and unused ids.
 func vocabularyFingerprint(_ tokens: [[UInt8]?], _ controls: [(id: Int32, content: String)]) -> String {
     var out = ByteWriter()
     for token in tokens {

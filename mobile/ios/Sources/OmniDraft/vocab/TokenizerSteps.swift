@@ -93,8 +93,6 @@ func textSteps(
 }
 
 /// Refuses steps that lengthen a text too much, or work on it too long, whatever the text is.
-///
-/// - Parameter added: the added tokens, which are looked for behind the normaliser.
 func checkWork(_ steps: [TextStep], _ added: [AddedToken]) throws {
     let longest = added.map { utf8($0.content).count }.max() ?? 0
     let normalisers = steps.count { $0.op.isNormaliser }

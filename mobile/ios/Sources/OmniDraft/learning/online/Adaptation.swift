@@ -42,15 +42,6 @@ struct Adaptation {
     private let now: () -> String
     private let of: AdaptationOf
 
-    /// - Parameters:
-    ///   - engine: runs the graphs.
-    ///   - bundle: with a training step.
-    ///   - map: of the bundle.
-    ///   - directory: of what is learned.
-    ///   - traces: the directory of the trace.
-    ///   - options: of the adaptation.
-    ///   - step: of the learner.
-    ///   - now: gives the creation time of adapters.
     init(
         _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ directory: LearnedDirectory,
         traces: String, options: AdaptOptions = AdaptOptions(), step: StepOptions = onlineOptions(),
@@ -79,12 +70,8 @@ struct Adaptation {
 
     /// Learn from what was recorded, within a budget.
     ///
-    /// - Parameters:
-    ///   - user: the session.
-    ///   - begun: the adapter in use where nothing was learned so far; learning begins with it, if it fits.
-    ///   - budget: asked between calls of the step's graph.
-    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step, the directory is in use or cannot be
-    ///   written, or the checkpoint is refused. ``OmniDraftError/traceFile(_:)``: a segment of the trace is refused.
+    /// - Parameter budget: asked between calls of the step's graph.
+    /// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/traceFile(_:)``.
     func step(_ user: any AdapterUser, begun: Adapter?, _ budget: StepBudget) throws -> Adapted {
         try options.check()
         return try directory.claimed {

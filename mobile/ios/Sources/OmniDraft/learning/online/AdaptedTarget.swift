@@ -76,15 +76,7 @@ final class AdaptedTarget {
     private var good: Arrays
     private var used: Adapter?
 
-    /// - Parameters:
-    ///   - bundle: of the pair.
-    ///   - map: of the bundle.
-    ///   - user: the session.
-    ///   - learner: see ``learner``.
-    ///   - trace: the records that it learns from.
-    ///   - options: of the adaptation.
-    ///   - checkpoint: to go on from; nil begins.
-    ///   - begun: the adapter that learning begins with, where there is no checkpoint.
+    /// - Parameter checkpoint: to go on from; nil begins.
     /// - Throws: ``OmniDraftError/setting(_:)``: the checkpoint is of another learner.
     init(
         _ bundle: Bundle, _ map: VocabMap, user: any AdapterUser, learner: any Learner, trace: RecordedAnswers,

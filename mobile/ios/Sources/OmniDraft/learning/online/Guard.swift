@@ -106,8 +106,6 @@ func ratioOf(_ answers: [AnswerCounts]) -> Double {
 /// - Parameters:
 ///   - before: at least two answers.
 ///   - after: at least two answers.
-///   - deviations: confidence in normal standard deviations.
-///   - fall: the smallest decrease that counts, as a share of the value before.
 func isWorse(
     _ before: [AnswerCounts], _ after: [AnswerCounts], deviations: Double = Defaults.learnerGuardDeviations,
     fall: Double = 0

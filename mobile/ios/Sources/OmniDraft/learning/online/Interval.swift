@@ -15,10 +15,6 @@ private let doublings = 5  // 2^5 = maxCooldown
 
 /// Judge the adapter in use and decide what comes next.
 ///
-/// - Parameters:
-///   - progress: with the answers of the interval pending.
-///   - judge: has observed these answers.
-///   - memory: answers to keep.
 /// - Returns: the decision, and whether the adapter in use was found good, so that a rollback goes back to it.
 func decide(
     _ progress: inout AdaptationProgress, _ judge: inout Guard, memory: Int

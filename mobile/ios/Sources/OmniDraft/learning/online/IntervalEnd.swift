@@ -21,9 +21,7 @@ struct IntervalResult: Sendable {
 
 /// Judge the adapter in use, then learn the next one.
 ///
-/// - Parameters:
-///   - target: the answers of the interval are pending, or a round of learning is unfinished.
-///   - budget: asked between calls of the step's graph.
+/// - Parameter budget: asked between calls of the step's graph.
 /// - Throws: ``OmniDraftError/adapter(_:)``: the learner's adapter does not fit the session.
 func endInterval(_ target: AdaptedTarget, _ budget: StepBudget) throws -> IntervalResult {
     if target.progress.unfinished == nil {

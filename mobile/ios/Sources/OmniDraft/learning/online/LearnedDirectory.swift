@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The directory of what a device learned for one pair of models: the checkpoint, and the adapter in use.
 //
@@ -63,9 +59,6 @@ struct LearnedDirectory {
 
     /// Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole.
     ///
-    /// - Parameters:
-    ///   - state: the state.
-    ///   - of: what the state belongs to.
     /// - Throws: ``OmniDraftError/setting(_:)`` or ``OmniDraftError/adapter(_:)``: it cannot be written.
     func write(_ state: LearningCheckpoint, _ of: AdaptationOf) throws {
         var arrays = Arrays()

@@ -11,10 +11,7 @@ private let mostSeconds = 1e6
 
 /// Learning of a session.
 ///
-/// - Parameters:
-///   - session: whose answers are recorded, and whose drafter learns.
-///   - options: of the session: places.
-///   - publicKey: of the publisher of releases; without one no release is taken.
+/// - Parameter publicKey: of the publisher of releases; without one no release is taken.
 func learningOf(session: SessionCore, options: SessionOptions, publicKey: [UInt8]? = nil) -> any Learning {
     LearningController(session, options, publicKey: publicKey)
 }
@@ -39,11 +36,6 @@ final class LearningController: Learning, @unchecked Sendable {
     private let recording = Guarded(Recording())
     let worker = Worker("learning")
 
-    /// - Parameters:
-    ///   - session: see ``learningOf(session:options:publicKey:)``.
-    ///   - options: likewise.
-    ///   - publicKey: likewise.
-    ///   - adapting: how to learn.
     init(
         _ session: SessionCore, _ options: SessionOptions, publicKey: [UInt8]? = nil,
         adapting: AdaptOptions = AdaptOptions()

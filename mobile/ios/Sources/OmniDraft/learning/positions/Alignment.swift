@@ -91,13 +91,10 @@ struct Aligner {
     ///
     /// - Parameters:
     ///   - draftPrompt: the prompt in draft ids, with the start token; at least one id.
-    ///   - tokens: the emitted target ids.
-    ///   - rows: the target's distribution before each of them.
     ///   - before: the last target id of the prompt; -1 if unknown.
     ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it
     ///     from `rows`.
-    /// - Throws: ``OmniDraftError/setting(_:)``: there is no prompt, rows and tokens differ in number, a row is not a
-    ///   distribution, or ids outside a vocabulary.
+    /// - Throws: ``OmniDraftError/setting(_:)``.
     func align(
         _ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows, before: Int32 = -1,
         roots: [DraftDistribution?]? = nil

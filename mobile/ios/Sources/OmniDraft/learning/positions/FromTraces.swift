@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Recorded generations as training positions of the drafter, without a pass of either model (spec/13-learner.md).
 //
@@ -48,7 +44,7 @@ struct TraceAligner {
     /// so that each has draft positions. The text before the first token is cut from the left if necessary, to no less
     /// than half of `maxLength`. Tokens beyond `maxLength` are left out.
     ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: the record is of the target with another adapter, or of another pair.
+    /// - Throws: ``OmniDraftError/setting(_:)``.
     func align(_ traced: Traced) throws -> Aligned? {
         try check(traced)
         try checkIds(traced)
@@ -85,10 +81,6 @@ struct TraceAligner {
 
 /// The positions of recorded generations; the records of one generation are joined to one response.
 ///
-/// - Parameters:
-///   - traces: gives the records, as ``readTraces(_:_:_:)`` does.
-///   - aligner: of the pair.
-///   - take: is called with each response.
 /// - Throws: as ``TraceAligner/align(_:)`` and `traces`.
 func fromTraces(
     _ traces: TraceSource, _ aligner: TraceAligner, _ take: @escaping (Aligned) throws -> Void

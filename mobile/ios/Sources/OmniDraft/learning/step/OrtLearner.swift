@@ -58,16 +58,8 @@ final class OrtLearner: Learner {
     private let drafter: StepRun
     private let now: () -> String
 
-    /// - Parameters:
-    ///   - engine: runs the graphs.
-    ///   - bundle: exported with a training step.
-    ///   - map: of the bundle.
-    ///   - options: of the learner.
-    ///   - adapter: to begin with, packed by a learner; new tensors from the seed when nil.
-    ///   - now: gives the creation time of adapters.
-    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step;
-    ///   ``OmniDraftError/adapter(_:)``: the adapter is of another drafter, or has another form;
-    ///   ``OmniDraftError/bundle(_:)``: the engine cannot load a graph, or a file is not the one that was hashed.
+    /// - Parameter adapter: to begin with, packed by a learner; new tensors from the seed when nil.
+    /// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/adapter(_:)``, ``OmniDraftError/bundle(_:)``.
     init(
         _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ options: StepOptions = StepOptions(),
         adapter: Adapter? = nil, now: @escaping () -> String
@@ -112,8 +104,7 @@ final class OrtLearner: Learner {
 
     /// Do one step on a batch of at least one response.
     ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: there is no response, or a response is of another pair or longer than
-    ///   the drafter's context; nothing changed.
+    /// - Throws: ``OmniDraftError/setting(_:)``.
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         try check(responses)
         let groups = stride(from: 0, to: responses.count, by: options.atOnce).map {

@@ -20,9 +20,7 @@ func checkSchedule(_ schedule: String) throws {
 /// - Parameters:
 ///   - schedule: "constant", for learning without an end; "decay" rises over the first 5 % of the steps and falls to 0
 ///     over the last 30 %.
-///   - rate: the highest rate.
 ///   - step: from 0.
-///   - total: steps of the pass.
 func rateAt(_ schedule: String, _ rate: Double, step: Int, total: Int) -> Double {
     if schedule == constantSchedule { return rate }
     let rising = Double(step + 1) / max(1, warmUp * Double(total))

@@ -20,10 +20,6 @@ struct StateFormat: Sendable {
 
     /// Replace the file. A kill at any moment leaves the old file or the new one, whole.
     ///
-    /// - Parameters:
-    ///   - file: the path.
-    ///   - arrays: by name.
-    ///   - metadata: JSON values by name; `format` and `version` are not among the names.
     /// - Throws: ``OmniDraftError/setting(_:)``: the file cannot be written; an old one is whole.
     func write(_ file: String, _ arrays: Arrays, _ metadata: JsonObject) throws {
         do {
@@ -68,10 +64,7 @@ struct StateFormat: Sendable {
 
     /// Refuse a file that was made with other settings.
     ///
-    /// - Parameters:
-    ///   - file: the path, for messages.
-    ///   - recorded: the settings in its metadata; nil where it has none.
-    ///   - current: those of this run; a setting that the file lacks counts as null.
+    /// - Parameter recorded: the settings in its metadata; nil where it has none.
     /// - Throws: ``OmniDraftError/setting(_:)``: a setting differs; the message has both values.
     func checkSame(_ file: String, _ recorded: JsonValue?, _ current: JsonObject) throws {
         guard case .object(let settings)? = recorded else { throw refusal(file, "has no readable settings") }

@@ -46,10 +46,7 @@ func stepBatch(_ responses: [Aligned], _ factors: TermFactors) -> StepBatch {
 
 /// The scale of each term in every call of a step, factor / count, and the counts of the step by term.
 ///
-/// - Parameters:
-///   - parts: the counts of all calls of the step.
-///   - factors: of the objective.
-///   - terms: of the graph, in its order.
+/// - Parameter terms: of the graph, in its order.
 func stepScales(
     _ parts: [[String: Double]], _ factors: TermFactors, _ terms: [String]
 ) -> (scales: [Float], counts: [String: Double]) {

@@ -41,12 +41,7 @@ final class StepRun {
     private let carried: [(name: String, shape: [Int])]
     private var vectors: [[Float]]  // in the order of `vectorNames`
 
-    /// - Parameters:
-    ///   - graph: a training graph.
-    ///   - begin: initial parameters.
-    ///   - name: of the graph, for messages.
-    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run graphs; `graph`: a size is not a number of
-    ///   bytes.
+    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`.
     init(_ graph: any EngineGraph, _ begin: [Float], name: String) throws {
         self.graph = graph
         self.name = name
@@ -75,7 +70,6 @@ final class StepRun {
     /// - Parameters:
     ///   - parts: give the inputs of each call, at least one; a part is made when its call begins, so that memory holds
     ///     one at a time.
-    ///   - settings: inputs of every call.
     ///   - budget: asked before each call.
     /// - Returns: nil where the budget ended the step; nothing changed then.
     /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run the graph.

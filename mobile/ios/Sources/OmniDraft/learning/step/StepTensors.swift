@@ -45,8 +45,7 @@ private func packed(_ vector: [Float], _ site: Site, _ parts: [PartPlace], _ sca
 
 /// The vector of an adapter that ``sitesOf(_:_:_:scale:)`` packed; sites that the adapter does not have are zero.
 ///
-/// - Throws: ``OmniDraftError/adapter(_:)``: the adapter does not fit the graph, has another rank, or mixes the parts
-///   of a site.
+/// - Throws: ``OmniDraftError/adapter(_:)``.
 func vectorOf(_ adapter: Adapter, _ layout: StepLayout, _ lora: LoraSites, scale: Double) throws -> [Float] {
     try adapter.checkFits(lora)
     let places = StepPlaces(layout)
