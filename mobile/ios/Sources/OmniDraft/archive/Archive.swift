@@ -47,21 +47,6 @@ struct Archive: Sendable {
     }
 }
 
-/// Read every file of an archive and compare its hash with the manifest's.
-///
-/// - Throws: ``OmniDraftError/archive(_:)`` `checksum`.
-func checkHashes(_ archive: Archive, progress: ByteProgress = { _, _ in }) throws {
-    var done = 0
-    let total = cappedSum(archive.files.map { archive.entries[$0]?.size ?? 0 })
-    let data = try bytesOf(archive)
-    for name in archive.files {
-        try readChecked(archive, data, name) { piece in
-            done += piece.count
-            try progress(done, total)
-        }
-    }
-}
-
 /// The bytes of an archive that was opened before.
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.

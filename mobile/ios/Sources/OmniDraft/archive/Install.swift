@@ -54,7 +54,7 @@ private func holds(_ into: String, _ beside: ByName<[UInt8]>) throws -> Bool {
     try [manifestName, indexName].allSatisfy { name in
         let file = joined(into, name)
         if isLink(into) || !isRegularFile(file) { return false }
-        return try OpenFile(file).read(maxManifestBytes + 1) == beside[name]
+        return try OpenFile(file).read(BundleLimits.maxManifestBytes + 1) == beside[name]
     }
 }
 
@@ -89,7 +89,7 @@ private func isNoted(_ note: String, _ source: DownloadSource, _ into: String) -
 
 private func noteOf(_ source: DownloadSource, _ into: String) throws -> [UInt8] {
     let digests = try [manifestName, indexName].map { name in
-        hexOf(sha256(try OpenFile(joined(into, name)).read(maxManifestBytes + 1)))
+        hexOf(sha256(try OpenFile(joined(into, name)).read(BundleLimits.maxManifestBytes + 1)))
     }
     let lines = ["omnidraft.unpacked 1", source.sha256] + digests
     return Array(lines.map { $0 + "\n" }.joined().utf8)

@@ -4,11 +4,8 @@
 
 /// Entries that are not in the manifest, in order, with their bytes at most.
 private let mostBeside = ByName([
-    (manifestName, maxManifestBytes), (signatureName, signatureBytes + 1), (indexName, maxIndexBytes),
+    (manifestName, BundleLimits.maxManifestBytes), (signatureName, signatureBytes + 1), (indexName, maxIndexBytes),
 ])
-
-/// Whether a path is a file that begins as an archive.
-func isArchive(_ path: String) -> Bool { (try? OpenFile(path).read(zipLocal.count)) == zipLocal }
 
 /// Open an archive: its headers, its manifest, its signature where a key is given, and its index.
 ///

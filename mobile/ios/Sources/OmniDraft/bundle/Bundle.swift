@@ -101,7 +101,7 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
             drafter: drafter == .null ? noModel : try readEntry(mapping(drafter)),
             prompt: try promptOf(mapping(manifest.at("prompt"))),
             costs: try readCosts(costs),
-            vocabMap: try text(manifest.at("vocab_map"), most: maxPath),
+            vocabMap: try text(manifest.at("vocab_map"), most: BundleLimits.maxPath),
             manifest: manifest,
             measuredOn: try costs.given("machine").map { try readMachine(mapping($0)) })
     } catch let error as ValueError {
@@ -109,9 +109,6 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
         throw bundleError("field", message, "run `omnidraft export` again")
     }
 }
-
-/// Files in the directory of the bundle that the manifest does not list; nothing reads them.
-func unlistedFiles(_ bundle: Bundle) -> [String] { unlisted(bundle.path, bundle.files.names) }
 
 /// The files that a runtime reads, each of which needs a hash.
 private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
@@ -132,7 +129,7 @@ private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
 private func promptOf(_ data: JsonObject) throws -> PromptTemplate {
     let prompt = try readPrompt(data)
     let template = try data.at("template")
-    if template != .null { _ = try text(template, most: maxPath) }
+    if template != .null { _ = try text(template, most: BundleLimits.maxPath) }
     for (name, value) in try mapping(data.at("names"), most: BundleLimits.maxNames).members {
         _ = try text(.string(name), most: BundleLimits.maxName)
         _ = try text(value, most: maxPrompt)

@@ -10,10 +10,6 @@ enum Verify: Sendable {
     case stamp
 }
 
-/// Files of a bundle at most.
-let maxFiles = BundleLimits.maxFiles
-/// Bytes of a path at most.
-let maxPath = BundleLimits.maxPath
 /// Bytes that are read at once.
 let pieceBytes = 1 << 16
 
@@ -72,8 +68,8 @@ func changed(_ file: String) -> OmniDraftError {
 /// - Parameter files: the field; nil where it is absent.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `no_hash` or `outside`.
 func checkFiles(_ manifest: String, _ files: JsonValue?) throws -> ByName<FileRecord> {
-    guard case .object(let fields)? = files, (1...maxFiles).contains(fields.count) else {
-        let message = "\(manifest) lists no files, or more than \(maxFiles)"
+    guard case .object(let fields)? = files, (1...BundleLimits.maxFiles).contains(fields.count) else {
+        let message = "\(manifest) lists no files, or more than \(BundleLimits.maxFiles)"
         throw bundleError("no_hash", message, "run `omnidraft export` again")
     }
     return ByName(try fields.members.map { ($0.name, try record(manifest, $0.name, $0.value)) })
@@ -102,7 +98,7 @@ func noHash(_ manifest: String, _ name: String) -> OmniDraftError {
 func isInside(_ name: String) -> Bool {
     let isNamed = name.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: ":") && $0 != UInt8(ascii: "\\") }
     let hasParts = partsOf(path: name).allSatisfy { !$0.isEmpty && !isSame($0, ".") && !isSame($0, "..") }
-    return isNamed && hasParts && name.utf8.count <= maxPath
+    return isNamed && hasParts && name.utf8.count <= BundleLimits.maxPath
 }
 
 /// Hash every file that a manifest lists and that was not left out; return the stamps from before.

@@ -2,9 +2,6 @@
 //
 // y = x W + (x A) B, with A [in, rank] and B [rank, out] (spec/11-adapter.md).
 
-/// Of one site: three packed parts of rank 256 fit, and a wrong file cannot ask for all memory.
-let maxRank = BundleLimits.maxRank
-
 /// The name of the graph's input for A of a site.
 func aName(_ site: String) -> String { "\(site).lora_a" }
 

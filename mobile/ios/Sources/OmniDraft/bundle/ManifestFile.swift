@@ -4,8 +4,6 @@
 
 /// The name of the manifest.
 let manifestName = "manifest.json"
-/// Bytes of manifest.json at most.
-let maxManifestBytes = BundleLimits.maxManifestBytes
 
 let bundleFormat = "omnidraft.bundle"
 private let formatVersion = 3
@@ -32,7 +30,7 @@ func readManifest(_ path: String) throws -> [UInt8] {
     }
     let file = joined(path, manifestName)
     do {
-        return try readFile(file, most: maxManifestBytes)
+        return try readFile(file, most: BundleLimits.maxManifestBytes)
     } catch let error as FileError {
         if error.isAbsent {
             let message = "\(path) has no \(manifestName), so it is not a bundle"

@@ -65,14 +65,6 @@ let noModel = ModelEntry(
     layout: .shared, train: nil,
     tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e", compiledTokenizer: nil)
 
-extension JsonObject {
-    /// The value of a name; nil where it is absent or null.
-    func given(_ name: String) -> JsonValue? {
-        guard let value = self[name], value != .null else { return nil }
-        return value
-    }
-}
-
 /// The part of a manifest for one model.
 ///
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.

@@ -25,7 +25,7 @@ func refusalToReplace(_ place: String) -> (message: String, remedy: String)? {
 private func filesOf(_ place: String) -> [String]? {
     let manifest = joined(place, manifestName)
     if isLink(place) || isLink(manifest) { return nil }
-    guard let data = try? readFile(manifest, most: maxManifestBytes), let value = try? parseJson(data),
+    guard let data = try? readFile(manifest, most: BundleLimits.maxManifestBytes), let value = try? parseJson(data),
         case .object(let object) = value, object["format"] == .string(bundleFormat),
         case .object(let files)? = object["files"]
     else { return nil }

@@ -3,11 +3,8 @@
 // Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give equal
 // lengths. All numbers are float64, in the order of operations of the Python runtime.
 
-let maxDraftTokens = Defaults.maxDraftTokens
-let copyAcceptance = Defaults.draftLengthCopyAcceptance  // of a copied token, before any was compared
-let priorRounds = Defaults.draftLengthPriorRounds  // weight of what is assumed before the first round, in rounds
-let lengthDecay = Defaults.draftLengthDecay  // weight of a round after the next one, relative to before
-let probeTokens = Defaults.draftLengthProbe  // draft tokens of a probe
+private let priorRounds = Defaults.draftLengthPriorRounds
+private let longestDraft = Defaults.draftLengthLongest
 
 /// Where the tokens of a round come from; the raw value is the name in vectors.
 enum Source: String, Sendable {
@@ -56,8 +53,9 @@ final class FixedLength: DraftLength {
 
     /// - Throws: ``OmniDraftError/setting(_:)``: the number is outside its range.
     init(_ numDraftTokens: Int, source: Source = .draft) throws {
-        if numDraftTokens < 0 || numDraftTokens > maxDraftTokens {
-            throw settingError("numDraftTokens \(numDraftTokens) is outside 0..\(maxDraftTokens)", "4 is usual")
+        if numDraftTokens < 0 || numDraftTokens > Defaults.maxDraftTokens {
+            throw settingError(
+                "numDraftTokens \(numDraftTokens) is outside 0..\(Defaults.maxDraftTokens)", "4 is usual")
         }
         plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens, reads: source == .draft) : Plan()
     }
@@ -109,14 +107,14 @@ class MeasuredLength: DraftLength {
         let best = fastest(options(match))
         if best.source == .draft {
             state.idle = 0
-            state.share = firstShare
+            state.share = Defaults.draftLengthFirstShare
             return Plan(source: .draft, count: best.count, reads: true)
         }
         if !drafts { return Plan(source: best.source, count: best.count) }
         if isProbeDue(best) {
             state.idle = 0
-            state.share = max(state.share / 2, lastShare)
-            return Plan(source: .draft, count: min(probeTokens, longest), reads: true)
+            state.share = max(state.share / 2, Defaults.draftLengthLastShare)
+            return Plan(source: .draft, count: min(Defaults.draftLengthProbe, longest), reads: true)
         }
         state.idle += 1
         return Plan(source: best.source, count: best.count, reads: isProbeDue(best))
@@ -134,7 +132,7 @@ class MeasuredLength: DraftLength {
             }
         }
         if copies && match > 0 {
-            let byLength = running(copyAcceptance, state.agreed, state.compared)
+            let byLength = running(Defaults.draftLengthCopyAcceptance, state.agreed, state.compared)
             for (index, tokens) in expected((0..<longest).map { byLength[matchClass(match + $0)] }).enumerated() {
                 let seconds = costs.copySeconds(index + 1)
                 options.append(ProposalOption(source: .copy, count: index + 1, tokens: 1 + tokens, seconds: seconds))
@@ -161,27 +159,29 @@ class MeasuredLength: DraftLength {
     private func recordDraft(_ counts: RoundCounts) {
         // What was not tried becomes like the depth before.
         for depth in min(counts.drafted, longestDraft)..<longestDraft {
-            state.evaluated[depth] *= lengthDecay
-            state.accepted[depth] *= lengthDecay
+            state.evaluated[depth] *= Defaults.draftLengthDecay
+            state.accepted[depth] *= Defaults.draftLengthDecay
         }
         // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that those
         // before it were accepted.
         for depth in 0..<min(counts.evaluated, counts.accepted + 1, longestDraft) {
             state.countDraft(depth, isRight: depth < counts.accepted)
         }
-        state.drafts = state.drafts * lengthDecay + Double(counts.accepted)
-        state.targets = state.targets * lengthDecay + Double(counts.emitted - 1)
+        state.drafts = state.drafts * Defaults.draftLengthDecay + Double(counts.accepted)
+        state.targets = state.targets * Defaults.draftLengthDecay + Double(counts.emitted - 1)
     }
 
     /// Whether a probe that gives one token costs little beside the rounds since the last draft.
     private func isProbeDue(_ best: ProposalOption) -> Bool {
-        let seconds = costs.roundSeconds(min(probeTokens, longest))
+        let seconds = costs.roundSeconds(min(Defaults.draftLengthProbe, longest))
         return state.share * Double(state.idle) * costs.target[0] >= seconds - 1 / best.speed
     }
 }
 
 /// The index of a match's length in the lists of ``LengthState``.
-func matchClass(_ match: Int) -> Int { min(match, longestMatch) - shortestMatch }
+func matchClass(_ match: Int) -> Int {
+    min(match, Defaults.draftLengthLongestMatch) - Defaults.draftLengthShortestMatch
+}
 
 /// Shares of success; each is the assumption for the next, with a weight that falls with the trials.
 func running(_ prior: Double, _ successes: [Double], _ trials: [Double]) -> [Double] {

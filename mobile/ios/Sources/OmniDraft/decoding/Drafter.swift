@@ -134,7 +134,7 @@ class Drafter: @unchecked Sendable {
     /// The window moves by half its size at once, because every move costs a prefill. It depends on the length alone, so a
     /// restored context is read as it was.
     private func window(_ length: Int, _ model: any Model) -> Int {
-        let longest = min(maxDraftTokens, model.maxLength / 2)
+        let longest = min(Defaults.maxDraftTokens, model.maxLength / 2)
         let room = model.maxLength - start.count - longest
         let half = max(1, room / 2)
         let missing = length - room

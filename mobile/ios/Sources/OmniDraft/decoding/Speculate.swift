@@ -1,10 +1,11 @@
 // The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md).
 //
-// One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and log-probabilities
-// leave through one observer.
+// A mode is a Proposer, not a branch of the loop. A trace leaves through the observer.
 
-let maxProposed = Defaults.maxProposedTokens  // target tokens in one pass, at most
 let prefillChunk = 64  // tokens of a prompt in one pass; a cancellation waits for one pass
+
+/// Gives seconds.
+typealias Clock = () -> Double
 
 /// Called with each verified round before anything is learned from it.
 typealias Observer = (Outcome, TargetProbs) throws -> Void
@@ -96,7 +97,9 @@ final class DecoderState {
     /// Target tokens that may be proposed in the next pass; negative at the end of the text.
     ///
     /// A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
-    func room(_ target: any Model) -> Int { min(maxProposed, target.maxLength - tokens.count, remaining - 1) }
+    func room(_ target: any Model) -> Int {
+        min(Defaults.maxProposedTokens, target.maxLength - tokens.count, remaining - 1)
+    }
 
     /// Read the text up to its last token, as far as the target's KV cache lacks it.
     func prefill(_ target: any Model) throws {
@@ -127,13 +130,16 @@ final class Speculation {
     private let sampling: SamplingConfig
     private let draftLength: any DraftLength
     private let random: any RandomSource
+    private let clock: Clock
+    private let logprobs: Bool
     private let observe: Observer
     private var ended = false
 
     /// - Parameter text: at least one token; grows by what each round emits.
     init(
         _ target: any Model, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
-        _ draftLength: any DraftLength, _ random: any RandomSource, observe: @escaping Observer = { _, _ in }
+        _ draftLength: any DraftLength, _ random: any RandomSource, clock: @escaping Clock = { 0 },
+        logprobs: Bool = false, observe: @escaping Observer = { _, _ in }
     ) {
         self.target = target
         self.proposer = proposer
@@ -141,6 +147,8 @@ final class Speculation {
         self.sampling = sampling
         self.draftLength = draftLength
         self.random = random
+        self.clock = clock
+        self.logprobs = logprobs
         self.observe = observe
     }
 
@@ -148,38 +156,70 @@ final class Speculation {
     func next() throws -> Round? {
         let room = text.room(target)
         if ended || room < 0 { return nil }
-        let copy = room > 0 ? proposer.find(text.tokens) : Copy()
+        var watch = Stopwatch(clock)
+        let copy = room > 0 ? watch.time(\.draft) { proposer.find(text.tokens) } : Copy()
         let plan = room > 0 ? draftLength.next(copy.match) : Plan()
-        let (draft, proposal, logits) = try score(plan, copy, room)
+        let (draft, proposal, logits) = try score(plan, copy, room, &watch)
         text.workspace.reset()
         let context = sampling.repetitionPenalty == 1 ? [] : text.tokens + proposal.tokens
         let probs = TargetProbs(logits, sampling, context, text.workspace)
-        let verdict = try proposer.verify(draft, proposal, probs, random)
+        let verdict = try watch.time(\.verify) { try proposer.verify(draft, proposal, probs, random) }
         let emitted = text.extend(verdict.tokens(proposal))
-        target.rewind(text.tokens.count - 1)
+        watch.time(\.verify) { target.rewind(text.tokens.count - 1) }
         let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: emitted.tokens)
         try observe(outcome, probs)
-        let learned = proposer.learn(outcome, &text.context)  // also extends the draft context
+        let learned = watch.time(\.learn) { proposer.learn(outcome, &text.context) }  // also extends the context
         draftLength.record(counts(outcome, copy))
         ended = emitted.ended
-        return Round(outcome, learned: learned)
+        var round = Round(outcome, learned: learned)
+        if logprobs { round.logprobs = try probs.logprobs(outcome.emitted) }
+        (round.seconds, round.read) = (watch.seconds, watch.read)
+        return round
     }
 
     /// Draft, translate and score; the drafter may read the text meanwhile.
-    private func score(_ plan: Plan, _ copy: Copy, _ room: Int) throws -> (Draft, Proposal, Logits) {
+    private func score(
+        _ plan: Plan, _ copy: Copy, _ room: Int, _ watch: inout Stopwatch
+    ) throws -> (Draft, Proposal, Logits) {
         let scored: (Draft, Proposal, Logits)
         do {
             if plan.reads { try proposer.readAhead(text.context) }
-            try text.prefill(target)
-            let draft = try proposer.propose(plan, copy, text.context, random)
-            let proposal = proposer.translate(draft, room: room)
-            scored = (draft, proposal, try target.score(text.tokens.suffix(1) + proposal.tokens, numLogits: nil))
+            try watch.timeReading(text) { try text.prefill(target) }
+            let draft = try watch.time(\.draft) { try proposer.propose(plan, copy, text.context, random) }
+            let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
+            let tokens = text.tokens.suffix(1) + proposal.tokens
+            scored = (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })
         } catch {
             try proposer.settle()
             throw error
         }
-        try proposer.settle()  // nothing runs in the background between rounds
+        try watch.time(\.draft) { try proposer.settle() }  // nothing runs in the background between rounds
         return scored
+    }
+}
+
+/// Adds up the seconds of a round.
+private struct Stopwatch {
+    private let clock: Clock
+    private(set) var seconds = Seconds()
+    private(set) var read = TextRead()
+
+    init(_ clock: @escaping Clock) { self.clock = clock }
+
+    /// Runs something, and adds its time to a part.
+    mutating func time<T>(_ part: WritableKeyPath<Seconds, Double>, _ work: () throws -> T) rethrows -> T {
+        let started = clock()
+        let result = try work()
+        seconds[keyPath: part] += clock() - started
+        return result
+    }
+
+    /// The same of what the target reads before the round.
+    mutating func timeReading(_ text: DecoderState, _ work: () throws -> Void) rethrows {
+        let (started, known) = (clock(), text.cached.count)
+        try work()
+        read.tokens = text.cached.count - known
+        if read.tokens > 0 { read.seconds = clock() - started }
     }
 }
 

@@ -7,9 +7,6 @@
 
 // Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
 // round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-let blockGain = Defaults.blockGain
-let blockExtraSeconds = Defaults.blockExtraSeconds
-let blockExtraSecondsPerToken = Defaults.blockExtraSecondsPerToken
 
 /// The outcome of a verification.
 struct Verdict: Sendable, Equatable {
@@ -89,7 +86,8 @@ func verifyBlock(
 
 /// Whether a round is long enough for the gain of block verification to outweigh its host work.
 func blockPays(roundSeconds: Double, vocabSize: Int) -> Bool {
-    blockGain * roundSeconds > blockExtraSeconds + blockExtraSecondsPerToken * Double(vocabSize)
+    Defaults.blockGain * roundSeconds > Defaults.blockExtraSeconds + Defaults.blockExtraSecondsPerToken
+        * Double(vocabSize)
 }
 
 /// Everything accepted: sample the bonus token, restricted to the subtree of the tail if there is one.

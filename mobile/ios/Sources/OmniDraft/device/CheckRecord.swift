@@ -99,10 +99,10 @@ func rememberCheck(
     _ state: StateDirectory, _ path: String, seal: String, _ stamps: ByName<Stamp>, now: Int
 ) -> Bool {
     if !stamps.values.allSatisfy({ $0.isComplete && $0.changed <= now - settled }) { return false }
-    let record = JsonObject([
-        ("format", .string(format)), ("version", .int(formatVersion)), ("seal", .string(seal)),
-        ("stamps", .string(digestOf(stamps))),
-    ])
+    let record: JsonObject = [
+        "format": .string(format), "version": .int(formatVersion), "seal": .string(seal),
+        "stamps": .string(digestOf(stamps)),
+    ]
     guard let key = try? keyOf(path, seal), let data = try? dumpJson(.object(record)) else { return false }
     return state.writeRecord(kind, key, data)
 }

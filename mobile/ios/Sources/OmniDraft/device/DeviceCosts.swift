@@ -26,18 +26,6 @@ struct DeviceCosts: Sendable {
     let machine: Machine
     /// The machine that the manifest names; nil where it names none.
     let measuredOn: Machine?
-
-    /// Whether they were measured here, in the same places and with as many threads.
-    var areOfThisMachine: Bool { source != .manifest || measuredOn == machine }
-
-    /// Where the costs come from, as the end of a sentence.
-    var origin: String {
-        if source == .kept { return "measured on this machine before, and kept" }
-        if source == .measured { return "measured on this machine" }
-        guard let measuredOn else { return "measured at export, on a machine that the bundle does not name" }
-        if areOfThisMachine { return "measured at export, on this machine" }
-        return "measured at export, on another machine (\(measuredOn))"
-    }
 }
 
 /// Measured seconds, as a manifest holds them.
@@ -114,13 +102,11 @@ func keepCosts(_ state: StateDirectory, seal: String, _ machine: Machine, _ cost
 /// The bytes of a record.
 func costsRecord(seal: String, _ machine: Machine, _ costs: Costs) throws -> [UInt8] {
     try dumpJson(
-        .object(
-            JsonObject([
-                ("format", .string(format)), ("version", .int(formatVersion)), ("seal", .string(seal)),
-                ("machine", .object(machine.asJson)),
-                ("target", .array(costs.target.map { .string(bitsOf($0)) })),
-                ("draft", .string(bitsOf(costs.draft))), ("host", .string(bitsOf(costs.host))),
-            ])))
+        [
+            "format": .string(format), "version": .int(formatVersion), "seal": .string(seal),
+            "machine": .object(machine.asJson), "target": .array(costs.target.map { .string(bitsOf($0)) }),
+            "draft": .string(bitsOf(costs.draft)), "host": .string(bitsOf(costs.host)),
+        ])
 }
 
 /// The costs in a record; nil where it is damaged, or is of another machine or bundle.

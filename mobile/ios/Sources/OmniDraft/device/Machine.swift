@@ -9,7 +9,7 @@ private let cpuInfo = "/proc/cpuinfo"
 private let cpuInfoBytes = 1 << 16  // the first cores are enough
 
 /// A machine and how the models run on it. Costs are of one machine: all fields are equal.
-struct Machine: Sendable, Equatable, CustomStringConvertible {
+struct Machine: Sendable, Equatable {
     /// The model of the processor.
     let cpu: String
     /// Cores of the processor that the process may use.
@@ -27,20 +27,15 @@ struct Machine: Sendable, Equatable, CustomStringConvertible {
 
     /// The fields in order.
     var asJson: JsonObject {
-        JsonObject([
-            ("cpu", .string(cpu)), ("cores", .int(cores)), ("system", .string(system)),
-            ("onnxruntime", .string(onnxruntime)), ("threads", .int(threads)), ("target_on", .string(targetOn)),
-            ("drafter_on", .string(drafterOn)),
-        ])
+        [
+            "cpu": .string(cpu), "cores": .int(cores), "system": .string(system),
+            "onnxruntime": .string(onnxruntime), "threads": .int(threads), "target_on": .string(targetOn),
+            "drafter_on": .string(drafterOn),
+        ]
     }
 
     /// The fields as texts, in order.
     var texts: [String] { [cpu, String(cores), system, onnxruntime, String(threads), targetOn, drafterOn] }
-
-    var description: String {
-        "\(cpu), \(threads) of \(cores) cores, \(system), onnxruntime \(onnxruntime), "
-            + "target on \(targetOn), drafter on \(drafterOn)"
-    }
 
     /// Texts are compared by their bytes.
     static func == (a: Machine, b: Machine) -> Bool { a.asJson == b.asJson }

@@ -62,8 +62,6 @@ struct Bytes: @unchecked Sendable {
     func u64(_ at: Int) -> UInt64 { load(at, UInt64.self) }
     /// A float of 4 bytes.
     func f32(_ at: Int) -> Float { Float(bitPattern: load(at, UInt32.self)) }
-    /// A float of 8 bytes.
-    func f64(_ at: Int) -> Double { Double(bitPattern: load(at, UInt64.self)) }
 
     private func load<T: FixedWidthInteger>(_ at: Int, _ type: T.Type) -> T {
         precondition(at >= 0 && at <= count - MemoryLayout<T>.size)
@@ -93,7 +91,6 @@ struct ByteWriter {
     mutating func i32(_ value: Int32) { put(UInt32(bitPattern: value)) }
     mutating func u64(_ value: UInt64) { put(value) }
     mutating func f32(_ value: Float) { put(value.bitPattern) }
-    mutating func f64(_ value: Double) { put(value.bitPattern) }
     mutating func put(_ data: some Sequence<UInt8>) { bytes.append(contentsOf: data) }
 
     private mutating func put<T: FixedWidthInteger>(_ value: T) {

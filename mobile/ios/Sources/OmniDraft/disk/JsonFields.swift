@@ -89,12 +89,15 @@ func mapping(_ value: JsonValue, most: Int = mostItems) throws -> JsonObject {
     return object
 }
 
-extension JsonObject {
+extension ByName where Value == JsonValue {
     /// The value of a name that an object must have, unchecked.
     func at(_ name: String) throws -> JsonValue {
         guard let value = self[name] else { throw ValueError("'\(name)' is missing") }
         return value
     }
+
+    /// The value of a name; nil where it is absent or null.
+    func given(_ name: String) -> JsonValue? { self[name].flatMap { $0 == .null ? nil : $0 } }
 }
 
 /// A value for a message: at most 80 characters, and a string between quotes.

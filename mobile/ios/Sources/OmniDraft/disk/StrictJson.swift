@@ -42,48 +42,12 @@ enum JsonValue: Sendable, Equatable {
     }
 }
 
-/// Names and values in the order of the text. Names are compared by their bytes.
-struct JsonObject: Sendable, Equatable {
-    /// All names with their values.
-    private(set) var members: [(name: String, value: JsonValue)] = []
-    private var places: [[UInt8]: Int] = [:]
-
-    init() {}
-
-    init(_ members: [(String, JsonValue)]) {
-        for (name, value) in members { self[name] = value }
-    }
-
-    /// Number of names.
-    var count: Int { members.count }
-    /// All names.
-    var names: [String] { members.map(\.name) }
-
-    /// The value of a name; nil where the object has not the name. Setting a new name puts it at the end.
-    subscript(_ name: String) -> JsonValue? {
-        get { places[Array(name.utf8)].map { members[$0].value } }
-        set {
-            let key = Array(name.utf8)
-            if let place = places[key] {
-                if let newValue {
-                    members[place].value = newValue
-                } else {
-                    members.remove(at: place)
-                    places = [:]
-                    for (index, member) in members.enumerated() { places[Array(member.name.utf8)] = index }
-                }
-            } else if let newValue {
-                places[key] = members.count
-                members.append((name, newValue))
-            }
-        }
-    }
-
-    static func == (a: JsonObject, b: JsonObject) -> Bool {
-        a.count == b.count
-            && zip(a.members, b.members).allSatisfy { $0.name.utf8.elementsEqual($1.name.utf8) && $0.value == $1.value }
-    }
+extension JsonValue: ExpressibleByDictionaryLiteral {
+    init(dictionaryLiteral members: (String, JsonValue)...) { self = .object(JsonObject(members)) }
 }
+
+/// Names and values in the order of the text.
+typealias JsonObject = ByName<JsonValue>
 
 /// The value of a JSON text.
 ///
@@ -100,21 +64,9 @@ func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonV
 }
 
 /// Whether bytes are strict UTF-8.
-func isUtf8(_ data: [UInt8]) -> Bool { strictText(data) != nil }
-
-/// The text of strict UTF-8.
-///
-/// - Throws: ``ValueError``: a byte is not UTF-8.
-func decodeUtf8(_ data: [UInt8]) throws -> String {
-    guard let text = strictText(data) else { throw ValueError("it is not UTF-8") }
-    return text
-}
-
-/// The text of UTF-8; nil where a byte is not UTF-8.
-private func strictText(_ data: [UInt8]) -> String? {
+func isUtf8(_ data: [UInt8]) -> Bool {
     // The initializer that only validates came with iOS 18. This one replaces what is not UTF-8, so its bytes are others.
-    let text = String(decoding: data, as: UTF8.self)
-    return text.utf8.elementsEqual(data) ? text : nil
+    String(decoding: data, as: UTF8.self).utf8.elementsEqual(data)
 }
 
 /// The one JSON text of null, booleans, integers, strings, arrays and objects in their own order.

@@ -37,9 +37,9 @@ func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
     let start = lengthBytes + Int(length)
     if data.count < start { throw ValueError("it has \(data.count) bytes of a header of \(start)", fault: "truncated") }
     do {
-        var entries = try mapping(parseJson(data.array(lengthBytes, start)))
-        let metadata = try mapping(entries["__metadata__"] ?? .object(JsonObject()))
-        entries["__metadata__"] = nil
+        let fields = try mapping(parseJson(data.array(lengthBytes, start)))
+        let metadata = try mapping(fields["__metadata__"] ?? [:])
+        let entries = JsonObject(fields.members.filter { !isSame($0.name, "__metadata__") }.map { ($0.name, $0.value) })
         let texts = try metadata.members.map { (name: $0.name, value: try text($0.value)) }
         return TensorHeader(metadata: texts, entries: entries, start: start)
     } catch let error as ValueError {

@@ -3,7 +3,6 @@
 // Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is as
 // steady as with a decaying rate, and learns as fast as with a high one.
 
-private let mostKept = Defaults.learnerMeanKept  // share of the average that a step keeps; less in the first steps
 private let prefix = "average."
 private let stepsName = "average_steps"
 
@@ -21,7 +20,7 @@ struct RunningMean: Sendable {
 
     /// Add the tensors of a step.
     mutating func add(_ latest: ByName<FloatTensor>) {
-        let share = Float(min(mostKept, Double(steps) / (Double(steps) + 9)))
+        let share = Float(min(Defaults.learnerMeanKept, Double(steps) / (Double(steps) + 9)))
         for (name, tensor) in latest.members {
             tensors[name] = tensors[name].map { mixed($0, tensor, share) } ?? tensor
         }

@@ -8,9 +8,6 @@ import Foundation
 // drafter's distribution Q is accepted. Both adapters read the same positions, so the differences are paired. The
 // positions of one generation are correlated, so a generation counts as one observation.
 
-/// With fewer generations the confidence interval is infinite.
-let leastGenerations = Defaults.syncLeastGenerations
-
 private let chunk = 64  // positions whose logits are in memory at once
 
 /// The result of comparing an offered adapter with the current one.
@@ -31,7 +28,7 @@ struct AdapterComparison: Sendable, Equatable {
     /// Whether the offered adapter is significantly better.
     var isBetter: Bool { low > 0 }
     /// Whether there were enough generations for an interval.
-    var isEnough: Bool { generations >= leastGenerations }
+    var isEnough: Bool { generations >= Defaults.syncLeastGenerations }
 }
 
 /// Compare two adapters of a drafter.
@@ -70,7 +67,7 @@ func compare(
 ///   - counts: n, the positions of each generation.
 func confidenceInterval(_ differences: [Double], _ counts: [Double]) -> (low: Double, high: Double) {
     let groups = Double(counts.count)
-    if counts.count < leastGenerations { return (-.infinity, .infinity) }
+    if counts.count < Defaults.syncLeastGenerations { return (-.infinity, .infinity) }
     let total = counts.reduce(0, +)
     let mean = differences.reduce(0, +) / total
     var squares = 0.0

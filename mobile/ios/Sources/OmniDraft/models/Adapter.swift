@@ -139,7 +139,9 @@ private func checkPair(_ site: String, _ pair: SitePair) throws {
     if rank != pair.b.shape[0] {
         throw adapterError("shape", "\(site) has rank \(rank) in A and \(pair.b.shape[0]) in B")
     }
-    if rank > maxRank { throw adapterError("rank", "\(site) has rank \(rank), more than \(maxRank)") }
+    if rank > BundleLimits.maxRank {
+        throw adapterError("rank", "\(site) has rank \(rank), more than \(BundleLimits.maxRank)")
+    }
 }
 
 private func digestOf(_ base: String, _ named: ByName<FloatTensor>) -> String {

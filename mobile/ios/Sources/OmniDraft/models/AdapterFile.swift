@@ -20,16 +20,15 @@ private let remedies = [
 func encodeAdapter(_ adapter: Adapter) throws -> [UInt8] {
     let named = adapter.named.sorted
     let metadata = metadataOf(adapter).sorted.map { ($0.name, JsonValue.string($0.value)) }
-    var header = JsonObject([("__metadata__", .object(JsonObject(metadata)))])
+    var header: JsonObject = ["__metadata__": .object(JsonObject(metadata))]
     var end = 0
     for (name, tensor) in named {
         let start = end
         end += 4 * tensor.values.count
-        header[name] = .object(
-            JsonObject([
-                ("data_offsets", .array([.int(start), .int(end)])), ("dtype", .string("F32")),
-                ("shape", .array(tensor.shape.map { .int($0) })),
-            ]))
+        header[name] = [
+            "data_offsets": .array([.int(start), .int(end)]), "dtype": .string("F32"),
+            "shape": .array(tensor.shape.map { .int($0) }),
+        ]
     }
     let text = try dumpJson(.object(header))
     let filled = (text.count + 7) / 8 * 8

@@ -29,9 +29,6 @@ struct FilePlaces: Sendable, Equatable {
     /// Whether a file was left out when the bundle was packed for a device.
     func isLeftOut(_ name: String) -> Bool { index?.leftOut.has(name) ?? false }
 
-    /// The names of a manifest's files that were not left out, in order.
-    func present(_ files: ByName<FileRecord>) -> [String] { files.names.filter { !isLeftOut($0) } }
-
     /// Refuse to open a file that was left out.
     ///
     /// - Throws: ``OmniDraftError/bundle(_:)`` `left_out`.

@@ -77,7 +77,7 @@ private func checkedIndex(_ fields: JsonObject) throws -> PackIndex {
     }
     let leftOut = try mapping(fields.at("left_out"), most: maxLeftOut).members.map { name, devices in
         (
-            try text(.string(name), most: maxPath),
+            try text(.string(name), most: BundleLimits.maxPath),
             try array(devices, most: packDevices.count).map { try oneOf($0, packDevices) }
         )
     }

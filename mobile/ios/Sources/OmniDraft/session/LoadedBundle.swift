@@ -3,7 +3,6 @@ import Foundation
 // A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change.
 
 private let threadsPerCore = 4  // at most; more only take memory and time
-private let usualDraft = Defaults.blockUsualDraft  // draft tokens of the round that is compared
 private let measureSeconds = 1.5  // for timing a device; a pass that has begun then is finished
 private let measuredText = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private let measuredTokens = 16  // of that text
@@ -202,6 +201,6 @@ func draftLengthFor(
 /// every device.
 func verificationFor(_ config: GenerationConfig, _ bundle: Bundle) -> GenerationConfig.Verification {
     if config.verification != .auto { return config.verification }
-    let seconds = bundle.costs.roundSeconds(usualDraft)
+    let seconds = bundle.costs.roundSeconds(Defaults.blockUsualDraft)
     return blockPays(roundSeconds: seconds, vocabSize: bundle.target.vocabSize) ? .block : .token
 }

@@ -40,7 +40,8 @@ struct Timings {
             target: seconds.indices.map { seconds[$0...].reduce(.infinity, min) },
             draft: drafts.isEmpty ? seconds[0] : median(drafts),
             host: hosts.isEmpty ? 0 : median(hosts),
-            acceptance: (priorRounds * prior + accepted) / (priorRounds + evaluated))
+            acceptance: (Defaults.draftLengthPriorRounds * prior + accepted)
+                / (Defaults.draftLengthPriorRounds + evaluated))
     }
 }
 
@@ -49,7 +50,8 @@ struct Timings {
 /// The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of
 /// the prior, which has the weight of a few draft tokens.
 func measureCosts(
-    _ models: DecoderModels, _ prompt: [Int32], _ draftPrompt: [Int32], prior: Double = priorAcceptance
+    _ models: DecoderModels, _ prompt: [Int32], _ draftPrompt: [Int32],
+    prior: Double = Defaults.draftLengthPriorAcceptance
 ) throws -> Costs {
     try Measurement(models, prompt, draftPrompt, seconds: .infinity).run().costs(prior: prior)
 }
@@ -62,7 +64,7 @@ func measureWithin(
 ) throws -> Costs? {
     let timings = try Measurement(models, prompt, draftPrompt, seconds: seconds).run()
     if timings.passes.count < leastPasses || timings.timed.isEmpty { return nil }
-    return timings.costs(prior: priorAcceptance)
+    return timings.costs(prior: Defaults.draftLengthPriorAcceptance)
 }
 
 private final class Measurement {

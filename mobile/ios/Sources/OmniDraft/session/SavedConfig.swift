@@ -5,22 +5,15 @@ private let auto = JsonValue.string("auto")
 /// The settings as values of JSON.
 func configObject(_ config: GenerationConfig) -> JsonValue {
     guard let seed = config.seed else { preconditionFailure("a generation that began has a seed") }
-    return .object(
-        JsonObject([
-            ("max_new_tokens", .int(config.maxNewTokens)),
-            ("temperature", .string(bitsOf(config.temperature))),
-            ("seed", .string(hex64(seed))),
-            ("mode", .string(config.mode.rawValue)),
-            ("num_draft_tokens", config.numDraftTokens.map { .int($0) } ?? auto),
-            ("stop", .array(config.stop.map { .string($0) })),
-            ("ignore_eos", .bool(config.ignoreEos)),
-            ("top_k", .int(config.topK)),
-            ("top_p", .string(bitsOf(config.topP))),
-            ("min_p", .string(bitsOf(config.minP))),
-            ("repetition_penalty", .string(bitsOf(config.repetitionPenalty))),
-            ("verification", .string(config.verification.rawValue)),
-            ("logprobs", .bool(config.logprobs)),
-        ]))
+    return [
+        "max_new_tokens": .int(config.maxNewTokens), "temperature": .string(bitsOf(config.temperature)),
+        "seed": .string(hex64(seed)), "mode": .string(config.mode.rawValue),
+        "num_draft_tokens": config.numDraftTokens.map { .int($0) } ?? auto,
+        "stop": .array(config.stop.map { .string($0) }), "ignore_eos": .bool(config.ignoreEos),
+        "top_k": .int(config.topK), "top_p": .string(bitsOf(config.topP)), "min_p": .string(bitsOf(config.minP)),
+        "repetition_penalty": .string(bitsOf(config.repetitionPenalty)),
+        "verification": .string(config.verification.rawValue), "logprobs": .bool(config.logprobs),
+    ]
 }
 
 /// The settings of a state.

@@ -103,30 +103,19 @@ private func checkSizes(_ stateBytes: Int, _ cacheBytes: Int) throws {
 private func stateOf(_ saved: SavedSession) -> JsonValue {
     let identity = saved.identity
     let graphs = identity.graphs.sorted.map { ($0.name, JsonValue.string($0.value)) }
-    let turns = saved.turns.map { turn in
-        JsonValue.object(JsonObject([("message", .string(turn.message)), ("answer", idsOf(turn.answer))]))
-    }
-    return .object(
-        JsonObject([
-            ("omnidraft", .string(saved.omnidraft)),
-            (
-                "identity",
-                .object(
-                    JsonObject([
-                        ("draft_fingerprint", .string(identity.draftFingerprint)),
-                        ("target_fingerprint", .string(identity.targetFingerprint)),
-                        ("graphs", .object(JsonObject(graphs))),
-                        ("drafter_adapter", optional(identity.adapters[.drafter])),
-                        ("target_adapter", optional(identity.adapters[.target])),
-                    ]))
-            ),
-            ("costs", costsObject(saved.costs)),
-            ("draft_length", lengthsObject(saved.lengths)),
-            ("system", optional(saved.system)),
-            ("turns", .array(turns)),
-            ("message", optional(saved.message)),
-            ("answer", saved.answer.map(answerObject) ?? .null),
-        ]))
+    let turns: [JsonValue] = saved.turns.map { ["message": .string($0.message), "answer": idsOf($0.answer)] }
+    return [
+        "omnidraft": .string(saved.omnidraft),
+        "identity": [
+            "draft_fingerprint": .string(identity.draftFingerprint),
+            "target_fingerprint": .string(identity.targetFingerprint), "graphs": .object(JsonObject(graphs)),
+            "drafter_adapter": optional(identity.adapters[.drafter]),
+            "target_adapter": optional(identity.adapters[.target]),
+        ],
+        "costs": costsObject(saved.costs), "draft_length": lengthsObject(saved.lengths),
+        "system": optional(saved.system), "turns": .array(turns), "message": optional(saved.message),
+        "answer": saved.answer.map(answerObject) ?? .null,
+    ]
 }
 
 private func optional(_ text: String?) -> JsonValue { text.map { .string($0) } ?? .null }
@@ -178,11 +167,10 @@ private func identityOf(_ value: JsonObject) throws -> Identity {
 private func reals(_ numbers: [Double]) -> JsonValue { .array(numbers.map { .string(bitsOf($0)) }) }
 
 private func costsObject(_ costs: Costs) -> JsonValue {
-    .object(
-        JsonObject([
-            ("target", reals(costs.target)), ("draft", .string(bitsOf(costs.draft))),
-            ("host", .string(bitsOf(costs.host))), ("acceptance", .string(bitsOf(costs.acceptance))),
-        ]))
+    [
+        "target": reals(costs.target), "draft": .string(bitsOf(costs.draft)), "host": .string(bitsOf(costs.host)),
+        "acceptance": .string(bitsOf(costs.acceptance)),
+    ]
 }
 
 private func costsOf(_ value: JsonObject) throws -> Costs {
@@ -194,13 +182,12 @@ private func costsOf(_ value: JsonObject) throws -> Costs {
 }
 
 private func lengthsObject(_ lengths: LengthState) -> JsonValue {
-    .object(
-        JsonObject([
-            ("evaluated", reals(lengths.evaluated)), ("accepted", reals(lengths.accepted)),
-            ("drafts", .string(bitsOf(lengths.drafts))), ("targets", .string(bitsOf(lengths.targets))),
-            ("compared", reals(lengths.compared)), ("agreed", reals(lengths.agreed)),
-            ("idle", .int(lengths.idle)), ("share", .string(bitsOf(lengths.share))),
-        ]))
+    [
+        "evaluated": reals(lengths.evaluated), "accepted": reals(lengths.accepted),
+        "drafts": .string(bitsOf(lengths.drafts)), "targets": .string(bitsOf(lengths.targets)),
+        "compared": reals(lengths.compared), "agreed": reals(lengths.agreed), "idle": .int(lengths.idle),
+        "share": .string(bitsOf(lengths.share)),
+    ]
 }
 
 private func lengthsOf(_ value: JsonObject) throws -> LengthState {
@@ -212,7 +199,7 @@ private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     state.drafts = try real(value.at("drafts"), 0, maxDecayed)
     state.targets = try real(value.at("targets"), 0, maxDecayed)
     state.idle = try integer(value.at("idle"), 0)
-    state.share = try real(value.at("share"), lastShare, firstShare)
+    state.share = try real(value.at("share"), Defaults.draftLengthLastShare, Defaults.draftLengthFirstShare)
     return state
 }
 
@@ -231,13 +218,11 @@ private func turnOf(_ value: JsonObject) throws -> Turn {
 }
 
 private func answerObject(_ answer: SavedAnswer) -> JsonValue {
-    .object(
-        JsonObject([
-            ("config", configObject(answer.config)), ("prompt", idsOf(answer.prompt)),
-            ("output", idsOf(answer.output)), ("logprobs", reals(answer.logprobs)),
-            ("context", answer.context.map(idsOf) ?? .null), ("random", .string(hex64(answer.random))),
-            ("stop_reason", optional(answer.stopReason?.rawValue)),
-        ]))
+    [
+        "config": configObject(answer.config), "prompt": idsOf(answer.prompt), "output": idsOf(answer.output),
+        "logprobs": reals(answer.logprobs), "context": answer.context.map(idsOf) ?? .null,
+        "random": .string(hex64(answer.random)), "stop_reason": optional(answer.stopReason?.rawValue),
+    ]
 }
 
 private func answerOf(_ value: JsonObject) throws -> SavedAnswer {

@@ -8,8 +8,6 @@ struct Recording {
     let tracer: Tracer
 }
 
-extension Recorder: RoundRecorder {}
-
 /// Begins a generation after a prompt in target ids; it becomes the answer of `text`.
 ///
 /// - Parameters:
@@ -138,7 +136,7 @@ private final class SessionRounds: Rounds {
 
     private func goOnWithoutDrafter() throws {
         drops = models.drops
-        try rounds?.close()
+        rounds?.close()
         try decode(hasDrafter: false)
     }
 

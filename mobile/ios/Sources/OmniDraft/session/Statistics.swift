@@ -49,11 +49,6 @@ struct Statistics: Sendable, Equatable {
         return sum
     }
 
-    /// Seconds of all rounds; reading the prompt is not part of a round.
-    var totalSeconds: Double {
-        seconds.draft + seconds.translate + seconds.target + seconds.verify + seconds.learn
-    }
-
     private static var counts: [WritableKeyPath<Statistics, Int>] {
         [
             \.rounds, \.drafted, \.evaluated, \.acceptedDrafts, \.proposed, \.accepted, \.copied, \.acceptedCopies,

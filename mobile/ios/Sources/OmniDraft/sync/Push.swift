@@ -25,7 +25,7 @@ func writePush(_ channel: Channel, _ contents: PushContents, seed: [UInt8]) thro
     if files.isEmpty { throw settingError("nothing is to be sent", "choose an adapter, n-grams or traces") }
     let key = hexOf(try signedByKey([], seed: seed).publicKey)
     let record = SignedRecord(
-        kind: .push, key: key, channel: channel, number: time(nil), expires: utc(days: signedDays),
+        kind: .push, key: key, channel: channel, number: time(nil), expires: utc(days: Defaults.syncDays),
         accepted: min(max(contents.accepted, 0), largestNumber), adapter: contents.adapter.map { StoredFile($0) },
         cache: contents.cache.map { StoredFile($0) }, traces: contents.traces.map { StoredFile($0) })
     return (key, try writeSigned(record, files, seed: seed))

@@ -4,13 +4,6 @@ import Foundation
 //
 // A file has exactly one form in bytes, and the reader refuses every other input with a named fault.
 
-/// Bytes of a whole file.
-let mostSignedBytes = 1 << 28
-/// Bytes of its lines.
-let mostTextBytes = 1 << 16
-/// Days until a push or a release expires.
-let signedDays = 180
-
 private let version = "1"
 private let shownTitle = 40
 private let newline = UInt8(ascii: "\n")
@@ -188,7 +181,7 @@ private func verifiedRecord(_ data: [UInt8], _ kind: SignedKind, _ publicKey: [U
 
 /// The lines with their empty line; all that may be lines where there is none.
 private func textOf(_ data: [UInt8]) -> [UInt8] {
-    let lines = data.dropFirst(signatureBytes).prefix(mostTextBytes)
+    let lines = data.dropFirst(signatureBytes).prefix(Defaults.syncMaxTextBytes)
     for at in lines.indices.dropFirst() where lines[at] == newline && lines[at - 1] == newline {
         return Array(lines[...at])
     }
@@ -206,8 +199,8 @@ func parseRecord(_ text: [UInt8], _ kind: SignedKind) throws -> SignedRecord {
     }
     if record.files.isEmpty { throw malformed(kind, "has no files") }
     if kind == .release && !record.traces.isEmpty { throw malformed(kind, "has traces") }
-    if text.count > mostTextBytes || record.size > mostSignedBytes {
-        throw syncError("too_large", "the \(kind) has more than \(mostSignedBytes) bytes", "leave files out")
+    if text.count > Defaults.syncMaxTextBytes || record.size > Defaults.syncMaxBytes {
+        throw syncError("too_large", "the \(kind) has more than \(Defaults.syncMaxBytes) bytes", "leave files out")
     }
     return record
 }

@@ -4,9 +4,6 @@
 /// Compares the adapter in use (nil for none) with the offered one.
 typealias Trial = (_ current: Adapter?, _ offered: Adapter) throws -> AdapterComparison
 
-/// Recorded generations that are read at most; the latest.
-let recentGenerations = Defaults.syncRecentRecords
-
 /// A trial on the traces in a directory. Records of the target with an adapter are left out: they have the
 /// distributions of another target.
 ///
@@ -33,7 +30,7 @@ private func recentOf(_ traces: String, _ vocabularies: Vocabularies) throws -> 
     var recent: [Traced] = []
     try readTraces([traces], vocabularies) { traced in
         if traced.start.targetAdapter != nil { return }
-        if recent.count == recentGenerations { recent.removeFirst() }
+        if recent.count == Defaults.syncRecentRecords { recent.removeFirst() }
         recent.append(traced)
     }
     return recent

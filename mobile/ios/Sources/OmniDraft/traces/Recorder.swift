@@ -6,26 +6,6 @@ struct AdapterDigests: Sendable, Equatable {
     var target: String?
 }
 
-/// A new store in a directory, where generations of a pair are recorded.
-///
-/// - Throws: ``OmniDraftError/traceFile(_:)``: nothing can be recorded there, or it is of another pair.
-func openTrace(_ directory: String, _ map: VocabMap) throws -> TraceStore {
-    try TraceStore(directory, Vocabularies(map))
-}
-
-/// Where generations of a pair are recorded, which other sessions may share.
-///
-/// - Throws: ``OmniDraftError/traceFile(_:)``: the place is of another pair.
-func openTrace(_ place: any TracePlace, _ map: VocabMap) throws -> any TracePlace {
-    do {
-        try Vocabularies(map).check(place.vocabularies)
-    } catch OmniDraftError.traceFile(let refusal) {
-        let message = "the store of \(place.name) is refused: \(refusal.message)"
-        throw traceError(refusal.fault, message, "open one for these models")
-    }
-    return place
-}
-
 /// The generation that a record is about.
 struct RecordingSource {
     /// Spells the tokens that are emitted in pauses.

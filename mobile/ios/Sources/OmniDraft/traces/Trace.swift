@@ -1,13 +1,6 @@
 // A recorded generation as values: its rounds, and at each token the distribution of the target (spec/12-trace.md).
 // Training computes from these alone, without a second pass of the target.
 
-/// Ids that are kept of a distribution, at most.
-let traceTop = Defaults.traceTop
-/// The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest.
-let traceFloor = Defaults.traceFloor
-/// Draft ids that a record keeps of the text before it, at most.
-let traceWindow = Defaults.traceWindow
-
 private let shownDigits = 12  // of a fingerprint
 
 /// A refusal of a trace.
@@ -63,9 +56,9 @@ struct Vocabularies: Sendable, Equatable {
 
 /// The largest probabilities of a distribution.
 struct Masses: Sendable, Equatable {
-    /// Ascending, at most ``traceTop``.
+    /// Ascending, at most ``Defaults/traceTop``.
     let ids: [Int32]
-    /// Of these ids; each is a number that float16 holds exactly, none is below ``traceFloor``.
+    /// Of these ids; each is a number that float16 holds exactly, none is below ``Defaults/traceFloor``.
     let probabilities: [Float]
     /// The mass of all other ids.
     let rest: Double
@@ -152,7 +145,7 @@ struct TraceStart: Sendable, Equatable {
     var continues: Bool
     /// Number of draft ids of the text before ``context``.
     let skipped: Int
-    /// The latest draft ids of the text, at most ``traceWindow``.
+    /// The latest draft ids of the text, at most ``Defaults/traceWindow``.
     let context: [Int32]
 
     /// The same beginning, of a record that continues a generation.
@@ -176,5 +169,5 @@ struct Traced: Sendable, Equatable {
 
 /// The number of draft ids of a text that a record leaves out, and the ids that it keeps.
 func windowOf(_ text: [Int32]) -> (skipped: Int, kept: [Int32]) {
-    (max(0, text.count - traceWindow), Array(text.suffix(traceWindow)))
+    (max(0, text.count - Defaults.traceWindow), Array(text.suffix(Defaults.traceWindow)))
 }

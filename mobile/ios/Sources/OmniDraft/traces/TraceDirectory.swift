@@ -2,39 +2,6 @@ import Foundation
 
 // The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces.
 
-/// Delete a trace, one segment or those of a directory, and a directory that is empty then.
-///
-/// - Returns: the number of deleted files.
-/// - Throws: ``OmniDraftError/traceFile(_:)``.
-@discardableResult
-func wipeTrace(_ path: String) throws -> Int {
-    do {
-        return isDirectory(path) ? try wipeDirectory(path) : try wipeSegment(path)
-    } catch let error as FileError {
-        throw traceError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
-    }
-}
-
-private func wipeSegment(_ path: String) throws -> Int {
-    if try !(exists(path) && isTrace(path)) {
-        throw traceError("not_a_trace", "\(path) is not a trace, so it stays", "check the path")
-    }
-    try deleteFile(path)
-    return 1
-}
-
-private func wipeDirectory(_ path: String) throws -> Int {
-    if try !segmentsOf(path).contains(where: isTrace) {
-        throw traceError("not_a_trace", "\(path) holds no trace, so it stays", "check the path")
-    }
-    let claim = try claimForRecording(path)
-    defer {
-        claim.close()
-        rmdir(path)  // fails, as it should, where the directory has other files
-    }
-    return try removeSegments(path)
-}
-
 /// Delete the segments in a directory and the leftovers of their writers.
 ///
 /// - Returns: the number of deleted files.

@@ -5,14 +5,6 @@ import Foundation
 // Segments are only appended to, with one write per round. A killed process loses the current round; a machine that loses
 // power loses the rounds since the last flush.
 
-/// Bytes of all segments of a trace together, at most.
-let maxTraceBytes = Defaults.traceMaxBytes
-/// The least bound that a trace may have.
-let leastTraceBytes = Defaults.traceLeastBytes
-
-private let segmentsOfStore = Defaults.traceSegments  // of a full one
-private let syncRounds = Defaults.traceSyncRounds  // between two flushes to the disk within a generation
-
 /// Records generations in a directory; nothing is sent anywhere.
 ///
 /// One process and one store at a time record in a directory; any number of sessions and threads may share the store.
@@ -37,9 +29,9 @@ final class TraceStore: TracePlace {
     }
 
     /// - Throws: ``OmniDraftError/traceFile(_:)``, ``OmniDraftError/setting(_:)``.
-    init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = maxTraceBytes) throws {
-        if maxBytes < leastTraceBytes {
-            throw settingError("maxBytes \(maxBytes) is less than \(leastTraceBytes)", "16 MB is usual")
+    init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = Defaults.traceMaxBytes) throws {
+        if maxBytes < Defaults.traceLeastBytes {
+            throw settingError("maxBytes \(maxBytes) is less than \(Defaults.traceLeastBytes)", "16 MB is usual")
         }
         self.path = path
         self.vocabularies = vocabularies
@@ -170,7 +162,7 @@ final class TraceStore: TracePlace {
     }
 }
 
-private func segmentBytes(_ maxBytes: Int) -> Int { min(maxBytes / segmentsOfStore, maxSegmentBytes) }
+private func segmentBytes(_ maxBytes: Int) -> Int { min(maxBytes / Defaults.traceSegments, maxSegmentBytes) }
 
 /// Check all segments, and open the last one if it is whole and small enough.
 private func lastSegment(_ path: String, _ vocabularies: Vocabularies, most: Int) throws -> OpenSegment? {
@@ -223,7 +215,7 @@ private final class OpenSegment {
         }
         size += data.count
         unsynced += 1
-        if unsynced >= syncRounds { try sync() }
+        if unsynced >= Defaults.traceSyncRounds { try sync() }
     }
 
     func sync() throws {

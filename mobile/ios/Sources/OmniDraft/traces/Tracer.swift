@@ -18,7 +18,7 @@ final class Tracer {
     private let labels = RoundLabels()
     private let candidates = Candidates()
 
-    init(_ map: VocabMap, top: Int = traceTop, recording: @escaping () -> Bool = { true }) {
+    init(_ map: VocabMap, top: Int = Defaults.traceTop, recording: @escaping () -> Bool = { true }) {
         self.map = map
         self.top = top
         self.recording = recording
@@ -114,13 +114,13 @@ func largestMasses(
     _ weights: UnsafePointer<Float>, _ size: Int, total: Double, whole: Double, _ top: Int, ids: [Int32]? = nil,
     candidates: Candidates = Candidates()
 ) -> Masses {
-    let floor = Float(traceFloor * total)
+    let floor = Float(Defaults.traceFloor * total)
     candidates.places.removeAll(keepingCapacity: true)
     for index in 0..<size where weights[index] >= floor { candidates.places.append(Int32(index)) }
     let kept = candidates.places.count > top ? candidates.heaviest(weights, top) : candidates.places
     var listed = 0.0
     let probabilities = kept.map { place -> Float in
-        let probability = min(max(weights[Int(place)] / Float(total), Float(traceFloor)), 1)
+        let probability = min(max(weights[Int(place)] / Float(total), Float(Defaults.traceFloor)), 1)
         listed += Double(probability)
         return floatOf(half: halfOf(probability))
     }

@@ -10,7 +10,6 @@ let cacheHeaderBytes = 136
 let maxCacheBytes = 1 << 28
 
 private let formatVersion = 2
-private let maxEntries = Defaults.cacheMaxEntries  // times 255 draft tokens stays below 2^31
 private let widthsAt = 12
 private let draftAt = 16
 private let targetAt = 48
@@ -135,7 +134,7 @@ func startsWithMagic(_ data: Bytes) -> Bool {
 /// The sections must be as long as the number of entries says.
 private func checkLengths(_ header: CacheHeader) throws {
     let n = header.entries
-    try demand(n <= maxEntries, "limits", "it has \(n) entries, more than \(maxEntries)")
+    try demand(n <= Defaults.cacheMaxEntries, "limits", "it has \(n) entries, more than \(Defaults.cacheMaxEntries)")
     let widths = header.widths
     let expected = [n * widths[0], n, header.lengths[2], n * widths[2], 2 * n * widths[3]]
     for (index, name) in sectionNames.enumerated() {

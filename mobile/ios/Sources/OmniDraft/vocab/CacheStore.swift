@@ -26,7 +26,7 @@ struct OpenedCache {
 ///
 /// - Throws: ``OmniDraftError/setting(_:)``: a capacity below 1.
 func openCache(
-    _ path: String, _ map: VocabMap, capacity: Int = cacheCapacity, policy: CachePolicy = .lfu
+    _ path: String, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu
 ) throws -> OpenedCache {
     let empty = try NgramCache(map, capacity: capacity, policy: policy)
     if isAbsent(path) { return OpenedCache(cache: empty, problem: nil) }
@@ -98,22 +98,6 @@ func checkPlace(_ path: String) throws {
     do { _ = try placeOf(path) } catch let error as FileError { throw unwritable(path, error) }
 }
 
-/// ``checkPlace(_:)``, and refuses a file that is not a cache, so that a wrong path costs nobody a file.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: `unwritable` or `not_a_cache`.
-func checkCachePlace(_ path: String) throws {
-    try checkPlace(path)
-    if isFree(path) { return }
-    do { _ = try read(path) } catch OmniDraftError.cacheFile(let refusal) {
-        if refusal.fault == "not_a_cache" { throw leftAloneError(path, refusal.fault) }
-    }
-}
-
-/// Whether a file is a whole cache of other vocabularies: a session leaves it alone.
-func isOfAnotherPair(_ path: String, _ map: VocabMap) -> Bool {
-    faultAt(path, map.draftFingerprint, map.targetFingerprint) == "foreign_vocabulary"
-}
-
 /// Saves a cache; killed at any point, the old file or the new one is there, whole.
 ///
 /// - Returns: the new name of the old file, if that was a damaged cache; else nil.
@@ -165,22 +149,5 @@ private func faultAt(_ path: String, _ draftFingerprint: String, _ targetFingerp
         return isSame ? nil : "foreign_vocabulary"
     } catch {
         return (error as? OmniDraftError)?.fault ?? "unreadable"
-    }
-}
-
-/// Deletes a cache file and the leftovers of its writers, and returns the number of deleted files.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: the file is not a cache, or cannot be deleted.
-func wipeCache(_ path: String) throws -> Int {
-    do {
-        let place = try placeOf(path)
-        if try OpenFile(place).read(cacheMagic.count) != cacheMagic {
-            throw cacheError("not_a_cache", "\(path) is not an n-gram cache, so it stays", "check the path")
-        }
-        if unlink(place) != 0 { throw systemError(errno) }
-        if isLink(path) && unlink(path) != 0 { throw systemError(errno) }
-        return 1 + removeLeftovers(place)
-    } catch let error as FileError {
-        throw cacheError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
     }
 }

@@ -2,8 +2,6 @@
 //
 // Pure: no file, clock or random number.
 
-/// Draft tokens in a cached n-gram, at most.
-let maxPieces = Defaults.cacheMaxPieces
 /// Counts and ticks do not grow further.
 let maxCount = 0xffff_ffff
 

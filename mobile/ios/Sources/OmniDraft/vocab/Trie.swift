@@ -44,8 +44,6 @@ final class ActiveTrie {
     var directDrafts: [Int32] { map.directDrafts }
     /// Target ids of the direct pairs.
     var directTargets: [Int32] { map.directTargets }
-    /// Bytes of the arrays that the trie owns; the arrays of the map are shared by all tries.
-    var memoryBytes: Int { active.count + rootMask.count + 8 * gramTargets.count }
 
     /// Activates the leaf of an n-gram, which is inactive, and returns its index in `gramTargets`.
     func activate(_ leaf: Int) -> Int {
@@ -118,13 +116,6 @@ final class ActiveTrie {
             owner.append(tokens.count - 1)
         }
         return Children(tokens: tokens, targets: activeTargets(low, node.high), owner: owner)
-    }
-
-    /// Whether a target token has an active spelling as a direct partner or as an n-gram.
-    func isSpelled(_ target: Int32) -> Bool {
-        let leaf = Int(map.leafOf[Int(target)])
-        if leaf < 0 || !active[leaf] { return false }
-        return map.leafLengths[leaf] > 1 || map.direct[Int(map.leafFirsts[leaf])] == target
     }
 
     /// Calls `action` with each target token that has an active spelling: direct partners, then n-grams.

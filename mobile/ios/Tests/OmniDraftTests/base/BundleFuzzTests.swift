@@ -80,7 +80,7 @@ final class BundleFuzzTests: XCTestCase {
                 try put(joined(place, manifestName), Array(text.utf8))
                 XCTAssertEqual(try faultOf { _ = try openBundle(place) }, "not_a_bundle", filler)
             }
-            try put(joined(place, manifestName), [UInt8](repeating: 0x20, count: maxManifestBytes + 1))
+            try put(joined(place, manifestName), [UInt8](repeating: 0x20, count: BundleLimits.maxManifestBytes + 1))
             XCTAssertEqual(try faultOf { _ = try openBundle(place) }, "unreadable")
         }
     }

@@ -49,10 +49,9 @@ final class StrictJsonTests: XCTestCase {
         let text = "\"\\/\u{8}\n\u{1f}\u{7f}\u{e9}\u{1f680}"
         XCTAssertEqual(
             try dumpJson(.string(text)), Array("\"\\\"\\\\/\\u0008\\u000a\\u001f\u{7f}\u{e9}\u{1f680}\"".utf8))
-        let value = JsonValue.object(
-            JsonObject([
-                ("b", .array([.integer(1), .null, .bool(true), .string(text)])), ("a", .object(JsonObject())),
-            ]))
+        let value: JsonValue = [
+            "b": .array([.integer(1), .null, .bool(true), .string(text)]), "a": .object(JsonObject()),
+        ]
         XCTAssertEqual(try parseJson(dumpJson(value)), value)
         XCTAssertThrowsError(try dumpJson(.double(0.5))) { XCTAssert($0 is ValueError) }
     }

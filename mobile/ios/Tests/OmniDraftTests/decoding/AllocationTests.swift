@@ -58,7 +58,7 @@
                 let tracer = Tracer(identityMap())
                 return try pageFaults(warm: 2, measured: 5) {
                     guard let row = tracer.row(logits, 0) else { throw VectorFailure(description: "no row") }
-                    try same("ids of a row", row.largest(traceTop).ids, tracer.roots(row).masses.ids)
+                    try same("ids of a row", row.largest(Defaults.traceTop).ids, tracer.roots(row).masses.ids)
                 }
             }
             XCTAssert(counts.allSatisfy { $0 < rowPages }, "\(counts)")

@@ -107,7 +107,7 @@ final class SamplingTests: XCTestCase {
             ("temperature", { _ = try SamplingConfig(temperature: 0.00001) }),
             ("temperature", { _ = try SamplingConfig(temperature: .infinity) }),
             ("temperature", { _ = try SamplingConfig(temperature: -1) }),
-            ("numDraftTokens", { _ = try FixedLength(maxDraftTokens + 1) }),
+            ("numDraftTokens", { _ = try FixedLength(Defaults.maxDraftTokens + 1) }),
             ("numDraftTokens", { _ = try FixedLength(-1) }),
         ]
         for (setting, make) in refused {

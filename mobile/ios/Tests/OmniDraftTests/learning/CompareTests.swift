@@ -49,7 +49,7 @@ final class CompareTests: XCTestCase {
 
     func testFewGenerationsDecideNothing() throws {
         let (responses, model) = try made()
-        let few = Array(responses.prefix(leastGenerations - 1))
+        let few = Array(responses.prefix(Defaults.syncLeastGenerations - 1))
         let comparison = try compare(model, few, current: adapter(0), offered: adapter(1))
         XCTAssertFalse(comparison.isEnough || comparison.isBetter)
         let none = try compare(model, [], current: adapter(0), offered: adapter(1))

@@ -41,7 +41,7 @@ final class LearnerTests: XCTestCase {
             let file = "\(place)/state.safetensors"
             let straight = try learner(loaded, options)
             _ = try straight.learn(responses, .unbounded)
-            try learnerCheckpoint.write(file, straight.state(), JsonObject([("rate", .double(4e-3))]))
+            try learnerCheckpoint.write(file, straight.state(), ["rate": .double(4e-3)])
             _ = try straight.learn(responses, .unbounded)
             let again = try learner(loaded, options)
             try again.restore(learnerCheckpoint.read(file).arrays)

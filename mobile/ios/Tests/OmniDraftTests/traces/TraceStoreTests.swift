@@ -21,7 +21,7 @@ final class TraceStoreTests: XCTestCase {
 
     /// Runs `body` with an open store, which is closed then.
     private func withStore(_ path: String? = nil, _ body: (TraceStore) throws -> Void) throws {
-        let store = try TraceStore(path ?? self.path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path ?? self.path, pair, maxBytes: Defaults.traceLeastBytes)
         defer { store.close() }
         try body(store)
     }
@@ -57,7 +57,7 @@ final class TraceStoreTests: XCTestCase {
     }
 
     func testRoundsComeBackInOrderAndRecordsAreToldApart() throws {
-        let store = try TraceStore(path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path, pair, maxBytes: Defaults.traceLeastBytes)
         recordRounds(store, 1, 5)
         recordRounds(store, 6, 3)
         XCTAssertEqual(try traces().map(\.rounds.count), [5, 3])
@@ -86,14 +86,15 @@ final class TraceStoreTests: XCTestCase {
                 at = recordRounds(store, last + 1, 200, at: at)
                 last += 200
                 let sizes = try segmentsOf(path).map { try OpenFile($0).size }
-                XCTAssert(sizes.reduce(0, +) <= leastTraceBytes && sizes.max()! <= leastTraceBytes / 8)
+                XCTAssert(
+                    sizes.reduce(0, +) <= Defaults.traceLeastBytes && sizes.max()! <= Defaults.traceLeastBytes / 8)
             }
         }
         let recorded = try numbers()
         XCTAssertGreaterThan(recorded[0], 1, "nothing was dropped")
         XCTAssertEqual(recorded, Array(recorded[0]...last))
         let whole = try segmentsOf(path).reduce(0) { $0 + (try OpenFile($1).size) }
-        XCTAssertGreaterThan(whole, leastTraceBytes * 3 / 4)
+        XCTAssertGreaterThan(whole, Defaults.traceLeastBytes * 3 / 4)
         // Each segment can be read alone, and says that its first record goes on.
         for (file, segment) in try segments() {
             XCTAssert(segment.generations().allSatisfy(\.start.continues))
@@ -161,7 +162,7 @@ final class TraceStoreTests: XCTestCase {
     }
 
     func testWipingTakesSegmentsOnly() throws {
-        let store = try TraceStore(path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path, pair, maxBytes: Defaults.traceLeastBytes)
         recordRounds(store, 1, 3)
         let others = ["notes.txt": "mine", "trace-0000000009.odt": "no trace", "trace-9.odt": "another"]
         for (name, text) in others { try put(joined(path, name), Array(text.utf8)) }
@@ -220,7 +221,7 @@ final class TraceStoreTests: XCTestCase {
     }
 
     func testADirectoryThatIsGoneEndsTheRecordingAndNothingElse() throws {
-        let store = try TraceStore(path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path, pair, maxBytes: Defaults.traceLeastBytes)
         removeTree(path)
         XCTAssertNil(recordRounds(store, 1, 1))
         XCTAssert((store.problem ?? "").contains("recording stopped"), store.problem ?? "no problem")

@@ -67,7 +67,7 @@ final class TracerTests: XCTestCase {
     }
 
     private func check(_ kept: Masses, _ p: [Double], beside: Double) {
-        let expected = p.indices.filter { p[$0] >= traceFloor }
+        let expected = p.indices.filter { p[$0] >= Defaults.traceFloor }
         XCTAssertEqual(kept.ids, expected.map(Int32.init))
         for (probability, id) in zip(kept.probabilities, expected) {
             XCTAssertEqual(Double(probability), p[id], accuracy: p[id] / 2048 + 1e-7)

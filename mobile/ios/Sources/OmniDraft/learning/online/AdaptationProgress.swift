@@ -77,7 +77,7 @@ struct AdaptationProgress: Sendable, Equatable {
         good = try count(fields.at("good"))
         learned = try count(fields.at("learned"))
         rollbacks = try integer(fields.at("falls"), 0, mostRollbacks)
-        cooldown = try integer(fields.at("rest"), 0, maxCooldown)
+        cooldown = try integer(fields.at("rest"), 0, Defaults.learnerMaxRest)
         rateScale = try number(fields.at("slow"), 0, 1)
         memory = try numbers(fields.at("memory"))
         pending = try numbers(fields.at("pending"))
@@ -91,19 +91,15 @@ struct AdaptationProgress: Sendable, Equatable {
     /// The fields under their names in the file.
     var json: JsonObject {
         func list(_ numbers: [Int]) -> JsonValue { .array(numbers.map(JsonValue.int)) }
-        let rest = unfinished.map {
-            JsonObject([
-                ("new", list($0.new)), ("earlier", list($0.earlier)), ("done", .int($0.done)),
-                ("applied", .bool($0.applied)),
-            ])
+        let rest: JsonValue? = unfinished.map {
+            ["new": list($0.new), "earlier": list($0.earlier), "done": .int($0.done), "applied": .bool($0.applied)]
         }
-        return JsonObject([
-            ("answered", .int(answered)), ("version", .int(version)), ("good", .int(good)), ("learned", .int(learned)),
-            ("falls", .int(rollbacks)), ("rest", .int(cooldown)), ("slow", .double(rateScale)),
-            ("memory", list(memory)),
-            ("pending", list(pending)), ("guard", guardState.json), ("places", .array(places.map(\.json))),
-            ("read", read?.json ?? .null), ("unfinished", rest.map(JsonValue.object) ?? .null),
-        ])
+        return [
+            "answered": .int(answered), "version": .int(version), "good": .int(good), "learned": .int(learned),
+            "falls": .int(rollbacks), "rest": .int(cooldown), "slow": .double(rateScale), "memory": list(memory),
+            "pending": list(pending), "guard": guardState.json, "places": .array(places.map(\.json)),
+            "read": read?.json ?? .null, "unfinished": rest ?? .null,
+        ]
     }
 
     /// Forget the places of answers that nothing names any more.

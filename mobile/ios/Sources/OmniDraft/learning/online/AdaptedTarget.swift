@@ -6,7 +6,7 @@ private let drafted = "trie"  // the mode whose answers the guard counts: others
 struct AdaptOptions: Sendable {
     /// Answers between two rounds of learning, at least.
     var interval = Defaults.learnerInterval
-    /// Over the answers of an interval, in steps of ``answersInStep``.
+    /// Over the answers of an interval, in steps of ``Defaults/learnerBatch``.
     var passes = Defaults.learnerPasses
     /// Earlier answers in each step, besides the new ones.
     var replayed = Defaults.learnerReplayed

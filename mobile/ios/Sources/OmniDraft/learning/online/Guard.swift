@@ -45,7 +45,7 @@ struct GuardState: Sendable, Equatable {
     }
 
     /// As a JSON value.
-    var json: JsonValue { .object(JsonObject([("reference", jsonOf(reference)), ("current", jsonOf(current))])) }
+    var json: JsonValue { ["reference": jsonOf(reference), "current": jsonOf(current)] }
 
     private func jsonOf(_ answers: [AnswerCounts]) -> JsonValue {
         .array(answers.map { .array([.int($0.tokens), .int($0.passes)]) })

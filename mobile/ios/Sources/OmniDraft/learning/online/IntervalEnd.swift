@@ -3,9 +3,6 @@
 // Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next
 // call.
 
-/// New answers in one step, as in the paper.
-let answersInStep = Defaults.learnerBatch
-
 /// What happened at the end of an interval.
 enum IntervalEvent: Sendable { case learned, skipped, rolledBack, rested, unfinished }
 
@@ -104,13 +101,13 @@ private func steps(_ target: AdaptedTarget, _ budget: StepBudget) throws -> Step
 
 /// Steps of a pass over the new answers.
 private func batches(_ unfinished: UnfinishedLearning) -> Int {
-    (unfinished.new.count + answersInStep - 1) / answersInStep
+    (unfinished.new.count + Defaults.learnerBatch - 1) / Defaults.learnerBatch
 }
 
 /// The answers of a step: some new ones, and as many earlier ones as are repeated, drawn with the seed.
 private func batchOf(_ unfinished: UnfinishedLearning, _ options: AdaptOptions, learned: Int) -> [Int] {
-    let first = unfinished.done % max(1, batches(unfinished)) * answersInStep
-    let new = unfinished.new[first..<min(first + answersInStep, unfinished.new.count)]
+    let first = unfinished.done % max(1, batches(unfinished)) * Defaults.learnerBatch
+    let new = unfinished.new[first..<min(first + Defaults.learnerBatch, unfinished.new.count)]
     let random = SplitMix64(mixed([options.seed, UInt64(learned), UInt64(unfinished.done)]))
     var earlier = unfinished.earlier
     let again = (0..<min(options.replayed, earlier.count)).map { _ in

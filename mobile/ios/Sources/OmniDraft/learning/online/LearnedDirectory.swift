@@ -66,7 +66,7 @@ struct LearnedDirectory {
         for (name, array) in state.good.members { arrays[goodPrefix + name] = array }
         if let used = state.used { arrays[usedName] = TypedArray(try encodeAdapter(used)) }
         if let base = state.base { arrays[baseName] = TypedArray(try encodeAdapter(base)) }
-        let metadata = JsonObject([("of", .object(of.json)), ("progress", .object(state.progress.json))])
+        let metadata: JsonObject = ["of": .object(of.json), "progress": .object(state.progress.json)]
         try format.write(checkpoint, arrays, metadata)
         if let used = state.used {
             try writeAdapter(adapter, used)

@@ -7,9 +7,6 @@ import Foundation
 // adapter. With another adapter the *target* is another target, so its records are refused. The recorded drafts are not
 // used.
 
-/// Incomplete generations in memory: sessions that share a store write records in turn.
-let openGenerations = Defaults.learnerOpenGenerations
-
 private let nothing = 1e-9  // mass at the root below which no draft token can be written
 
 /// Options of aligning recorded generations.
@@ -93,7 +90,7 @@ func fromTraces(
 /// Join the records that continue one another to whole generations.
 ///
 /// A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a text that
-/// was not recorded, so it stays alone. At most ``openGenerations`` generations are in memory.
+/// was not recorded, so it stays alone. At most ``Defaults/learnerOpenGenerations`` generations are in memory.
 func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void) throws {
     var waiting: [Traced] = []
     try traces { traced in
@@ -102,7 +99,7 @@ func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void
             return
         }
         waiting.append(traced)
-        if waiting.count > openGenerations { try take(waiting.removeFirst()) }
+        if waiting.count > Defaults.learnerOpenGenerations { try take(waiting.removeFirst()) }
     }
     for traced in waiting { try take(traced) }
 }

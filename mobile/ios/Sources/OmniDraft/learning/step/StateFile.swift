@@ -52,28 +52,9 @@ struct StateFormat: Sendable {
         }
     }
 
-    /// The metadata alone; no array is made.
-    ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: the file cannot be read, or has another format.
-    func readMetadata(_ file: String) throws -> JsonObject { try metadataOf(file, headerOf(file, bytesOf(file))) }
-
     /// The error of a file from which nothing can go on; `why` is the verb of the sentence.
     func refusal(_ file: String, _ why: String) -> OmniDraftError {
         settingError("\(file) \(why), so \(task) cannot go on from it", remedy)
-    }
-
-    /// Refuse a file that was made with other settings.
-    ///
-    /// - Parameter recorded: the settings in its metadata; nil where it has none.
-    /// - Throws: ``OmniDraftError/setting(_:)``: a setting differs; the message has both values.
-    func checkSame(_ file: String, _ recorded: JsonValue?, _ current: JsonObject) throws {
-        guard case .object(let settings)? = recorded else { throw refusal(file, "has no readable settings") }
-        for (name, value) in current.members {
-            let theirs = settings[name] ?? .null
-            if !isEqual(theirs, value) {
-                throw refusal(file, "was made with \(name) \(quoted(theirs)) and not \(quoted(value))")
-            }
-        }
     }
 
     private func bytesOf(_ file: String) throws -> Bytes {
@@ -124,15 +105,14 @@ func encodeState(_ arrays: Arrays, _ metadata: JsonObject) throws -> [UInt8] {
         let (ours, theirs) = (a.value.valueBytes, b.value.valueBytes)
         return ours == theirs ? precedes(a.name, b.name) : ours > theirs
     }
-    var header = JsonObject([("__metadata__", .object(metadata))])
+    var header: JsonObject = ["__metadata__": .object(metadata)]
     var end = 0
     for (name, array) in order {
         let offsets: [JsonValue] = [.int(end), .int(end + array.byteCount)]
-        header[name] = .object(
-            JsonObject([
-                ("dtype", .string(array.type)), ("shape", .array(array.shape.map(JsonValue.int))),
-                ("data_offsets", .array(offsets)),
-            ]))
+        header[name] = [
+            "dtype": .string(array.type), "shape": .array(array.shape.map(JsonValue.int)),
+            "data_offsets": .array(offsets),
+        ]
         end += array.byteCount
     }
     let text = try dumpJson(.object(header))
@@ -181,18 +161,5 @@ private func numbers<T: BitwiseCopyable>(_ data: Bytes, _ type: T.Type) -> [T] {
     return [T](unsafeUninitializedCapacity: count) { buffer, filled in
         data.withUnsafeBytes { UnsafeMutableRawBufferPointer(buffer).copyMemory(from: $0) }
         filled = count
-    }
-}
-
-/// Whether two JSON values are equal; numbers are compared by their value.
-private func isEqual(_ a: JsonValue, _ b: JsonValue) -> Bool {
-    switch (a, b) {
-    case (.integer(let whole), .double(let number)), (.double(let number), .integer(let whole)):
-        return Double(whole) == number
-    case (.array(let a), .array(let b)): return a.count == b.count && zip(a, b).allSatisfy(isEqual)
-    case (.object(let a), .object(let b)):
-        return a.count == b.count
-            && a.members.allSatisfy { each in b[each.name].map { isEqual(each.value, $0) } ?? false }
-    default: return a == b
     }
 }

@@ -90,12 +90,14 @@ final class FromTracesTests: XCTestCase {
     }
 
     func testAtMostEightGenerationsWaitForTheirNextRecord() throws {
-        let begun = try (0..<UInt64(openGenerations + 2)).map { parts(try recorded(.tokens, 20 + $0).traced, 8) }
+        let begun = try (0..<UInt64(Defaults.learnerOpenGenerations + 2)).map {
+            parts(try recorded(.tokens, 20 + $0).traced, 8)
+        }
         // The two oldest were complete before their second records came; those push the two next out in turn.
         let late = begun.map { $0[0] } + begun.map { $0[1] }
-        XCTAssertEqual(try joined(late).count, 2 * (openGenerations + 2))
-        let few = begun.prefix(openGenerations)
-        XCTAssertEqual(try joined(few.map { $0[0] } + few.map { $0[1] }).count, openGenerations)
+        XCTAssertEqual(try joined(late).count, 2 * (Defaults.learnerOpenGenerations + 2))
+        let few = begun.prefix(Defaults.learnerOpenGenerations)
+        XCTAssertEqual(try joined(few.map { $0[0] } + few.map { $0[1] }).count, Defaults.learnerOpenGenerations)
     }
 
     func testAnotherTargetIsRefused() throws {

@@ -1,7 +1,5 @@
-// Values by name, in the order of a file. Names are compared by their bytes: Swift's own comparison of texts takes
-// canonically equivalent names as equal.
-
-/// Names and values in an order; a name occurs once.
+/// Names and values in the order of a file; a name occurs once. Names are compared by their bytes: Swift's own comparison of
+/// texts takes canonically equivalent names as equal.
 struct ByName<Value> {
     /// All names with their values.
     private(set) var members: [(name: String, value: Value)] = []
@@ -39,13 +37,12 @@ struct ByName<Value> {
     /// Whether there is a value of a name.
     func has(_ name: String) -> Bool { places[Array(name.utf8)] != nil }
 
-    /// The same names with other values.
-    func mapValues<Other>(_ change: (Value) throws -> Other) rethrows -> ByName<Other> {
-        ByName<Other>(try members.map { ($0.name, try change($0.value)) })
-    }
-
     /// The members in the order of the bytes of their names.
     var sorted: [(name: String, value: Value)] { members.sorted { precedes($0.name, $1.name) } }
+}
+
+extension ByName: ExpressibleByDictionaryLiteral {
+    init(dictionaryLiteral members: (String, Value)...) { self.init(members) }
 }
 
 extension ByName: Sendable where Value: Sendable {}
