@@ -38,7 +38,7 @@ func installFile(
     let archive = try openArchive(file, publicKey: publicKey)
     if archive.index.drafter != .only {
         let isThere = try writing(into) {
-            _ = try recover(into)
+            try recover(into)
             return try holds(into, archive.beside)
         }
         if isThere {

@@ -48,7 +48,7 @@ private func sharedPlaceExists(_ place: String) throws -> Bool {
     try refuseLink(place)
     try refuseLink(split(place).directory)
     return try writing(place) {
-        _ = try recover(place)
+        try recover(place)
         return exists(place)
     }
 }
@@ -61,7 +61,7 @@ private func refuseLink(_ path: String) throws {
 
 /// Refuse a place that exists; what a killed process left is put right first.
 private func refuseExisting(_ out: String, _ overwrite: Bool) throws {
-    try writing(out) { _ = try recover(out) }
+    try writing(out) { try recover(out) }
     if !exists(out) && !isLink(out) { return }
     if !overwrite { throw archiveError("unwritable", "\(out) exists already", "delete it or \(elsewhere)") }
     if let refusal = refusalToReplace(out) { throw archiveError("unwritable", refusal.message, refusal.remedy) }

@@ -12,7 +12,6 @@ private let tokenizerFactor = 22  // resident bytes per byte of tokenizer.json; 
 private let cacheEntry = 64  // bytes of a cached n-gram
 private let rows = 13  // rows of logits of the longest usual verification
 private let activations = 30.0  // times [chunk, hidden] float32, for a pass over a chunk of the prompt
-private let scoreFactor = 2.0  // times [heads, chunk, max_length] float32, in a graph without an attention operator
 private let headroom = 0.05  // of the need: other programs may take memory meanwhile
 private let megabyte = 1_000_000
 
@@ -58,7 +57,7 @@ func memoryNeed(_ bundle: Bundle, drafter: Bool = true) -> MemoryNeed {
         base: base,
         target: weights(bundle, bundle.target),
         drafter: drafts ? weights(bundle, bundle.drafter) : 0,
-        kv: models.reduce(0) { $0 + $1.kvBytes },
+        kv: models.reduce(0) { $0 + $1.kv.bytes },
         vocabulary: cappedSum(vocabulary),
         work: models.reduce(0) { $0 + work($1) })
 }
@@ -78,24 +77,12 @@ private func size(_ bundle: Bundle, _ name: String) -> Int {
 private func whole(_ bytes: Double) -> Int { Int(min(max(bytes, 0), Double(mostExact))) }
 
 private func weights(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
-    if let place = entry.place { return staticWeights(bundle, entry, place) }
-    // An exported graph has model.onnx.data; an adopted graph may have several files with other endings.
-    let beside = entry.layout == .concat ? entry.graph : "\(entry.graph).data"
-    let names = bundle.files.names.filter { begins($0, with: beside) && !isSame($0, entry.graph) }
+    let names = bundle.files.names.filter { begins($0, with: "\(entry.graph).data") }
     let mapped = cappedSum(names.map { size(bundle, $0) })
     let packed = packedFactor * Double(size(bundle, entry.graph))
     if mapped == 0 { return whole(packed) }
     // A table stays mapped: as a whole beside the packed LM head that shares it, else a few of its pages.
     return max(0, whole(packed + mappedFactor * Double(mapped)) + table(bundle, entry, most: mapped))
-}
-
-/// Of static graphs: float16 weights become float32 in each graph; the others stay mapped.
-private func staticWeights(_ bundle: Bundle, _ entry: ModelEntry, _ place: Place) -> Int {
-    let weights = Double(size(bundle, place.form.weights))
-    let all = cappedSum(place.files.map { size(bundle, $0) })
-    let isFloat = entry.places[npuPlace].map { isSame($0.form.weights, place.form.weights) } ?? false
-    let widened = isFloat ? 2 * Double(place.form.graphs.count) * weights : 0
-    return whole(Double(whole(mappedFactor * Double(all))) + widened)
 }
 
 /// Bytes of the embedding: added where the LM head reads them too, else taken off; 0 where an export recorded none.
@@ -110,13 +97,7 @@ private func table(_ bundle: Bundle, _ entry: ModelEntry, most: Int) -> Int {
 private func work(_ entry: ModelEntry) -> Int {
     // Of a usual decoder with this number of parameters.
     let hidden = (Double(entry.parameters) / (12 * Double(entry.kv.numLayers))).squareRoot()
-    let chunk = Double(prefillChunk)
-    let vocabulary = Double(entry.vocabSize)
-    let work = 4 * activations * chunk * hidden
-    if entry.layout == .shared { return whole(work + 4 * Double(rows) * vocabulary) }
-    // A graph of layout concat computes logits for every token, and stores the scores of its attention.
-    let scores = 4 * scoreFactor * (hidden / Double(entry.kv.headDim)) * chunk * Double(entry.kv.maxLength)
-    return whole(work + scores + 4 * chunk * vocabulary)
+    return whole(4 * activations * Double(prefillChunk) * hidden + 4 * Double(rows) * Double(entry.vocabSize))
 }
 
 /// Peak resident memory of this process in bytes, with mapped files; nil where it is not counted.

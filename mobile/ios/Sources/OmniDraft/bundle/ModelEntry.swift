@@ -32,9 +32,7 @@ struct ModelEntry: Sendable {
     let eosIds: [Int32]
     let parameters: Int
     /// Where the static graphs may run, by name; empty if there are none.
-    let places: ByName<Place>
-    /// The chosen one; nil is the dynamic graph.
-    var place: Place?
+    let places: ByName<StaticGraphs>
     let fingerprint: String?
     /// Where adapters enter the graph; nil if they cannot.
     let lora: LoraSites?
@@ -48,12 +46,8 @@ struct ModelEntry: Sendable {
 
     /// Whether a file of the bundle is a graph or weights of this model, where it runs.
     func reads(_ name: String) -> Bool {
-        if let place { return place.files.contains { isSame($0, name) } }
-        return !isAbsent && begins(name, with: graph)
+        !isAbsent && begins(name, with: graph)
     }
-
-    /// Bytes of the KV buffers at their full length; two sets take turns in layout `concat`.
-    var kvBytes: Int { layout == .concat ? 2 * kv.bytes : kv.bytes }
 }
 
 /// In place of a drafter where a bundle has none: the 256 bytes as a vocabulary, without a graph. The vocabulary map
@@ -61,7 +55,7 @@ struct ModelEntry: Sendable {
 let noModel = ModelEntry(
     source: "none", architecture: "none", graph: "", tokenizer: "",
     kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none",
-    bosId: nil, eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil,
+    bosId: nil, eosIds: [], parameters: 0, places: ByName(), fingerprint: nil, lora: nil,
     layout: .shared, train: nil,
     tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e", compiledTokenizer: nil)
 
@@ -71,7 +65,7 @@ let noModel = ModelEntry(
 func readEntry(_ data: JsonObject) throws -> ModelEntry {
     let places = try data.given("npu").map { try readPlaces(mapping($0)) } ?? ByName()
     let lora = try data.given("lora").map { try loraOf(mapping($0)) }
-    if lora == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
+    if lora == nil && places.values.contains(where: { $0.loraRank != nil }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
     let vocabSize = try integer(data.at("vocab_size"), 1, BundleLimits.maxVocabulary)
@@ -89,7 +83,6 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         eosIds: try array(data.at("eos_ids"), most: BundleLimits.maxEos).map(tokenId),
         parameters: try integer(data.at("parameters"), 0, mostExact),
         places: places,
-        place: nil,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
         lora: lora,
         layout: try layoutOf(data["layout"]),

@@ -5,14 +5,14 @@ private let whiteBytes = Array(" \t\n\r".utf8)  // behind the open tag
 
 /// Reads the ids of outputs as text in which think tags are written.
 struct OutputText: Sendable {
-    private let tokenizer: any Tokenizer
+    private let tokenizer: Tokenizer
     private let think: ThinkTags?
     private let plainBytesOf: @Sendable (Int32) -> [UInt8]
     private let tags: [Int32: [UInt8]]
     private let silent: Set<Int32>
 
     /// - Parameter think: tags of the model; nil for a model that writes no thoughts.
-    init(_ tokenizer: any Tokenizer, _ think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
+    init(_ tokenizer: Tokenizer, _ think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
         self.tokenizer = tokenizer
         self.think = think
         self.plainBytesOf = plainBytesOf

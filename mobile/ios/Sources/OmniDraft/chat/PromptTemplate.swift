@@ -39,23 +39,6 @@ struct Ends: Sendable, Equatable {
     let end: Bool
 }
 
-/// The text around messages; control tokens are read here and only here.
-protocol Template: Sendable {
-    /// The strings around the messages of a conversation: before, between and after all of them.
-    ///
-    /// They are 2 x `turns` strings: before and after the message of each turn. The string before a later message begins
-    /// right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
-    /// strings before and after the system prompt take the place of the first.
-    ///
-    /// - Throws: ``OmniDraftError/prompt(_:)``.
-    func parts(turns: Int, system: Bool) throws -> [String]
-
-    /// At which ends the template leaves out the white space of each message.
-    ///
-    /// The messages are the system prompt, if there is one, and those of the user.
-    func trimmed(turns: Int, system: Bool) -> [Ends]
-}
-
 /// The text around a system prompt; with it, this takes the place of the template's prefix.
 struct SystemSlot: Sendable, Equatable {
     /// From the beginning of the conversation to the system prompt.
@@ -75,7 +58,7 @@ struct ThinkTags: Sendable, Equatable {
 }
 
 /// The text around messages; control tokens are read only here, never in a message.
-struct PromptTemplate: Template, Equatable {
+struct PromptTemplate: Sendable, Equatable {
     /// Before the first message.
     let prefix: String
     /// After the first message.
@@ -100,6 +83,11 @@ struct PromptTemplate: Template, Equatable {
         suffix.isEmpty && begin.isEmpty && system == nil && (between?.isEmpty ?? false) && (after?.isEmpty ?? false)
     }
 
+    /// The strings around the messages of a conversation, `turns` by the user: before and after the message of each turn. The
+    /// string before a later message begins right after the answer to the message before it. With a system prompt the
+    /// strings before and after it take the place of the first.
+    ///
+    /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render as many turns, or no system prompt.
     func parts(turns: Int, system: Bool = false) throws -> [String] {
         if turns > 1 && (between == nil || after == nil) {
             throw promptError("this bundle's chat template serves a single turn", "begin a new conversation")
@@ -121,6 +109,7 @@ struct PromptTemplate: Template, Equatable {
         return parts
     }
 
+    /// At which ends the template leaves out the white space of the system prompt, if there is one, and of each message.
     func trimmed(turns: Int, system: Bool = false) -> [Ends] {
         var all = system ? [ends(.systemStart, .systemEnd)] : []
         all.append(ends(system ? .behindStart : .firstStart, .firstEnd))

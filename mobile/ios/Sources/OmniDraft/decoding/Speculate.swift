@@ -187,7 +187,7 @@ final class Speculation {
             try watch.timeReading(text) { try text.prefill(target) }
             let draft = try watch.time(\.draft) { try proposer.propose(plan, copy, text.context, random) }
             let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
-            let tokens = text.tokens.suffix(1) + proposal.tokens
+            let tokens: [Int32] = text.tokens.suffix(1) + proposal.tokens
             scored = (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })
         } catch {
             try proposer.settle()

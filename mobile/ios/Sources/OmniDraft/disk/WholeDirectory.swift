@@ -64,18 +64,15 @@ func removeTree(_ path: String) {
     rmdir(path)
 }
 
-/// Put right what killed writers of a place left, and return a sentence for each.
-func recover(_ out: String) throws -> [String] {
+/// Put right what killed writers of a place left.
+///
+/// - Parameter out: the final place. Where it is absent, the directory that was to be replaced gets its name back.
+func recover(_ out: String) throws {
     let (directory, name) = split(out)
     let left = namesIn(directory).compactMap { Leftover(directory, $0, of: name) }
     let running = Set(left.filter { $0.kind == "tmp" && !isFree($0.place) }.map(\.writer))
-    return try left.filter { !running.contains($0.writer) }.map { each in
-        if each.kind == "old" && !exists(out) {
-            try renameFile(each.place, out)
-            return "\(out) was taken back from \(split(each.place).name), which a killed process left"
-        }
-        removeTree(each.place)
-        return "\(split(each.place).name) was removed; a killed process left it"
+    for each in left where !running.contains(each.writer) {
+        if each.kind == "old" && !exists(out) { try renameFile(each.place, out) } else { removeTree(each.place) }
     }
 }
 

@@ -20,7 +20,7 @@ struct Turn: Sendable, Equatable {
 /// - Parameter system: the system prompt; nil without one.
 /// - Throws: ``OmniDraftError/prompt(_:)``: see ``Template/parts(turns:system:)``.
 func conversationIds(
-    _ tokenizer: any Tokenizer, _ template: any Template, _ turns: [Turn], _ message: String, system: String? = nil
+    _ tokenizer: Tokenizer, _ template: PromptTemplate, _ turns: [Turn], _ message: String, system: String? = nil
 ) throws -> [Int32] {
     var parts = try template.parts(turns: turns.count + 1, system: system != nil)
     var ends = template.trimmed(turns: turns.count + 1, system: system != nil)
@@ -40,7 +40,7 @@ func conversationIds(
 ///
 /// The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
 /// white space at those of its ends where the template leaves it out.
-func givenTurn(_ tokenizer: any Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
+func givenTurn(_ tokenizer: Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
     let answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
     return Turn(message: message, answer: tokenizer.encodePrompt(["", answer, ""], goesOn: true))
 }
@@ -97,7 +97,7 @@ func utf8Text(_ data: [UInt8]) -> String {
 }
 
 /// The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text.
-func draftText(_ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32]) -> [Int32] {
+func draftText(_ target: Tokenizer, _ drafter: Tokenizer, _ ids: [Int32]) -> [Int32] {
     drafter.encode(utf8Text(target.textOf(ids)))
 }
 
@@ -107,7 +107,7 @@ func draftText(_ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32]
 ///   - ids: target ids of the whole prompt.
 ///   - before: the text before; nil where there is none.
 func draftContext(
-    _ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32], _ before: EarlierText?
+    _ target: Tokenizer, _ drafter: Tokenizer, _ ids: [Int32], _ before: EarlierText?
 ) -> [Int32] {
     // After an answer without the drafter the context is empty, or lacks the prompt.
     guard let before, before.mode == .trie, !before.context.isEmpty, ids.starts(with: before.tokens) else {

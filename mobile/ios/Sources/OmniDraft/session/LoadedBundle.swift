@@ -18,13 +18,13 @@ final class LoadedBundle: @unchecked Sendable {
     let bundle: Bundle
     /// The target's graph.
     let target: SharedGraph
-    let targetTokenizer: any Tokenizer
+    let targetTokenizer: Tokenizer
     /// How the drafter's tokens spell the target's.
     let vocabMap: VocabMap
     /// The drafter's graph; nil where the drafter was not loaded.
     let drafter: SharedGraph?
     /// Nil where the drafter was not loaded.
-    let drafterTokenizer: (any Tokenizer)?
+    let drafterTokenizer: Tokenizer?
     /// Costs on this device, and where they come from; nil where the bundle's are used unasked.
     let device: DeviceCosts?
     /// Why it runs without the drafter or on another provider; nil where it does not.
@@ -35,8 +35,8 @@ final class LoadedBundle: @unchecked Sendable {
     let engine: any InferenceEngine
 
     init(
-        _ bundle: Bundle, _ target: SharedGraph, _ targetTokenizer: any Tokenizer, _ vocabMap: VocabMap,
-        _ drafter: SharedGraph?, _ drafterTokenizer: (any Tokenizer)?, engine: any InferenceEngine,
+        _ bundle: Bundle, _ target: SharedGraph, _ targetTokenizer: Tokenizer, _ vocabMap: VocabMap,
+        _ drafter: SharedGraph?, _ drafterTokenizer: Tokenizer?, engine: any InferenceEngine,
         device: DeviceCosts? = nil, notice: String? = nil
     ) {
         self.bundle = bundle
@@ -135,13 +135,13 @@ func startOf(_ entry: ModelEntry) -> [Int32] { entry.bosId.map { [$0] } ?? [] }
 /// The tokenizer of a model of a bundle.
 ///
 /// - Throws: ``OmniDraftError/tokenizer(_:)``: it cannot be read, or was not compiled.
-func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> any Tokenizer {
+func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> Tokenizer {
     guard let compiled = entry.compiledTokenizer else {
         let message = "the bundle \(split(bundle.path).name) has no compiled tokenizer for \(entry.source)"
         throw OmniDraftError.tokenizer(
             Refusal(fault: "not_compiled", message: message, remedy: "export it again with a newer omnidraft"))
     }
-    return try CompiledTokenizer(file: bundle.file(compiled))
+    return try Tokenizer(file: bundle.file(compiled))
 }
 
 private func graphOf(

@@ -1,15 +1,5 @@
 // What a session works with: models, n-grams, recorder, statistics, and the state of its text.
 
-/// What was generated since the conversation began, or since it was loaded.
-struct SessionStatistics: Sendable {
-    /// Number of generations.
-    let answers: Int
-    /// Their counts together.
-    let totals: Statistics
-    /// The most bytes of memory that this process had resident; nil where the system does not count them.
-    let peakMemory: Int?
-}
-
 /// The models, n-grams and recorder of a session, and the state of its text. One user at a time; what may be called
 /// from any thread says so.
 class SessionResources: @unchecked Sendable {
@@ -19,14 +9,14 @@ class SessionResources: @unchecked Sendable {
     let models: SessionModels
     /// Why the cache is empty though a file was given, in one sentence; else nil.
     let cacheNotice: String?
-    private let place: Guarded<(any TracePlace)?>
+    private let place: Guarded<TraceStore?>
     private let state: Guarded<TextState>
     private let notice = Guarded<String?>(nil)
 
     /// - Parameters:
     ///   - cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
     ///   - trace: where generations are recorded for training; nil for nowhere.
-    init(_ loaded: LoadedBundle, cache: String? = nil, adapter: String? = nil, trace: (any TracePlace)? = nil) throws {
+    init(_ loaded: LoadedBundle, cache: String? = nil, adapter: String? = nil, trace: TraceStore? = nil) throws {
         self.loaded = loaded
         models = try SessionModels(loaded)
         let opened = try cache.map { try openCache($0, loaded.vocabMap) }
@@ -43,7 +33,7 @@ class SessionResources: @unchecked Sendable {
     }
 
     /// Where generations are recorded; from any thread.
-    var trace: (any TracePlace)? {
+    var trace: TraceStore? {
         get { place.with { $0 } }
         set { place.with { $0 = newValue } }
     }
@@ -55,11 +45,11 @@ class SessionResources: @unchecked Sendable {
     }
 
     /// The text around messages; the bundle's compiled template.
-    var template: any Template { loaded.bundle.prompt }
+    var template: PromptTemplate { loaded.bundle.prompt }
     /// The bundle on disk.
     var bundle: Bundle { loaded.bundle }
     /// The target's tokenizer.
-    var targetTokenizer: any Tokenizer { loaded.targetTokenizer }
+    var targetTokenizer: Tokenizer { loaded.targetTokenizer }
     /// How the drafter's tokens spell the target's.
     var vocabMap: VocabMap { loaded.vocabMap }
     /// N-grams learned so far.
@@ -79,9 +69,9 @@ class SessionResources: @unchecked Sendable {
     }
 
     /// What was generated since the conversation began or was loaded, and the memory of this process; from any thread.
-    var stats: SessionStatistics {
+    var stats: Stats {
         let (answers, totals) = text.statistics()
-        return SessionStatistics(answers: answers, totals: totals, peakMemory: peakBytes())
+        return totals.stats(answers: answers)
     }
 
     /// Uses an adapter from the next round on, also of a running generation; from any thread.
@@ -106,21 +96,6 @@ class SessionResources: @unchecked Sendable {
     func resetCache() throws {
         text.cache = try NgramCache(vocabMap)
         text.lengths = Lengths()
-    }
-
-    /// Times this device and counts accepted drafts; the draft length "auto" uses the result.
-    ///
-    /// New costs can change which sampled text a seed gives.
-    func measure(_ prompt: String) throws -> Costs {
-        try turn(generates: true) {
-            let ids = try encode(prompt)
-            let measured = DecoderModels(
-                target: models.target, drafter: models.drafter, cache: cache, clock: models.clock)
-            text.costs = try measureCosts(
-                measured, ids, loaded.draftPrompt(ids), prior: bundle.costs.acceptance)
-            text.decoder.forgetCached()  // the timing used the target's KV buffers
-            return text.costs
-        }
     }
 
     /// Target ids of a prompt, inside the template and behind the system prompt unless `raw`.

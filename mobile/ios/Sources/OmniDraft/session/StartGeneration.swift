@@ -3,7 +3,7 @@
 /// Where generations are recorded.
 struct Recording {
     /// Holds the records.
-    let store: any TracePlace
+    let store: TraceStore
     /// Makes a round of a record from a round of the loop.
     let tracer: Tracer
 }

@@ -82,3 +82,20 @@ extension Statistics {
         read = round.read
     }
 }
+
+extension Statistics {
+    /// The counts of some generations as an app reads them, with the memory of this process.
+    func stats(answers: Int) -> Stats {
+        var stats = Stats()
+        stats.answers = answers
+        (stats.rounds, stats.unsound, stats.learned) = (rounds, unsound, learned)
+        (stats.drafted, stats.evaluated, stats.acceptedDrafts) = (drafted, evaluated, acceptedDrafts)
+        (stats.proposed, stats.accepted, stats.emitted) = (proposed, accepted, emitted)
+        (stats.seconds.draft, stats.seconds.translate) = (seconds.draft, seconds.translate)
+        (stats.seconds.target, stats.seconds.verify) = (seconds.target, seconds.verify)
+        stats.seconds.learn = seconds.learn
+        (stats.read, stats.readSeconds, stats.firstTokenSeconds) = (read.tokens, read.seconds, firstTokenSeconds)
+        stats.peakMemory = peakBytes()
+        return stats
+    }
+}

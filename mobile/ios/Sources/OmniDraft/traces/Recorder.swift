@@ -24,7 +24,7 @@ struct RecordingSource {
 
 /// Writes the rounds of one generation to a store; ``record(_:_:)`` is an observer of the loop.
 final class Recorder {
-    private let store: any TracePlace
+    private let store: TraceStore
     private let tracer: Tracer
     private let proposer: any Proposer
     private let source: RecordingSource
@@ -36,7 +36,7 @@ final class Recorder {
     /// - Parameters:
     ///   - proposer: of the generation.
     ///   - source: describes the generation.
-    init(_ store: any TracePlace, _ tracer: Tracer, _ proposer: any Proposer, _ source: RecordingSource) {
+    init(_ store: TraceStore, _ tracer: Tracer, _ proposer: any Proposer, _ source: RecordingSource) {
         self.store = store
         self.tracer = tracer
         self.proposer = proposer

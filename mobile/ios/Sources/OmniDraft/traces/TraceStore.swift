@@ -5,10 +5,16 @@ import Foundation
 // Segments are only appended to, with one write per round. A killed process loses the current round; a machine that loses
 // power loses the rounds since the last flush.
 
+/// Where a record continues: the number of the segment, and of the record in it.
+struct SegmentPlace: Sendable, Equatable {
+    let segment: Int
+    let record: Int
+}
+
 /// Records generations in a directory; nothing is sent anywhere.
 ///
 /// One process and one store at a time record in a directory; any number of sessions and threads may share the store.
-final class TraceStore: TracePlace {
+final class TraceStore: Sendable {
     /// The directory; it is made, for its owner alone, where it is absent.
     let path: String
     let vocabularies: Vocabularies
@@ -46,11 +52,14 @@ final class TraceStore: TracePlace {
         }
     }
 
-    var name: String { path }
+    /// Why recording stopped, in one sentence; nil while it works.
     var problem: String? { flags.with { $0.problem } }
+    /// Whether rounds are recorded now.
     var isRecording: Bool { flags.with { !$0.isPaused && !$0.isClosed && $0.problem == nil } }
 
+    /// Records nothing more until ``resume()``; from any thread, without waiting for a write.
     func pause() { flags.with { $0.isPaused = true } }
+    /// Records again.
     func resume() { flags.with { $0.isPaused = false } }
 
     /// Flush the records to the disk, and release the directory. A second call does nothing.
@@ -81,6 +90,11 @@ final class TraceStore: TracePlace {
     }
 
     /// Record a round. A full disk stops the recording, never the generation.
+    ///
+    /// - Parameters:
+    ///   - at: the value returned for the round before; nil begins a record.
+    ///   - start: makes the beginning of a record; called only if the round begins one.
+    /// - Returns: where the record continues; nil where nothing was recorded.
     func append(_ traced: TracedRound, at: SegmentPlace?, _ start: () -> TraceStart) -> SegmentPlace? {
         writer.with { writer in
             if !isRecording { return nil }
@@ -94,6 +108,7 @@ final class TraceStore: TracePlace {
         }
     }
 
+    /// Makes what was recorded reach the disk.
     func sync() { writer.with { flush($0.segment) } }
 
     private func flush(_ segment: OpenSegment?) {

@@ -4,12 +4,15 @@ private let mostWords = 1 << 13  // that are kept with their ids
 private let longestKept = 64  // code points of a word
 
 /// A tokenizer on the checked tables of a file. What it looked up is kept behind a lock, so any threads share it.
-final class CompiledTokenizer: Tokenizer {
+final class Tokenizer: Sendable {
+    /// Of its file.
     let name: String
+    /// Control tokens, in the order of the file.
     let controls: [Control]
+    /// Content of the control token that begins a text; nil for none.
     let addsBos: String?
     private let tables: TokenizerTables
-    private let encoder: Guarded<Encoder>
+    private let encoder: Guarded<WordEncoder>
 
     init(_ tables: TokenizerTables, name: String = "tokenizer.bin") {
         self.tables = tables
@@ -22,7 +25,7 @@ final class CompiledTokenizer: Tokenizer {
                 stripsRight: $0.flags & AddedFlag.rstrip != 0)
         }
         addsBos = controls.last { $0.id == tables.bosId }?.content
-        encoder = Guarded(Encoder(tables))
+        encoder = Guarded(WordEncoder(tables))
     }
 
     /// Maps a file.
@@ -30,12 +33,16 @@ final class CompiledTokenizer: Tokenizer {
     /// - Throws: ``OmniDraftError/tokenizer(_:)``: the file cannot be read, or it is refused.
     convenience init(file path: String) throws { self.init(try openTokenizerFile(path), name: path) }
 
+    /// What its pieces are made of.
     var kind: TokenizerKind { tables.kind }
+    /// Number of ids.
     var count: Int { tables.roles.count }
+    /// Id of each single byte, -1 for none; if two ids have it, the `<0xNN>` form, which byte fallback uses.
     var byteIds: [Int32] { tables.byteIds }
-    /// SHA-256 of the vocabulary, as the export computed it from the same ids.
+    /// SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints.
     var fingerprint: String { tables.fingerprint }
 
+    /// Bytes of an id; nil for control tokens, unused ids and ids that do not exist.
     func bytes(of id: Int32) -> [UInt8]? {
         if id < 0 || Int(id) >= count { return nil }
         let text = tables.textOf(Int(id))
@@ -47,11 +54,16 @@ final class CompiledTokenizer: Tokenizer {
         }
     }
 
+    /// Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
     func encode(_ points: [UInt32]) -> [Int32] { encoder.with { $0.encode(points) } }
+    /// Ids of a text of whole characters in a byte-level vocabulary, not normalised.
     func spellWords(_ points: [UInt32]) -> [Int32] { encoder.with { $0.spellWords(points) } }
+    /// The ids of a word of the model, in which U+2581 is a space.
     func pieces(_ word: [UInt32]) -> [Int32] { encoder.with { $0.pieces(word[...]) } }
+    /// Plain added tokens of a text that goes on, and the text between; text has no id.
     func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)] { encoder.with { $0.goingOn.parts(points) } }
 
+    /// The ids of stray bytes; nil if the vocabulary cannot write them.
     func spellBytes(_ data: [UInt8]) -> [Int32]? {
         if kind == .byteLevel { return pieces(data.map { byteLetters[Int($0)] }) }
         let ids = data.map { tables.byteIds[Int($0)] }
@@ -72,7 +84,7 @@ private func spaces(_ text: [UInt8]) -> [UInt8] {
 }
 
 /// Encodes texts, and keeps what it looked up. One thread uses it at a time.
-private struct Encoder {
+private struct WordEncoder {
     private let tables: TokenizerTables
     private let runner: TextStepRunner
     private let merges: MergeTable

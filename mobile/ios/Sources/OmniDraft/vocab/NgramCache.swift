@@ -59,9 +59,6 @@ final class NgramCache {
     /// Number of entries.
     var count: Int { trie.count }
 
-    /// Whether the n-gram of a target token is cached.
-    func contains(_ targetId: Int32) -> Bool { place(targetId) != nil }
-
     /// All entries, by target id.
     func entries() -> [CacheEntry] {
         (0..<count).map {

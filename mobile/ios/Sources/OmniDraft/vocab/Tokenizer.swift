@@ -20,37 +20,6 @@ struct Control: Sendable {
     let stripsRight: Bool
 }
 
-/// A tokenizer, read as bytes. It does not change, so any threads share it.
-protocol Tokenizer: Sendable {
-    /// Of its file.
-    var name: String { get }
-    /// What its pieces are made of.
-    var kind: TokenizerKind { get }
-    /// Number of ids.
-    var count: Int { get }
-    /// Control tokens, in the order of the file.
-    var controls: [Control] { get }
-    /// Content of the control token that begins a text; nil for none.
-    var addsBos: String? { get }
-    /// Id of each single byte, -1 for none; if two ids have it, the `<0xNN>` form, which byte fallback uses.
-    var byteIds: [Int32] { get }
-    /// SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints.
-    var fingerprint: String { get }
-
-    /// Bytes of an id; nil for control tokens, unused ids and ids that do not exist.
-    func bytes(of id: Int32) -> [UInt8]?
-    /// Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
-    func encode(_ points: [UInt32]) -> [Int32]
-    /// Ids of a text of whole characters in a byte-level vocabulary, not normalised.
-    func spellWords(_ points: [UInt32]) -> [Int32]
-    /// The ids of stray bytes; nil if the vocabulary cannot write them.
-    func spellBytes(_ data: [UInt8]) -> [Int32]?
-    /// The ids of a word of the model, in which U+2581 is a space.
-    func pieces(_ word: [UInt32]) -> [Int32]
-    /// Plain added tokens of a text that goes on, and the text between; text has no id.
-    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)]
-}
-
 extension Tokenizer {
     /// The control token of a content.
     func control(named content: String) -> Control? {
@@ -142,13 +111,13 @@ extension Tokenizer {
 
 /// The ids of a prompt so far, and the text behind its last control token.
 private struct PromptRuns {
-    private let tokenizer: any Tokenizer
+    private let tokenizer: Tokenizer
     private let goesOn: Bool
     private var ids: [Int32] = []
     private var plain: [UInt32] = []
     private var strips = false
 
-    init(_ tokenizer: any Tokenizer, _ goesOn: Bool) {
+    init(_ tokenizer: Tokenizer, _ goesOn: Bool) {
         self.tokenizer = tokenizer
         self.goesOn = goesOn
     }

@@ -48,9 +48,6 @@ final class VocabMap: Sendable {
     let directDrafts: [Int32]
     /// Target ids of the partners of `directDrafts`.
     let directTargets: [Int32]
-    /// Draft tokens that are longer than a target token and begin no spelling, ascending, by the first target token of
-    /// their expansion.
-    let longerFrom: [Int32: [Int32]]
 
     init(
         targetBytes: Ragged, direct: [Int32], spellings: Ragged, expansions: Ragged, leaves: [Int32],
@@ -76,11 +73,6 @@ final class VocabMap: Sendable {
         firstOffsets = offsets
         directDrafts = direct.indices.filter { direct[$0] >= 0 }.map(Int32.init)
         directTargets = directDrafts.map { direct[Int($0)] }
-        var longer: [Int32: [Int32]] = [:]
-        for draft in 0..<direct.count where expansions.length(draft) > 0 && offsets[draft + 1] == offsets[draft] {
-            longer[expansions.values[expansions.start(draft)], default: []].append(Int32(draft))
-        }
-        longerFrom = longer
     }
 
     /// Width of the drafter's logits.

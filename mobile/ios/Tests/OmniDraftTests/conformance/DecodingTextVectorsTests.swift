@@ -4,11 +4,11 @@ import XCTest
 
 /// Runs the vectors of bytes to text and of thoughts.
 final class DecodingTextVectorsTests: VectorTestCase {
-    private var tokenizers: [String: CompiledTokenizer] = [:]
+    private var tokenizers: [String: Tokenizer] = [:]
 
-    private func tokenizer(_ name: String) throws -> CompiledTokenizer {
+    private func tokenizer(_ name: String) throws -> Tokenizer {
         if let known = tokenizers[name] { return known }
-        let tokenizer = try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
+        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
         tokenizers[name] = tokenizer
         return tokenizer
     }

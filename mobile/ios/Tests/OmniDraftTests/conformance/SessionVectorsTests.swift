@@ -101,9 +101,9 @@ final class SessionVectorsTests: VectorTestCase {
         }
     }
 
-    private func tokenizer(_ file: String) throws -> any Tokenizer {
+    private func tokenizer(_ file: String) throws -> Tokenizer {
         let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : file
-        return try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
+        return try Tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
     }
 
     private func compare(_ tensors: ByName<FloatTensor>, _ due: JsonObject) throws {

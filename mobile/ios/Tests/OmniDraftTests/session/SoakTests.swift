@@ -51,7 +51,7 @@ final class SoakTests: XCTestCase {
             "\(what): \(String(format: "%.3f", seconds() - started)) s, \((residentBytes() - before) >> 20) MiB more"
         }
         if !isDirectory(path) {
-            let tokenizer = try CompiledTokenizer(file: path)
+            let tokenizer = try Tokenizer(file: path)
             print(told("opened \(tokenizer.count) ids"))
             XCTAssertFalse(tokenizer.encode("How many legs do 3 cats have?").isEmpty)
             return print(told("encoded"))

@@ -27,7 +27,7 @@ func tableSession(_ given: JsonObject) throws -> SessionCore {
             try Graph(OrtEngine.shared(), "\(vectorRoot)/generate/\(role).onnx", kv, vocabSize: size)
         }.ready()
     }
-    let tokenizer = try CompiledTokenizer(file: "\(vectorRoot)/tokenize/byte_level.tokenizer.bin")
+    let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/byte_level.tokenizer.bin")
     var bundle = Bundle(
         path: "vectors",
         target: modelEntry(

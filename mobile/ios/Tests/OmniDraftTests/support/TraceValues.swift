@@ -117,7 +117,7 @@ func numberedRound(_ number: Int, more: Int = 0) -> TracedRound {
 
 /// Records numbered rounds one after another, and gives the place of the last.
 @discardableResult
-func recordRounds(_ place: some TracePlace, _ first: Int, _ count: Int, at: SegmentPlace? = nil) -> SegmentPlace? {
+func recordRounds(_ place: TraceStore, _ first: Int, _ count: Int, at: SegmentPlace? = nil) -> SegmentPlace? {
     var at = at
     for number in first..<first + count {
         let (skipped, context) = windowOf([Int32](repeating: 7, count: 2 * number))

@@ -21,7 +21,7 @@ final class RecorderTests: XCTestCase {
     /// Records a generation; `before` is called with the number of each round.
     @discardableResult
     private func record(
-        _ store: any TracePlace, _ seed: UInt64, before: @escaping (Int) -> Void = { _ in }
+        _ store: TraceStore, _ seed: UInt64, before: @escaping (Int) -> Void = { _ in }
     ) throws -> ToyGeneration {
         let toy = try toy()
         let generation = try ToyGeneration(toy, .tokens, seed, SamplingConfig(temperature: 0.7))

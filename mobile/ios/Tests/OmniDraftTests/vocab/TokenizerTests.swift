@@ -4,8 +4,8 @@ import XCTest
 
 /// Code points, contents and merges beside plain rules; what a tokenizer refuses.
 final class TokenizerTests: XCTestCase {
-    private func tokenizer(_ name: String) throws -> CompiledTokenizer {
-        try CompiledTokenizer(file: "\(vectorRoot)/tokenizer/\(name).bin")
+    private func tokenizer(_ name: String) throws -> Tokenizer {
+        try Tokenizer(file: "\(vectorRoot)/tokenizer/\(name).bin")
     }
 
     func testNoTextHasNoIds() throws {
