@@ -89,7 +89,6 @@ struct ValueError: Error, Equatable {
 /// A file or directory that the system does not give; the message ends a sentence that begins with "because".
 struct FileError: Error, Equatable {
     let message: String
-    /// Whether there is no such file.
     let isAbsent: Bool
 
     init(_ message: String, isAbsent: Bool = false) {

@@ -1,6 +1,4 @@
 // An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md).
-//
-// OpenArchive.swift opens it; `checkHashes` reads every byte.
 
 private let again = "download it again or run `omnidraft pack` again"
 
@@ -11,7 +9,6 @@ typealias ByteProgress = (_ done: Int, _ total: Int) throws -> Void
 struct Archive: Sendable {
     /// What its manifest says; its path is the archive.
     let bundle: Bundle
-    /// Which files it holds.
     let index: PackIndex
     /// By name, in order.
     let entries: ByName<ArchiveEntry>
@@ -20,7 +17,6 @@ struct Archive: Sendable {
 
     var path: String { bundle.path }
 
-    /// The address of its drafter.
     var address: String { drafterAddress(bundle.files) }
 
     /// The files of the manifest that the archive holds, in order.
@@ -95,7 +91,6 @@ func readPieces(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, _ take:
     }
 }
 
-/// The refusal of an archive.
 func refusedArchive(_ path: String, _ why: String, _ fault: String) -> OmniDraftError {
     .archive(Refusal(fault: fault, message: "\(path) is refused: \(why)", remedy: again))
 }

@@ -1,6 +1,4 @@
 // Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md).
-//
-// No file of a model is read here.
 
 /// Entries that are not in the manifest, in order, with their bytes at most.
 private let mostBeside = ByName([

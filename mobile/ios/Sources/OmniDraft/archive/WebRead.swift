@@ -17,9 +17,7 @@ struct Web: Sendable {
 
 /// Takes what a server answers. Its functions are called one after another; an error of one of them ends the transfer.
 protocol WebAnswer: AnyObject {
-    /// The header of the answer.
     func begin(_ answer: HTTPURLResponse) throws
-    /// The next bytes.
     func add(_ data: Data) throws
 }
 

@@ -16,7 +16,6 @@ struct ZipError: Error, Equatable {
     let message: String
 }
 
-/// The bytes of an archive.
 final class ZipBytes {
     /// Bytes in all.
     let size: Int
@@ -73,7 +72,6 @@ func readEntries(_ data: ZipBytes) throws -> [ArchiveEntry] {
 
 /// A walk through an archive, from entry to entry.
 struct ZipWalk {
-    /// The entries so far.
     private(set) var entries: [ArchiveEntry] = []
     private let data: ZipBytes
     private var names: Set<[UInt8]> = []

@@ -1,10 +1,7 @@
 // A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
-//
-// Every file is hashed before use, and a missing hash is an error: integrity fails closed.
 
 /// A verified bundle.
 struct Bundle: Sendable {
-    /// The directory.
     let path: String
     /// The model whose text is written.
     var target: ModelEntry
@@ -29,7 +26,6 @@ struct Bundle: Sendable {
     /// Where the files are; nil where all of them are in the directory.
     var found: FilePlaces?
 
-    /// Where the files are.
     var places: FilePlaces { found ?? FilePlaces(path: path) }
 
     /// The target, and the drafter if there is one.

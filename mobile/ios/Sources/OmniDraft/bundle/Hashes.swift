@@ -10,7 +10,6 @@ enum Verify: Sendable {
     case stamp
 }
 
-/// Bytes that are read at once.
 let pieceBytes = 1 << 16
 
 private let again = "copy it again or run `omnidraft export` again"

@@ -1,8 +1,5 @@
 // The file manifest.json: its bytes, its seal, and JSON in bounds (spec/03-bundle.md).
-//
-// The seal is over the bytes of the file as they lie, so no program has to print a number as another does.
 
-/// The name of the manifest.
 let manifestName = "manifest.json"
 
 let bundleFormat = "omnidraft.bundle"
@@ -11,7 +8,6 @@ private let before = Array("{\"seal\": \"".utf8)
 private let sealed = before.count + 64  // what is sealed begins with the quotation mark behind the digits
 private let again = "run `omnidraft export` again"
 
-/// The refusal of a bundle.
 func bundleError(_ fault: String, _ message: String, _ remedy: String) -> OmniDraftError {
     .bundle(Refusal(fault: fault, message: message, remedy: remedy))
 }

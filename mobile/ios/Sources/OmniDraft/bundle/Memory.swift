@@ -1,9 +1,7 @@
 import Foundation
 
-// The memory that a generation needs, computed before anything is loaded (spec/08-phones.md, Memory).
-//
-// The figures are resident bytes at the peak. The factors were measured with onnxruntime 1.31 on Linux, with a full
-// context; they are those of the Python runtime, whose own base is counted here for the app, too.
+// The memory that a generation needs, computed before anything is loaded (spec/08-phones.md, Memory): resident bytes at the
+// peak, by factors that were measured with onnxruntime 1.31 on Linux.
 
 private let base = 72 << 20  // the runtime, onnxruntime with its first session
 private let packedFactor = 1.5  // resident bytes per byte of a graph with weights inside: most have a packed copy
@@ -30,7 +28,6 @@ struct MemoryNeed: Sendable {
     /// Activations of the longest pass.
     let work: Int
 
-    /// Bytes of all uses together.
     var total: Int { cappedSum([base, target, drafter, kv, vocabulary, work].map { min($0, mostExact) }) }
 }
 

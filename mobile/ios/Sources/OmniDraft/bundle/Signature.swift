@@ -3,9 +3,7 @@
     import Foundation
 #endif
 
-// The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
-//
-// Format and order of the checks: spec/10-signing.md. The platform signs and checks; there is no cryptography here.
+// The signature of a bundle: Ed25519 over the exact bytes of its manifest (spec/10-signing.md). The platform signs and checks.
 
 /// The name of the file that holds a signature.
 let signatureName = "manifest.sig"

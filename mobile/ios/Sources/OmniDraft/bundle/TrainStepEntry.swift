@@ -24,7 +24,6 @@ struct Span: Sendable {
 struct StepLayout: Sendable, Equatable {
     /// Shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
     let tensors: ByName<Matrix>
-    /// Of the loss.
     var terms = lossTerms
 
     /// Length of the vector, at most 2^53 - 1; a learner refuses one that no array holds.
@@ -47,9 +46,7 @@ struct StepEntry: Sendable, Equatable {
     let graph: String
     /// The folder that the paths of the graph's weights are relative to.
     let folder: String
-    /// Of each part of a site.
     let rank: Int
-    /// Of the parameters.
     let layout: StepLayout
 }
 

@@ -6,9 +6,7 @@ let roles = ["system", "user", "assistant"]
 
 /// A message of the user with the answer to it, both as texts.
 struct GivenTurn: Sendable, Equatable {
-    /// Of the user.
     let message: String
-    /// Of the assistant.
     let answer: String
 }
 
@@ -18,7 +16,6 @@ struct MessageList: Sendable, Equatable {
     let system: String?
     /// Earlier messages of the user, each with the answer to it.
     let turns: [GivenTurn]
-    /// The message that is to be answered.
     let message: String
 }
 
@@ -66,7 +63,6 @@ func isSpace(_ scalar: Unicode.Scalar) -> Bool {
     isWhiteSpace(scalar.value) || (scalar.value >= 0x1c && scalar.value <= 0x1f)
 }
 
-/// A refusal of a prompt.
 func promptError(_ message: String, _ remedy: String = "", fault: String = "") -> OmniDraftError {
     .prompt(Refusal(fault: fault, message: message, remedy: remedy))
 }

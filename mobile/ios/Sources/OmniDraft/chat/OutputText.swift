@@ -27,7 +27,6 @@ struct OutputText: Sendable {
     /// Bytes of an id: a think tag is written, every other control token is silent.
     func bytesOf(_ token: Int32) -> [UInt8] { tags[token] ?? plainBytesOf(token) }
 
-    /// Bytes of ids in order.
     func text(_ ids: some Sequence<Int32>) -> [UInt8] { ids.flatMap(bytesOf) }
 
     /// Whether an output after a prompt begins inside a thought: the prompt ends with the open tag.

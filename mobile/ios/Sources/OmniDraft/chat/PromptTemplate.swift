@@ -1,6 +1,4 @@
-// The compiled form of a chat template: strings around messages, which need no template engine.
-//
-// Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
+// The compiled form of a chat template: strings around messages (spec/03-bundle.md, "The prompt"; spec/01-tokens.md).
 
 let maxPrompt = 1 << 16  // bytes of each text of the field `prompt`
 let maxTag = 64  // bytes of a think tag

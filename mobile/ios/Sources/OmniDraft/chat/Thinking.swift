@@ -1,7 +1,4 @@
 // The thought of an answer: where it ends, and how a stream tells it apart (spec/01-tokens.md, Thoughts).
-//
-// An output has at most one thought, at its beginning. It begins inside the thought where the prompt ends with the open
-// tag. A thought that was never closed has no answer behind it.
 
 private let white = Array(" \t\n\r".utf8)  // before the open tag
 
@@ -34,7 +31,6 @@ private func begins(_ data: [UInt8], _ at: Int, _ part: [UInt8]) -> Bool {
 struct SplitText: Sendable, Equatable {
     /// What the model thought, without the tags.
     let thought: String
-    /// What follows the thought.
     let answer: String
 }
 

@@ -146,7 +146,10 @@ private struct Inside: DecisionProbs {
     private let all: Options
 
     /// What the draft token proposes.
-    enum Proposed { case child(Int32), end, nothing }
+    enum Proposed {
+        case child(Int32)
+        case end, nothing
+    }
 
     init(_ node: Node, _ proposed: Proposed, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie) {
         self.p = p

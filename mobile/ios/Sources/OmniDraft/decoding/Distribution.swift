@@ -1,15 +1,11 @@
 // Probability distributions over token ids: drawing, verification and correction use nothing else.
-//
-// Pure values; nothing here depends on drafts or on models.
 
 /// A probability distribution over token ids 0 until `size`.
 protocol Distribution {
-    /// Number of ids.
     var size: Int { get }
     /// Whether one token has all the mass.
     var isCertain: Bool { get }
 
-    /// The probability of an id.
     func probability(_ id: Int32) -> Double
     /// The sum of the probabilities of distinct ids.
     func mass(_ ids: [Int32]) -> Double

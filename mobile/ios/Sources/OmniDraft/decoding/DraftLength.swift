@@ -1,7 +1,4 @@
 // How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md).
-//
-// Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give equal
-// lengths. All numbers are float64, in the order of operations of the Python runtime.
 
 private let priorRounds = Defaults.draftLengthPriorRounds
 private let longestDraft = Defaults.draftLengthLongest
@@ -13,7 +10,6 @@ enum Source: String, Sendable {
 
 /// What the next round proposes.
 struct Plan: Sendable, Equatable {
-    /// Of the proposal.
     var source = Source.none
     /// Draft tokens, or copied target tokens; 0 where the source is none.
     var count = 0
@@ -23,11 +19,8 @@ struct Plan: Sendable, Equatable {
 
 /// What a draft length learns from a round.
 struct RoundCounts: Sendable, Equatable {
-    /// Draft tokens drawn.
     let drafted: Int
-    /// Draft tokens verified.
     let evaluated: Int
-    /// Draft tokens accepted.
     let accepted: Int
     /// Target tokens.
     let emitted: Int
@@ -43,7 +36,6 @@ protocol DraftLength: AnyObject {
     ///
     /// - Parameter match: tokens of the context's match; 0 where nothing can be copied.
     func next(_ match: Int) -> Plan
-    /// Learn from a round.
     func record(_ counts: RoundCounts)
 }
 
@@ -83,9 +75,7 @@ struct ProposalOption: Sendable {
 /// drafter that never helps costs a few percent at first and soon almost nothing. Copies need no probes: every match of the
 /// context is compared with what was emitted.
 class MeasuredLength: DraftLength {
-    /// Of this device.
     let costs: Costs
-    /// What was learned so far.
     var state: LengthState
     private let longest: Int
     private let drafts: Bool

@@ -1,9 +1,7 @@
 import Dispatch
 
-// The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3).
-//
-// Its context is free: what the drafter has read changes speed, never the output. It can read in a thread of its own while
-// the target computes.
+// The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3). What it has read
+// changes speed, never the output.
 
 let readChunk = 64  // tokens of a pass that reads a text; a cancellation waits for one pass
 let readAheadTokens = 32  // missing tokens from which on reading is worth a thread
@@ -142,7 +140,6 @@ class Drafter: @unchecked Sendable {
     }
 }
 
-/// Length of the common prefix.
 func commonLength(_ a: [Int32], _ b: [Int32]) -> Int {
     let most = min(a.count, b.count)
     var length = 0

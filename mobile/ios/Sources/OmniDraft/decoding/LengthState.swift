@@ -40,7 +40,6 @@ struct LengthState: Sendable, Equatable {
     var evaluated = [Double](repeating: 0, count: longest)
     /// Those of them that were accepted.
     var accepted = [Double](repeating: 0, count: longest)
-    /// Accepted draft tokens.
     var drafts = 0.0
     /// The target tokens that they gave.
     var targets = 0.0

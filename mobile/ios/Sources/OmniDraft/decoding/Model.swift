@@ -2,7 +2,6 @@
 
 /// Rows of logits in the memory of a model: they are read in place, and the next pass may overwrite them.
 struct Logits {
-    /// Keeps the memory alive.
     private let owner: AnyObject
     /// `rows` x `width` numbers, row after row.
     let values: UnsafePointer<Float>

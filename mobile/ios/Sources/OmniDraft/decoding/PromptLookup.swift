@@ -1,7 +1,4 @@
 // Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3).
-//
-// Proposals are target tokens, fixed by the context, so there is nothing to translate and the match rule verifies them
-// exactly at every temperature. It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
 
 // Tokens of the suffix that is searched for.
 

@@ -1,6 +1,4 @@
 // Where proposals come from: the interface between the loop and a drafter, or another source of guesses.
-//
-// A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the target's.
 
 /// How proposals are verified: decision by decision, or by equality with the target's sample.
 enum Rule: Sendable { case decisions, match }

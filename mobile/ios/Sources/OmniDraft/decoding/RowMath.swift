@@ -1,9 +1,6 @@
-// The loops over whole rows: largest number, exponentials, sums. They decide the host's work of a round.
-//
-// A row is worked on in blocks that stay in the nearest cache. The loops have no branch, so that the compiler makes vector
-// instructions of them. Python needs no file like this one: numpy has these loops.
+// The loops over whole rows: largest number, exponentials, sums. They decide the host's work of a round. A row is worked on
+// in blocks that stay in the nearest cache, without a branch, so that the compiler makes vector instructions of them.
 
-/// Numbers of a block.
 let blockSize = 2048
 
 private typealias Lanes = SIMD8<Float>

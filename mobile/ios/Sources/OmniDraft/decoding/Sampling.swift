@@ -2,8 +2,6 @@ import Foundation
 
 // From logits to distributions: drafting, verification, correction and bonus use the same probabilities
 // (spec/04-speculation.md, section 2).
-//
-// Each row has one processed distribution, used for every step. This keeps the output exact.
 
 private let coldest = 1e-4
 private let smallestDivisor = Float.leastNormalMagnitude  // the inverse of it is finite
@@ -48,7 +46,6 @@ struct SamplingConfig: Sendable, Equatable {
     }
 }
 
-/// A refusal of a setting.
 func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
     .setting(Refusal(message: message, remedy: remedy))
 }

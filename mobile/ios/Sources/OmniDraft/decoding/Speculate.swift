@@ -4,7 +4,6 @@
 
 let prefillChunk = 64  // tokens of a prompt in one pass; a cancellation waits for one pass
 
-/// Gives seconds.
 typealias Clock = () -> Double
 
 /// Called with each verified round before anything is learned from it.
@@ -37,7 +36,6 @@ struct Round: Sendable, Equatable {
     let emitted: [Int32]
     /// Draft tokens up to the one that ended the round.
     let evaluated: Int
-    /// Accepted draft tokens.
     let acceptedDrafts: Int
     /// Number of n-grams that are new in the cache.
     var learned = 0

@@ -1,10 +1,4 @@
 // Where an output ends: at an end token or at a stop string, whichever byte comes first (spec/05-stopping.md).
-//
-// The limits of tokens and of the context are in DecoderState.room; a Generation names the reason.
-//
-// Pure. Stop strings are compared as UTF-8 bytes. This finds what a comparison of text would find (the first byte of a
-// character never occurs inside another) and does not depend on a language's idea of equal strings. The place of a match
-// depends on the bytes alone, never on where tokens or rounds begin.
 
 /// The tokens of a round that are output, and whether the output ends with them.
 struct Emitted: Sendable, Equatable {
@@ -71,7 +65,6 @@ struct Utf8Stream {
 ///
 /// The first stop string is the one whose last byte comes first; of several that end with the same byte, the longest.
 final class StopText {
-    /// The stop string that was found.
     private(set) var matched: String?
     /// Byte of the output at which it begins; nil before.
     private(set) var start: Int?

@@ -1,8 +1,5 @@
 // Translate a draft into target tokens: walk the active trie and note the decision at every draft token
 // (spec/04-speculation.md, section 4).
-//
-// Only the draft and the trie are read, never a probability. So one target pass over the proposed tokens is enough to
-// verify all of them.
 
 /// What the walk does at a draft token.
 enum Step: Sendable, Equatable {
@@ -60,7 +57,6 @@ func translated(_ draft: [Int32], _ trie: ActiveTrie, maxTokens: Int, expand: Bo
     return walk.end()
 }
 
-/// The walk over the trie.
 private struct Walk {
     private let trie: ActiveTrie
     private let maxTokens: Int

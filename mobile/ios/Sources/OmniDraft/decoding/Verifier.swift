@@ -1,9 +1,5 @@
 // Verification: accept as much of a proposal as leaves the output's distribution exactly the target's
 // (spec/04-speculation.md, section 7).
-//
-// Pure functions: distributions and a source of randomness come in, a verdict goes out. `verifyTokens` is speculative
-// sampling on the decisions of the trie walk, one after another. `verifyBlock` verifies the decisions together.
-// `verifyMatch` needs no drafter's distributions.
 
 // Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
 // round, and to its host work, which grows with the target's vocabulary because every row is asked for.

@@ -58,7 +58,6 @@ struct IdSet {
 
     init(_ size: Int) { bits = [UInt64](repeating: 0, count: (size + 63) / 64) }
 
-    /// Forget all ids.
     mutating func clear() { for word in bits.indices { bits[word] = 0 } }
 
     mutating func add(_ id: Int32) { bits[Int(id) >> 6] |= 1 << UInt64(id & 63) }

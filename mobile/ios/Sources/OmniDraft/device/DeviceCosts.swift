@@ -20,9 +20,7 @@ enum CostsSource: Sendable { case manifest, kept, measured }
 struct DeviceCosts: Sendable {
     /// With the acceptance of the manifest.
     let costs: Costs
-    /// Where they come from.
     let source: CostsSource
-    /// This machine.
     let machine: Machine
     /// The machine that the manifest names; nil where it names none.
     let measuredOn: Machine?

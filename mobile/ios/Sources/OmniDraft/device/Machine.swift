@@ -16,16 +16,13 @@ struct Machine: Sendable, Equatable {
     let cores: Int
     /// Operating system and architecture.
     let system: String
-    /// The version of onnxruntime.
     let onnxruntime: String
-    /// Threads of a target pass.
     let threads: Int
     /// The place of the target: `cpu`, a name of `npu.providers`.
     let targetOn: String
     /// The place of the drafter.
     let drafterOn: String
 
-    /// The fields in order.
     var asJson: JsonObject {
         [
             "cpu": .string(cpu), "cores": .int(cores), "system": .string(system),

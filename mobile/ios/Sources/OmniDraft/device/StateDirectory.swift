@@ -1,12 +1,10 @@
 import Foundation
 
 // A private directory of small records, which the device can lose at any time (spec/08-phones.md, "What a device
-// remembers"). A record that is absent, damaged or larger than it may be is the same as none, and a directory that
-// cannot be written remembers nothing. No function here throws for either.
+// remembers"). A record that cannot be used is the same as none, and no function here throws for it.
 
 /// Records of each kind; the oldest ones are deleted.
 let mostRecords = 256
-/// Bytes of a record.
 let mostRecordBytes = 1 << 14
 
 private let end = ".json"
@@ -22,7 +20,6 @@ struct StateDirectory: Sendable {
     /// The directory, which need not exist; nil remembers nothing.
     let root: String?
 
-    /// Remembers nothing.
     static let none = StateDirectory(root: nil)
 
     /// The bytes of a record; nil where there is none that may be used.

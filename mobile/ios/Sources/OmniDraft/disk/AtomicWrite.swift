@@ -12,7 +12,6 @@ func split(_ path: String) -> (directory: String, name: String) {
     return (directory.isEmpty ? "/" : directory, String(path[path.utf8.index(after: slash)...]))
 }
 
-/// A path below a directory.
 func joined(_ directory: String, _ name: String) -> String {
     directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
 }
@@ -54,7 +53,6 @@ func exists(_ path: String) -> Bool {
     return stat(path, &status) == 0
 }
 
-/// Whether a path itself is a link.
 func isLink(_ path: String) -> Bool {
     var status = stat()
     return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
@@ -110,7 +108,6 @@ func writeNew(_ path: String, _ data: [UInt8], mode: mode_t) throws {
     try flush(descriptor)
 }
 
-/// Writes all bytes to a descriptor.
 func writeAll(_ descriptor: Int32, _ data: [UInt8]) throws {
     try data.withUnsafeBytes { buffer in
         var done = 0

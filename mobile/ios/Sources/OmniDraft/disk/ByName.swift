@@ -1,7 +1,6 @@
 /// Names and values in the order of a file; a name occurs once. Names are compared by their bytes: Swift's own comparison of
 /// texts takes canonically equivalent names as equal.
 struct ByName<Value> {
-    /// All names with their values.
     private(set) var members: [(name: String, value: Value)] = []
     private var places: [[UInt8]: Int] = [:]
 
@@ -12,9 +11,7 @@ struct ByName<Value> {
         for (name, value) in members { self[name] = value }
     }
 
-    /// Number of names.
     var count: Int { members.count }
-    /// All names, in order.
     var names: [String] { members.map(\.name) }
     /// All values, in the order of their names.
     var values: [Value] { members.map(\.value) }
@@ -34,7 +31,6 @@ struct ByName<Value> {
         }
     }
 
-    /// Whether there is a value of a name.
     func has(_ name: String) -> Bool { places[Array(name.utf8)] != nil }
 
     /// The members in the order of the bytes of their names.

@@ -1,6 +1,4 @@
 // Checked fields of parsed JSON: each function returns a value of its kind, or throws ValueError.
-//
-// The reader of a file turns the ValueError into a refusal of that file.
 
 /// Items of an array, or names of an object, at most.
 let mostItems = 1 << 20
@@ -23,7 +21,6 @@ func hexadecimal(_ value: JsonValue, _ digits: Int) throws -> String {
     return text
 }
 
-/// True or false.
 func boolean(_ value: JsonValue) throws -> Bool {
     guard case .bool(let value) = value else { throw ValueError("\(quoted(value)) is neither true nor false") }
     return value

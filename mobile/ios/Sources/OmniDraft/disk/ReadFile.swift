@@ -4,7 +4,6 @@ import Foundation
 
 /// An open file; it is closed with the object.
 final class OpenFile {
-    /// The descriptor.
     let descriptor: Int32
     /// Bytes of the file when it was opened.
     let size: Int

@@ -1,8 +1,4 @@
-// JSON from outside, read strictly, and JSON that has one way to be written.
-//
-// Reading bounds the depth and the numbers, and refuses what readers of JSON disagree on: a name that occurs twice, text
-// after the value, NaN, half a surrogate pair. Writing gives the same bytes in every language: names in the order of the
-// caller, no spaces, no number with a fraction. spec/03-bundle.md, "JSON".
+// JSON from outside, read strictly, and JSON that has one way to be written (spec/03-bundle.md, "JSON").
 
 /// Arrays and objects inside each other at most; the outermost is 1.
 let maxDepth = 32
@@ -23,7 +19,6 @@ enum JsonValue: Sendable, Equatable {
     case array([JsonValue])
     case object(JsonObject)
 
-    /// An integer.
     static func int(_ value: Int) -> JsonValue { .integer(Int64(value)) }
 
     /// Texts are compared by their bytes: Swift's own comparison takes canonically equivalent texts as equal.

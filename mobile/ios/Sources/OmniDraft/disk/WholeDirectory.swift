@@ -1,11 +1,8 @@
 import Foundation
 
-// Write a directory so that a reader finds the old or the new one, whole, even if the writer is killed.
-//
-// The new directory is made beside its final place and takes its name when it is complete. A kill leaves
-// `.NAME.<16 hex digits>.tmp`, the unfinished directory, or `.NAME.<16 hex digits>.old`, the one that was to be replaced.
-// The next writer of NAME takes the old one back, or removes what was left. A directory of a running process is claimed,
-// so it is not taken for a leftover.
+// Write a directory so that a reader finds the old or the new one, whole, even if the writer is killed. A kill leaves
+// `.NAME.<16 hex digits>.tmp`, the unfinished directory, or `.NAME.<16 hex digits>.old`, the one that was to be replaced: the
+// next writer of NAME removes the one and takes the other back. The directory of a running process is claimed.
 
 /// Runs `write` with a temporary directory beside `out`, which is removed at the end unless it was renamed.
 ///

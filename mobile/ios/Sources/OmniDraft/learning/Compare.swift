@@ -2,11 +2,6 @@ import Foundation
 
 // Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens (spec/15-sync.md,
 // The adapter comparison).
-//
-// Nothing is generated. The drafter reads each recorded text once with either adapter. At each position where the
-// target's distribution P over draft tokens was recorded, sum min(P, Q) is the probability that a token drawn from the
-// drafter's distribution Q is accepted. Both adapters read the same positions, so the differences are paired. The
-// positions of one generation are correlated, so a generation counts as one observation.
 
 private let chunk = 64  // positions whose logits are in memory at once
 

@@ -1,7 +1,4 @@
 // The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md.
-//
-// Reading is total: every length and every field is checked before use, and each fault has a name. Equal adapters are
-// equal bytes. The optional file in onnxruntime's own format is neither read nor written here.
 
 private let format = "omnidraft.adapter"
 private let version = "1"

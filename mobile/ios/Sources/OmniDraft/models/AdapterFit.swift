@@ -13,7 +13,6 @@ struct Fitted: Sendable {
     /// By the names of the graph's inputs.
     var tensors = ByName<FloatTensor>()
 
-    /// The digest of the adapter; nil without one.
     var digest: String? { adapter?.digest }
 }
 
@@ -25,7 +24,6 @@ struct AdapterPlace {
     let draftFingerprint: String
     let targetFingerprint: String
 
-    /// The model of a role.
     func entry(_ role: Role) -> ModelEntry { role == .drafter ? drafter : target }
 }
 

@@ -1,7 +1,4 @@
 // The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph".
-//
-// The engine has read the graph, and no buffer was made yet: a graph that does not fit takes no memory for keys and
-// values.
 
 private let any = -1  // a size that passes choose
 private let megabyte = 1_000_000

@@ -1,7 +1,5 @@
-// A model in the engine: shared-buffer KV, one binding for each block length.
-//
-// The same tensors are bound as past and as present, so the engine writes new keys and values in place, and a rewind
-// only lowers a counter. Contract of the graph: spec/03-bundle.md.
+// A model in the engine. The same tensors are bound as past and as present, so the engine writes new keys and values in
+// place, and a rewind only lowers a counter (spec/03-bundle.md).
 
 private let longPassTokens = 128  // positions of a long prompt in one pass
 private let mostRows = 65  // rows of logits of the longest usual pass, a verification of 64 proposed tokens

@@ -1,9 +1,5 @@
-// A conversation as target ids: messages inside a template, answers as the ids that were generated.
-//
-// Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
-//
-// An answer is never encoded again: other ids would change what the target is conditioned on. A message is always plain
-// text; nothing in it is read as a control token.
+// A conversation as target ids: messages inside a template, answers as the ids that were generated. An answer is never encoded
+// again: other ids would change what the target is conditioned on.
 
 /// A message and its answer.
 struct Turn: Sendable, Equatable {
@@ -81,7 +77,6 @@ func answerIds(_ loaded: LoadedBundle, _ answer: Generation) -> [Int32] {
 
 /// The text of the generation before, in both vocabularies.
 struct EarlierText {
-    /// Mode of that generation.
     let mode: GenerationConfig.Mode
     /// Target ids of its prompt and output.
     let tokens: [Int32]

@@ -17,9 +17,7 @@ func seconds() -> Double {
 struct DecoderModels {
     let target: any Model
     let drafter: Drafter
-    /// N-grams of the pair.
     let cache: NgramCache
-    /// Gives seconds.
     var clock: Clock = seconds
 }
 

@@ -2,7 +2,6 @@
 
 /// Where an output ends besides its stop strings.
 struct Limits {
-    /// End tokens.
     let eosIds: Set<Int32>
     /// Positions of the target's context.
     let maxLength: Int
@@ -12,7 +11,6 @@ struct Limits {
 struct Thoughts {
     /// Of the model; nil for a model that writes no thoughts.
     var tags: ThinkTags?
-    /// The output begins inside a thought.
     var inside = false
 }
 
@@ -83,11 +81,9 @@ final class Generation: @unchecked Sendable {
         stream = thoughts.tags.map { ThoughtStream($0, inside: thoughts.inside) }
     }
 
-    /// Counts so far.
     var statistics: Statistics { shared.with { $0.statistics } }
     /// Why it ended; nil before.
     var stopReason: StopReason? { shared.with { $0.stopReason } }
-    /// Whether ``cancel()`` was called.
     var isCancelled: Bool { shared.with { $0.isCancelled } }
     /// Whether the output begins inside a thought, because the prompt ends with the open tag.
     var beginsInside: Bool { thoughts.inside }
@@ -116,7 +112,6 @@ final class Generation: @unchecked Sendable {
         return pieces.isEmpty ? Piece(text: "") : pieces.removeFirst()
     }
 
-    /// Runs to the end.
     @discardableResult
     func finish() throws -> Generation {
         while try next() != nil {}

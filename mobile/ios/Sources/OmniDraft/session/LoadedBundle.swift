@@ -14,9 +14,7 @@ private let mostThreads = 8
 ///
 /// Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 final class LoadedBundle: @unchecked Sendable {
-    /// On disk.
     let bundle: Bundle
-    /// The target's graph.
     let target: SharedGraph
     let targetTokenizer: Tokenizer
     /// How the drafter's tokens spell the target's.
@@ -31,7 +29,6 @@ final class LoadedBundle: @unchecked Sendable {
     let notice: String?
     /// Reads the ids of outputs as text.
     let outputText: OutputText
-    /// Runs the graphs.
     let engine: any InferenceEngine
 
     init(
@@ -69,19 +66,15 @@ final class LoadedBundle: @unchecked Sendable {
 
 /// How a bundle is loaded.
 struct Loading {
-    /// Runs the graphs.
     let engine: any InferenceEngine
     /// Of a target pass; 0: by the target's size. The drafter always runs on one.
     var threads = 0
     /// Whether to load the drafter; without it only mode lookup drafts anything.
     var drafter = true
-    /// Where the models run.
     var provider = ExecutionProvider.cpu
-    /// Whether to time this device.
     var measure = Measure.auto
     /// What this device remembers.
     var state = StateDirectory.none
-    /// See ``LoadedBundle/notice``.
     var notice: String?
 }
 
@@ -171,7 +164,6 @@ func checkThreads(_ threads: Int) throws {
     }
 }
 
-/// Threads of a target pass.
 func threadsFor(_ parameters: Int) -> Int { parameters < smallModel ? 1 : min(mostThreads, cores()) }
 
 private func cores() -> Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }

@@ -1,7 +1,4 @@
 // The file of a session, format version 4: spec/09-session.md.
-//
-// Reading is total: every length is checked before it is used, every field before it is trusted, and each failure has a
-// name. A state has one way to be written, so a reader writes it again and compares the bytes.
 
 let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
 let sessionVersion = 4
@@ -17,7 +14,6 @@ private let maxGraphFiles = 256
 private let maxDecayed = 1e9  // of a decayed count
 private let fingerprintDigits = 64
 
-/// A refusal of a session file.
 func sessionFileError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .sessionFile(Refusal(fault: fault, message: message, remedy: remedy))
 }

@@ -11,7 +11,6 @@ final class SmallModel {
     }
 }
 
-/// A refusal of a use of a session.
 func sessionError(_ message: String, _ remedy: String = "") -> OmniDraftError {
     .session(Refusal(message: message, remedy: remedy))
 }
@@ -21,11 +20,9 @@ func sessionError(_ message: String, _ remedy: String = "") -> OmniDraftError {
 final class SessionModels: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
-    /// Gives seconds.
     let clock: Clock = seconds
     /// How much the app lets the session do.
     let throttle = Throttle()
-    /// The target's model.
     let target: OrtModel
     private let withoutDrafter = Drafter(nil)
 

@@ -5,7 +5,6 @@
 class SessionResources: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
-    /// The models of this session.
     let models: SessionModels
     /// Why the cache is empty though a file was given, in one sentence; else nil.
     let cacheNotice: String?
@@ -26,7 +25,6 @@ class SessionResources: @unchecked Sendable {
         if let adapter { try models.useAdapter(readAdapter(adapter), nil) }
     }
 
-    /// The state of its text.
     var text: TextState {
         get { state.with { $0 } }
         set { state.with { $0 = newValue } }
@@ -46,13 +44,10 @@ class SessionResources: @unchecked Sendable {
 
     /// The text around messages; the bundle's compiled template.
     var template: PromptTemplate { loaded.bundle.prompt }
-    /// The bundle on disk.
     var bundle: Bundle { loaded.bundle }
-    /// The target's tokenizer.
     var targetTokenizer: Tokenizer { loaded.targetTokenizer }
     /// How the drafter's tokens spell the target's.
     var vocabMap: VocabMap { loaded.vocabMap }
-    /// N-grams learned so far.
     var cache: NgramCache { text.cache }
     /// The last generation; from any thread.
     var answer: Generation? { text.answer }

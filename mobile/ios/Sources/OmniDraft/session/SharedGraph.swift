@@ -29,7 +29,6 @@ final class SharedGraph: @unchecked Sendable {
         }
     }
 
-    /// Loads the graph now.
     func ready() throws -> SharedGraph {
         try state.with { now in if now.graph == nil { now.graph = try load() } }
         return self

@@ -2,7 +2,6 @@
 
 /// Where generations are recorded.
 struct Recording {
-    /// Holds the records.
     let store: TraceStore
     /// Makes a round of a record from a round of the loop.
     let tracer: Tracer

@@ -4,11 +4,8 @@
 struct Statistics: Sendable, Equatable {
     /// Target passes after the prompt.
     var rounds = 0
-    /// Draft tokens drawn.
     var drafted = 0
-    /// Draft tokens verified.
     var evaluated = 0
-    /// Draft tokens accepted.
     var acceptedDrafts = 0
     /// Target tokens proposed.
     var proposed = 0
@@ -28,7 +25,6 @@ struct Statistics: Sendable, Equatable {
     var lengths: [Int: Int] = [:]
     /// Number of rounds with copies, by their copied tokens.
     var copiedLengths: [Int: Int] = [:]
-    /// Seconds by part of a round.
     var seconds = Seconds()
     /// Tokens of prompts that the target read, without those that its KV buffers held, and the seconds of that.
     var read = TextRead()
@@ -64,7 +60,6 @@ struct Statistics: Sendable, Equatable {
 }
 
 extension Statistics {
-    /// The counts of one round.
     init(_ round: Round) {
         rounds = 1
         drafted = round.draft.count

@@ -9,7 +9,6 @@ final class Lengths {
 
 /// The state of a session's text. The one user of the session reads and writes it.
 final class TextState {
-    /// N-grams learned so far.
     var cache: NgramCache
     /// Seconds on this device, which the draft length "auto" uses.
     var costs: Costs
@@ -19,7 +18,6 @@ final class TextState {
     var random = SplitMix64(0)
     /// What the draft length "auto" learned of the texts so far.
     var lengths = Lengths()
-    /// Earlier turns of a conversation.
     var turns: [Turn] = []
     /// The message that is being answered; nil where every message has its turn.
     var message: String?
@@ -72,9 +70,7 @@ final class TextState {
 
 /// What a session belongs to.
 struct Identity: Sendable, Equatable {
-    /// Of the drafter's vocabulary.
     let draftFingerprint: String
-    /// Of the target's vocabulary.
     let targetFingerprint: String
     /// The SHA-256 of each file of the graphs, by path.
     let graphs: ByName<String>
@@ -104,13 +100,11 @@ struct SavedAnswer: Sendable {
 struct SavedSession: Sendable {
     /// Version of the package that wrote it.
     let omnidraft: String
-    /// What the session belongs to.
     let identity: Identity
     /// Seconds on this device.
     let costs: Costs
     /// What the draft length "auto" learned.
     let lengths: LengthState
-    /// Earlier turns of a conversation.
     let turns: [Turn]
     /// The message that is being answered; nil where every message has its turn.
     let message: String?

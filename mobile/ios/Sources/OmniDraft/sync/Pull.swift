@@ -1,13 +1,9 @@
 // Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md).
-//
-// Everything is checked first; then the adapter is written beside that in use, and replacing one pointer file is the
-// switch. A kill or a full disk leaves the adapter in use as it was.
 
 /// The device that pulls.
 struct Device {
     /// Both models of the device's bundle.
     let models: AdapterPlace
-    /// Of the bundle.
     let vocabMap: VocabMap
     /// The directory of `Installed.swift`.
     let into: String
@@ -26,9 +22,7 @@ struct Device {
 
 /// The result of a pull.
 struct Pulled {
-    /// Of the release's adapter.
     let outcome: PullOutcome
-    /// The newest release.
     let release: SignedRecord
     /// Of the offered adapter with the one in use; nil where there was no trial.
     let comparison: AdapterComparison?

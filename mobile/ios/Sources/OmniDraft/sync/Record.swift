@@ -1,8 +1,6 @@
 import Foundation
 
 // The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md).
-//
-// A file has exactly one form in bytes, and the reader refuses every other input with a named fault.
 
 private let version = "1"
 private let shownTitle = 40
@@ -12,7 +10,6 @@ private let newline = UInt8(ascii: "\n")
 enum SignedKind: String, Sendable {
     case push, release
 
-    /// The beginning of its first line.
     var title: String { "omnidraft.\(rawValue)" }
 }
 
@@ -20,11 +17,8 @@ enum SignedKind: String, Sendable {
 struct Channel: Sendable, Equatable {
     /// Fingerprint of the drafter's checkpoint, to which adapters are added.
     let base: String
-    /// Fingerprint of the target's checkpoint.
     let target: String
-    /// Fingerprint of the drafter's tokenizer.
     let draftTokenizer: String
-    /// Fingerprint of the target's tokenizer.
     let targetTokenizer: String
 
     /// The lines of the channel in records.
@@ -68,7 +62,6 @@ struct StoredFile: Sendable, Equatable, CustomStringConvertible {
     /// The entry of some bytes.
     init(_ data: [UInt8]) { self.init(sha256: digestOf(data), size: data.count) }
 
-    /// The form of a file in a record.
     var description: String { "\(sha256) \(size)" }
 }
 
@@ -77,7 +70,6 @@ struct SignedRecord: Sendable, Equatable {
     let kind: SignedKind
     /// The signer's public key, 64 hexadecimal digits; of a push, the identity of the device.
     let key: String
-    /// The pair of models.
     let channel: Channel
     /// Higher than that of every earlier record of this key.
     let number: Int
@@ -92,7 +84,6 @@ struct SignedRecord: Sendable, Equatable {
     /// Segments, the oldest first; of a push alone.
     var traces: [StoredFile] = []
 
-    /// The signed bytes.
     var text: [UInt8] {
         Array(
             ("\(kind.title) \(version)\nkey \(key)\n\(channel.lines)number \(number)\nexpires \(expires)\n"
@@ -100,7 +91,6 @@ struct SignedRecord: Sendable, Equatable {
                 + traces.map { "trace \($0)\n" }.joined() + "\n").utf8)
     }
 
-    /// The SHA-256 of the signed bytes.
     var digest: String { digestOf(text) }
 
     /// The files in the order of their bytes.

@@ -1,7 +1,4 @@
 // The probability that each decision of a round was accepted with: the labels that a trace keeps.
-//
-// Computed after the verdict from the same distributions, so that no verifier has to keep them. There is one function for
-// each rule of verification.
 
 /// Makes labels; it holds memory of the size of the drafter's vocabulary, which each round uses again.
 final class RoundLabels {

@@ -14,9 +14,7 @@ struct RecordingSource {
     let context: () -> [Int32]
     /// Gives the digests of the adapters that the last round ran with.
     let adapters: () -> AdapterDigests
-    /// Of the generation.
     let temperature: Double
-    /// Of the generation.
     let mode: String
     /// Whether the generation began in another record.
     let continues: Bool
@@ -63,7 +61,6 @@ final class Recorder {
         continues = true
     }
 
-    /// Make the record reach the disk.
     func close() { store.sync() }
 
     private func start(_ text: [Int32]) -> TraceStart {

@@ -3,7 +3,6 @@
 
 private let shownDigits = 12  // of a fingerprint
 
-/// A refusal of a trace.
 func traceError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .traceFile(Refusal(fault: fault, message: message, remedy: remedy))
 }
@@ -12,7 +11,6 @@ func traceError(_ fault: String, _ message: String, _ remedy: String = "") -> Om
 struct Vocabularies: Sendable, Equatable {
     /// Of the drafter's tokenizer, 64 hexadecimal digits.
     let draftFingerprint: String
-    /// Of the target's tokenizer.
     let targetFingerprint: String
     /// Width of the drafter's logits, 1 to 2^31.
     let draftSize: Int
@@ -26,7 +24,6 @@ struct Vocabularies: Sendable, Equatable {
         self.targetSize = targetSize
     }
 
-    /// The vocabularies of a map.
     init(_ map: VocabMap) {
         self.init(
             draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, draftSize: map.draftSize,
@@ -66,17 +63,14 @@ struct Masses: Sendable, Equatable {
 
 /// An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation.
 struct TracedToken: Sendable, Equatable {
-    /// The target id.
     let tokenId: Int32
     /// -ln of its probability in the distribution, in nats.
     let surprisal: Double
-    /// Whether it was proposed.
     let accepted: Bool
     /// Whether it begins inside a draft token that writes more than one target token, where no draft position belongs to it.
     let inside: Bool
     /// The draft ids that spell it, which are appended to the draft context; none if none can.
     let pieces: [Int32]
-    /// Over target ids.
     let distribution: Masses
     /// Over the first draft ids of all spellings, active or not: P at the root of the whole trie.
     let roots: Masses
@@ -95,7 +89,6 @@ enum DecisionKind: Int, Sendable, CaseIterable {
 
 /// The probability that a decision was accepted.
 struct DecisionLabel: Sendable, Equatable {
-    /// What was decided.
     let kind: DecisionKind
     /// Index of the draft token that proposed it; of a whole token the last one.
     let draft: Int
@@ -123,7 +116,6 @@ struct TracedRound: Sendable, Equatable {
     /// The draft ids that spell the text of the round.
     var pieces: [Int32] { tokens.flatMap(\.pieces) }
 
-    /// The round at another position.
     func at(_ position: Int) -> TracedRound {
         var moved = self
         moved.position = position
@@ -137,7 +129,6 @@ struct TraceStart: Sendable, Equatable {
     let drafterAdapter: String?
     /// Digest of the target's adapter in use; nil for none.
     let targetAdapter: String?
-    /// Of the sampling.
     let temperature: Double
     /// One of ``traceModes``.
     let mode: String
@@ -163,7 +154,6 @@ struct Traced: Sendable, Equatable {
     /// In order, one at least.
     var rounds: [TracedRound]
 
-    /// All emitted target tokens.
     var tokens: [TracedToken] { rounds.flatMap(\.tokens) }
 }
 

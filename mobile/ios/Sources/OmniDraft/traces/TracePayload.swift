@@ -158,7 +158,6 @@ private struct Cursor {
 
     init(_ data: Bytes) { self.data = data }
 
-    /// Bytes that were not read.
     var left: Int { data.count - at }
 
     /// Where the next bytes begin; they count as read.

@@ -84,7 +84,6 @@ func segmentsOf(_ directory: String) throws -> [String] {
     return namesIn(directory).filter { numberOf($0) != nil }.map { joined(directory, $0) }.filter(isPlainFile)
 }
 
-/// The file name of a segment.
 func segmentName(_ number: Int) -> String {
     let text = String(number)
     return prefix + String(repeating: "0", count: max(0, digits - text.utf8.count)) + text + traceSuffix

@@ -1,9 +1,7 @@
 import Foundation
 
-// A trace on disk: a directory of segments, of which the oldest is deleted to make room.
-//
-// Segments are only appended to, with one write per round. A killed process loses the current round; a machine that loses
-// power loses the rounds since the last flush.
+// A trace on disk: a directory of segments, of which the oldest is deleted to make room. A killed process loses the current
+// round; a machine that loses power loses the rounds since the last flush.
 
 /// Where a record continues: the number of the segment, and of the record in it.
 struct SegmentPlace: Sendable, Equatable {
@@ -59,7 +57,6 @@ final class TraceStore: Sendable {
 
     /// Records nothing more until ``resume()``; from any thread, without waiting for a write.
     func pause() { flags.with { $0.isPaused = true } }
-    /// Records again.
     func resume() { flags.with { $0.isPaused = false } }
 
     /// Flush the records to the disk, and release the directory. A second call does nothing.
@@ -201,7 +198,6 @@ private func wholeSegment(_ file: String) -> (size: Int, records: Int)? {
 /// A segment that is appended to; the file is closed with the object. The store's lock is held while it is used.
 private final class OpenSegment {
     let number: Int
-    /// Bytes of the file.
     private(set) var size: Int
     /// Records that began in it.
     var records: Int

@@ -1,8 +1,6 @@
 import Foundation
 
 // From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
-//
-// It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
 
 private let rounding = 2e-6  // error of a sum of 150,000 float32
 

@@ -1,6 +1,4 @@
 // The file of an n-gram cache, format version 2: spec/06-ngram-cache.md.
-//
-// Reading is total: every length is checked before it is used, and each fault has a name.
 
 /// The first bytes of every version.
 let cacheMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x4e, 0x43, 0x0d, 0x0a, 0x1a]

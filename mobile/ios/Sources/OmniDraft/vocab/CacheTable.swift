@@ -1,6 +1,4 @@
 // The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md).
-//
-// Pure: no file, clock or random number.
 
 /// Counts and ticks do not grow further.
 let maxCount = 0xffff_ffff
@@ -17,7 +15,6 @@ enum CachePolicy: String, Sendable, CaseIterable {
 struct CacheTable: Sendable {
     /// SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
     let draftFingerprint: String
-    /// The same of the target's tokenizer.
     let targetFingerprint: String
     /// Rounds learned from, at most 2^32 - 1.
     let tick: Int
@@ -32,7 +29,6 @@ struct CacheTable: Sendable {
     /// Times each entry was emitted because it was proposed; unsigned.
     let accepted: IntTable
 
-    /// Number of entries.
     var count: Int { targets.count }
 
     /// The table of some entries, given by their ascending indices.
@@ -46,7 +42,6 @@ struct CacheTable: Sendable {
     }
 }
 
-/// A refusal of a cache file.
 func cacheError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .cacheFile(Refusal(fault: fault, message: message, remedy: remedy))
 }

@@ -1,19 +1,13 @@
 // A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
-//
-// It replaces a regular expression of a pre-tokenizer. No pair (split, position) is visited twice, so the time for a text
-// is at most its length times the cost of the program.
 
 /// The instructions of a program; execution begins at the first.
 struct Program: Sendable {
-    /// Of each instruction.
     let ops: [Op]
     /// Of each instruction; targets of jumps count from the program's beginning.
     let a: [Int]
-    /// Of each instruction.
     let b: [Int]
     /// Of each split among the splits; 0 for other instructions.
     let number: [Int]
-    /// Number of splits.
     let splits: Int
     /// Instructions that run for each position of a text, at most: from the beginning, and both ways from each split.
     let cost: Int

@@ -5,7 +5,6 @@ private let longestKept = 64  // code points of a word
 
 /// A tokenizer on the checked tables of a file. What it looked up is kept behind a lock, so any threads share it.
 final class Tokenizer: Sendable {
-    /// Of its file.
     let name: String
     /// Control tokens, in the order of the file.
     let controls: [Control]
@@ -35,7 +34,6 @@ final class Tokenizer: Sendable {
 
     /// What its pieces are made of.
     var kind: TokenizerKind { tables.kind }
-    /// Number of ids.
     var count: Int { tables.roles.count }
     /// Id of each single byte, -1 for none; if two ids have it, the `<0xNN>` form, which byte fallback uses.
     var byteIds: [Int32] { tables.byteIds }

@@ -1,6 +1,4 @@
 // Tables of integers that are read by index: Python has numpy for them.
-//
-// A table of a file is read in place, so a vocabulary of 150,000 tokens makes no objects.
 
 /// A table of integers of at most 32 bits, in an array or in the bytes of a file; it does not change.
 struct IntTable: Sendable {
@@ -10,10 +8,8 @@ struct IntTable: Sendable {
     }
 
     private let storage: Storage
-    /// Number of entries.
     let count: Int
 
-    /// A table in an array.
     init(_ values: [Int32]) {
         storage = .array(values)
         count = values.count
@@ -54,10 +50,8 @@ struct LongTable: Sendable {
 
     init(_ bytes: Bytes) { self.bytes = bytes }
 
-    /// Number of entries.
     var count: Int { bytes.count / 8 }
 
-    /// The entry at an index.
     subscript(_ index: Int) -> UInt64 { bytes.u64(8 * index) }
 }
 
@@ -66,7 +60,6 @@ struct Ragged: Sendable {
     let values: IntTable
     let offsets: IntTable
 
-    /// Rows in arrays.
     init(_ values: IntTable, _ offsets: IntTable) {
         self.values = values
         self.offsets = offsets
@@ -83,13 +76,10 @@ struct Ragged: Sendable {
         self.init(IntTable(values), IntTable(offsets))
     }
 
-    /// Number of rows.
     var count: Int { offsets.count - 1 }
     /// Where a row begins in `values`.
     func start(_ row: Int) -> Int { Int(offsets[row]) }
-    /// Number of values of a row.
     func length(_ row: Int) -> Int { Int(offsets[row + 1]) - Int(offsets[row]) }
-    /// A copy of a row.
     func row(_ row: Int) -> [Int32] { values.array(start(row), Int(offsets[row + 1])) }
 
     /// Whether a row equals a row of another table.

@@ -1,7 +1,4 @@
 // The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating.
-//
-// An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map, so an entry is
-// a target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
 
 /// One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted.
 struct CacheEntry: Sendable, Equatable {
@@ -56,10 +53,8 @@ final class NgramCache {
         accepted = (0..<kept.count).map { kept.accepted.unsigned($0) }
     }
 
-    /// Number of entries.
     var count: Int { trie.count }
 
-    /// All entries, by target id.
     func entries() -> [CacheEntry] {
         (0..<count).map {
             CacheEntry(targetId: trie.gramTargets[$0], hits: hits[$0], accepted: accepted[$0], tick: ticks[$0])
@@ -109,7 +104,6 @@ final class NgramCache {
         return leaves.count
     }
 
-    /// The contents as a value.
     func table() -> CacheTable {
         let grams = trie.gramTargets
         return CacheTable(

@@ -18,7 +18,6 @@ final class PointTable<Value> {
         pages = [[Value]?](repeating: nil, count: pageCount)
     }
 
-    /// The value of a code point.
     subscript(_ point: UInt32) -> Value {
         let number = Int(point >> pageBits)
         if let page = pages[number] { return page[Int(point) & (pageSize - 1)] }

@@ -1,10 +1,6 @@
-// A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md).
-//
-// Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens
-// look equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code points
-// or bytes.
+// A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md). All rules are on code
+// points or bytes: as strings, different tokens look equal and equal tokens different.
 
-/// SentencePiece's form of a space.
 let sentencePieceSpace: UInt32 = 0x2581
 
 /// A control token: it never matches by bytes, and plain text never encodes to it.
@@ -12,7 +8,6 @@ let sentencePieceSpace: UInt32 = 0x2581
 /// It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
 struct Control: Sendable {
     let id: Int32
-    /// Its text.
     let content: String
     /// The white space before it is dropped.
     let stripsLeft: Bool

@@ -18,10 +18,8 @@ struct TokenizerStrings {
         for index in 0..<count { try requireSound(isUtf8(bytes(index)), "strings", "a string is not UTF-8") }
     }
 
-    /// Number of strings.
     var count: Int { offsets.count - 1 }
 
-    /// The code points of a string.
     subscript(_ index: Int) -> [UInt32] { codePoints(String(decoding: bytes(index), as: UTF8.self)) }
 
     private func bytes(_ index: Int) -> [UInt8] { data.array(Int(offsets[index]), Int(offsets[index + 1])) }

@@ -1,7 +1,5 @@
-// The spellings of all target tokens as one sorted array, and the nodes of its trie as ranges.
-//
-// A node is a run of leaves that share their first `depth` draft tokens. So the trie of a vocabulary of 150,000 tokens
-// needs no memory beyond the map. The n-gram cache decides which leaves are *active*.
+// The spellings of all target tokens as one sorted array. A node of its trie is a run of leaves that share their first
+// `depth` draft tokens, so the trie needs no memory beyond the map. The n-gram cache decides which leaves are *active*.
 
 /// Leaves `low` until `high`, whose spellings agree in their first `depth` draft tokens.
 struct Node: Sendable, Equatable {
@@ -23,7 +21,6 @@ struct Children: Sendable, Equatable {
 /// The trie over the active leaves: direct pairs always, n-grams once learned. One thread uses it.
 final class ActiveTrie {
     let map: VocabMap
-    /// Whether each leaf is active.
     private(set) var active: [Bool]
     /// Whether some active spelling begins with each draft token.
     private(set) var rootMask: [Bool]
@@ -38,7 +35,6 @@ final class ActiveTrie {
         rootMask = map.direct.map { $0 >= 0 }
     }
 
-    /// Active n-grams.
     var count: Int { gramTargets.count }
     /// Draft ids of the direct pairs, ascending.
     var directDrafts: [Int32] { map.directDrafts }

@@ -1,7 +1,4 @@
 // The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md).
-//
-// It is built at export and stored in the bundle as safetensors, so that a phone needs no tokenizer of the drafter after
-// the prompt. The tables of bytes, spellings and expansions are read from the mapped file; the index of leaves is in memory.
 
 private let mapFormat = "omnidraft.vocab_map"
 private let mapVersion = "1"
@@ -31,7 +28,6 @@ final class VocabMap: Sendable {
     let draftAllowed: [Bool]
     /// SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
     let draftFingerprint: String
-    /// The same of the target's tokenizer.
     let targetFingerprint: String
 
     /// Trie position of each target id, -1 outside the trie.
@@ -75,9 +71,7 @@ final class VocabMap: Sendable {
         directTargets = directDrafts.map { direct[Int($0)] }
     }
 
-    /// Width of the drafter's logits.
     var draftSize: Int { direct.count }
-    /// Width of the target's logits.
     var targetSize: Int { spellings.count }
 
     /// Draft token number `depth` of a leaf's spelling, which has more draft tokens than that.

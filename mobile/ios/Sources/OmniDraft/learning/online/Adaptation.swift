@@ -1,9 +1,5 @@
-// Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one.
-//
-// The Python runtime answers and learns in one loop. On a phone the app answers, the session records, and learning
-// comes later, in calls with a budget. So the answers are read from the trace, and the state is kept between two calls.
-// A kill at any moment loses the work of some seconds, or of one step; the next call repeats it. The text follows the
-// target's own distribution, independent of the drafter's adapter.
+// Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one. A kill
+// at any moment loses the work of some seconds, or of one step; the next call repeats it.
 
 /// The learning rate of learning without an end, with an adapter that is a running average.
 let onlineRate = 4e-3
@@ -21,17 +17,14 @@ struct Adapted: Sendable {
     let events: [IntervalEvent]
     /// Of the steps that were finite.
     let losses: [Double]
-    /// That were made.
     let steps: Int
     /// Whether nothing is left to learn from.
     let isFinished: Bool
-    /// Whether a learned adapter is in use.
     let usesLearned: Bool
 }
 
 /// A drafter that adapts to the texts of its session.
 struct Adaptation {
-    /// Of what is learned.
     let directory: LearnedDirectory
     private let engine: any InferenceEngine
     private let bundle: Bundle

@@ -1,7 +1,4 @@
 // How far an adaptation is, as the values of its checkpoint (spec/13-learner.md, The end of an interval).
-//
-// The Python runtime has the same fields in `profiles.py`. Besides them, this one has the place in the trace of each
-// answer, and a round of learning that a budget ended, since on a phone both live longer than a call.
 
 private let mostAnswers = 1 << 16
 private let mostCount = 1 << 53
@@ -33,7 +30,6 @@ struct UnfinishedLearning: Sendable, Equatable {
 
 /// How far an adaptation is.
 struct AdaptationProgress: Sendable, Equatable {
-    /// Answers so far.
     var answered = 0
     /// Of the adapter in use, counted by learning; 0 for the one that learning began with.
     var version = 0
@@ -133,7 +129,6 @@ struct AdaptationOf: Sendable, Equatable {
 
     static func == (a: AdaptationOf, b: AdaptationOf) -> Bool { a.json == b.json }
 
-    /// As JSON values.
     var json: JsonObject { JsonObject(facts.map { ($0.name, .string($0.value)) }) }
 
     /// The first fact in which a checkpoint differs, as a clause of a sentence; nil for none.

@@ -12,11 +12,9 @@ struct AdaptOptions: Sendable {
     var replayed = Defaults.learnerReplayed
     /// Earlier answers that are kept to be replayed, and new answers that are learned from at once.
     var memory = Defaults.learnerMemory
-    /// Of the choice of earlier answers.
     var seed: UInt64 = 0
     /// Draft tokens of a response with its prompt at most; nil for all that the drafter's context holds.
     var maxLength: Int?
-    /// Of the guard.
     var judging = GuardOptions()
 
     /// The options that a checkpoint records, by name; a later run needs the same values.
@@ -60,11 +58,8 @@ protocol AdapterUser: AnyObject {
 final class AdaptedTarget {
     /// It learns, at its first rate times the rate scale of the progress.
     let learner: any Learner
-    /// Of the adaptation.
     let options: AdaptOptions
-    /// Judges the adapter in use.
     var judge: Guard
-    /// Counts.
     var progress: AdaptationProgress
     /// Called after each step, when ``checkpoint()`` may be written.
     var afterStep: () throws -> Void = {}

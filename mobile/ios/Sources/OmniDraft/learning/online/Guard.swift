@@ -1,14 +1,10 @@
 // A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard).
-//
-// The measure is tokens per target pass, a ratio of sums over a window of answers. The sample is the answers, not the
-// tokens: the tokens of one answer are correlated. The test uses no clock and no randomness.
 
 /// What the guard says of the adapter in use; the raw value is its name in vectors.
 enum GuardVerdict: String, Sendable { case good, unsure, worse }
 
 /// What one answer counts.
 struct AnswerCounts: Sendable, Equatable {
-    /// Emitted tokens.
     let tokens: Int
     /// Target passes, 1 or more.
     let passes: Int
@@ -44,7 +40,6 @@ struct GuardState: Sendable, Equatable {
         current = try answers(fields.at("current"), most: Self.most)
     }
 
-    /// As a JSON value.
     var json: JsonValue { ["reference": jsonOf(reference), "current": jsonOf(current)] }
 
     private func jsonOf(_ answers: [AnswerCounts]) -> JsonValue {

@@ -1,7 +1,4 @@
 // Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md).
-//
-// The functions change counts alone; the caller changes the session and the learner. After each rollback in a row the
-// pause is longer. Where the texts have changed and no adapter is at fault, the guard starts over with the new texts.
 
 /// What comes next at the end of an interval.
 enum IntervalDecision: Sendable { case rollBack, coolDown, learn }

@@ -1,14 +1,10 @@
 // The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md).
-//
-// Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next
-// call.
 
 /// What happened at the end of an interval.
 enum IntervalEvent: Sendable { case learned, skipped, rolledBack, rested, unfinished }
 
 /// What an interval gave.
 struct IntervalResult: Sendable {
-    /// What happened.
     let event: IntervalEvent
     /// Of the steps that were finite.
     var losses: [Double] = []

@@ -14,9 +14,7 @@ private let baseName = "base"
 
 /// The state of an adaptation between two steps.
 struct LearningCheckpoint {
-    /// Counts.
     let progress: AdaptationProgress
-    /// The learner's state.
     let learner: Arrays
     /// The learner's state at the last adapter that was found good; empty where that is ``learner``.
     let good: Arrays
@@ -31,7 +29,6 @@ struct LearningCheckpoint {
 
 /// The directory of what a device learned for one pair of models.
 struct LearnedDirectory {
-    /// The path.
     let place: String
     private let checkpoint: String
     private let adapter: String

@@ -1,10 +1,7 @@
 import Foundation
 
-// Learning of one session, as an app sees it (spec/08-phones.md, The interface).
-//
-// Three things on the disk belong to it: the trace, what was learned (`LearnedDirectory`), and the releases that were
-// pulled (`sync/Installed.swift`). The adapter in use is the learned one, else that of a release, else that of the
-// session's options. None of the calls sends anything.
+// Learning of one session, as an app sees it (spec/08-phones.md, The interface). The adapter in use is the learned one, else
+// that of a release, else that of the session's options. None of the calls sends anything.
 
 private let releasesName = "releases"
 private let mostSeconds = 1e6
@@ -176,15 +173,12 @@ final class LearningController: Learning, @unchecked Sendable {
             options: adapting.within(maxLength), now: { utc() })
     }
 
-    /// The directory of what was pulled.
     func releases() throws -> DeviceReleases { DeviceReleases(joined(try directory().place, releasesName)) }
 
-    /// The directory of what is learned.
     func directory() throws -> LearnedDirectory {
         LearnedDirectory(try options.learned?.path ?? traces() + ".learned")
     }
 
-    /// The directory of the traces.
     func traces() throws -> String {
         guard let traces = options.traces else {
             let message = "the session has no directory for traces, so nothing can be learned"

@@ -9,7 +9,6 @@ struct FoundRecord {
 
 /// The answers in a trace's directory, which a session may append to and delete from meanwhile.
 struct RecordedAnswers {
-    /// The directory.
     let place: String
     /// Of the pair; a trace of another pair is refused.
     let vocabularies: Vocabularies

@@ -16,7 +16,6 @@ struct Distributions: Sendable {
     /// See ``SparseDistributions``.
     var weights: [Float] = []
 
-    /// Number of distributions.
     var count: Int { rows.count }
 }
 

@@ -1,11 +1,6 @@
 import Foundation
 
 // Recorded generations as training positions of the drafter, without a pass of either model (spec/13-learner.md).
-//
-// A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids, and the
-// masses below each first draft token, computed from the whole distribution. Both are independent of the *drafter's*
-// adapter. With another adapter the *target* is another target, so its records are refused. The recorded drafts are not
-// used.
 
 private let nothing = 1e-9  // mass at the root below which no draft token can be written
 

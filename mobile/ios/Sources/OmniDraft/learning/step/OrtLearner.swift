@@ -1,7 +1,4 @@
 // A learner without a training package: the engine runs the training step of the bundle (spec/14-train-step.md).
-//
-// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call takes
-// a few responses of a batch, so memory does not grow with the batch.
 
 private let countsName = "counts"
 
@@ -11,7 +8,6 @@ struct StepOptions: Sendable {
     var objective = "trie-kl"
     /// Of AdamW with betas (0.9, 0.999).
     var learningRate = 1e-4
-    /// Of AdamW.
     var weightDecay = 0.01
     /// Largest norm of the gradient.
     var clipNorm = 1.0
@@ -21,7 +17,6 @@ struct StepOptions: Sendable {
     var seed: UInt64 = 0
     /// Responses in one call of the graph; a larger value takes more memory and slightly less time.
     var atOnce = 1
-    /// Of the graphs.
     var threads = 1
 
     /// - Throws: ``OmniDraftError/setting(_:)``: a value outside its range.

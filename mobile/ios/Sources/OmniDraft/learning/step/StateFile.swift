@@ -1,7 +1,4 @@
 // The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
-//
-// Learning from traces keeps a learner's state in it, and learning without an end its whole state. Each has a format
-// name and a version of its own. The Python runtime reads and writes the same file.
 
 private let lengthBytes = 8
 private let maxHeaderBytes = 1 << 22
@@ -11,7 +8,6 @@ private let maxFileBytes = 1 << 30
 struct StateFormat: Sendable {
     /// Written into the file; a file with another name is refused.
     let name: String
-    /// Likewise.
     let version: String
     /// What goes on from the file, as the refusal says it: "learning".
     let task: String
