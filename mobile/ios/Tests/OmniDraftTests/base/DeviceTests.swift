@@ -145,13 +145,6 @@ final class DeviceTests: XCTestCase {
         }
     }
 
-    func testFilesThatTheManifestDoesNotListAreNamedAndNotRead() throws {
-        try inBundle { place in
-            try put(joined(place, "target/note.txt"), Array("mine".utf8))
-            XCTAssertEqual(unlistedFiles(try openBundle(place)), ["target/note.txt"])
-        }
-    }
-
     func testAChangedByteOfAnyFileIsFound() throws {
         let original = try made("b")
         try inDirectory { folder in

@@ -285,7 +285,7 @@ private func lora(_ sites: LoraSites) -> JsonValue {
 private func prompt(_ template: PromptTemplate) -> JsonValue {
     let system = template.system.map { ["before": .string($0.before), "after": .string($0.after)] as JsonObject }
     let think = template.think.map {
-        ["open": .string($0.open), "close": .string($0.close), "earlier": .string($0.earlier.rawValue)]
+        ["open": .string($0.open), "close": .string($0.close), "earlier": .string($0.earlier.rawValue)] as JsonObject
     }
     return [
         "prefix": .string(template.prefix), "suffix": .string(template.suffix), "between": orNull(template.between),

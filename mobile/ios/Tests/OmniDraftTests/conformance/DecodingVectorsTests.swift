@@ -120,15 +120,22 @@ private func path(_ map: VocabMap, _ node: Node) -> [Int32] {
 }
 
 private func plain(_ map: VocabMap, _ decision: Decision) -> [String: JsonValue] {
-    var fields: [String: JsonValue] = [
-        "step": .string(decision.step.rawValue), "row": .int(decision.row), "draft": .int(decision.draft),
-    ]
+    var fields: [String: JsonValue] = ["row": .int(decision.row), "draft": .int(decision.draft)]
+    func put(_ step: String, _ node: Node) {
+        fields["step"] = .string(step)
+        fields["path"] = ids(node)
+    }
     func ids(_ node: Node) -> JsonValue { .array(path(map, node).map { .int(Int($0)) }) }
-    if decision.step == .expand {
-        fields["target_id"] = .int(Int(decision.targetId))
-    } else {
-        fields["path"] = decision.node.map(ids) ?? .null
-        if let excluded = decision.excluded { fields["excluded"] = ids(excluded) }
+    switch decision.step {
+    case .begin(let node, let excluded):
+        put("begin", node)
+        if let excluded { fields["excluded"] = ids(excluded) }
+    case .goOn(let node, _): put("go on", node)
+    case .end(let node): put("end", node)
+    case .deadEnd(let node): put("dead end", node)
+    case .expand(let token):
+        fields["step"] = .string("expand")
+        fields["target_id"] = .int(Int(token))
     }
     return fields
 }

@@ -59,9 +59,9 @@ final class LearningStepVectorsTests: VectorTestCase {
     func testRate() throws {
         try run("learner/rate") { vector in
             let given = vector.input
-            let (schedule, total) = (given["schedule"]!.string, given["total"]!.int)
-            try checkSchedule(schedule)
-            let rates = (0..<total).map { rateAt(schedule, given["rate"]!.num, step: $0, total: total) }
+            let total = given["total"]!.int
+            let schedule = try XCTUnwrap(Schedule(rawValue: given["schedule"]!.string))
+            let rates = (0..<total).map { schedule.rate(at: $0, of: total, highest: given["rate"]!.num) }
             try close("rates", rates, vector.expected["rates"]!.nums)
         }
     }

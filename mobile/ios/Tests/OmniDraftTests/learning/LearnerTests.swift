@@ -3,6 +3,9 @@ import XCTest
 
 @testable import OmniDraft
 
+/// The checkpoints of a learner alone, as Python writes them.
+let learnerCheckpoint = StateFormat(name: "omnidraft.learner_state", version: "1", task: "learning")
+
 private let created = "2026-01-02T03:04:05Z"
 
 /// The training step of a real bundle: it learns what Python learns, also in parts, and within the memory that is said.

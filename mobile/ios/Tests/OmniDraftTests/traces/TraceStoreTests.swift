@@ -69,15 +69,6 @@ final class TraceStoreTests: XCTestCase {
         XCTAssertEqual(try segmentsOf(path).count, 1)
     }
 
-    func testTheSameRoundsAreTheSameBytes() throws {
-        let files = try ["a", "b"].map { name in
-            try withStore(joined(place, name)) { recordRounds($0, 1, 3000) }
-            return try treeOf(joined(place, name))
-        }
-        XCTAssertEqual(files[0], files[1])
-        XCTAssertGreaterThan(files[0].count, 1)
-    }
-
     func testTheRingKeepsItsBoundAndTheLatest() throws {
         var at: SegmentPlace?
         var last = 0
@@ -146,7 +137,6 @@ final class TraceStoreTests: XCTestCase {
         try withStore { store in
             recordRounds(store, 1, 1)
             XCTAssertEqual(try refusal(), "in_use")
-            XCTAssertEqual(try faultOf { try wipeTrace(path) }, "in_use")
         }
         try withStore { XCTAssert($0.isRecording) }
     }
@@ -159,26 +149,6 @@ final class TraceStoreTests: XCTestCase {
         }
         XCTAssertEqual(mode(path), 0o700)
         XCTAssertEqual(mode(try segmentsOf(path)[0]), 0o600)
-    }
-
-    func testWipingTakesSegmentsOnly() throws {
-        let store = try TraceStore(path, pair, maxBytes: Defaults.traceLeastBytes)
-        recordRounds(store, 1, 3)
-        let others = ["notes.txt": "mine", "trace-0000000009.odt": "no trace", "trace-9.odt": "another"]
-        for (name, text) in others { try put(joined(path, name), Array(text.utf8)) }
-        XCTAssertEqual(try store.wipe(), 1)  // while it records, and it goes on
-        recordRounds(store, 4, 1)
-        // A number behind that of the file that is none of ours.
-        XCTAssertEqual(try segmentsOf(path).map { numberOf(split($0).name) }, [9, 10])
-        store.close()
-        XCTAssertEqual(try wipeTrace(path), 1)
-        XCTAssertEqual(try treeOf(path), others.mapValues { Array($0.utf8) })
-        XCTAssertEqual(try faultOf { try wipeTrace(path) }, "not_a_trace")
-        XCTAssertEqual(try faultOf { try wipeTrace(joined(path, "notes.txt")) }, "not_a_trace")
-        let other = joined(place, "u")
-        try withStore(other) { recordRounds($0, 1, 1) }
-        XCTAssertEqual(try wipeTrace(other), 1)
-        XCTAssertFalse(exists(other))
     }
 
     func testOtherVocabulariesAreRefused() throws {
@@ -209,15 +179,6 @@ final class TraceStoreTests: XCTestCase {
         }
         let faults = try [joined(place, "absent"), file, place].map { each in try faultOf { _ = try traces(each) } }
         XCTAssertEqual(faults, ["unreadable", "not_a_trace", "not_a_trace"])
-    }
-
-    func testAFileThatIsTooLargeIsNotRead() throws {
-        try withStore { recordRounds($0, 1, 1) }
-        let file = try segmentsOf(path)[0]
-        var data = try bytes(file)
-        data += [UInt8](repeating: 0, count: maxSegmentBytes + 1 - data.count)
-        try put(file, data)
-        XCTAssertEqual(try faultOf { _ = try numbers() }, "unreadable")
     }
 
     func testADirectoryThatIsGoneEndsTheRecordingAndNothingElse() throws {
