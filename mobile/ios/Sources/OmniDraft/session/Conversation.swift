@@ -1,16 +1,6 @@
 // A conversation as target ids: messages inside a template, answers as the ids that were generated. An answer is never encoded
 // again: other ids would change what the target is conditioned on.
 
-/// A message and its answer.
-struct Turn: Sendable, Equatable {
-    let message: String
-    /// Target ids, without the token or string that ended it.
-    let answer: [Int32]
-
-    /// Texts are compared by their bytes.
-    static func == (a: Turn, b: Turn) -> Bool { isSame(a.message, b.message) && a.answer == b.answer }
-}
-
 /// The target ids of a conversation, up to the position at which the answer to `message` begins.
 ///
 /// - Parameter system: the system prompt; nil without one.
