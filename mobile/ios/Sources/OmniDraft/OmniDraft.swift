@@ -23,7 +23,7 @@ public enum OmniDraft {
         _ url: URL, options: LoadOptions = LoadOptions(), engine: any InferenceEngine
     ) async throws -> LanguageModel {
         let directory = try pathOf(url, "url")
-        let loaded = try await Worker("open").run { try openLoaded(directory, options, engine) }
+        let loaded = try await Worker("open").run { try openLoaded(directory, options: options, engine: engine) }
         return LanguageModel(loaded, publicKey: options.publicKey)
     }
 

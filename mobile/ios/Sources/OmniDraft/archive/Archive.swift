@@ -57,13 +57,13 @@ func bytesOf(_ archive: Archive) throws -> ZipBytes {
 /// The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `checksum`, `truncated` or `unreadable`; what `take` throws.
-func readChecked(_ archive: Archive, _ data: ZipBytes, _ name: String, _ take: ([UInt8]) throws -> Void) throws {
+func readChecked(_ archive: Archive, data: ZipBytes, name: String, _ take: ([UInt8]) throws -> Void) throws {
     guard let entry = archive.entries[name], let record = archive.bundle.files[name] else {
         throw refusedArchive(archive.path, "it does not hold \(quoted(.string(name)))", "entries")
     }
     var hash = Sha256()
     var crc: UInt32 = 0
-    try readPieces(archive.path, data, entry) { piece in
+    try readPieces(archive.path, data: data, entry: entry) { piece in
         piece.withUnsafeBytes { hash.update($0) }
         crc = crc32(piece, after: crc)
         try take(piece)
@@ -76,7 +76,7 @@ func readChecked(_ archive: Archive, _ data: ZipBytes, _ name: String, _ take: (
 /// The bytes of an entry, in pieces.
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `truncated`, where the archive became shorter; `unreadable`.
-func readPieces(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, _ take: ([UInt8]) throws -> Void) throws {
+func readPieces(_ path: String, data: ZipBytes, entry: ArchiveEntry, _ take: ([UInt8]) throws -> Void) throws {
     var done = 0
     while done < entry.size {
         let piece: [UInt8]

@@ -54,7 +54,7 @@ private func described(
 private func besideOf(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, most: Int) throws -> [UInt8] {
     if entry.size > most { throw refusedArchive(path, "\(entry.name) has more than \(most) bytes", "size") }
     var bytes: [UInt8] = []
-    try readPieces(path, data, entry) { bytes += $0 }
+    try readPieces(path, data: data, entry: entry) { bytes += $0 }
     if crc32(bytes) != entry.crc32 {
         throw refusedArchive(path, "the checksum of \(entry.name) is wrong", "checksum")
     }

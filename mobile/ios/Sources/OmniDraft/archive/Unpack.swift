@@ -109,7 +109,7 @@ private func writeFiles(_ archive: Archive, _ work: String, _ names: [String], _
     let data = try bytesOf(archive)
     for name in names {
         try newFile(joined(work, below(archive, name))) { file in
-            try readChecked(archive, data, name) { piece in
+            try readChecked(archive, data: data, name: name) { piece in
                 try writeAll(file, piece)
                 done += piece.count
                 try progress(done, total)

@@ -57,7 +57,7 @@ func openBundle(
     if let key { try verifySignature(data, readSignature(path), publicKey: key) }
     var bundle = try describedBundle(path, data)
     let how = verify == .auto ? (key == nil ? .stamp : .full) : verify
-    bundle.stamps = try verifyFiles(bundle.places, bundle.files, seal: bundle.seal, how, state)
+    bundle.stamps = try verifyFiles(bundle.places, files: bundle.files, seal: bundle.seal, verify: how, state: state)
     bundle.signedBy = key.map(keyId)
     return bundle
 }
@@ -80,7 +80,7 @@ func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) thro
     let file = joined(path, manifestName)
     var bundle = try bundleOf(path, manifest)
     bundle.files = try checkFiles(file, manifest["files"])
-    bundle.found = packed ? nil : try findPlaces(path, data, bundle.files)
+    bundle.found = packed ? nil : try findPlaces(path, manifest: data, files: bundle.files)
     for name in try used(bundle, packed: packed) where !bundle.files.has(name) { throw noHash(file, name) }
     return bundle
 }

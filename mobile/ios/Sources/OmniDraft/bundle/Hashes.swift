@@ -82,7 +82,7 @@ private func record(_ manifest: String, _ name: String, _ value: JsonValue) thro
     do {
         let fields = try mapping(value)
         return FileRecord(
-            sha256: try hexadecimal(fields.at("sha256"), 64), bytes: try integer(fields.at("bytes"), 0, mostExact))
+            sha256: try hexadecimal(fields.at("sha256"), 64), bytes: try integer(fields.at("bytes"), in: 0...mostExact))
     } catch is ValueError {
         throw noHash(manifest, name)
     }
@@ -104,17 +104,19 @@ func isInside(_ name: String) -> Bool {
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)``: a file is absent, cut short or changed.
 func verifyFiles(
-    _ places: FilePlaces, _ files: ByName<FileRecord>, seal: String, _ verify: Verify, _ state: StateDirectory
+    _ places: FilePlaces, files: ByName<FileRecord>, seal: String, verify: Verify, state: StateDirectory
 ) throws -> ByName<Stamp> {
     let now = nanosecondsNow()
-    if verify == .stamp, let known = knownStamps(places, files), wasChecked(state, places.path, seal: seal, known) {
+    if verify == .stamp, let known = knownStamps(places, files),
+        wasChecked(state, path: places.path, seal: seal, stamps: known)
+    {
         return known
     }
     var stamps = ByName<Stamp>()
     for (name, record) in files.members where !places.isLeftOut(name) {
         stamps[name] = try verified(places, name, record)
     }
-    rememberCheck(state, places.path, seal: seal, stamps, now: now)
+    rememberCheck(state, path: places.path, seal: seal, stamps: stamps, now: now)
     return stamps
 }
 

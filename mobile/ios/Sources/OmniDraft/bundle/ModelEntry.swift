@@ -68,8 +68,8 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
     if lora == nil && places.values.contains(where: { $0.loraRank != nil }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
-    let vocabSize = try integer(data.at("vocab_size"), 1, BundleLimits.maxVocabulary)
-    func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, 0, vocabSize - 1)) }
+    let vocabSize = try integer(data.at("vocab_size"), in: 1...BundleLimits.maxVocabulary)
+    func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, in: 0...(vocabSize - 1))) }
     let bos = try data.at("bos_id")
     return ModelEntry(
         source: try text(data.at("source"), most: BundleLimits.maxSource),
@@ -81,7 +81,7 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         quantization: try text(data.at("quantization"), most: BundleLimits.maxName),
         bosId: bos == .null ? nil : try tokenId(bos),
         eosIds: try array(data.at("eos_ids"), most: BundleLimits.maxEos).map(tokenId),
-        parameters: try integer(data.at("parameters"), 0, mostExact),
+        parameters: try integer(data.at("parameters"), in: 0...mostExact),
         places: places,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
         lora: lora,
@@ -93,10 +93,10 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
 
 private func kvOf(_ data: JsonObject) throws -> KvShape {
     KvShape(
-        numLayers: try integer(data.at("num_layers"), 1, BundleLimits.maxLayers),
-        numKvHeads: try integer(data.at("num_kv_heads"), 1, BundleLimits.maxLayers),
-        headDim: try integer(data.at("head_dim"), 1, BundleLimits.maxHeadDim),
-        maxLength: try integer(data.at("max_length"), 1, BundleLimits.maxLength))
+        numLayers: try integer(data.at("num_layers"), in: 1...BundleLimits.maxLayers),
+        numKvHeads: try integer(data.at("num_kv_heads"), in: 1...BundleLimits.maxLayers),
+        headDim: try integer(data.at("head_dim"), in: 1...BundleLimits.maxHeadDim),
+        maxLength: try integer(data.at("max_length"), in: 1...BundleLimits.maxLength))
 }
 
 private func trainOf(_ data: JsonObject, _ lora: LoraSites?) throws -> StepEntry? {
@@ -115,16 +115,16 @@ private func loraOf(_ data: JsonObject) throws -> LoraSites {
     }
     if sites.isEmpty { throw ValueError("LoRA without a site") }
     let rank = try data.at("rank")
-    return LoraSites(rank: rank == .null ? nil : try integer(rank, 1, BundleLimits.maxRank), sites: ByName(sites))
+    return LoraSites(rank: rank == .null ? nil : try integer(rank, in: 1...BundleLimits.maxRank), sites: ByName(sites))
 }
 
 private func siteOf(_ data: JsonObject) throws -> Site {
     let parts = try array(data.at("parts"), most: BundleLimits.maxParts, least: 1).map { part in
         let pair = try array(part, most: 2, least: 2)
-        let width = try integer(pair[1], 1, BundleLimits.maxWidth)
+        let width = try integer(pair[1], in: 1...BundleLimits.maxWidth)
         return Site.Part(name: try text(pair[0], most: BundleLimits.maxName), width: width)
     }
-    return Site(inputs: try integer(data.at("inputs"), 1, BundleLimits.maxWidth), parts: parts)
+    return Site(inputs: try integer(data.at("inputs"), in: 1...BundleLimits.maxWidth), parts: parts)
 }
 
 private func layoutOf(_ value: JsonValue?) throws -> Layout {

@@ -16,7 +16,7 @@ struct StaticGraphs: Sendable, Equatable {
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readPlaces(_ data: JsonObject) throws -> ByName<StaticGraphs> {
     let host = try text(data.at("host"))
-    let kvLength = try integer(data.at("kv_length"), 1)
+    let kvLength = try integer(data.at("kv_length"), from: 1)
     let forms = ByName(try mapping(data.at("forms")).members.map { ($0.name, try formOf($0.value, host, kvLength)) })
     func form(_ name: String) throws -> StaticGraphs {
         guard let form = forms[name] else { throw ValueError("there are no static graphs \(quoted(.string(name)))") }
@@ -76,12 +76,12 @@ private func formOf(_ value: JsonValue, _ host: String, _ kvLength: Int) throws 
     var files: [String] = []
     for each in try array(data.at("graphs")) {
         let entry = try mapping(each)
-        blocks.append(try integer(entry.at("block"), 1, kvLength))
+        blocks.append(try integer(entry.at("block"), in: 1...kvLength))
         files.append(try text(entry.at("graph")))
     }
     if !blocks.contains(1) { throw ValueError("static graphs for blocks of \(blocks) tokens and none for one") }
     let mask = try number(data.at("mask"))
     if mask < Double(BundleLimits.leastMask) || mask >= 0 { throw ValueError("mask \(mask) is not between -1e9 and 0") }
-    let loraRank = try data["lora_rank"].map { try integer($0, 1, BundleLimits.maxRank) }
+    let loraRank = try data["lora_rank"].map { try integer($0, in: 1...BundleLimits.maxRank) }
     return StaticGraphs(files: files + [try text(data.at("weights")), host], loraRank: loraRank)
 }

@@ -62,7 +62,7 @@ func readStep(_ data: JsonObject) throws -> StepEntry {
     return StepEntry(
         graph: try text(data.at("graph"), most: BundleLimits.maxPath),
         folder: try text(data.at("folder"), most: BundleLimits.maxPath),
-        rank: try integer(data.at("rank"), 1, BundleLimits.maxRank), layout: layout)
+        rank: try integer(data.at("rank"), in: 1...BundleLimits.maxRank), layout: layout)
 }
 
 private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
@@ -71,7 +71,7 @@ private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
         let fields = try mapping(each)
         let name = try text(fields.at("name"), most: BundleLimits.maxTensorName)
         if tensors.has(name) { throw ValueError("two tensors \(quoted(.string(name)))") }
-        let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, 1) }
+        let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, from: 1) }
         tensors[name] = Matrix(rows: sizes[0], columns: sizes[1])
     }
     if tensors.count == 0 { throw ValueError("a training step without tensors") }

@@ -12,7 +12,7 @@ struct OutputText: Sendable {
     private let silent: Set<Int32>
 
     /// - Parameter think: tags of the model; nil for a model that writes no thoughts.
-    init(_ tokenizer: Tokenizer, _ think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
+    init(_ tokenizer: Tokenizer, think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
         self.tokenizer = tokenizer
         self.think = think
         self.plainBytesOf = plainBytesOf

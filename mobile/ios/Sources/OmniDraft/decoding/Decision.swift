@@ -28,7 +28,7 @@ extension DecisionProbs {
 
 /// P and Q of a decision.
 func decisionProbs(
-    _ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie, _ buffers: OptionBuffers
+    _ decision: Decision, q: any Distribution, p: any Distribution, trie: ActiveTrie, buffers: OptionBuffers
 ) -> any DecisionProbs {
     switch decision.step {
     case .expand(let proposed): return Expansion(proposed, p)

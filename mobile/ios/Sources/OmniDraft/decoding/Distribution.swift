@@ -95,7 +95,7 @@ struct Categorical: Distribution {
         return sum / total
     }
 
-    func mass(under mask: UnsafePointer<Float>) -> Double { maskedSum(weights, mask, size) / total }
+    func mass(under mask: UnsafePointer<Float>) -> Double { maskedSum(weights, mask: mask, size: size) / total }
 
     func draw(_ uniform: Double, among: [Int32]?) -> Int32 {
         if let among { return among[inverse(among.count, uniform) { Double(weights[Int(among[$0])]) }] }

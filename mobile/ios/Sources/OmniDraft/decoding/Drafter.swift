@@ -66,7 +66,7 @@ class Drafter: @unchecked Sendable {
     ///   - temperature: of the drafter's distribution; 0 takes the argmax.
     ///   - banned: draft ids that may not be drawn.
     func propose(
-        _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
+        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource
     ) throws -> Draft {
         guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
         try settle()
@@ -79,7 +79,8 @@ class Drafter: @unchecked Sendable {
             cached += pending
             let distribution: any Distribution
             do {
-                distribution = try draftDistribution(row, row.rows - 1, temperature, banned, workspace)
+                distribution = try draftDistribution(
+                    row, row: row.rows - 1, temperature: temperature, banned: banned, workspace: workspace)
             } catch OmniDraftError.bundle {
                 // What was drawn before is right, and the round goes on with it.
                 draft.unsound = true

@@ -28,7 +28,7 @@ class PromptLookup: Proposer {
     /// Nothing is read in the background.
     func settle() throws {}
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         Draft(copied: Array(copy.tokens.prefix(plan.count)))
     }
 
@@ -39,9 +39,9 @@ class PromptLookup: Proposer {
     }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try verifyMatch(proposal, probs, random)
+        try verifyMatch(proposal, probs: probs, random: random)
     }
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { 0 }
@@ -87,17 +87,17 @@ final class CopyingProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }
     func settle() throws { try drafting.settle() }
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         let source: any Proposer = plan.source == .copy ? copying : drafting
-        return try source.propose(plan, copy, context, random)
+        return try source.propose(plan, copy: copy, context: context, random: random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal { source(of: draft).translate(draft, room: room) }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try source(of: draft).verify(draft, proposal, probs, random)
+        try source(of: draft).verify(draft, as: proposal, against: probs, random: random)
     }
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { drafting.learn(outcome, &context) }

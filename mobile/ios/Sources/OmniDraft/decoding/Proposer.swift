@@ -36,12 +36,12 @@ protocol Proposer: AnyObject {
     /// Wait until nothing is read in the background.
     func settle() throws
     /// Tokens that may follow, as planned.
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft
     /// The draft in target tokens, at most `room` of them.
     func translate(_ draft: Draft, room: Int) -> Proposal
     /// Verify the proposal by the target's distributions.
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict
     /// Append the round's output to the draft context and learn from it.
     ///
@@ -78,9 +78,9 @@ class TrieProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
     func settle() throws { try drafter.settle() }
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }
-        return try drafter.propose(context, plan.count, temperature, banned, random)
+        return try drafter.propose(context, count: plan.count, temperature: temperature, banned: banned, random: random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {
@@ -88,7 +88,7 @@ class TrieProposer: Proposer {
     }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
         buffers.refresh()
         return try verifier(proposal, draft.distributions, probs, activeTrie, random, buffers)
@@ -96,7 +96,9 @@ class TrieProposer: Proposer {
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
         let tokens = outcome.verdict.tokens(outcome.proposal)
-        for spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map) { context += spelled.draftIds }
+        for spelled in respell(outcome.draft, proposal: outcome.proposal, tokens: tokens, map: cache.map) {
+            context += spelled.draftIds
+        }
         return cache.learn(outcome.emitted, min(outcome.verdict.accepted, outcome.emitted.count))
     }
 }
@@ -114,9 +116,9 @@ final class MatchProposer: TrieProposer {
     }
 
     override func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try verifyMatch(proposal, probs, random)
+        try verifyMatch(proposal, probs: probs, random: random)
     }
 }
 
@@ -132,7 +134,7 @@ struct SpelledToken: Sendable, Equatable {
 ///
 /// Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft token and
 /// F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
-func respell(_ draft: Draft, _ proposal: Proposal, _ tokens: [Int32], _ map: VocabMap) -> [SpelledToken] {
+func respell(_ draft: Draft, proposal: Proposal, tokens: [Int32], map: VocabMap) -> [SpelledToken] {
     let ends = proposal.ends
     var whole = 0
     if draft.copied.isEmpty {  // else no drafter spelled them

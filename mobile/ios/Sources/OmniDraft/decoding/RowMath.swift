@@ -38,7 +38,8 @@ private func exponential(_ x: Lanes) -> Lanes {
 ///   - largest: the largest of the logits, finite.
 /// - Returns: the sum of each block.
 func exponentials(
-    _ row: UnsafePointer<Float>, _ size: Int, largest: Float, temperature: Float, _ weights: UnsafeMutablePointer<Float>
+    _ row: UnsafePointer<Float>, size: Int, largest: Float, temperature: Float,
+    into weights: UnsafeMutablePointer<Float>
 ) -> [Double] {
     var sums: [Double] = []
     sums.reserveCapacity((size + blockSize - 1) / blockSize)
@@ -114,7 +115,7 @@ func blockSums(_ row: UnsafePointer<Float>, _ size: Int) -> [Double] {
 }
 
 /// The sum of the numbers of a row where a mask of zeros and ones has a one.
-func maskedSum(_ row: UnsafePointer<Float>, _ mask: UnsafePointer<Float>, _ size: Int) -> Double {
+func maskedSum(_ row: UnsafePointer<Float>, mask: UnsafePointer<Float>, size: Int) -> Double {
     var total = 0.0
     let (numbers, ones) = (UnsafeRawPointer(row), UnsafeRawPointer(mask))
     for base in stride(from: 0, to: size, by: blockSize) {

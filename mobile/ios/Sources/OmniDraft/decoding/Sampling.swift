@@ -54,8 +54,8 @@ func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func targetDistribution(
-    _ logits: Logits, _ row: Int, _ sampling: SamplingConfig, context: some Collection<Int32> = [],
-    _ workspace: Workspace = Workspace()
+    _ logits: Logits, row: Int, sampling: SamplingConfig, context: some Collection<Int32> = [],
+    workspace: Workspace = Workspace()
 ) throws -> any Distribution {
     let width = logits.width
     var numbers = logits.row(row)
@@ -73,7 +73,7 @@ func targetDistribution(
     if sampling.temperature == 0 { return OneHot(token: Int32(best), size: width) }
     let weights = room ?? workspace.row(width)
     let blocks = exponentials(
-        numbers, width, largest: largest, temperature: divisor(sampling.temperature), weights.numbers)
+        numbers, size: width, largest: largest, temperature: divisor(sampling.temperature), into: weights.numbers)
     let isWhole = !truncate(weights.numbers, width, sampling, workspace)
     return Categorical(weights, width, workspace, blocks: isWhole ? blocks : nil)
 }
@@ -118,7 +118,7 @@ final class TargetProbs: Probs {
 
     /// - Parameter context: target ids before the last row: all so far, and the n proposed ones. Only the repetition
     ///   penalty reads it; without one it may be empty.
-    init(_ logits: Logits, _ sampling: SamplingConfig, _ context: [Int32], _ workspace: Workspace = Workspace()) {
+    init(_ logits: Logits, sampling: SamplingConfig, context: [Int32], workspace: Workspace = Workspace()) {
         self.logits = logits
         self.sampling = sampling
         self.context = context
@@ -131,7 +131,8 @@ final class TargetProbs: Probs {
         if let known = rows[row] { return known }
         // The usual case needs no context.
         let before = sampling.repetitionPenalty == 1 ? [] : context[..<(context.count - logits.rows + 1 + row)]
-        let distribution = try targetDistribution(logits, row, sampling, context: before, workspace)
+        let distribution = try targetDistribution(
+            logits, row: row, sampling: sampling, context: before, workspace: workspace)
         rows[row] = distribution
         return distribution
     }
@@ -139,7 +140,8 @@ final class TargetProbs: Probs {
     /// Natural log-probability of each emitted token under its row; see ``scoring(_:)`` for temperature 0.
     func logprobs(_ emitted: [Int32]) throws -> [Double] {
         let probs =
-            sampling.temperature > 0 ? self : TargetProbs(logits, try scoring(sampling), context, workspace)
+            sampling.temperature > 0
+            ? self : TargetProbs(logits, sampling: try scoring(sampling), context: context, workspace: workspace)
         return try emitted.enumerated().map { log(try probs($0).probability($1)) }
     }
 }
@@ -161,7 +163,7 @@ private func penalise(
 /// - Parameter banned: draft ids that are never drawn.
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func draftDistribution(
-    _ logits: Logits, _ row: Int, _ temperature: Double, _ banned: [Int32], _ workspace: Workspace = Workspace()
+    _ logits: Logits, row: Int, temperature: Double, banned: [Int32], workspace: Workspace = Workspace()
 ) throws -> any Distribution {
     let width = logits.width
     let numbers = logits.row(row)
@@ -179,7 +181,7 @@ func draftDistribution(
     if temperature == 0 { return OneHot(token: Int32(allowed), size: width) }
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
     let blocks = exponentials(
-        weights.numbers, width, largest: largest, temperature: divisor(temperature), weights.numbers)
+        weights.numbers, size: width, largest: largest, temperature: divisor(temperature), into: weights.numbers)
     return Categorical(weights, width, workspace, blocks: blocks)
 }
 

@@ -135,8 +135,8 @@ final class Speculation {
 
     /// - Parameter text: at least one token; grows by what each round emits.
     init(
-        _ target: any Model, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
-        _ draftLength: any DraftLength, _ random: any RandomSource, clock: @escaping Clock = { 0 },
+        target: any Model, proposer: any Proposer, text: DecoderState, sampling: SamplingConfig,
+        draftLength: any DraftLength, random: any RandomSource, clock: @escaping Clock = { 0 },
         logprobs: Bool = false, observe: @escaping Observer = { _, _ in }
     ) {
         self.target = target
@@ -160,8 +160,10 @@ final class Speculation {
         let (draft, proposal, logits) = try score(plan, copy, room, &watch)
         text.workspace.reset()
         let context = sampling.repetitionPenalty == 1 ? [] : text.tokens + proposal.tokens
-        let probs = TargetProbs(logits, sampling, context, text.workspace)
-        let verdict = try watch.time(\.verify) { try proposer.verify(draft, proposal, probs, random) }
+        let probs = TargetProbs(logits, sampling: sampling, context: context, workspace: text.workspace)
+        let verdict = try watch.time(\.verify) {
+            try proposer.verify(draft, as: proposal, against: probs, random: random)
+        }
         let emitted = text.extend(verdict.tokens(proposal))
         watch.time(\.verify) { target.rewind(text.tokens.count - 1) }
         let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: emitted.tokens)
@@ -183,7 +185,9 @@ final class Speculation {
         do {
             if plan.reads { try proposer.readAhead(text.context) }
             try watch.timeReading(text) { try text.prefill(target) }
-            let draft = try watch.time(\.draft) { try proposer.propose(plan, copy, text.context, random) }
+            let draft = try watch.time(\.draft) {
+                try proposer.propose(plan, copy: copy, context: text.context, random: random)
+            }
             let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
             let tokens: [Int32] = text.tokens.suffix(1) + proposal.tokens
             scored = (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })

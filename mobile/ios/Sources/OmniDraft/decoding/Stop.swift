@@ -133,7 +133,7 @@ final class StopText {
 /// The tokens of a round up to the first that ends the output, which is included, and whether one does.
 ///
 /// The bytes of the tokens go into `text`; an end token writes nothing.
-func cutAtStop(_ tokens: [Int32], _ eosIds: Set<Int32>, _ text: StopText, _ bytesOf: (Int32) -> [UInt8]) -> Emitted {
+func cutAtStop(_ tokens: [Int32], eosIds: Set<Int32>, text: StopText, bytesOf: (Int32) -> [UInt8]) -> Emitted {
     for (index, token) in tokens.enumerated() where eosIds.contains(token) || text.push(bytesOf(token)) {
         return Emitted(tokens: Array(tokens[...index]), ended: true)
     }

@@ -34,7 +34,8 @@ func verifyTokens(
     _ random: any RandomSource, _ buffers: OptionBuffers
 ) throws -> Verdict {
     for decision in proposal.decisions {
-        let decided = decisionProbs(decision, draft[decision.draft], try probs(decision.row), trie, buffers)
+        let decided = decisionProbs(
+            decision, q: draft[decision.draft], p: try probs(decision.row), trie: trie, buffers: buffers)
         if random.bernoulli(decided.ratio) { continue }
         guard let token = resampleOrSkip(decided, 1, random) else {
             preconditionFailure("with reach 1 a refused decision is always replaced")
@@ -64,7 +65,8 @@ func verifyBlock(
     var decided: [any DecisionProbs] = []
     var reach = [1.0]
     for decision in proposal.decisions {
-        let each = decisionProbs(decision, draft[decision.draft], try probs(decision.row), trie, buffers)
+        let each = decisionProbs(
+            decision, q: draft[decision.draft], p: try probs(decision.row), trie: trie, buffers: buffers)
         decided.append(each)
         reach.append(min(1, reach[reach.count - 1] * each.ratio))
         if reach[reach.count - 1] == 0 { break }  // no later decision can be accepted
@@ -98,7 +100,7 @@ private func bonus(
 }
 
 /// Sample from the target and accept while the sample is what was proposed: exact for any translator.
-func verifyMatch(_ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource) throws -> Verdict {
+func verifyMatch(_ proposal: Proposal, probs: any Probs, random: any RandomSource) throws -> Verdict {
     var used = 0
     for (index, proposed) in proposal.tokens.enumerated() {
         let token = random.sample(try probs(index))

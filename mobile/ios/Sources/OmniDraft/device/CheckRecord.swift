@@ -74,7 +74,7 @@ func isRegularFile(_ path: String) -> Bool {
 }
 
 /// Whether all files had these stamps when they were last checked in full.
-func wasChecked(_ state: StateDirectory, _ path: String, seal: String, _ stamps: ByName<Stamp>) -> Bool {
+func wasChecked(_ state: StateDirectory, path: String, seal: String, stamps: ByName<Stamp>) -> Bool {
     if !stamps.values.allSatisfy(\.isComplete) { return false }
     do {
         guard let data = state.readRecord(kind, try keyOf(path, seal)) else { return false }
@@ -96,7 +96,7 @@ func wasChecked(_ state: StateDirectory, _ path: String, seal: String, _ stamps:
 /// - Returns: whether the record was written.
 @discardableResult
 func rememberCheck(
-    _ state: StateDirectory, _ path: String, seal: String, _ stamps: ByName<Stamp>, now: Int
+    _ state: StateDirectory, path: String, seal: String, stamps: ByName<Stamp>, now: Int
 ) -> Bool {
     if !stamps.values.allSatisfy({ $0.isComplete && $0.changed <= now - settled }) { return false }
     let record: JsonObject = [

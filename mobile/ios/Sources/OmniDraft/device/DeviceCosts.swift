@@ -127,7 +127,7 @@ private func costsOf(_ value: JsonObject) throws -> Costs {
     return costs
 }
 
-private func seconds(_ value: JsonValue) throws -> Double { try real(value, 0, maxSeconds) }
+private func seconds(_ value: JsonValue) throws -> Double { try real(value, in: 0...maxSeconds) }
 
 /// The name of the record of a machine and a bundle.
 func costsKey(seal: String, _ machine: Machine) -> String { recordKey([seal] + machine.texts) }

@@ -44,10 +44,10 @@ struct Machine: Sendable, Equatable {
 func readMachine(_ data: JsonObject) throws -> Machine {
     Machine(
         cpu: try text(data.at("cpu"), most: maxCpu),
-        cores: try integer(data.at("cores"), 1, maxCores),
+        cores: try integer(data.at("cores"), in: 1...maxCores),
         system: try text(data.at("system"), most: maxText),
         onnxruntime: try text(data.at("onnxruntime"), most: maxText),
-        threads: try integer(data.at("threads"), 1, maxCores),
+        threads: try integer(data.at("threads"), in: 1...maxCores),
         targetOn: try text(data.at("target_on"), most: maxCpu),
         drafterOn: try text(data.at("drafter_on"), most: maxCpu))
 }

@@ -26,20 +26,23 @@ func boolean(_ value: JsonValue) throws -> Bool {
     return value
 }
 
-/// An integer from `least` to `most`; 1.0 and true are not integers.
-func integer(_ value: JsonValue, _ least: Int, _ most: Int = mostInteger) throws -> Int {
+/// An integer in a range; 1.0 and true are not integers.
+func integer(_ value: JsonValue, in range: ClosedRange<Int>) throws -> Int {
     switch value {
     case .integer(let number):
-        if number >= Int64(least) && number <= Int64(most) { return Int(number) }
-        throw ValueError("\(quoted(value)) is not from \(least) to \(most)")
-    case .large: throw ValueError("\(quoted(value)) is not from \(least) to \(most)")
+        if number >= Int64(range.lowerBound) && number <= Int64(range.upperBound) { return Int(number) }
+        throw outside(value, range)
+    case .large: throw outside(value, range)
     default: throw ValueError("\(quoted(value)) is not an integer")
     }
 }
 
-/// A number from `least` to `most`; NaN, infinities and integers that no float holds are refused.
+/// An integer of at least `least` and at most ``mostInteger``.
+func integer(_ value: JsonValue, from least: Int) throws -> Int { try integer(value, in: least...mostInteger) }
+
+/// A number in a range; NaN, infinities and integers that no float holds are refused.
 func number(
-    _ value: JsonValue, _ least: Double = -.greatestFiniteMagnitude, _ most: Double = .greatestFiniteMagnitude
+    _ value: JsonValue, in range: ClosedRange<Double> = -.greatestFiniteMagnitude ... .greatestFiniteMagnitude
 ) throws -> Double {
     let number: Double
     switch value {
@@ -47,22 +50,25 @@ func number(
     case .integer(let integer):
         number = Double(integer)
         // An integer may round into the range as a float.
-        if number == least && Int64(exactly: least).map({ integer < $0 }) == true { break }
-        if number == most && Int64(exactly: most).map({ integer > $0 }) == true { break }
-        if number >= least && number <= most { return number }
+        let (least, most) = (Int64(exactly: range.lowerBound), Int64(exactly: range.upperBound))
+        if number == range.lowerBound, let least, integer < least { throw outside(value, range) }
+        if number == range.upperBound, let most, integer > most { throw outside(value, range) }
     case .large(let digits): number = Double(digits) ?? .infinity
     default: throw ValueError("\(quoted(value)) is not a number")
     }
-    if case .integer = value { throw ValueError("\(quoted(value)) is not from \(least) to \(most)") }
-    if !(number >= least && number <= most) { throw ValueError("\(quoted(value)) is not from \(least) to \(most)") }
+    if !range.contains(number) { throw outside(value, range) }
     return number
 }
 
-/// A float from `least` to `most`, written as the 16 hexadecimal digits of its bits.
-func real(_ value: JsonValue, _ least: Double, _ most: Double) throws -> Double {
+/// A float in a range, written as the 16 hexadecimal digits of its bits.
+func real(_ value: JsonValue, in range: ClosedRange<Double>) throws -> Double {
     let digits = try hexadecimal(value, 16)
     guard let bits = UInt64(digits, radix: 16) else { throw ValueError("\(quoted(value)) is not a real") }
-    return try number(.double(Double(bitPattern: bits)), least, most)
+    return try number(.double(Double(bitPattern: bits)), in: range)
+}
+
+private func outside<Bound>(_ value: JsonValue, _ range: ClosedRange<Bound>) -> ValueError {
+    ValueError("\(quoted(value)) is not from \(range.lowerBound) to \(range.upperBound)")
 }
 
 /// An array of `least` to `most` items, which are unchecked.
@@ -76,7 +82,7 @@ func array(_ value: JsonValue, most: Int = mostItems, least: Int = 0) throws -> 
 
 /// An array of token ids, 0 to 2^31 - 1.
 func ids(_ value: JsonValue, most: Int = mostItems) throws -> [Int32] {
-    try array(value, most: most).map { Int32(try integer($0, 0)) }
+    try array(value, most: most).map { Int32(try integer($0, from: 0)) }
 }
 
 /// An object of at most `most` names, its values unchecked.

@@ -51,7 +51,7 @@ func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
 ///
 /// - Parameter entries: the entries of the tensors, which the caller may have checked.
 /// - Throws: ``ValueError`` with the fault `layout`, `truncated` or `trailing_bytes`.
-func readTensors(_ data: Bytes, _ entries: JsonObject, _ start: Int) throws -> [(name: String, tensor: Tensor)] {
+func readTensors(_ data: Bytes, entries: JsonObject, start: Int) throws -> [(name: String, tensor: Tensor)] {
     var layout: [Entry]
     do {
         layout = try entries.members.map { try Entry($0.name, $0.value) }
@@ -88,8 +88,8 @@ private struct Entry {
         let entry = try mapping(value)
         self.name = name
         dtype = try text(entry.at("dtype"))
-        shape = try array(entry.at("shape"), most: 8).map { try integer($0, 0, most) }
-        let offsets = try array(entry.at("data_offsets"), most: 2, least: 2).map { try integer($0, 0, most) }
+        shape = try array(entry.at("shape"), most: 8).map { try integer($0, in: 0...most) }
+        let offsets = try array(entry.at("data_offsets"), most: 2, least: 2).map { try integer($0, in: 0...most) }
         (begin, end) = (offsets[0], offsets[1])
         guard entry.count == 3, let size = tensorSizes[dtype] else {
             throw ValueError("'\(name)' is a tensor of type '\(dtype)' with \(entry.count) fields")

@@ -58,7 +58,7 @@ func decodeAdapter(_ data: Bytes) throws -> Adapter {
         let header = try readTensorHeader(data, most: maxHeaderBytes)
         metadata = ByName(header.metadata.map { ($0.name, $0.value) })
         try checkFormat(metadata)
-        tensors = try readTensors(data, header.entries, header.start)
+        tensors = try readTensors(data, entries: header.entries, start: header.start)
     } catch let error as ValueError {
         throw adapterError(error.fault == "header" ? "not_an_adapter" : error.fault, error.message)
     }

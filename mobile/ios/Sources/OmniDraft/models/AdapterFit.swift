@@ -31,7 +31,7 @@ struct AdapterPlace {
 ///
 /// - Parameter role: the model; nil tries both, and takes the drafter if both fit.
 /// - Throws: ``OmniDraftError/adapter(_:)`` `foreign_vocabulary`, `wrong_base`, `no_sites`, ``Adapter/checkFits(_:)``.
-func fit(_ adapter: Adapter, _ place: AdapterPlace, _ role: Role? = nil) throws -> (role: Role, fitted: Fitted) {
+func fit(_ adapter: Adapter, in place: AdapterPlace, as role: Role? = nil) throws -> (role: Role, fitted: Fitted) {
     try checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)
     try checkVocabulary("target", adapter.targetTokenizer, place.targetFingerprint, place.name)
     let roles: [Role] = role.map { [$0] } ?? [.drafter, .target]

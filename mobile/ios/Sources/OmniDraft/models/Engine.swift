@@ -73,7 +73,7 @@ public struct EngineTensor: Sendable {
     public let memory: EngineMemory
 
     /// A tensor for an input or output, in some memory.
-    public init(_ name: String, _ type: ElementType, _ shape: [Int], _ memory: EngineMemory) {
+    public init(_ name: String, type: ElementType, shape: [Int], memory: EngineMemory) {
         self.name = name
         self.type = type
         self.shape = shape

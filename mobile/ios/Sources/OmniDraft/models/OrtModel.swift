@@ -18,7 +18,7 @@ final class Graph: @unchecked Sendable {
 
     /// - Throws: ``OmniDraftError/bundle(_:)``: the engine cannot load the graph, or it has other inputs and outputs.
     init(
-        _ engine: any InferenceEngine, _ path: String, _ kv: KvShape, vocabSize: Int, threads: Int = 1,
+        _ engine: any InferenceEngine, path: String, kv: KvShape, vocabSize: Int, threads: Int = 1,
         provider: EngineProvider? = nil
     ) throws {
         self.path = path
@@ -44,7 +44,7 @@ private final class Block {
     let logits: Logits
     private let ids: EngineMemory  // owned
 
-    init(_ binding: any EngineBinding, _ ids: EngineMemory, _ logits: Logits) {
+    init(_ binding: any EngineBinding, ids: EngineMemory, logits: Logits) {
         self.binding = binding
         inputIds = pointer(ids)
         self.logits = logits
@@ -108,7 +108,9 @@ class OrtModel: SessionModel {
     func useAdapter(_ tensors: [(name: String, tensor: Tensor)]) throws {
         let names = Set((graph.session.inputs + graph.session.defaults).map { Array($0.name.utf8) })
         let taken = tensors.filter { names.contains(Array($0.name.utf8)) }
-        let copies = try taken.map { EngineTensor($0.name, .float32, $0.tensor.shape, try copied($0.tensor.data)) }
+        let copies = try taken.map {
+            EngineTensor($0.name, type: .float32, shape: $0.tensor.shape, memory: try copied($0.tensor.data))
+        }
         blocks = [:]  // their inputs name the tensors of the adapter before
         fed = copies
     }
@@ -141,19 +143,20 @@ class OrtModel: SessionModel {
         let width = graph.vocabSize
         let sizes = graph.kv.sizes
         var inputs = [
-            EngineTensor("input_ids", .int64, [1, n], ids), EngineTensor("seqlens_k", .int32, [1], seqlens),
-            EngineTensor("total_sequence_length", .int32, [1], total),
-            EngineTensor("num_logits", .int64, [1], numLogits),
+            EngineTensor("input_ids", type: .int64, shape: [1, n], memory: ids),
+            EngineTensor("seqlens_k", type: .int32, shape: [1], memory: seqlens),
+            EngineTensor("total_sequence_length", type: .int32, shape: [1], memory: total),
+            EngineTensor("num_logits", type: .int64, shape: [1], memory: numLogits),
         ]
-        var outputs = [EngineTensor("logits", .float32, [1, count, width], rows)]
+        var outputs = [EngineTensor("logits", type: .float32, shape: [1, count, width], memory: rows)]
         for (name, memory) in zip(kvNames(graph.kv.numLayers), buffers) {
-            inputs.append(EngineTensor(pastName(name), .float32, sizes, memory))
-            outputs.append(EngineTensor(presentName(name), .float32, sizes, memory))
+            inputs.append(EngineTensor(pastName(name), type: .float32, shape: sizes, memory: memory))
+            outputs.append(EngineTensor(presentName(name), type: .float32, shape: sizes, memory: memory))
         }
         do {
             let binding = try graph.session.bind(inputs: inputs + fed, outputs: outputs)
             let logits = Logits(owner: rows, values: UnsafePointer(pointer(rows)), rows: count, width: width)
-            return Block(binding, ids, logits)
+            return Block(binding, ids: ids, logits: logits)
         } catch {
             let message = "the engine cannot run \(graph.path) (\(reason(error)))"
             throw OmniDraftError.bundle(Refusal(fault: "run", message: message))

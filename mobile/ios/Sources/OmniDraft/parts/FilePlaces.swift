@@ -68,7 +68,7 @@ struct FilePlaces: Sendable, Equatable {
 /// Where the files of a bundle are.
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`.
-func findPlaces(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRecord>) throws -> FilePlaces {
+func findPlaces(_ path: String, manifest: [UInt8], files: ByName<FileRecord>) throws -> FilePlaces {
     let index = try indexOf(path, manifest, files)
     for name in index?.leftOut.names ?? [] where exists(joined(path, name)) || isLink(joined(path, name)) {
         let why = "it leaves out \(quoted(.string(name))), which is in the directory"

@@ -71,7 +71,7 @@ func readIndex(_ data: [UInt8], manifest: String, files: [String]) throws -> Pac
 
 private func checkedIndex(_ fields: JsonObject) throws -> PackIndex {
     if fields["format"] != .string(format) { throw PackIndexError("it is not an \(format) index") }
-    let version = try integer(fields["version"] ?? .null, 0)
+    let version = try integer(fields["version"] ?? .null, from: 0)
     if version != formatVersion {
         throw PackIndexError("it has version \(version) and not \(formatVersion)", fault: "version")
     }

@@ -6,7 +6,7 @@
 /// - Parameter system: the system prompt; nil without one.
 /// - Throws: ``OmniDraftError/prompt(_:)``: see ``Template/parts(turns:system:)``.
 func conversationIds(
-    _ tokenizer: Tokenizer, _ template: PromptTemplate, _ turns: [Turn], _ message: String, system: String? = nil
+    _ tokenizer: Tokenizer, template: PromptTemplate, turns: [Turn], message: String, system: String? = nil
 ) throws -> [Int32] {
     var parts = try template.parts(turns: turns.count + 1, system: system != nil)
     var ends = template.trimmed(turns: turns.count + 1, system: system != nil)
@@ -26,13 +26,13 @@ func conversationIds(
 ///
 /// The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
 /// white space at those of its ends where the template leaves it out.
-func givenTurn(_ tokenizer: Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
+func givenTurn(_ tokenizer: Tokenizer, prompt: PromptTemplate, message: String, answer text: String) -> Turn {
     let answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
     return Turn(message: message, answer: tokenizer.encodePrompt(["", answer, ""], goesOn: true))
 }
 
 /// The earlier turns of a list of messages; an answer that this session generated keeps its ids.
-func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn]) -> [Turn] {
+func listedTurns(_ loaded: LoadedBundle, messages: MessageList, known: [Turn]) -> [Turn] {
     let prompt = loaded.bundle.prompt
     var isOwn = true
     return messages.turns.enumerated().map { number, given in
@@ -41,7 +41,9 @@ func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn
             let written = utf8Text(loaded.outputText.text(known[number].answer))
             isOwn = isSame(givenAnswer(written, prompt.think), givenAnswer(given.answer, prompt.think))
         }
-        return isOwn ? known[number] : givenTurn(loaded.targetTokenizer, prompt, given.message, given.answer)
+        return isOwn
+            ? known[number]
+            : givenTurn(loaded.targetTokenizer, prompt: prompt, message: given.message, answer: given.answer)
     }
 }
 
@@ -82,7 +84,7 @@ func utf8Text(_ data: [UInt8]) -> String {
 }
 
 /// The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text.
-func draftText(_ target: Tokenizer, _ drafter: Tokenizer, _ ids: [Int32]) -> [Int32] {
+func draftText(_ target: Tokenizer, drafter: Tokenizer, ids: [Int32]) -> [Int32] {
     drafter.encode(utf8Text(target.textOf(ids)))
 }
 
@@ -92,12 +94,12 @@ func draftText(_ target: Tokenizer, _ drafter: Tokenizer, _ ids: [Int32]) -> [In
 ///   - ids: target ids of the whole prompt.
 ///   - before: the text before; nil where there is none.
 func draftContext(
-    _ target: Tokenizer, _ drafter: Tokenizer, _ ids: [Int32], _ before: EarlierText?
+    _ target: Tokenizer, drafter: Tokenizer, ids: [Int32], before: EarlierText?
 ) -> [Int32] {
     // After an answer without the drafter the context is empty, or lacks the prompt.
     guard let before, before.mode == .trie, !before.context.isEmpty, ids.starts(with: before.tokens) else {
-        return draftText(target, drafter, ids)
+        return draftText(target, drafter: drafter, ids: ids)
     }
     let added = Array(ids[before.tokens.count...])
-    return before.context + (drafter.spell(target.textOf(added)) ?? draftText(target, drafter, added))
+    return before.context + (drafter.spell(target.textOf(added)) ?? draftText(target, drafter: drafter, ids: added))
 }

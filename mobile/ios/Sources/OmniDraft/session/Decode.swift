@@ -32,14 +32,15 @@ final class Decode {
     ///     `draftLength` hold the rest.
     ///   - recorderOf: makes the recorder of a trace for the proposer of this generation.
     init(
-        _ models: DecoderModels, _ text: DecoderState, _ config: GenerationConfig, _ draftLength: any DraftLength,
-        _ random: any RandomSource, recorderOf: ((any Proposer) -> Recorder)? = nil
+        _ models: DecoderModels, text: DecoderState, config: GenerationConfig, draftLength: any DraftLength,
+        random: any RandomSource, recorderOf: ((any Proposer) -> Recorder)? = nil
     ) throws {
         let proposer = proposerFor(config, models.drafter, models.cache)
         let recorder = recorderOf?(proposer)
         self.recorder = recorder
         rounds = Speculation(
-            models.target, proposer, text, try config.sampling(), draftLength, random, clock: models.clock,
+            target: models.target, proposer: proposer, text: text, sampling: try config.sampling(),
+            draftLength: draftLength, random: random, clock: models.clock,
             logprobs: config.logprobs
         ) { outcome, probs in try recorder?.record(outcome, probs) }
     }

@@ -68,8 +68,8 @@ final class Generation: @unchecked Sendable {
     private var pieces: [Piece] = []  // of the last round, that were not given yet
 
     init(
-        _ rounds: any Rounds, _ config: GenerationConfig, _ prompt: [Int32], _ stopText: StopText, _ limits: Limits,
-        _ thoughts: Thoughts = Thoughts(), clock: @escaping Clock = seconds
+        rounds: any Rounds, config: GenerationConfig, prompt: [Int32], stopText: StopText, limits: Limits,
+        thoughts: Thoughts = Thoughts(), clock: @escaping Clock = seconds
     ) {
         self.rounds = rounds
         self.config = config

@@ -45,7 +45,7 @@ final class LoadedBundle: @unchecked Sendable {
         self.engine = engine
         self.device = device
         self.notice = notice
-        outputText = OutputText(targetTokenizer, bundle.prompt.think) { vocabMap.bytesOf($0) }
+        outputText = OutputText(targetTokenizer, think: bundle.prompt.think) { vocabMap.bytesOf($0) }
     }
 
     /// Seconds that the draft length "auto" begins with.
@@ -60,7 +60,7 @@ final class LoadedBundle: @unchecked Sendable {
 
     /// The visible text of a prompt in draft ids; empty without a drafter.
     func draftPrompt(_ promptIds: [Int32]) -> [Int32] {
-        drafterTokenizer.map { draftText(targetTokenizer, $0, promptIds) } ?? []
+        drafterTokenizer.map { draftText(targetTokenizer, drafter: $0, ids: promptIds) } ?? []
     }
 }
 
@@ -119,7 +119,7 @@ private func timed(_ loaded: LoadedBundle) throws -> Costs? {
     defer { drafter.release(free: false) }
     let models = DecoderModels(
         target: target, drafter: Drafter(small, start: startOf(bundle.drafter)), cache: try NgramCache(loaded.vocabMap))
-    return try measureWithin(models, ids, loaded.draftPrompt(ids), seconds: measureSeconds)
+    return try measureWithin(models, prompt: ids, draftPrompt: loaded.draftPrompt(ids), seconds: measureSeconds)
 }
 
 /// The ids that every text of a model begins with.
@@ -147,7 +147,7 @@ private func graphOf(
     }
     let path = try checkedGraph(bundle, entry.graph)
     let graph = try Graph(
-        engine, path, entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)
+        engine, path: path, kv: entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)
     try graph.check(entry.lora)
     try checkUnchanged(bundle.places, bundle.stamps)
     return graph
@@ -177,7 +177,7 @@ func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool {
 ///
 /// - Parameter config: of the generation.
 func draftLengthFor(
-    _ config: GenerationConfig, hasDrafter: Bool, _ costs: Costs, _ state: LengthState
+    _ config: GenerationConfig, hasDrafter: Bool, costs: Costs, state: LengthState
 ) throws -> any DraftLength {
     if !drafts(config, hasDrafter: hasDrafter) { return try FixedLength(0) }
     guard let count = config.numDraftTokens else {

@@ -41,7 +41,7 @@ struct Timings {
 ///
 /// - Returns: nil where the time was too short to time two passes and a draft.
 func measureWithin(
-    _ models: DecoderModels, _ prompt: [Int32], _ draftPrompt: [Int32], seconds: Double
+    _ models: DecoderModels, prompt: [Int32], draftPrompt: [Int32], seconds: Double
 ) throws -> Costs? {
     let timings = try CostMeasurement(models, prompt, draftPrompt, seconds: seconds).run()
     return timings.passes.count < leastPasses || timings.timed.isEmpty ? nil : timings.costs
@@ -65,7 +65,8 @@ private final class CostMeasurement {
         text.restart(prompt, draftPrompt, remaining: min(tokens, target.maxLength - prompt.count), cut: cutAtEos([]))
         let cache = try NgramCache(models.cache.map)
         let trial = DecoderModels(target: models.target, drafter: models.drafter, cache: cache, clock: models.clock)
-        loop = try Decode(trial, text, GenerationConfig(), FixedLength(drafted), SplitMix64(0))
+        loop = try Decode(
+            trial, text: text, config: GenerationConfig(), draftLength: FixedLength(drafted), random: SplitMix64(0))
         started = clock()
     }
 

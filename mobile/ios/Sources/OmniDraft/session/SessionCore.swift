@@ -49,7 +49,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     func chat(_ messages: MessageList, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            let turns = listedTurns(loaded, messages, finishedTurns())
+            let turns = listedTurns(loaded, messages: messages, known: finishedTurns())
             return try answer(turns, messages.message, messages.system, config, leaveOutRemedy)
         }
     }
@@ -102,7 +102,8 @@ final class SessionCore: SessionResources, @unchecked Sendable {
             }
             let emitted = EarlierOutput(tokenIds: before.tokenIds, logprobs: before.logprobs)
             let generation = try generateFromState(
-                models, text, before.config, before.prompt, text.decoder.context, emitted, recording())
+                models, text: text, config: before.config, prompt: before.prompt, context: text.decoder.context,
+                emitted: emitted, recording: recording())
             text.begin(generation)
             return generation
         }
@@ -128,14 +129,14 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     func load(_ path: String) throws {
         try turn {
             let (saved, cache) = try readSession(path)
-            let (restored, notice) = try restore(models, text, path, saved, cache)
+            let (restored, notice) = try restore(models: models, text: text, path: path, saved: saved, cache: cache)
             text = restored
             adapterNotice = notice
         }
     }
 
     private func begin(_ ids: [Int32], _ config: GenerationConfig) throws -> Generation {
-        let generation = try generateFromPrompt(models, text, ids, config, recording())
+        let generation = try generateFromPrompt(models, text: text, ids: ids, config: config, recording: recording())
         text.turns = []
         text.message = nil
         return generation
@@ -146,9 +147,11 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
         _ tooLong: String = undoRemedy
     ) throws -> Generation {
-        let ids = try conversationIds(targetTokenizer, template, turns, message, system: system)
+        let ids = try conversationIds(
+            targetTokenizer, template: template, turns: turns, message: message, system: system)
         let remedy = turns.isEmpty ? tooLongRemedy : tooLong
-        let generation = try generateFromPrompt(models, text, ids, config, recording(), remedy)
+        let generation = try generateFromPrompt(
+            models, text: text, ids: ids, config: config, recording: recording(), tooLong: remedy)
         text.turns = turns
         text.message = message
         text.system = system

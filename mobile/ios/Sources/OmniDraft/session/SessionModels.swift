@@ -82,7 +82,7 @@ final class SessionModels: @unchecked Sendable {
             }
             return
         }
-        let (model, fitted) = try fit(adapter, loaded.adapterPlace, role)
+        let (model, fitted) = try fit(adapter, in: loaded.adapterPlace, as: role)
         state.with { $0.chosen[model] = fitted }  // the next round takes it up
     }
 

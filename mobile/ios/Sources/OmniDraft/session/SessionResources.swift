@@ -98,7 +98,7 @@ class SessionResources: @unchecked Sendable {
     /// - Throws: ``OmniDraftError/prompt(_:)``: the template has no place for the session's system prompt.
     func encode(_ prompt: String, raw: Bool = false) throws -> [Int32] {
         if raw { return targetTokenizer.encodePrompt(["", prompt, ""]) }
-        return try conversationIds(targetTokenizer, template, [], prompt, system: text.system)
+        return try conversationIds(targetTokenizer, template: template, turns: [], message: prompt, system: text.system)
     }
 
     /// Runs something as the one user of the models, with the adapters that were given last.
@@ -107,7 +107,7 @@ class SessionResources: @unchecked Sendable {
     /// - Throws: ``OmniDraftError/session(_:)``, ``OmniDraftError/bundle(_:)``.
     func turn<T>(generates: Bool = false, _ work: () throws -> T) throws -> T {
         if generates { try refuseRewritten(bundle.places, bundle.stamps) }
-        return try turnOf(models, text.decoder, work)
+        return try turnOf(models, decoder: text.decoder, work)
     }
 
     /// Where the next generation is recorded.

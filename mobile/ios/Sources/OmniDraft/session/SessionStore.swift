@@ -84,7 +84,7 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
 ///
 /// - Throws: ``OmniDraftError/sessionFile(_:)``.
 func restore(
-    _ models: SessionModels, _ text: TextState, _ path: String, _ saved: SavedSession, _ cache: [UInt8]
+    models: SessionModels, text: TextState, path: String, saved: SavedSession, cache: [UInt8]
 ) throws -> (text: TextState, notice: String?) {
     let notice = try checkIdentity(models, path, saved.identity)
     return try refusing(path) {
@@ -105,7 +105,8 @@ private func replay(_ models: SessionModels, _ text: TextState, _ saved: SavedAn
     text.random = SplitMix64(saved.random)
     let emitted = EarlierOutput(tokenIds: saved.output, logprobs: saved.logprobs, stopReason: saved.stopReason)
     let context = contextOf(models, saved)
-    let generation = try generateFromState(models, text, saved.config, saved.prompt, context, emitted)
+    let generation = try generateFromState(
+        models, text: text, config: saved.config, prompt: saved.prompt, context: context, emitted: emitted)
     let due = saved.stopReason == .cancelled ? nil : saved.stopReason
     if generation.end() != due { throw ValueError("its output ended in another way than it says") }
     return generation

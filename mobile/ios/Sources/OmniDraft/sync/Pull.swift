@@ -53,7 +53,7 @@ func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pul
         try state.seen?.check(release)
         try checkCurrent(release, channel, now: now)
         let offered = try signed.adapter.map { try decodeAdapter(Bytes($0)) }
-        if let offered { _ = try fit(offered, device.models, .drafter) }
+        if let offered { _ = try fit(offered, in: device.models, as: .drafter) }
         let theirs = try signed.cache.map { try decodeCache(Bytes($0)) }
         if let theirs { try checkAgainst(theirs, device.vocabMap) }
         state.seen = Seen(number: release.number, sha256: release.digest)
@@ -93,7 +93,7 @@ private func decide(
 /// The state, with the device's own adapter in use if it has one; and the adapter in use.
 private func withOwn(_ state: Installed, _ device: Device) throws -> (state: Installed, adapter: Adapter?) {
     if let own = device.own {
-        _ = try fit(own, device.models, .drafter)
+        _ = try fit(own, in: device.models, as: .drafter)
         let file = try keep(device.into, encodeAdapter(own))
         return (state.switched(Used(number: 0, file: file)), own)
     }

@@ -33,7 +33,7 @@ func labelDecisions(
     for decision in outcome.proposal.decisions {
         if decision.row > verdict.accepted || decision.draft >= verdict.evaluated { break }
         let q = outcome.draft.distributions[decision.draft]
-        let decided = decisionProbs(decision, q, try probs(decision.row), trie, buffers)
+        let decided = decisionProbs(decision, q: q, p: try probs(decision.row), trie: trie, buffers: buffers)
         labels.append(DecisionLabel(kind: kindOf(decision.step), draft: decision.draft, label: share(decided.ratio)))
     }
     return labels

@@ -34,7 +34,7 @@ final class Recorder {
     /// - Parameters:
     ///   - proposer: of the generation.
     ///   - source: describes the generation.
-    init(_ store: TraceStore, _ tracer: Tracer, _ proposer: any Proposer, _ source: RecordingSource) {
+    init(_ store: TraceStore, tracer: Tracer, proposer: any Proposer, source: RecordingSource) {
         self.store = store
         self.tracer = tracer
         self.proposer = proposer

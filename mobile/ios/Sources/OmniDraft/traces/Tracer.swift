@@ -26,7 +26,8 @@ final class Tracer {
     func callAsFunction(_ proposer: any Proposer, _ outcome: Outcome, _ probs: TargetProbs) throws -> TracedRound? {
         if !recording() { return nil }
         let verdict = outcome.verdict
-        let spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), map)
+        let spelled = respell(
+            outcome.draft, proposal: outcome.proposal, tokens: verdict.tokens(outcome.proposal), map: map)
         var tokens: [TracedToken] = []
         for (index, token) in outcome.emitted.enumerated() {
             guard let row = row(probs.logits, index) else { return nil }
@@ -48,7 +49,7 @@ final class Tracer {
         precondition(width <= weights.capacity)
         let shift = numbers[argmax(numbers, width)]
         if !shift.isFinite { return nil }
-        let blocks = exponentials(numbers, width, largest: shift, temperature: 1, weights.numbers)
+        let blocks = exponentials(numbers, size: width, largest: shift, temperature: 1, into: weights.numbers)
         return TracedRow(
             logits: logits, index: row, shift: Double(shift), weights: weights, total: blocks.reduce(0, +),
             candidates: candidates)

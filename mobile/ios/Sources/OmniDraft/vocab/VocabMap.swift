@@ -129,7 +129,7 @@ func decodeVocabMap(_ data: Bytes) throws -> VocabMap {
         try demand(format == mapFormat, "not_a_map", "it is '\(format.prefix(78))', not \(mapFormat)")
         let version = metadata(header, "version")
         try demand(version == mapVersion, "version", "it has version '\(version.prefix(78))', not \(mapVersion)")
-        tensors = try readTensors(data, header.entries, header.start)
+        tensors = try readTensors(data, entries: header.entries, start: header.start)
     } catch let error as ValueError {
         throw mapError(error.fault == "header" ? "not_a_map" : error.fault, error.message)
     }

@@ -69,15 +69,15 @@ final class DeviceTests: XCTestCase {
             try put(file, Array("content".utf8))
             let before = try stamps()
             XCTAssert(try stampOf(file).isComplete)
-            XCTAssertFalse(wasChecked(state, place, seal: seal, before))
-            XCTAssert(rememberCheck(state, place, seal: seal, before, now: .max))
-            XCTAssert(wasChecked(state, place, seal: seal, try stamps()))
-            XCTAssertFalse(wasChecked(state, place, seal: String(repeating: "0", count: 64), before))
+            XCTAssertFalse(wasChecked(state, path: place, seal: seal, stamps: before))
+            XCTAssert(rememberCheck(state, path: place, seal: seal, stamps: before, now: .max))
+            XCTAssert(wasChecked(state, path: place, seal: seal, stamps: try stamps()))
+            XCTAssertFalse(wasChecked(state, path: place, seal: String(repeating: "0", count: 64), stamps: before))
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
             try put(file, Array("CONTENT".utf8))
             let modified = attributes.filter { $0.key == .modificationDate }
             try FileManager.default.setAttributes(modified, ofItemAtPath: file)  // as a copy that keeps times
-            XCTAssertFalse(wasChecked(state, place, seal: seal, try stamps()))
+            XCTAssertFalse(wasChecked(state, path: place, seal: seal, stamps: try stamps()))
         }
     }
 
@@ -88,11 +88,12 @@ final class DeviceTests: XCTestCase {
             try put(file, Array("content".utf8))
             let stamp = try stampOf(file)
             let stamps = ByName([("file", stamp)])
-            XCTAssertFalse(rememberCheck(state, place, seal: seal, stamps, now: stamp.changed + 2_999_999_999))
-            XCTAssert(rememberCheck(state, place, seal: seal, stamps, now: stamp.changed + 3_000_000_000))
+            XCTAssertFalse(
+                rememberCheck(state, path: place, seal: seal, stamps: stamps, now: stamp.changed + 2_999_999_999))
+            XCTAssert(rememberCheck(state, path: place, seal: seal, stamps: stamps, now: stamp.changed + 3_000_000_000))
             // A file system without them: hashed in full.
             let coarse = Stamp(size: stamp.size, modified: stamp.modified, changed: 0, inode: 0, device: 0)
-            XCTAssertFalse(rememberCheck(state, place, seal: seal, ByName([("file", coarse)]), now: .max))
+            XCTAssertFalse(rememberCheck(state, path: place, seal: seal, stamps: ByName([("file", coarse)]), now: .max))
         }
     }
 

@@ -30,7 +30,7 @@ final class DecodingTextVectorsTests: VectorTestCase {
             let inside = given["inside"]!.bool
             if let ids = given["ids"]?.int32s {
                 let tokenizer = try self.tokenizer(given["tokenizer"]!.string)
-                let output = OutputText(tokenizer, tags) { tokenizer.bytes(of: $0) ?? [] }
+                let output = OutputText(tokenizer, think: tags) { tokenizer.bytes(of: $0) ?? [] }
                 try same("ids", output.kept(ids, inside: inside), expected["ids"]!.int32s)
             } else {
                 let texts = given["texts"]!.strings

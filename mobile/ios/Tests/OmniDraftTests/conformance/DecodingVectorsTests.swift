@@ -108,10 +108,10 @@ private func distributionOf(_ given: JsonObject) throws -> any Distribution {
     let row = given["logits"]!.floats
     let logits = Logits(row, width: row.count)
     if let banned = given["banned"] {
-        return try draftDistribution(logits, 0, given["temperature"]!.num, banned.int32s)
+        return try draftDistribution(logits, row: 0, temperature: given["temperature"]!.num, banned: banned.int32s)
     }
     let sampling = try samplingOf(given["settings"]!.object)
-    return try targetDistribution(logits, 0, sampling, context: given["context"]!.int32s)
+    return try targetDistribution(logits, row: 0, sampling: sampling, context: given["context"]!.int32s)
 }
 
 /// The draft tokens that lead to a node.
@@ -161,7 +161,8 @@ private func checkVerdict(_ vector: Vector, _ proposerOf: MakesProposer) throws 
     let draft = Draft(tokens: given["draft"]!.int32s, distributions: distributions(given["q"]!))
     let proposal = proposer.translate(draft, room: 8)
     try same("proposal", proposal.tokens, given["proposal"]!.int32s)
-    let verdict = try proposer.verify(draft, proposal, GivenRows(distributions(given["p"]!)), random)
+    let verdict = try proposer.verify(
+        draft, as: proposal, against: GivenRows(distributions(given["p"]!)), random: random)
     try random.finish()
     try same("accepted", verdict.accepted, expected["accepted"]!.int)
     try same("token", Int(verdict.token), expected["token"]!.int)
@@ -173,7 +174,7 @@ private func checkVerdict(_ vector: Vector, _ proposerOf: MakesProposer) throws 
     let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: verdict.tokens(proposal))
     _ = proposer.learn(outcome, &context)
     let plan = Plan(source: .draft, count: 1)
-    _ = try proposer.propose(plan, Copy(), context, GivenUniforms([]))
+    _ = try proposer.propose(plan, copy: Copy(), context: context, random: GivenUniforms([]))
     let kept = given["draft"]!.int32s.dropLast(expected["draft_rewind"]!.int)
     try same("context", recorder.context, kept + expected["draft_append"]!.int32s)
 }

@@ -113,7 +113,9 @@
             : TrieProposer(drafter, cache, temperature: sampling.temperature, verifier: verifiers[isBlock ? 1 : 0])
         let text = DecoderState()
         text.restart([1, 2], [1, 2], remaining: 1 << 20, cut: cutAtEos([]))
-        let loop = Speculation(FixedRows(2), proposer, text, sampling, try FixedLength(5), SplitMix64(3))
+        let loop = Speculation(
+            target: FixedRows(2), proposer: proposer, text: text, sampling: sampling, draftLength: try FixedLength(5),
+            random: SplitMix64(3))
         return try pageFaults(warm: 8, measured: 16) { _ = try loop.next() }
     }
 

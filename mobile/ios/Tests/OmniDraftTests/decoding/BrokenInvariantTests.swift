@@ -38,7 +38,8 @@
 
         private func decidedProbs(_ decision: Decision) throws -> any DecisionProbs {
             let trie = try toyCache(toyMap(), []).trie
-            return decisionProbs(decision, even(draftTokens), even(targetTokens), trie, OptionBuffers(trie))
+            return decisionProbs(
+                decision, q: even(draftTokens), p: even(targetTokens), trie: trie, buffers: OptionBuffers(trie))
         }
 
         private func stops(_ part: String = "", _ test: String = #function, _ body: () throws -> Void) throws {

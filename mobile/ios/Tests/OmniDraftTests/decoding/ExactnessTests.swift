@@ -78,7 +78,8 @@ final class ExactnessTests: XCTestCase {
             model.rewind(0)
             let proposer = try each.proposer(Drafter(model))
             let loop = Speculation(
-                target, proposer, each.text(each.most), each.sampling, try each.draftLength(), random)
+                target: target, proposer: proposer, text: each.text(each.most), sampling: each.sampling,
+                draftLength: try each.draftLength(), random: random)
             var emitted: [Int32] = []
             for _ in 0..<each.rounds { emitted += try loop.next()?.emitted ?? [] }
             return emitted
@@ -225,7 +226,8 @@ final class ExactnessTests: XCTestCase {
         let each = try Case(.block)
         let proposer = try each.proposer(Drafter(ContextModel(7, draftTokens.count)))
         let loop = Speculation(
-            each.target(), proposer, each.text(40), each.sampling, try FixedLength(3), SplitMix64(seed))
+            target: each.target(), proposer: proposer, text: each.text(40), sampling: each.sampling,
+            draftLength: try FixedLength(3), random: SplitMix64(seed))
         var tokens: [Int32] = []
         while let round = try loop.next() { tokens += round.emitted }
         return tokens

@@ -22,7 +22,8 @@ final class SamplingTests: XCTestCase {
         for spread in [0.001, 3, 40] {
             let row = randomRow(spread)
             for sampling in settings {
-                let actual = try targetDistribution(Logits(row, width: width), 0, sampling, context: context)
+                let actual = try targetDistribution(
+                    Logits(row, width: width), row: 0, sampling: sampling, context: context)
                 let due = processed(row, sampling, sampling.repetitionPenalty == 1 ? [] : context)
                 let chances = (0..<Int32(width)).map(actual.probability)
                 // Ids at the edge of a share may change places, because sums are in float32: their mass is tiny.
@@ -41,11 +42,15 @@ final class SamplingTests: XCTestCase {
             let sampling = try SamplingConfig(temperature: temperature)
             for row in spoiled {
                 let logits = Logits(row, width: 3)
-                XCTAssertEqual(try faultOf { _ = try targetDistribution(logits, 0, sampling) }, "logits")
-                XCTAssertEqual(try faultOf { _ = try draftDistribution(logits, 0, temperature, []) }, "logits")
+                XCTAssertEqual(try faultOf { _ = try targetDistribution(logits, row: 0, sampling: sampling) }, "logits")
+                XCTAssertEqual(
+                    try faultOf { _ = try draftDistribution(logits, row: 0, temperature: temperature, banned: []) },
+                    "logits")
             }
             let rest = Logits([1, -.infinity, -.infinity], width: 3)
-            XCTAssertEqual(try faultOf { _ = try draftDistribution(rest, 0, temperature, [0]) }, "logits")
+            XCTAssertEqual(
+                try faultOf { _ = try draftDistribution(rest, row: 0, temperature: temperature, banned: [0]) }, "logits"
+            )
         }
     }
 

@@ -66,7 +66,7 @@ final class ExchangeTests: XCTestCase {
     private func learned(_ loaded: LoadedBundle, _ traces: String) throws -> Adapter {
         let responses = try aligned(loaded, traces)
         let learner = try OrtLearner(
-            OrtEngine.shared(), loaded.bundle, loaded.vocabMap, StepOptions(learningRate: 2e-3),
+            OrtEngine.shared(), bundle: loaded.bundle, map: loaded.vocabMap, options: StepOptions(learningRate: 2e-3),
             now: { "2026-01-02T03:04:05Z" })
         for _ in 0..<4 { _ = try learner.learn(responses, .unbounded) }
         return try learner.adapter()
@@ -78,7 +78,7 @@ final class ExchangeTests: XCTestCase {
             aligner: Aligner(trie: fullTrie(loaded.vocabMap), maxLength: drafter.kv.maxLength), start: startOf(drafter))
         var responses: [Aligned] = []
         let source: TraceSource = { try readTraces([traces], Vocabularies(loaded.vocabMap), $0) }
-        try fromTraces(source, aligner) { responses.append($0) }
+        try fromTraces(source, aligner: aligner) { responses.append($0) }
         return responses
     }
 

@@ -37,7 +37,7 @@ final class CompareTests: XCTestCase {
         let tokens = ids(70, below: map.targetSize)
         let rows = try randomRows(random, map.targetSize, tokens.count)
         return try Aligner(trie: fullTrie(map), maxLength: 400)
-            .align(ids(promptLength, below: map.draftSize), tokens, rows)
+            .align(ids(promptLength, below: map.draftSize), tokens: tokens, rows: rows)
     }
 
     private func adapter(_ knowledge: Float) -> [(name: String, tensor: Tensor)] {

@@ -33,7 +33,7 @@ final class FromTracesTests: XCTestCase {
         XCTAssertEqual(try joined([a[0], later]), [Array(one.rounds[..<3])])
         var found: [Aligned] = []
         let records: TraceSource = { try a.forEach($0) }
-        try fromTraces(records, toys) { found.append($0) }
+        try fromTraces(records, aligner: toys) { found.append($0) }
         XCTAssertEqual(found.count, 1)
         XCTAssertEqual(found.first?.draftIds, try toys.align(one)?.draftIds)
     }

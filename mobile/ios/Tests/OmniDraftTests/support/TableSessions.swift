@@ -24,7 +24,7 @@ func tableSession(_ given: JsonObject) throws -> SessionCore {
     let kv = KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 64)
     let graph: (String, Int) throws -> SharedGraph = { role, size in
         try SharedGraph {
-            try Graph(OrtEngine.shared(), "\(vectorRoot)/generate/\(role).onnx", kv, vocabSize: size)
+            try Graph(OrtEngine.shared(), path: "\(vectorRoot)/generate/\(role).onnx", kv: kv, vocabSize: size)
         }.ready()
     }
     let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/byte_level.tokenizer.bin")

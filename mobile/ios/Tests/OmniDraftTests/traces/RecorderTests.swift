@@ -29,7 +29,7 @@ final class RecorderTests: XCTestCase {
             map: toy, context: { toyPrompt }, adapters: { self.adapters }, temperature: 0.7, mode: "trie",
             continues: false)
         let tracer = Tracer(toy) { store.isRecording }
-        let recorder = Recorder(store, tracer, generation.proposer, source)
+        let recorder = Recorder(store, tracer: tracer, proposer: generation.proposer, source: source)
         defer { recorder.close() }
         var number = 0
         try generation.run { outcome, probs in

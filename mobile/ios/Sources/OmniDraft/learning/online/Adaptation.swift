@@ -36,7 +36,7 @@ struct Adaptation {
     private let of: AdaptationOf
 
     init(
-        _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ directory: LearnedDirectory,
+        _ engine: any InferenceEngine, bundle: Bundle, map: VocabMap, directory: LearnedDirectory,
         traces: String, options: AdaptOptions = AdaptOptions(), step: StepOptions = onlineOptions(),
         now: @escaping () -> String
     ) {
@@ -112,10 +112,10 @@ struct Adaptation {
     /// A learner that begins with an adapter; with new tensors where the training step cannot take the adapter.
     private func learnerOf(_ adapter: Adapter?) throws -> OrtLearner {
         do {
-            return try OrtLearner(engine, bundle, map, step, adapter: adapter, now: now)
+            return try OrtLearner(engine, bundle: bundle, map: map, options: step, adapter: adapter, now: now)
         } catch OmniDraftError.adapter(let refusal) {
             if !notPacked.contains(refusal.fault) { throw OmniDraftError.adapter(refusal) }
-            return try OrtLearner(engine, bundle, map, step, adapter: nil, now: now)
+            return try OrtLearner(engine, bundle: bundle, map: map, options: step, adapter: nil, now: now)
         }
     }
 }

@@ -72,9 +72,9 @@ struct AdaptationProgress: Sendable, Equatable {
         version = try count(fields.at("version"))
         good = try count(fields.at("good"))
         learned = try count(fields.at("learned"))
-        rollbacks = try integer(fields.at("falls"), 0, mostRollbacks)
-        cooldown = try integer(fields.at("rest"), 0, Defaults.learnerMaxRest)
-        rateScale = try number(fields.at("slow"), 0, 1)
+        rollbacks = try integer(fields.at("falls"), in: 0...mostRollbacks)
+        cooldown = try integer(fields.at("rest"), in: 0...Defaults.learnerMaxRest)
+        rateScale = try number(fields.at("slow"), in: 0...1)
         memory = try numbers(fields.at("memory"))
         pending = try numbers(fields.at("pending"))
         guardState = try GuardState(json: fields.at("guard"))
@@ -105,10 +105,10 @@ struct AdaptationProgress: Sendable, Equatable {
     }
 }
 
-private func count(_ value: JsonValue) throws -> Int { try integer(value, 0, mostCount) }
+private func count(_ value: JsonValue) throws -> Int { try integer(value, in: 0...mostCount) }
 
 private func numbers(_ value: JsonValue) throws -> [Int] {
-    try array(value, most: mostAnswers).map { try integer($0, 1, mostCount) }
+    try array(value, most: mostAnswers).map { try integer($0, in: 1...mostCount) }
 }
 
 private func place(_ value: JsonValue) throws -> AnswerPlace {
@@ -119,7 +119,7 @@ private func place(_ value: JsonValue) throws -> AnswerPlace {
 private func unfinishedOf(_ fields: JsonObject) throws -> UnfinishedLearning {
     UnfinishedLearning(
         new: try numbers(fields.at("new")), earlier: try numbers(fields.at("earlier")),
-        done: try integer(fields.at("done"), 0), applied: try boolean(fields.at("applied")))
+        done: try integer(fields.at("done"), from: 0), applied: try boolean(fields.at("applied")))
 }
 
 /// What an adaptation belongs to, by the names that messages use: models, tokenizers, and the settings that a later run

@@ -49,7 +49,7 @@ struct GuardState: Sendable, Equatable {
 
 private func answers(_ value: JsonValue, most: Int) throws -> [AnswerCounts] {
     try array(value, most: most).map { each in
-        let pair = try array(each, most: 2, least: 2).map { try integer($0, 1) }
+        let pair = try array(each, most: 2, least: 2).map { try integer($0, from: 1) }
         return AnswerCounts(tokens: pair[0], passes: pair[1])
     }
 }

@@ -83,7 +83,7 @@ struct Aligner {
     ///     from `rows`.
     /// - Throws: ``OmniDraftError/setting(_:)``.
     func align(
-        _ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows, before: Int32 = -1,
+        _ draftPrompt: [Int32], tokens: [Int32], rows: TargetRows, before: Int32 = -1,
         roots: [DraftDistribution?]? = nil
     ) throws -> Aligned {
         try check(draftPrompt, tokens, rows)

@@ -44,7 +44,7 @@ struct TraceAligner {
         if !takes(traced, prompt) { return nil }
         let tokens = traced.tokens
         let roots = aligner.trie.active.allSatisfy { $0 } ? tokens.map(rootOf) : nil
-        return try aligner.align(prompt, tokens.map(\.tokenId), rowsOf(tokens), roots: roots)
+        return try aligner.align(prompt, tokens: tokens.map(\.tokenId), rows: rowsOf(tokens), roots: roots)
     }
 
     /// A record of another pair may have ids that no table of this one has.
@@ -75,7 +75,7 @@ struct TraceAligner {
 ///
 /// - Throws: as ``TraceAligner/align(_:)`` and `traces`.
 func fromTraces(
-    _ traces: TraceSource, _ aligner: TraceAligner, _ take: @escaping (Aligned) throws -> Void
+    _ traces: TraceSource, aligner: TraceAligner, _ take: @escaping (Aligned) throws -> Void
 ) throws {
     try joinTraces(traces) { traced in
         if let aligned = try aligner.align(traced) { try take(aligned) }

@@ -56,7 +56,7 @@ final class OrtLearner: Learner {
     /// - Parameter adapter: to begin with, packed by a learner; new tensors from the seed when nil.
     /// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/adapter(_:)``, ``OmniDraftError/bundle(_:)``.
     init(
-        _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ options: StepOptions = StepOptions(),
+        _ engine: any InferenceEngine, bundle: Bundle, map: VocabMap, options: StepOptions = StepOptions(),
         adapter: Adapter? = nil, now: @escaping () -> String
     ) throws {
         try options.check()
@@ -71,8 +71,8 @@ final class OrtLearner: Learner {
             let place = AdapterPlace(
                 name: bundle.path, drafter: bundle.drafter, target: bundle.target,
                 draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint)
-            _ = try fit(adapter, place, .drafter)
-            begin = try vectorOf(adapter, entry.layout, lora, scale: scale)
+            _ = try fit(adapter, in: place, as: .drafter)
+            begin = try vectorOf(adapter, layout: entry.layout, lora: lora, scale: scale)
         } else {
             begin = initialVector(entry.layout, seed: options.seed)
         }
@@ -124,7 +124,7 @@ final class OrtLearner: Learner {
     func adapter() throws -> Adapter {
         try Adapter(
             base: base, draftTokenizer: map.draftFingerprint, targetTokenizer: map.targetFingerprint,
-            tensors: sitesOf(drafter.parameters, entry.layout, lora, scale: scale), created: now())
+            tensors: sitesOf(drafter.parameters, layout: entry.layout, lora: lora, scale: scale), created: now())
     }
 
     func state() -> Arrays {
@@ -149,7 +149,7 @@ final class OrtLearner: Learner {
         _ groups: [[Aligned]], _ budget: StepBudget
     ) throws -> (outcome: StepOutcome, terms: [String: Double])? {
         let (factors, names) = (factors, entry.layout.terms)
-        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors, names)
+        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors: factors, terms: names)
         var settings = settings(rate, decay: options.weightDecay)
         settings["scales"] = TypedArray(scales)
         let parts = groups.map { group in { stepBatch(group, factors).inputs } }

@@ -39,7 +39,7 @@ struct StateFormat: Sendable {
         let header = try headerOf(file, data)
         do {
             var arrays = Arrays()
-            for (name, tensor) in try readTensors(data, header.entries, header.start) {
+            for (name, tensor) in try readTensors(data, entries: header.entries, start: header.start) {
                 arrays[name] = try arrayOf(name, tensor)
             }
             return (arrays, try metadataOf(file, header))

@@ -46,7 +46,7 @@ func stepBatch(_ responses: [Aligned], _ factors: TermFactors) -> StepBatch {
 ///
 /// - Parameter terms: of the graph, in its order.
 func stepScales(
-    _ parts: [[String: Double]], _ factors: TermFactors, _ terms: [String]
+    _ parts: [[String: Double]], factors: TermFactors, terms: [String]
 ) -> (scales: [Float], counts: [String: Double]) {
     var counts: [String: Double] = [:]
     for (term, _) in factors { counts[term] = max(parts.reduce(0.0) { $0 + ($1[term] ?? 0) }, leastCount) }

@@ -202,7 +202,7 @@ final class StepRun {
             type = .bool
             for (index, value) in values.enumerated() { memory.bytes[index] = value ? 1 : 0 }
         }
-        return EngineTensor(input, type, array.shape, memory)
+        return EngineTensor(input, type: type, shape: array.shape, memory: memory)
     }
 
     private func typedArray(_ tensor: EngineTensor) throws -> TypedArray {

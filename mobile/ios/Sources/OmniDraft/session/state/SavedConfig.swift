@@ -22,14 +22,14 @@ func configObject(_ config: GenerationConfig) -> JsonValue {
 func configOf(_ value: JsonObject) throws -> GenerationConfig {
     let lengths = try value.at("num_draft_tokens")
     let config = GenerationConfig(
-        maxNewTokens: try integer(value.at("max_new_tokens"), 1),
+        maxNewTokens: try integer(value.at("max_new_tokens"), from: 1),
         temperature: try positive(value.at("temperature")),
         seed: try word(value.at("seed")),
         mode: try named(value.at("mode")),
-        numDraftTokens: lengths == auto ? nil : try integer(lengths, 0),
+        numDraftTokens: lengths == auto ? nil : try integer(lengths, from: 0),
         stop: try array(value.at("stop")).map { try text($0) },
         ignoreEos: try boolean(value.at("ignore_eos")),
-        topK: try integer(value.at("top_k"), 0),
+        topK: try integer(value.at("top_k"), from: 0),
         topP: try positive(value.at("top_p")),
         minP: try positive(value.at("min_p")),
         repetitionPenalty: try positive(value.at("repetition_penalty")),
@@ -48,7 +48,7 @@ func named<T: RawRepresentable>(_ value: JsonValue) throws -> T where T.RawValue
 }
 
 /// A real of at least 0.
-func positive(_ value: JsonValue) throws -> Double { try real(value, 0, .greatestFiniteMagnitude) }
+func positive(_ value: JsonValue) throws -> Double { try real(value, in: 0 ... .greatestFiniteMagnitude) }
 
 /// 64 bits as 16 hexadecimal digits: not every language has a number of JSON for them.
 func word(_ value: JsonValue) throws -> UInt64 {

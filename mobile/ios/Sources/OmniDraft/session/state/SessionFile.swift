@@ -192,17 +192,17 @@ private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     (state.evaluated, state.accepted) = try trials(value.at("evaluated"), value.at("accepted"), depths)
     let classes = state.compared.count
     (state.compared, state.agreed) = try trials(value.at("compared"), value.at("agreed"), classes)
-    state.drafts = try real(value.at("drafts"), 0, maxDecayed)
-    state.targets = try real(value.at("targets"), 0, maxDecayed)
-    state.idle = try integer(value.at("idle"), 0)
-    state.share = try real(value.at("share"), Defaults.draftLengthLastShare, Defaults.draftLengthFirstShare)
+    state.drafts = try real(value.at("drafts"), in: 0...maxDecayed)
+    state.targets = try real(value.at("targets"), in: 0...maxDecayed)
+    state.idle = try integer(value.at("idle"), from: 0)
+    state.share = try real(value.at("share"), in: Defaults.draftLengthLastShare...Defaults.draftLengthFirstShare)
     return state
 }
 
 /// Two lists of `count` decayed counts, of trials and of those that succeeded.
 private func trials(_ trials: JsonValue, _ successes: JsonValue, _ count: Int) throws -> ([Double], [Double]) {
-    let a = try array(trials, most: count).map { try real($0, 0, maxDecayed) }
-    let b = try array(successes, most: count).map { try real($0, 0, maxDecayed) }
+    let a = try array(trials, most: count).map { try real($0, in: 0...maxDecayed) }
+    let b = try array(successes, most: count).map { try real($0, in: 0...maxDecayed) }
     if a.count != count || b.count != count || zip(a, b).contains(where: { $1 > $0 }) {
         throw ValueError("counts of the draft length")
     }
@@ -229,7 +229,7 @@ private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
         context: try given(value, "context").map { try ids($0) },
         random: try word(value.at("random")),
         stopReason: try given(value, "stop_reason").map { try named($0) },
-        logprobs: try array(value.at("logprobs")).map { try real($0, -1e9, 1e-6) })
+        logprobs: try array(value.at("logprobs")).map { try real($0, in: -1e9...(1e-6)) })
     if answer.logprobs.count != (answer.config.logprobs ? answer.output.count : 0) { throw ValueError("logprobs") }
     if answer.prompt.isEmpty || answer.output.count > answer.config.maxNewTokens {
         throw ValueError("prompt or output")
