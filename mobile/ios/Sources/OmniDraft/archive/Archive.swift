@@ -8,7 +8,7 @@ typealias ByteProgress = (_ done: Int, _ total: Int) throws -> Void
 /// An archive whose headers, manifest and index are right.
 struct Archive: Sendable {
     /// What its manifest says; its path is the archive.
-    let bundle: Bundle
+    let bundle: ModelBundle
     let index: PackIndex
     /// By name, in order.
     let entries: ByName<ArchiveEntry>

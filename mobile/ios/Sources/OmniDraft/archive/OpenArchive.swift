@@ -61,7 +61,7 @@ private func besideOf(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, m
     return bytes
 }
 
-private func indexOf(_ bundle: Bundle, _ data: [UInt8]?, _ manifest: [UInt8]) throws -> PackIndex {
+private func indexOf(_ bundle: ModelBundle, _ data: [UInt8]?, _ manifest: [UInt8]) throws -> PackIndex {
     guard let data else { throw refusedArchive(bundle.path, "it has no \(indexName)", "index") }
     do {
         return try readIndex(data, manifest: hexOf(sha256(manifest)), files: bundle.files.names)

@@ -7,7 +7,7 @@ let mostStepBytes = 1 << 28
 ///
 /// - Parameter most: bytes at most.
 /// - Throws: ``OmniDraftError/bundle(_:)``.
-func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8] {
+func checkedBytes(_ bundle: ModelBundle, _ name: String, most: Int) throws -> [UInt8] {
     let file = try bundle.file(name)
     guard let record = bundle.files[name] else { throw noHash(bundle.path, name) }
     let data: [UInt8]
@@ -26,7 +26,7 @@ func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8]
 /// ``checkUnchanged(_:_:)`` after the graph is loaded.
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)``.
-func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
+func checkedGraph(_ bundle: ModelBundle, _ name: String) throws -> String {
     let file = try bundle.file(name)
     let data: Bytes
     do {
@@ -43,7 +43,7 @@ func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
 /// The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)``: see ``checkedBytes(_:_:most:)`` and ``checkedGraph(_:_:)``.
-func checkedStep(_ bundle: Bundle, _ name: String, folder: String) throws -> [UInt8] {
+func checkedStep(_ bundle: ModelBundle, _ name: String, folder: String) throws -> [UInt8] {
     let file = try bundle.file(name)
     let parts = partsOf(path: folder).filter { !$0.isEmpty && !isSame($0, ".") }
     if begins(folder, with: "/") || parts.contains(where: { isSame($0, "..") }) || folder.utf8.contains(0x5c) {
@@ -65,7 +65,7 @@ private func placesIn(_ file: String, _ graph: Bytes) throws -> [String] {
 
 /// Refuse weights that are not in files that the manifest lists, or that were left out.
 private func checkPlaces(
-    _ bundle: Bundle, _ name: String, _ places: [String], folder: [String], opened: String
+    _ bundle: ModelBundle, _ name: String, _ places: [String], folder: [String], opened: String
 ) throws {
     for place in places {
         let listed = (folder + [place]).joined(separator: "/")

@@ -45,7 +45,7 @@ func whyPlain(needed: Int, plain: Int, available: Int?) -> String? {
 private func megabytes(_ bytes: Int) -> Int { (min(bytes, mostExact) + megabyte / 2) / megabyte }
 
 /// The memory that a generation with a bundle needs, with or without the drafter.
-func memoryNeed(_ bundle: Bundle, drafter: Bool = true) -> MemoryNeed {
+func memoryNeed(_ bundle: ModelBundle, drafter: Bool = true) -> MemoryNeed {
     let models = drafter ? bundle.models : [bundle.target]
     let drafts = models.count > 1
     let ngrams = drafts ? bundle.target.vocabSize : 0  // at most
@@ -59,13 +59,13 @@ func memoryNeed(_ bundle: Bundle, drafter: Bool = true) -> MemoryNeed {
         work: models.reduce(0) { $0 + work($1) })
 }
 
-private func tokenizer(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
+private func tokenizer(_ bundle: ModelBundle, _ entry: ModelEntry) -> Int {
     if let compiled = entry.compiledTokenizer { return size(bundle, compiled) }
     return whole(Double(tokenizerFactor) * Double(size(bundle, entry.tokenizer)))
 }
 
 /// Bytes of a file; a manifest lists every file that is asked for here.
-private func size(_ bundle: Bundle, _ name: String) -> Int {
+private func size(_ bundle: ModelBundle, _ name: String) -> Int {
     guard let record = bundle.files[name] else { preconditionFailure("the manifest does not list \(name)") }
     return record.bytes
 }
@@ -73,7 +73,7 @@ private func size(_ bundle: Bundle, _ name: String) -> Int {
 /// A number of bytes, at most 2^53 - 1.
 private func whole(_ bytes: Double) -> Int { Int(min(max(bytes, 0), Double(mostExact))) }
 
-private func weights(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
+private func weights(_ bundle: ModelBundle, _ entry: ModelEntry) -> Int {
     let names = bundle.files.names.filter { begins($0, with: "\(entry.graph).data") }
     let mapped = cappedSum(names.map { size(bundle, $0) })
     let packed = packedFactor * Double(size(bundle, entry.graph))
@@ -83,7 +83,7 @@ private func weights(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
 }
 
 /// Bytes of the embedding: added where the LM head reads them too, else taken off; 0 where an export recorded none.
-private func table(_ bundle: Bundle, _ entry: ModelEntry, most: Int) -> Int {
+private func table(_ bundle: ModelBundle, _ entry: ModelEntry, most: Int) -> Int {
     guard case .object(let checks)? = bundle.manifest["checks"], case .object(let tables)? = checks["tables"],
         case .object(let found)? = tables[entry.graph], case .integer(let bytes)? = found["bytes"],
         bytes >= 0 && bytes <= Int64(most), let shared = found["shared"]

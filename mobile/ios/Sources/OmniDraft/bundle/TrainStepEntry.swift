@@ -13,7 +13,7 @@ struct Matrix: Sendable, Equatable {
 }
 
 /// Where a tensor lies in the vector: from `begin` to `end`, exclusive.
-struct Span: Sendable {
+struct TensorSpan: Sendable {
     let name: String
     let begin: Int
     let end: Int
@@ -30,12 +30,12 @@ struct StepLayout: Sendable, Equatable {
     var size: Int { cappedSum(tensors.values.map { min($0.size, mostExact) }) }
 
     /// Name, place and shape of each tensor, of a vector that an array holds.
-    func spans() -> [Span] {
+    func spans() -> [TensorSpan] {
         var at = 0
         return tensors.members.map { name, shape in
             let begin = at
             at = cappedSum([at, shape.size])
-            return Span(name: name, begin: begin, end: at, shape: shape)
+            return TensorSpan(name: name, begin: begin, end: at, shape: shape)
         }
     }
 }

@@ -24,7 +24,7 @@ struct Draft {
 /// The model is used by one thread at a time: until ``settle()`` returns, by the thread that reads.
 class Drafter: @unchecked Sendable {
     /// The small model; nil in sessions in which no round drafts.
-    var model: (any Model)?
+    var model: (any CausalModel)?
     /// Ids that every context begins with (bos).
     let start: [Int32]
     private let workspace = Workspace()
@@ -33,7 +33,7 @@ class Drafter: @unchecked Sendable {
     private var reading: DispatchGroup?
     private var error: (any Error)?  // of the reading
 
-    init(_ model: (any Model)?, start: [Int32] = []) {
+    init(_ model: (any CausalModel)?, start: [Int32] = []) {
         self.model = model
         self.start = start
     }
@@ -116,12 +116,12 @@ class Drafter: @unchecked Sendable {
     }
 
     /// The ids that the KV cache should hold: the start and the window of the context.
-    private func expected(_ context: [Int32], _ model: any Model) -> [Int32] {
+    private func expected(_ context: [Int32], _ model: any CausalModel) -> [Int32] {
         start + context[window(context.count, model)...]
     }
 
     /// Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one.
-    private func sync(_ expected: [Int32], _ model: any Model) -> [Int32] {
+    private func sync(_ expected: [Int32], _ model: any CausalModel) -> [Int32] {
         let shared = min(commonLength(cached, expected), expected.count - 1)
         model.rewind(shared)
         cached.removeSubrange(shared...)
@@ -132,7 +132,7 @@ class Drafter: @unchecked Sendable {
     ///
     /// The window moves by half its size at once, because every move costs a prefill. It depends on the length alone, so a
     /// restored context is read as it was.
-    private func window(_ length: Int, _ model: any Model) -> Int {
+    private func window(_ length: Int, _ model: any CausalModel) -> Int {
         let longest = min(Defaults.maxDraftTokens, model.maxLength / 2)
         let room = model.maxLength - start.count - longest
         let half = max(1, room / 2)

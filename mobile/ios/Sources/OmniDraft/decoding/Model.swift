@@ -34,7 +34,7 @@ struct Logits {
 struct Cancelled: Error {}
 
 /// A causal language model with a context that grows by scoring and shrinks by rewinding.
-protocol Model: AnyObject {
+protocol CausalModel: AnyObject {
     /// Width of the logits; may exceed the tokenizer.
     var vocabSize: Int { get }
     /// Number of positions that the context can hold.
@@ -51,7 +51,7 @@ protocol Model: AnyObject {
 }
 
 /// A model as a session uses it: cancelled between its passes, and adapted.
-protocol SessionModel: Model {
+protocol SessionModel: CausalModel {
     /// Asked before each run of a graph, and after each that was interrupted; where it answers true, ``Cancelled`` is
     /// thrown.
     var cancelled: () -> Bool { get set }

@@ -95,12 +95,12 @@ final class DecoderState {
     /// Target tokens that may be proposed in the next pass; negative at the end of the text.
     ///
     /// A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
-    func room(_ target: any Model) -> Int {
+    func room(_ target: any CausalModel) -> Int {
         min(Defaults.maxProposedTokens, target.maxLength - tokens.count, remaining - 1)
     }
 
     /// Read the text up to its last token, as far as the target's KV cache lacks it.
-    func prefill(_ target: any Model) throws {
+    func prefill(_ target: any CausalModel) throws {
         target.rewind(cached.count)
         while cached.count < tokens.count - 1 {
             let chunk = Array(tokens[cached.count..<min(cached.count + prefillChunk, tokens.count - 1)])
@@ -122,7 +122,7 @@ final class DecoderState {
 
 /// Rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 final class Speculation {
-    private let target: any Model
+    private let target: any CausalModel
     private let proposer: any Proposer
     private let text: DecoderState
     private let sampling: SamplingConfig
@@ -135,7 +135,7 @@ final class Speculation {
 
     /// - Parameter text: at least one token; grows by what each round emits.
     init(
-        target: any Model, proposer: any Proposer, text: DecoderState, sampling: SamplingConfig,
+        target: any CausalModel, proposer: any Proposer, text: DecoderState, sampling: SamplingConfig,
         draftLength: any DraftLength, random: any RandomSource, clock: @escaping Clock = { 0 },
         logprobs: Bool = false, observe: @escaping Observer = { _, _ in }
     ) {

@@ -15,7 +15,7 @@ func seconds() -> Double {
 
 /// The models and the cache that decode a text.
 struct DecoderModels {
-    let target: any Model
+    let target: any CausalModel
     let drafter: Drafter
     let cache: NgramCache
     var clock: Clock = seconds

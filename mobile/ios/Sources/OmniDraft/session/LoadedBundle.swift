@@ -14,7 +14,7 @@ private let mostThreads = 8
 ///
 /// Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 final class LoadedBundle: @unchecked Sendable {
-    let bundle: Bundle
+    let bundle: ModelBundle
     let target: SharedGraph
     let targetTokenizer: Tokenizer
     /// How the drafter's tokens spell the target's.
@@ -32,7 +32,7 @@ final class LoadedBundle: @unchecked Sendable {
     let engine: any InferenceEngine
 
     init(
-        _ bundle: Bundle, _ target: SharedGraph, _ targetTokenizer: Tokenizer, _ vocabMap: VocabMap,
+        _ bundle: ModelBundle, _ target: SharedGraph, _ targetTokenizer: Tokenizer, _ vocabMap: VocabMap,
         _ drafter: SharedGraph?, _ drafterTokenizer: Tokenizer?, engine: any InferenceEngine,
         device: DeviceCosts? = nil, notice: String? = nil
     ) {
@@ -81,7 +81,7 @@ struct Loading {
 /// Loads the graphs of a bundle once, for any number of sessions.
 ///
 /// - Throws: ``OmniDraftError``: the bundle is damaged or incomplete, or the number of threads is out of range.
-func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
+func loadBundle(_ bundle: ModelBundle, _ loading: Loading) throws -> LoadedBundle {
     if loading.threads != 0 { try checkThreads(loading.threads) }
     let targetTokenizer = try loadTokenizer(bundle, bundle.target)
     let drafts = loading.drafter && !bundle.drafter.isAbsent
@@ -128,7 +128,7 @@ func startOf(_ entry: ModelEntry) -> [Int32] { entry.bosId.map { [$0] } ?? [] }
 /// The tokenizer of a model of a bundle.
 ///
 /// - Throws: ``OmniDraftError/tokenizer(_:)``: it cannot be read, or was not compiled.
-func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> Tokenizer {
+func loadTokenizer(_ bundle: ModelBundle, _ entry: ModelEntry) throws -> Tokenizer {
     guard let compiled = entry.compiledTokenizer else {
         let message = "the bundle \(split(bundle.path).name) has no compiled tokenizer for \(entry.source)"
         throw OmniDraftError.tokenizer(
@@ -138,7 +138,7 @@ func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> Tokenizer {
 }
 
 private func graphOf(
-    _ bundle: Bundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: ExecutionProvider
+    _ bundle: ModelBundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: ExecutionProvider
 ) throws -> Graph {
     if entry.layout != .shared {
         let graph = "\(split(bundle.path).name)/\(entry.graph)"
@@ -191,7 +191,7 @@ func draftLengthFor(
 ///
 /// The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the same on
 /// every device.
-func verificationFor(_ config: GenerationConfig, _ bundle: Bundle) -> GenerationConfig.Verification {
+func verificationFor(_ config: GenerationConfig, _ bundle: ModelBundle) -> GenerationConfig.Verification {
     if config.verification != .auto { return config.verification }
     let seconds = bundle.costs.roundSeconds(Defaults.blockUsualDraft)
     return blockPays(roundSeconds: seconds, vocabSize: bundle.target.vocabSize) ? .block : .token

@@ -48,7 +48,7 @@ func measureWithin(
 }
 
 private final class CostMeasurement {
-    private let target: any Model
+    private let target: any CausalModel
     private let clock: Clock
     private let prompt: [Int32]
     private let seconds: Double

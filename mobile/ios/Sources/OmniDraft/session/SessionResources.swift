@@ -44,7 +44,7 @@ class SessionResources: @unchecked Sendable {
 
     /// The text around messages; the bundle's compiled template.
     var template: PromptTemplate { loaded.bundle.prompt }
-    var bundle: Bundle { loaded.bundle }
+    var bundle: ModelBundle { loaded.bundle }
     var targetTokenizer: Tokenizer { loaded.targetTokenizer }
     /// How the drafter's tokens spell the target's.
     var vocabMap: VocabMap { loaded.vocabMap }

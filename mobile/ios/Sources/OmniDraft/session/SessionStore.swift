@@ -53,7 +53,7 @@ private func refusing<T>(_ path: String, _ work: () throws -> T) throws -> T {
 }
 
 /// What sessions of a bundle belong to.
-func identityOf(_ bundle: Bundle, _ adapters: [Role: String] = [:]) -> Identity {
+func identityOf(_ bundle: ModelBundle, _ adapters: [Role: String] = [:]) -> Identity {
     let read = bundle.files.members.filter { bundle.target.reads($0.name) || bundle.drafter.reads($0.name) }
     return Identity(
         draftFingerprint: bundle.drafter.tokenizerFingerprint,
@@ -164,7 +164,7 @@ private func cacheOf(_ data: [UInt8], _ old: NgramCache) throws -> NgramCache {
 }
 
 /// Refuses ids outside the vocabularies and a text that no context of this bundle holds.
-private func check(_ saved: SavedSession, _ bundle: Bundle) throws {
+private func check(_ saved: SavedSession, _ bundle: ModelBundle) throws {
     let answer = saved.answer
     let ofTarget = saved.turns.map(\.answer) + (answer.map { [$0.prompt, $0.output] } ?? [])
     try checkIds("target", ofTarget, bundle.target.vocabSize)

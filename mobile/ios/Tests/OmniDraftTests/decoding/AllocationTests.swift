@@ -130,7 +130,7 @@
     }
 
     /// A model whose rows are made once.
-    private final class FixedRows: Model {
+    private final class FixedRows: CausalModel {
         let vocabSize = width
         let maxLength = 1 << 30
         private(set) var length = 0

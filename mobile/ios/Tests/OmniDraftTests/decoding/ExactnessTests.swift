@@ -20,7 +20,7 @@ private struct Case {
     var grams = allGrams
     var most = 16
     var rounds = 1
-    var drafter: (any Model)?
+    var drafter: (any CausalModel)?
 
     init(_ kind: Kind, _ sampling: SamplingConfig? = nil, seed: UInt64 = 3, grams: [String] = allGrams) throws {
         self.kind = kind

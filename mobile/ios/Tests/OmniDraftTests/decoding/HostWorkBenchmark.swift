@@ -15,7 +15,7 @@ private let warmUp = 600
 private let measured = 400
 
 /// A model of random logits that costs nothing; it favours a share of the tokens that it verifies.
-private final class RandomRows: Model {
+private final class RandomRows: CausalModel {
     let vocabSize: Int
     let maxLength = 1 << 30
     private(set) var length = 0

@@ -28,7 +28,7 @@ func tableSession(_ given: JsonObject) throws -> SessionCore {
         }.ready()
     }
     let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/byte_level.tokenizer.bin")
-    var bundle = Bundle(
+    var bundle = ModelBundle(
         path: "vectors",
         target: modelEntry(
             "target", vocabSize: map.targetSize, tokenizerFingerprint: identity["target_fingerprint"]!.string),

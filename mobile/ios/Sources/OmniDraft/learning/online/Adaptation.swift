@@ -27,7 +27,7 @@ struct Adapted: Sendable {
 struct Adaptation {
     let directory: LearnedDirectory
     private let engine: any InferenceEngine
-    private let bundle: Bundle
+    private let bundle: ModelBundle
     private let map: VocabMap
     private let traces: String
     private let options: AdaptOptions
@@ -36,7 +36,7 @@ struct Adaptation {
     private let of: AdaptationOf
 
     init(
-        _ engine: any InferenceEngine, bundle: Bundle, map: VocabMap, directory: LearnedDirectory,
+        _ engine: any InferenceEngine, bundle: ModelBundle, map: VocabMap, directory: LearnedDirectory,
         traces: String, options: AdaptOptions = AdaptOptions(), step: StepOptions = onlineOptions(),
         now: @escaping () -> String
     ) {

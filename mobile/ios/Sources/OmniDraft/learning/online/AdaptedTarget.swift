@@ -74,7 +74,7 @@ final class AdaptedTarget {
     /// - Parameter checkpoint: to go on from; nil begins.
     /// - Throws: ``OmniDraftError/setting(_:)``: the checkpoint is of another learner.
     init(
-        _ bundle: Bundle, _ map: VocabMap, user: any AdapterUser, learner: any Learner, trace: RecordedAnswers,
+        _ bundle: ModelBundle, _ map: VocabMap, user: any AdapterUser, learner: any Learner, trace: RecordedAnswers,
         options: AdaptOptions, checkpoint: LearningCheckpoint?, begun: Adapter?
     ) throws {
         self.user = user

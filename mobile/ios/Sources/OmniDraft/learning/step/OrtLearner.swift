@@ -43,7 +43,7 @@ final class OrtLearner: Learner {
     private(set) var steps = 0
     /// Steps that were not finite and did not change the drafter.
     private(set) var skipped = 0
-    private let bundle: Bundle
+    private let bundle: ModelBundle
     private let map: VocabMap
     private let entry: StepEntry
     private let lora: LoraSites
@@ -56,7 +56,7 @@ final class OrtLearner: Learner {
     /// - Parameter adapter: to begin with, packed by a learner; new tensors from the seed when nil.
     /// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/adapter(_:)``, ``OmniDraftError/bundle(_:)``.
     init(
-        _ engine: any InferenceEngine, bundle: Bundle, map: VocabMap, options: StepOptions = StepOptions(),
+        _ engine: any InferenceEngine, bundle: ModelBundle, map: VocabMap, options: StepOptions = StepOptions(),
         adapter: Adapter? = nil, now: @escaping () -> String
     ) throws {
         try options.check()
@@ -185,7 +185,7 @@ final class OrtLearner: Learner {
 }
 
 /// Refuse a vector that no phone's memory holds; the manifest is checked, but for this size.
-private func checkSize(_ bundle: Bundle, _ layout: StepLayout) throws {
+private func checkSize(_ bundle: ModelBundle, _ layout: StepLayout) throws {
     if layout.size > mostParameters {
         throw settingError(
             "the training step of \(bundle.path) has \(layout.size) parameters, more than \(mostParameters)",

@@ -107,7 +107,7 @@ private struct PartPlace {
 }
 
 private struct StepPlaces {
-    private let spans: ByName<Span>
+    private let spans: ByName<TensorSpan>
 
     init(_ layout: StepLayout) { spans = ByName(layout.spans().map { ($0.name, $0) }) }
 

@@ -1,7 +1,7 @@
 // A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
 
 /// A verified bundle.
-struct Bundle: Sendable {
+struct ModelBundle: Sendable {
     let path: String
     /// The model whose text is written.
     var target: ModelEntry
@@ -50,7 +50,7 @@ struct Bundle: Sendable {
 /// - Throws: ``OmniDraftError/bundle(_:)``, ``OmniDraftError/signature(_:)``, ``OmniDraftError/setting(_:)``.
 func openBundle(
     _ path: String, publicKey: [UInt8]? = nil, verify: Verify = .full, state: StateDirectory = .none
-) throws -> Bundle {
+) throws -> ModelBundle {
     let key = try publicKey.map(readPublicKey)
     let data = try readManifest(path)
     // The signature is checked before any field of the manifest is used.
@@ -75,7 +75,7 @@ func hasFiles(_ path: String) -> Bool {
 /// The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)`` of the manifest, or of pack.json in the directory.
-func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) throws -> Bundle {
+func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) throws -> ModelBundle {
     let manifest = try parseManifest(path, data)
     let file = joined(path, manifestName)
     var bundle = try bundleOf(path, manifest)
@@ -86,12 +86,12 @@ func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) thro
 }
 
 /// The fields of a manifest as values; no file is looked at.
-private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
+private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> ModelBundle {
     do {
         _ = try text(manifest.at("omnidraft"), most: BundleLimits.maxVersion)
         let costs = try mapping(manifest.at("costs"))
         let drafter = try manifest.at("drafter")
-        return Bundle(
+        return ModelBundle(
             path: path,
             target: try readEntry(mapping(manifest.at("target"))),
             drafter: drafter == .null ? noModel : try readEntry(mapping(drafter)),
@@ -107,7 +107,7 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
 }
 
 /// The files that a runtime reads, each of which needs a hash.
-private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
+private func used(_ bundle: ModelBundle, packed: Bool) throws -> [String] {
     var names = [bundle.vocabMap]
     if case .object(let prompt)? = bundle.manifest["prompt"], case .string(let template)? = prompt["template"] {
         names.append(template)
