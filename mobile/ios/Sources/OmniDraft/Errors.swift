@@ -97,6 +97,11 @@ struct FileError: Error, Equatable {
     }
 }
 
+/// A refusal of a setting.
+func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
+    .setting(Refusal(message: message, remedy: remedy))
+}
+
 /// What an error says: at most 200 characters, without a full stop at its end.
 func reason(_ error: any Error) -> String {
     let text: String

@@ -70,6 +70,5 @@ public enum OmniDraft {
 /// - Throws: ``OmniDraftError/setting(_:)``: an address of another kind.
 func pathOf(_ url: URL, _ name: String) throws -> String {
     if url.isFileURL { return url.path }
-    throw OmniDraftError.setting(
-        Refusal(message: "\(name) \(url.absoluteString) is not a place on this device", remedy: "give a file URL"))
+    throw settingError("\(name) \(url.absoluteString) is not a place on this device", "give a file URL")
 }

@@ -8,11 +8,9 @@ private let noteBytes = 1 << 10
 /// Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent or
 /// has another size, all are written again.
 ///
-/// - Parameter publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
 /// - Returns: the directory that holds the bundle.
-/// - Throws: ``OmniDraftError/archive(_:)``, ``OmniDraftError/bundle(_:)``, ``OmniDraftError/setting(_:)``.
 func install(
-    _ source: BundleSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
+    _ source: BundleSource, into: String, overwrite: Bool = false,
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     switch source {
@@ -20,22 +18,22 @@ func install(
         let file = try pathOf(url, "the archive")
         // Seconds of hashing and writing: not on a thread of Swift's own.
         return try await Worker("unpack").run {
-            try installFile(file, into: into, publicKey: publicKey, overwrite: overwrite, progress: progress)
+            try installFile(file, into: into, overwrite: overwrite, progress: progress)
         }
     case .download(let url, let bytes, let sha256):
         let source = try DownloadSource(url, bytes: bytes, sha256: sha256)
         try source.checkSecure()
         return try await installAddress(
-            source, into: into, publicKey: publicKey, overwrite: overwrite, progress: progress)
+            source, into: into, overwrite: overwrite, progress: progress)
     }
 }
 
 /// Unpack an archive of the file system; see above.
 func installFile(
-    _ file: String, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
+    _ file: String, into: String, overwrite: Bool = false,
     progress: ByteProgress = { _, _ in }
 ) throws -> String {
-    let archive = try openArchive(file, publicKey: publicKey)
+    let archive = try openArchive(file)
     if archive.index.drafter != .only {
         let isThere = try writing(into) {
             try recover(into)
@@ -60,7 +58,7 @@ private func holds(_ into: String, _ beside: ByName<[UInt8]>) throws -> Bool {
 
 /// Download an archive and unpack it; the address may be of any scheme here.
 func installAddress(
-    _ source: DownloadSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false, web: Web = Web(),
+    _ source: DownloadSource, into: String, overwrite: Bool = false, web: Web = Web(),
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     let (directory, name) = split(into)
@@ -69,7 +67,7 @@ func installAddress(
     let all = 2 * source.bytes
     let part = try await download(source, into: into, web: web) { done, _ in try progress(done, all) }
     let place = try await Worker("unpack").run {
-        try installFile(part, into: into, publicKey: publicKey, overwrite: overwrite) { done, total in
+        try installFile(part, into: into, overwrite: overwrite) { done, total in
             let share = Double(done) / Double(max(1, total))
             try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
         }

@@ -8,8 +8,6 @@ private let mostBeside = ByName([
 /// Open an archive: its headers, its manifest, its signature where a key is given, and its index.
 ///
 /// - Parameter publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
-/// - Throws: ``OmniDraftError/archive(_:)``, ``OmniDraftError/bundle(_:)``, ``OmniDraftError/signature(_:)``,
-///   ``OmniDraftError/setting(_:)``.
 func openArchive(_ path: String, publicKey: [UInt8]? = nil) throws -> Archive {
     let key = try publicKey.map(readPublicKey)
     do {
@@ -17,7 +15,7 @@ func openArchive(_ path: String, publicKey: [UInt8]? = nil) throws -> Archive {
     } catch let error as FileError {
         let message = "the archive \(path) cannot be read (\(reason(error)))"
         throw OmniDraftError.archive(Refusal(fault: "unreadable", message: message, remedy: "check the path"))
-    } catch let error as ZipError {
+    } catch let error as ValueError {
         throw refusedArchive(path, error.message, error.fault)
     }
 }
@@ -65,8 +63,8 @@ private func indexOf(_ bundle: ModelBundle, _ data: [UInt8]?, _ manifest: [UInt8
     guard let data else { throw refusedArchive(bundle.path, "it has no \(indexName)", "index") }
     do {
         return try readIndex(data, manifest: hexOf(sha256(manifest)), files: bundle.files.names)
-    } catch let error as PackIndexError {
-        throw refusedArchive(bundle.path, "\(indexName): \(error.message)", error.fault)
+    } catch let error as ValueError {
+        throw refusedArchive(bundle.path, "\(indexName): \(error.message)", error.fault.isEmpty ? "index" : error.fault)
     }
 }
 

@@ -8,7 +8,6 @@ private let elsewhere = "choose another place"
 /// Unpack an archive.
 ///
 /// - Returns: the directory that was written: `out`, or `drafters/ADDRESS` below it.
-/// - Throws: ``OmniDraftError/archive(_:)``.
 @discardableResult
 func unpack(
     _ archive: Archive, _ out: String, overwrite: Bool = false, progress: ByteProgress = { _, _ in }

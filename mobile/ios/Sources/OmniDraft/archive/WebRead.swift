@@ -44,7 +44,6 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// Reads to the end of the answer; cancelling the task that waits for it ends the transfer.
     ///
     /// - Parameter from: the first byte that is asked for.
-    /// - Throws: ``FileError``, `CancellationError`.
     func run(from: Int = 0) async throws {
         var request = URLRequest(url: address, cachePolicy: .reloadIgnoringLocalCacheData)
         request.setValue("omnidraft", forHTTPHeaderField: "User-Agent")

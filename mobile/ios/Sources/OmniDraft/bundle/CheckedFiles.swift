@@ -6,7 +6,6 @@ let mostStepBytes = 1 << 28
 /// The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
 ///
 /// - Parameter most: bytes at most.
-/// - Throws: ``OmniDraftError/bundle(_:)``.
 func checkedBytes(_ bundle: ModelBundle, _ name: String, most: Int) throws -> [UInt8] {
     let file = try bundle.file(name)
     guard let record = bundle.files[name] else { throw noHash(bundle.path, name) }
@@ -24,8 +23,6 @@ func checkedBytes(_ bundle: ModelBundle, _ name: String, most: Int) throws -> [U
 ///
 /// onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
 /// ``checkUnchanged(_:_:)`` after the graph is loaded.
-///
-/// - Throws: ``OmniDraftError/bundle(_:)``.
 func checkedGraph(_ bundle: ModelBundle, _ name: String) throws -> String {
     let file = try bundle.file(name)
     let data: Bytes
@@ -58,8 +55,8 @@ func checkedStep(_ bundle: ModelBundle, _ name: String, folder: String) throws -
 private func placesIn(_ file: String, _ graph: Bytes) throws -> [String] {
     do {
         return try externalFiles(graph)
-    } catch let error as GraphFileError {
-        throw refused(file, error.message, error.fault)
+    } catch let error as ValueError {
+        throw refused(file, error.message, error.fault.isEmpty ? "outside" : error.fault)
     }
 }
 

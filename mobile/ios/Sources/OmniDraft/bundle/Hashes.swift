@@ -69,7 +69,7 @@ func changed(_ file: String) -> OmniDraftError {
 func checkFiles(_ manifest: String, _ files: JsonValue?) throws -> ByName<FileRecord> {
     guard case .object(let fields)? = files, (1...BundleLimits.maxFiles).contains(fields.count) else {
         let message = "\(manifest) lists no files, or more than \(BundleLimits.maxFiles)"
-        throw bundleError("no_hash", message, "run `omnidraft export` again")
+        throw bundleError("no_hash", message)
     }
     return ByName(try fields.members.map { ($0.name, try record(manifest, $0.name, $0.value)) })
 }

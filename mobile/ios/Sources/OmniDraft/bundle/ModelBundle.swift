@@ -47,7 +47,6 @@ struct ModelBundle: Sendable {
 /// Read and verify a bundle.
 ///
 /// - Parameter publicKey: of the signer; a bundle without a signature by this key is refused. Nil checks nothing.
-/// - Throws: ``OmniDraftError/bundle(_:)``, ``OmniDraftError/signature(_:)``, ``OmniDraftError/setting(_:)``.
 func openBundle(
     _ path: String, publicKey: [UInt8]? = nil, verify: Verify = .full, state: StateDirectory = .none
 ) throws -> ModelBundle {
@@ -90,11 +89,10 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> ModelBun
     do {
         _ = try text(manifest.at("omnidraft"), most: BundleLimits.maxVersion)
         let costs = try mapping(manifest.at("costs"))
-        let drafter = try manifest.at("drafter")
         return ModelBundle(
             path: path,
             target: try readEntry(mapping(manifest.at("target"))),
-            drafter: drafter == .null ? noModel : try readEntry(mapping(drafter)),
+            drafter: try manifest.orNull("drafter").map { try readEntry(mapping($0)) } ?? noModel,
             prompt: try promptOf(mapping(manifest.at("prompt"))),
             costs: try readCosts(costs),
             vocabMap: try text(manifest.at("vocab_map"), most: BundleLimits.maxPath),
@@ -102,7 +100,7 @@ private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> ModelBun
             measuredOn: try costs.given("machine").map { try readMachine(mapping($0)) })
     } catch let error as ValueError {
         let message = "\(joined(path, manifestName)) has a field of the wrong kind (\(error.message))"
-        throw bundleError("field", message, "run `omnidraft export` again")
+        throw bundleError("field", message)
     }
 }
 
@@ -124,8 +122,7 @@ private func used(_ bundle: ModelBundle, packed: Bool) throws -> [String] {
 
 private func promptOf(_ data: JsonObject) throws -> PromptTemplate {
     let prompt = try readPrompt(data)
-    let template = try data.at("template")
-    if template != .null { _ = try text(template, most: BundleLimits.maxPath) }
+    _ = try data.orNull("template").map { try text($0, most: BundleLimits.maxPath) }
     for (name, value) in try mapping(data.at("names"), most: BundleLimits.maxNames).members {
         _ = try text(.string(name), most: BundleLimits.maxName)
         _ = try text(value, most: maxPrompt)

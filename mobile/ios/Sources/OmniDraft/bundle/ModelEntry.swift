@@ -70,7 +70,6 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
     }
     let vocabSize = try integer(data.at("vocab_size"), in: 1...BundleLimits.maxVocabulary)
     func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, in: 0...(vocabSize - 1))) }
-    let bos = try data.at("bos_id")
     return ModelEntry(
         source: try text(data.at("source"), most: BundleLimits.maxSource),
         architecture: try text(data.at("architecture"), most: BundleLimits.maxSource),
@@ -79,7 +78,7 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         kv: try kvOf(mapping(data.at("kv"))),
         vocabSize: vocabSize,
         quantization: try text(data.at("quantization"), most: BundleLimits.maxName),
-        bosId: bos == .null ? nil : try tokenId(bos),
+        bosId: try data.orNull("bos_id").map(tokenId),
         eosIds: try array(data.at("eos_ids"), most: BundleLimits.maxEos).map(tokenId),
         parameters: try integer(data.at("parameters"), in: 0...mostExact),
         places: places,
@@ -114,8 +113,8 @@ private func loraOf(_ data: JsonObject) throws -> LoraSites {
         (try text(.string(name), most: BundleLimits.maxName), try siteOf(mapping(site)))
     }
     if sites.isEmpty { throw ValueError("LoRA without a site") }
-    let rank = try data.at("rank")
-    return LoraSites(rank: rank == .null ? nil : try integer(rank, in: 1...BundleLimits.maxRank), sites: ByName(sites))
+    let rank = try data.orNull("rank").map { try integer($0, in: 1...BundleLimits.maxRank) }
+    return LoraSites(rank: rank, sites: ByName(sites))
 }
 
 private func siteOf(_ data: JsonObject) throws -> Site {

@@ -145,10 +145,9 @@ private func isBelowOrder(_ s: ArraySlice<UInt8>) -> Bool { s.reversed().lexicog
 func readPublicKey(_ key: [UInt8]) throws -> [UInt8] {
     if key.count == keyBytes { return key }
     if key.count == spki.count + keyBytes && key.starts(with: spki) { return Array(key[spki.count...]) }
-    throw OmniDraftError.setting(
-        Refusal(
-            message: "a public key of Ed25519 has 32 bytes, or 44 with its header, not \(key.count)",
-            remedy: "give the 32 bytes, or the decoded Base64 of the PEM file that `omnidraft keygen` writes"))
+    throw settingError(
+        "a public key of Ed25519 has 32 bytes, or 44 with its header, not \(key.count)",
+        "give the 32 bytes, or the decoded Base64 of the PEM file that `omnidraft keygen` writes")
 }
 
 #if canImport(CryptoKit)

@@ -22,8 +22,6 @@ struct MessageList: Sendable, Equatable {
 /// The messages that a program gives, each as its role and its content.
 ///
 /// A system prompt stands first or is absent; then user and assistant take turns; the last message is the user's.
-///
-/// - Throws: ``OmniDraftError/prompt(_:)``.
 func readMessages(_ messages: [(role: String, content: String)]) throws -> MessageList {
     if messages.count > maxMessages {
         throw promptError("there are \(messages.count) messages, more than \(maxMessages)", "leave old ones out")

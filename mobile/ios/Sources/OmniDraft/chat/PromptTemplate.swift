@@ -135,19 +135,19 @@ func trimmed(_ text: String, _ ends: Ends) -> String {
 ///
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
-    let between = try optional(field(data, "between")).map { try text($0, most: maxPrompt) }
-    let after = try optional(field(data, "after")).map { try text($0, most: maxPrompt) }
+    let between = try data.orNull("between").map { try text($0, most: maxPrompt) }
+    let after = try data.orNull("after").map { try text($0, most: maxPrompt) }
     if (between == nil) != (after == nil) { throw ValueError("one of prompt.between and prompt.after is null") }
     return PromptTemplate(
-        prefix: try text(field(data, "prefix"), most: maxPrompt),
-        suffix: try text(field(data, "suffix"), most: maxPrompt),
+        prefix: try text(data.at("prefix"), most: maxPrompt),
+        suffix: try text(data.at("suffix"), most: maxPrompt),
         between: between,
         after: after,
-        begin: try text(field(data, "begin"), most: maxPrompt),
-        lead: try text(field(data, "lead"), most: maxPrompt),
-        system: try optional(field(data, "system")).map { try systemSlot(mapping($0)) },
-        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) },
-        trim: try data["trim"].flatMap(optional).map(trimmedEnds) ?? trimmedAnswers)
+        begin: try text(data.at("begin"), most: maxPrompt),
+        lead: try text(data.at("lead"), most: maxPrompt),
+        system: try data.orNull("system").map { try systemSlot(mapping($0)) },
+        think: try data.orNull("think").map { try thinkTags(mapping($0)) },
+        trim: try data.given("trim").map(trimmedEnds) ?? trimmedAnswers)
 }
 
 private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
@@ -167,30 +167,19 @@ private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
 
 private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
     SystemSlot(
-        before: try text(field(data, "before"), most: maxPrompt), after: try text(field(data, "after"), most: maxPrompt)
+        before: try text(data.at("before"), most: maxPrompt), after: try text(data.at("after"), most: maxPrompt)
     )
 }
 
 private func thinkTags(_ data: JsonObject) throws -> ThinkTags {
-    let word = try field(data, "earlier")
+    let word = try data.at("earlier")
     guard case .string(let name) = word, let earlier = EarlierThoughts(rawValue: name) else {
         throw ValueError("prompt.think.earlier \(quoted(word)) is not keep, cut or trim")
     }
-    let open = try text(field(data, "open"), most: maxTag)
-    let close = try text(field(data, "close"), most: maxTag)
+    let open = try text(data.at("open"), most: maxTag)
+    let close = try text(data.at("close"), most: maxTag)
     if open.isEmpty || close.isEmpty || open.utf8.elementsEqual(close.utf8) {
         throw ValueError("prompt.think has the tags '\(open)' and '\(close)'")
     }
     return ThinkTags(open: open, close: close, earlier: earlier)
-}
-
-/// A field that must be there; null is a value.
-private func field(_ data: JsonObject, _ name: String) throws -> JsonValue {
-    guard let value = data[name] else { throw ValueError("prompt has no \(name)") }
-    return value
-}
-
-private func optional(_ value: JsonValue) -> JsonValue? {
-    if case .null = value { return nil }
-    return value
 }

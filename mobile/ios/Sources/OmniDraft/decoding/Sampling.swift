@@ -46,10 +46,6 @@ struct SamplingConfig: Sendable, Equatable {
     }
 }
 
-func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
-    .setting(Refusal(message: message, remedy: remedy))
-}
-
 /// The distribution of one row of logits.
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
@@ -193,8 +189,7 @@ private func divisor(_ temperature: Double) -> Float {
 private func checkFinite(_ largest: Float, _ role: String) throws {
     if largest.isFinite { return }
     let message = "the largest logit of the \(role) is \(largest), so nothing can be drawn"
-    throw OmniDraftError.bundle(
-        Refusal(fault: "logits", message: message, remedy: "use another bundle, or no adapter"))
+    throw bundleError("logits", message, "use another bundle, or no adapter")
 }
 
 /// Refuse a temperature that is neither 0 nor large enough to divide float32 logits by.

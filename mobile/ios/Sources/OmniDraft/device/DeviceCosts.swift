@@ -21,9 +21,6 @@ struct DeviceCosts: Sendable {
     /// With the acceptance of the manifest.
     let costs: Costs
     let source: CostsSource
-    let machine: Machine
-    /// The machine that the manifest names; nil where it names none.
-    let measuredOn: Machine?
 }
 
 /// Measured seconds, as a manifest holds them.
@@ -74,7 +71,7 @@ func deviceCosts(
 ) rethrows -> DeviceCosts {
     func ofDevice(_ found: Costs, _ source: CostsSource) -> DeviceCosts {
         let own = Costs(target: found.target, draft: found.draft, host: found.host, acceptance: costs.acceptance)
-        return DeviceCosts(costs: own, source: source, machine: here, measuredOn: measuredOn)
+        return DeviceCosts(costs: own, source: source)
     }
     if measure == .auto, let kept = keptCosts(state, seal: seal, here) { return ofDevice(kept, .kept) }
     let source = sourceOfCosts(measure, measuredOn: measuredOn, here: here, kept: false)
@@ -82,7 +79,7 @@ func deviceCosts(
         keepCosts(state, seal: seal, here, measured)
         return ofDevice(measured, .measured)
     }
-    return DeviceCosts(costs: costs, source: .manifest, machine: here, measuredOn: measuredOn)
+    return DeviceCosts(costs: costs, source: .manifest)
 }
 
 /// The costs that were kept for a machine and the bundle with a seal; nil where there are none.

@@ -99,6 +99,12 @@ extension ByName where Value == JsonValue {
         return value
     }
 
+    /// The value of a name that an object must have; nil where it is null.
+    func orNull(_ name: String) throws -> JsonValue? {
+        let value = try at(name)
+        return value == .null ? nil : value
+    }
+
     /// The value of a name; nil where it is absent or null.
     func given(_ name: String) -> JsonValue? { self[name].flatMap { $0 == .null ? nil : $0 } }
 }

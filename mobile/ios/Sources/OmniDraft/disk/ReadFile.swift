@@ -9,8 +9,6 @@ final class OpenFile {
     let size: Int
 
     /// Opens a regular file for reading, links followed.
-    ///
-    /// - Throws: ``FileError``.
     init(_ path: String) throws {
         if path.utf8.contains(0) { throw FileError("no file can have that name") }
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)  // a pipe opens at once, and is refused below

@@ -49,7 +49,6 @@ typealias JsonObject = ByName<JsonValue>
 /// - Parameters:
 ///   - data: UTF-8 without a byte order mark; the caller bounds its length.
 ///   - containers: arrays and objects together at most.
-/// - Throws: ``ValueError``.
 func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonValue {
     guard isUtf8(data) else { throw ValueError("it is not UTF-8") }
     return try data.withUnsafeBufferPointer { buffer in

@@ -14,7 +14,7 @@ final class EngineRun: @unchecked Sendable {
         do {
             stop = try graph.newStop()
         } catch {
-            throw EngineRun.refused(name, error)
+            throw runError(name, reason(error))
         }
     }
 
@@ -30,7 +30,7 @@ final class EngineRun: @unchecked Sendable {
                 try graph.run(binding, stop)
                 return
             } catch {
-                if !wasInterrupted() { throw EngineRun.refused(name, error) }
+                if !wasInterrupted() { throw runError(name, reason(error)) }
             }
         }
     }
@@ -51,9 +51,9 @@ final class EngineRun: @unchecked Sendable {
             return asked
         }
     }
+}
 
-    private static func refused(_ name: String, _ error: any Error) -> OmniDraftError {
-        let message = "the engine cannot run \(name) (\(reason(error)))"
-        return .bundle(Refusal(fault: "run", message: message, remedy: "run `omnidraft export` again"))
-    }
+/// The refusal of a graph that the engine cannot run, or cannot run any more.
+func runError(_ name: String, _ why: String) -> OmniDraftError {
+    bundleError("run", "the engine cannot run \(name) (\(why))")
 }

@@ -58,8 +58,7 @@ func kvBuffers(_ kv: KvShape) throws -> [EngineMemory] {
         let message =
             "the keys and values of \(kv.maxLength) positions take \(kv.bytes / megabyte) MB, "
             + "which this device does not give"
-        throw OmniDraftError.bundle(
-            Refusal(fault: "memory", message: message, remedy: "export again with a smaller --max-length"))
+        throw bundleError("memory", message, "export again with a smaller --max-length")
     }
 }
 
@@ -114,5 +113,5 @@ private func check(_ path: String, _ what: String, _ found: GraphValue, _ wanted
 
 private func refused(_ path: String, _ why: String) -> OmniDraftError {
     let message = "\(path) does not fit the manifest: \(why)"
-    return .bundle(Refusal(fault: "graph", message: message, remedy: "run `omnidraft export` again"))
+    return bundleError("graph", message)
 }

@@ -26,6 +26,6 @@ private func loaded(_ path: String, _ open: () throws -> any EngineGraph) throws
         throw error
     } catch {
         let message = "the engine cannot load \(path) (\(reason(error)))"
-        throw OmniDraftError.bundle(Refusal(fault: "graph", message: message, remedy: "run `omnidraft export` again"))
+        throw bundleError("graph", message)
     }
 }

@@ -159,7 +159,7 @@ class OrtModel: SessionModel {
             return Block(binding, ids: ids, logits: logits)
         } catch {
             let message = "the engine cannot run \(graph.path) (\(reason(error)))"
-            throw OmniDraftError.bundle(Refusal(fault: "run", message: message))
+            throw bundleError("run", message, "")
         }
     }
 
@@ -175,7 +175,7 @@ class OrtModel: SessionModel {
 private func memory(_ bytes: Int) throws -> EngineMemory {
     if let memory = EngineMemory(bytes) { return memory }
     let message = "a pass takes \(grouped(bytes)) bytes, which this device does not give"
-    throw OmniDraftError.bundle(Refusal(fault: "memory", message: message))
+    throw bundleError("memory", message, "")
 }
 
 private func copied(_ values: Bytes) throws -> EngineMemory {

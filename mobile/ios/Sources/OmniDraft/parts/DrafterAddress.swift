@@ -35,8 +35,6 @@ func sharedPlace(_ bundle: String, _ address: String) throws -> String {
 }
 
 /// The path of a file that exists, without links.
-///
-/// - Throws: ``FileError``.
 func realPath(_ path: String) throws -> String {
     if path.utf8.contains(0) { throw FileError("no file can have that name") }
     guard let real = realpath(path, nil) else { throw systemError(errno) }

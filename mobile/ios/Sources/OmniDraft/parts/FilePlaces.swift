@@ -85,7 +85,7 @@ private func sharedDrafter(_ path: String, _ files: ByName<FileRecord>) throws -
         return try sharedPlace(path, drafterAddress(files))
     } catch let error as FileError {
         let message = "\(path) cannot be read (\(reason(error)))"
-        throw OmniDraftError.bundle(Refusal(fault: "missing", message: message, remedy: "copy the whole bundle again"))
+        throw bundleError("missing", message, "copy the whole bundle again")
     }
 }
 
@@ -97,8 +97,8 @@ private func indexOf(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRe
     } catch let error as FileError {
         if error.isAbsent { return nil }
         throw refused(file, reason(error), "index")
-    } catch let error as PackIndexError {
-        throw refused(file, error.message, error.fault)
+    } catch let error as ValueError {
+        throw refused(file, error.message, error.fault.isEmpty ? "index" : error.fault)
     }
 }
 

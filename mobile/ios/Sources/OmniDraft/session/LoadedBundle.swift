@@ -23,8 +23,8 @@ final class LoadedBundle: @unchecked Sendable {
     let drafter: SharedGraph?
     /// Nil where the drafter was not loaded.
     let drafterTokenizer: Tokenizer?
-    /// Costs on this device, and where they come from; nil where the bundle's are used unasked.
-    let device: DeviceCosts?
+    /// Seconds that the draft length "auto" begins with: of this device, else of the bundle.
+    fileprivate(set) var costs: Costs
     /// Why it runs without the drafter or on another provider; nil where it does not.
     let notice: String?
     /// Reads the ids of outputs as text.
@@ -32,9 +32,8 @@ final class LoadedBundle: @unchecked Sendable {
     let engine: any InferenceEngine
 
     init(
-        _ bundle: ModelBundle, _ target: SharedGraph, _ targetTokenizer: Tokenizer, _ vocabMap: VocabMap,
-        _ drafter: SharedGraph?, _ drafterTokenizer: Tokenizer?, engine: any InferenceEngine,
-        device: DeviceCosts? = nil, notice: String? = nil
+        _ bundle: ModelBundle, target: SharedGraph, targetTokenizer: Tokenizer, vocabMap: VocabMap,
+        drafter: SharedGraph?, drafterTokenizer: Tokenizer?, engine: any InferenceEngine, notice: String? = nil
     ) {
         self.bundle = bundle
         self.target = target
@@ -43,13 +42,10 @@ final class LoadedBundle: @unchecked Sendable {
         self.drafter = drafter
         self.drafterTokenizer = drafterTokenizer
         self.engine = engine
-        self.device = device
+        costs = bundle.costs
         self.notice = notice
         outputText = OutputText(targetTokenizer, think: bundle.prompt.think) { vocabMap.bytesOf($0) }
     }
-
-    /// Seconds that the draft length "auto" begins with.
-    var costs: Costs { device?.costs ?? bundle.costs }
 
     /// The models of the bundle as an adapter sees them.
     var adapterPlace: AdapterPlace {
@@ -96,16 +92,14 @@ func loadBundle(_ bundle: ModelBundle, _ loading: Loading) throws -> LoadedBundl
     let target = try SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }.ready()
     let drafter =
         drafts ? try SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) }.ready() : nil
-    let loaded = LoadedBundle(bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
-    let machine = thisMachine(
-        onnxruntime: engine.version, threads: threads, targetOn: "cpu", drafterOn: "cpu")
-    let device = try deviceCosts(
-        loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn, here: machine,
-        measure: loading.measure
-    ) { try timed(loaded) }
-    return LoadedBundle(
-        bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine, device: device,
-        notice: loading.notice)
+    let loaded = LoadedBundle(
+        bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
+        drafterTokenizer: drafterTokenizer, engine: engine, notice: loading.notice)
+    loaded.costs = try deviceCosts(
+        loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn,
+        here: thisMachine(onnxruntime: engine.version, threads: threads), measure: loading.measure
+    ) { try timed(loaded) }.costs
+    return loaded
 }
 
 private func timed(_ loaded: LoadedBundle) throws -> Costs? {
@@ -138,7 +132,8 @@ func loadTokenizer(_ bundle: ModelBundle, _ entry: ModelEntry) throws -> Tokeniz
 }
 
 private func graphOf(
-    _ bundle: ModelBundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: ExecutionProvider
+    _ bundle: ModelBundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int,
+    _ provider: ExecutionProvider
 ) throws -> Graph {
     if entry.layout != .shared {
         let graph = "\(split(bundle.path).name)/\(entry.graph)"

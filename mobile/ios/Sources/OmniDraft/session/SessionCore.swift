@@ -15,8 +15,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// Starts a text and forgets the last one.
     ///
     /// - Parameter config: settings of the generation.
-    /// - Throws: ``OmniDraftError/prompt(_:)``, ``OmniDraftError/setting(_:)``, ``OmniDraftError/session(_:)``,
-    ///   ``OmniDraftError/bundle(_:)``.
     func generate(
         _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
     ) throws -> Generation {
@@ -35,8 +33,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     }
 
     /// Answers the next message of a conversation; the target reads only what is new in it.
-    ///
-    /// - Throws: ``OmniDraftError/prompt(_:)``, ``OmniDraftError/setting(_:)``, ``OmniDraftError/session(_:)``.
     func chat(_ message: String, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
@@ -58,8 +54,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     ///
     /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
     /// the same again.
-    ///
-    /// - Throws: ``OmniDraftError/session(_:)``.
     func regenerate(_ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
@@ -76,7 +70,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// The KV buffers keep the text until the next message, which rewinds them to what both texts share.
     ///
     /// - Returns: the message.
-    /// - Throws: ``OmniDraftError/session(_:)``.
     func undo() throws -> String {
         try turn {
             var turns = finishedTurns()
@@ -112,12 +105,10 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// Writes this session to a file, also between the pieces of a generation (spec/09-session.md).
     ///
     /// A kill at any moment leaves a whole file, the old or the new one.
-    ///
-    /// - Throws: ``OmniDraftError/sessionFile(_:)``.
-    func save(_ path: String, overwrite: Bool = false) throws {
+    func save(_ path: String) throws {
         try turn {
             let (saved, cache) = try capture(models, text)
-            try writeSession(path, saved, cache, overwrite: overwrite)
+            try writeSession(path, saved, cache)
         }
     }
 

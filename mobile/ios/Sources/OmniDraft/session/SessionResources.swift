@@ -83,7 +83,6 @@ class SessionResources: @unchecked Sendable {
     /// Writes the n-grams learned so far; no crash can spoil the file.
     ///
     /// - Returns: where the file before was moved to, if it is a damaged cache; else nil.
-    /// - Throws: ``OmniDraftError/cacheFile(_:)``.
     @discardableResult
     func saveCache(_ path: String) throws -> String? { try turn { try writeCache(path, cache) } }
 
@@ -104,7 +103,6 @@ class SessionResources: @unchecked Sendable {
     /// Runs something as the one user of the models, with the adapters that were given last.
     ///
     /// - Parameter generates: whether a text begins or goes on; then the files must be those that were loaded.
-    /// - Throws: ``OmniDraftError/session(_:)``, ``OmniDraftError/bundle(_:)``.
     func turn<T>(generates: Bool = false, _ work: () throws -> T) throws -> T {
         if generates { try refuseRewritten(bundle.places, bundle.stamps) }
         return try turnOf(models, decoder: text.decoder, work)

@@ -5,12 +5,10 @@ let libraryVersion = "0.1.0"
 private let remedy = "begin a new session, or give the file that was saved"
 
 /// Writes a session file; a kill at any moment leaves a whole file, the old or the new one.
-///
-/// - Throws: ``OmniDraftError/sessionFile(_:)``.
-func writeSession(_ path: String, _ saved: SavedSession, _ cache: [UInt8], overwrite: Bool = false) throws {
+func writeSession(_ path: String, _ saved: SavedSession, _ cache: [UInt8]) throws {
     do {
         let place = try placeOf(path)
-        if !overwrite, try !mayReplace(place) {
+        if try !mayReplace(place) {
             let message = "\(path) is not a session file, so it is not replaced"
             throw sessionFileError("unwritable", message, "choose another name")
         }
@@ -81,8 +79,6 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
 /// everything is checked before it is returned.
 ///
 /// The models read the text again: the KV buffers are not part of the file.
-///
-/// - Throws: ``OmniDraftError/sessionFile(_:)``.
 func restore(
     models: SessionModels, text: TextState, path: String, saved: SavedSession, cache: [UInt8]
 ) throws -> (text: TextState, notice: String?) {

@@ -42,8 +42,6 @@ private struct PullDecision {
 /// Take a verified release if it is current and its adapter is better.
 ///
 /// - Parameter now: ISO 8601 in UTC.
-/// - Throws: ``OmniDraftError/sync(_:)``, ``OmniDraftError/adapter(_:)``, ``OmniDraftError/cacheFile(_:)``,
-///   `CancellationError`.
 func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pulled {
     try claimedDirectory(device.into) {
         let (channel, release) = (try device.channel(), signed.record)

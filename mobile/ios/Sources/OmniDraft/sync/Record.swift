@@ -54,15 +54,11 @@ struct StoredFile: Sendable, Equatable, CustomStringConvertible {
     /// Bytes.
     let size: Int
 
-    init(sha256: String, size: Int) {
-        self.sha256 = sha256
-        self.size = size
-    }
-
-    /// The entry of some bytes.
-    init(_ data: [UInt8]) { self.init(sha256: digestOf(data), size: data.count) }
-
     var description: String { "\(sha256) \(size)" }
+}
+
+extension StoredFile {
+    init(_ data: [UInt8]) { self.init(sha256: digestOf(data), size: data.count) }
 }
 
 /// The signed lines.

@@ -17,19 +17,6 @@ struct Vocabularies: Sendable, Equatable {
     /// Width of the target's logits, 1 to 2^31.
     let targetSize: Int
 
-    init(draftFingerprint: String, targetFingerprint: String, draftSize: Int, targetSize: Int) {
-        self.draftFingerprint = draftFingerprint
-        self.targetFingerprint = targetFingerprint
-        self.draftSize = draftSize
-        self.targetSize = targetSize
-    }
-
-    init(_ map: VocabMap) {
-        self.init(
-            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, draftSize: map.draftSize,
-            targetSize: map.targetSize)
-    }
-
     /// Refuses a trace of other vocabularies.
     ///
     /// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary`.
@@ -48,6 +35,14 @@ struct Vocabularies: Sendable, Equatable {
         if ours != theirs {
             throw traceError("foreign_vocabulary", "its \(who) is \(theirs), that of these models is \(ours)")
         }
+    }
+}
+
+extension Vocabularies {
+    init(_ map: VocabMap) {
+        self.init(
+            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, draftSize: map.draftSize,
+            targetSize: map.targetSize)
     }
 }
 

@@ -32,7 +32,6 @@ final class TraceStore: Sendable {
         var segment: OpenSegment?  // that is written to
     }
 
-    /// - Throws: ``OmniDraftError/traceFile(_:)``, ``OmniDraftError/setting(_:)``.
     init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = Defaults.traceMaxBytes) throws {
         if maxBytes < Defaults.traceLeastBytes {
             throw settingError("maxBytes \(maxBytes) is less than \(Defaults.traceLeastBytes)", "16 MB is usual")

@@ -81,8 +81,6 @@ private func packed(_ width: Int, _ columns: [IntTable]) -> [UInt8] {
 }
 
 /// The table in a file's bytes; it reads them in place.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``.
 func decodeCache(_ data: Bytes) throws -> CacheTable {
     let header = try decodeCacheHeader(data)
     let size = header.fileBytes

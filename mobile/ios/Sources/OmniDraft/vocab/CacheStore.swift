@@ -101,7 +101,6 @@ func checkPlace(_ path: String) throws {
 /// Saves a cache; killed at any point, the old file or the new one is there, whole.
 ///
 /// - Returns: the new name of the old file, if that was a damaged cache; else nil.
-/// - Throws: ``OmniDraftError/cacheFile(_:)``.
 @discardableResult
 func writeCache(_ path: String, _ cache: NgramCache) throws -> String? {
     let table = cache.table()
@@ -110,14 +109,14 @@ func writeCache(_ path: String, _ cache: NgramCache) throws -> String? {
     return try write(path, table, keep: fault != nil)
 }
 
-/// Saves a table; unless `overwrite`, it replaces only a whole cache of its pair.
+/// Saves a table; it replaces only a whole cache of its pair.
 ///
 /// - Throws: ``OmniDraftError/cacheFile(_:)``: `unwritable`.
-func writeCacheTable(_ path: String, _ table: CacheTable, overwrite: Bool = false) throws {
+func writeCacheTable(_ path: String, _ table: CacheTable) throws {
     try checkPlace(path)
-    if !overwrite && faultAt(path, table.draftFingerprint, table.targetFingerprint) != nil {
+    if faultAt(path, table.draftFingerprint, table.targetFingerprint) != nil {
         let message = "\(path) is not a whole cache of this pair of models, so it is not replaced"
-        throw cacheError("unwritable", message, "choose another place or allow to overwrite it")
+        throw cacheError("unwritable", message, "choose another place")
     }
     try write(path, table, keep: false)
 }

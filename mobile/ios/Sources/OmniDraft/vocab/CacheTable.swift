@@ -49,8 +49,6 @@ func cacheError(_ fault: String, _ message: String, _ remedy: String = "") -> Om
 /// All entries of both tables, with the maximum of hits, of accepted and of tick of each entry.
 ///
 /// Commutative, associative and idempotent. The result may exceed any capacity; a session that loads the result evicts.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``.
 func merge(_ a: CacheTable, _ b: CacheTable) throws -> CacheTable {
     try checkSamePair(a, b)
     let ids = Array(Set(a.targets.array()).union(b.targets.array())).sorted()

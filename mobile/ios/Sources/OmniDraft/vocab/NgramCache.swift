@@ -27,8 +27,7 @@ final class NgramCache {
     /// - Throws: ``OmniDraftError/setting(_:)``: a capacity below 1.
     init(_ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu) throws {
         if capacity < 1 {
-            let message = "cache capacity \(capacity) is less than 1"
-            throw OmniDraftError.setting(Refusal(message: message, remedy: "give room for at least one n-gram"))
+            throw settingError("cache capacity \(capacity) is less than 1", "give room for at least one n-gram")
         }
         self.map = map
         self.capacity = capacity

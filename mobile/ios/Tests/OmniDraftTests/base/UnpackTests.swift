@@ -172,7 +172,7 @@ final class UnpackTests: XCTestCase {
     func testCostsAreMeasuredOnceAndKept() throws {
         try inDirectory { place in
             let state = StateDirectory(root: joined(place, "state"))
-            let here = thisMachine(onnxruntime: "1.23.0", threads: 2, targetOn: "cpu", drafterOn: "cpu")
+            let here = thisMachine(onnxruntime: "1.23.0", threads: 2)
             XCTAssertEqual(try readMachine(here.asJson), here)
             let manifest = Costs(target: [1], draft: 0.5, host: 0, acceptance: 0.25)
             let measured = Costs(target: [0.1, 0.2], draft: 0.01, host: 0.001, acceptance: 0.9)

@@ -40,8 +40,10 @@ final class BundleVectorsTests: VectorTestCase {
                 let files = try externalFiles(data)
                 try same("the fault", nil, vector.expected["fault"]?.optional?.string)
                 try same("the files", files, vector.expected["files"]!.strings)
-            } catch let error as GraphFileError {
-                try same("the fault", error.fault, vector.expected["fault"]?.optional?.string)
+            } catch let error as ValueError {
+                try same(
+                    "the fault", error.fault.isEmpty ? "outside" : error.fault,
+                    vector.expected["fault"]?.optional?.string)
             }
         }
     }
@@ -155,8 +157,10 @@ final class BundleVectorsTests: VectorTestCase {
                 let index = try readIndex(data, manifest: vector.input["manifest"]!.string, files: names)
                 try same("the fault", nil, vector.expected["fault"]?.optional?.string)
                 try same("what it holds", names.filter(index.holds), vector.expected["holds"]!.strings)
-            } catch let error as PackIndexError {
-                try same("the fault", error.fault, vector.expected["fault"]?.optional?.string)
+            } catch let error as ValueError {
+                try same(
+                    "the fault", error.fault.isEmpty ? "index" : error.fault, vector.expected["fault"]?.optional?.string
+                )
             }
         }
     }

@@ -61,7 +61,7 @@ final class RealBundleTests: XCTestCase {
         let session = try SessionCore(alone)
         let answer = try session.generate(question, long).finish()
         XCTAssertEqual(answer.tokenIds, whole)
-        XCTAssertGreaterThan(answer.statistics.acceptedCopies, 0)
+        XCTAssertGreaterThan(answer.statistics.accepted, 0)
         XCTAssertEqual(answer.statistics.drafted, 0)
         XCTAssertThrowsError(try session.models.loadDrafter())
     }

@@ -40,7 +40,7 @@ func tableSession(_ given: JsonObject) throws -> SessionCore {
     bundle.files = ByName(
         identity["graphs"]!.object.members.map { ($0.name, FileRecord(sha256: $0.value.string, bytes: 1)) })
     let loaded = try LoadedBundle(
-        bundle, try graph("target", map.targetSize), tokenizer, map, try graph("drafter", map.draftSize), tokenizer,
-        engine: OrtEngine.shared())
+        bundle, target: try graph("target", map.targetSize), targetTokenizer: tokenizer, vocabMap: map,
+        drafter: try graph("drafter", map.draftSize), drafterTokenizer: tokenizer, engine: OrtEngine.shared())
     return try SessionCore(loaded)
 }

@@ -25,30 +25,19 @@ struct Adapted: Sendable {
 
 /// A drafter that adapts to the texts of its session.
 struct Adaptation {
+    let engine: any InferenceEngine
+    let bundle: ModelBundle
+    let map: VocabMap
     let directory: LearnedDirectory
-    private let engine: any InferenceEngine
-    private let bundle: ModelBundle
-    private let map: VocabMap
-    private let traces: String
-    private let options: AdaptOptions
-    private let step: StepOptions
-    private let now: () -> String
-    private let of: AdaptationOf
+    /// The directory of the trace.
+    let traces: String
+    var options = AdaptOptions()
+    var step = onlineOptions()
+    /// Gives the creation time of adapters.
+    let now: () -> String
 
-    init(
-        _ engine: any InferenceEngine, bundle: ModelBundle, map: VocabMap, directory: LearnedDirectory,
-        traces: String, options: AdaptOptions = AdaptOptions(), step: StepOptions = onlineOptions(),
-        now: @escaping () -> String
-    ) {
-        self.engine = engine
-        self.bundle = bundle
-        self.map = map
-        self.directory = directory
-        self.traces = traces
-        self.options = options
-        self.step = step
-        self.now = now
-        of = AdaptationOf(
+    private var of: AdaptationOf {
+        AdaptationOf(
             facts: [
                 ("target", bundle.target.fingerprint ?? ""), ("drafter", bundle.drafter.fingerprint ?? ""),
                 ("drafter's tokenizer", map.draftFingerprint), ("target's tokenizer", map.targetFingerprint),
@@ -64,7 +53,6 @@ struct Adaptation {
     /// Learn from what was recorded, within a budget.
     ///
     /// - Parameter budget: asked between calls of the step's graph.
-    /// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/traceFile(_:)``.
     func step(_ user: any AdapterUser, begun: Adapter?, _ budget: StepBudget) throws -> Adapted {
         try options.check()
         return try directory.claimed {

@@ -169,7 +169,7 @@ final class LearningController: Learning, @unchecked Sendable {
 
     private func adaptation(maxLength: Int? = nil) throws -> Adaptation {
         Adaptation(
-            session.loaded.engine, bundle: session.bundle, map: session.vocabMap, directory: try directory(),
+            engine: session.loaded.engine, bundle: session.bundle, map: session.vocabMap, directory: try directory(),
             traces: try traces(),
             options: adapting.within(maxLength), now: { utc() })
     }

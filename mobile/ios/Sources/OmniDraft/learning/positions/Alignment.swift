@@ -81,7 +81,6 @@ struct Aligner {
     ///   - before: the last target id of the prompt; -1 if unknown.
     ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it
     ///     from `rows`.
-    /// - Throws: ``OmniDraftError/setting(_:)``.
     func align(
         _ draftPrompt: [Int32], tokens: [Int32], rows: TargetRows, before: Int32 = -1,
         roots: [DraftDistribution?]? = nil

@@ -35,8 +35,6 @@ struct TraceAligner {
     /// Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token,
     /// so that each has draft positions. The text before the first token is cut from the left if necessary, to no less
     /// than half of `maxLength`. Tokens beyond `maxLength` are left out.
-    ///
-    /// - Throws: ``OmniDraftError/setting(_:)``.
     func align(_ traced: Traced) throws -> Aligned? {
         try check(traced)
         try checkIds(traced)

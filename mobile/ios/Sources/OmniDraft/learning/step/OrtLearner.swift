@@ -54,7 +54,6 @@ final class OrtLearner: Learner {
     private let now: () -> String
 
     /// - Parameter adapter: to begin with, packed by a learner; new tensors from the seed when nil.
-    /// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/adapter(_:)``, ``OmniDraftError/bundle(_:)``.
     init(
         _ engine: any InferenceEngine, bundle: ModelBundle, map: VocabMap, options: StepOptions = StepOptions(),
         adapter: Adapter? = nil, now: @escaping () -> String
@@ -98,8 +97,6 @@ final class OrtLearner: Learner {
     var updates: Int64 { drafter.updates }
 
     /// Do one step on a batch of at least one response.
-    ///
-    /// - Throws: ``OmniDraftError/setting(_:)``.
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         try check(responses)
         let groups = stride(from: 0, to: responses.count, by: options.atOnce).map {

@@ -44,8 +44,6 @@ private func packed(_ vector: [Float], _ site: Site, _ parts: [PartPlace], _ sca
 }
 
 /// The vector of an adapter that ``sitesOf(_:_:_:scale:)`` packed; sites that the adapter does not have are zero.
-///
-/// - Throws: ``OmniDraftError/adapter(_:)``.
 func vectorOf(_ adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: Double) throws -> [Float] {
     try adapter.checkFits(lora)
     let places = StepPlaces(layout)

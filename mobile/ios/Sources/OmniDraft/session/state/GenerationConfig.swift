@@ -122,8 +122,6 @@ extension GenerationConfig {
 }
 
 /// Refuses a prompt that the target cannot read.
-///
-/// - Throws: ``OmniDraftError/prompt(_:)``.
 func checkPrompt(_ ids: [Int32], target: ModelEntry, tooLong: String = tooLongRemedy) throws {
     let limit = target.kv.maxLength
     if ids.isEmpty { throw promptError("the prompt has no tokens", "give at least one") }

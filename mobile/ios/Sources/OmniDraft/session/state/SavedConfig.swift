@@ -17,8 +17,6 @@ func configObject(_ config: GenerationConfig) -> JsonValue {
 }
 
 /// The settings of a state.
-///
-/// - Throws: ``ValueError``, ``OmniDraftError/setting(_:)``.
 func configOf(_ value: JsonObject) throws -> GenerationConfig {
     let lengths = try value.at("num_draft_tokens")
     let config = GenerationConfig(

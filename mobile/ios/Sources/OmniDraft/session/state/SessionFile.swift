@@ -126,9 +126,9 @@ private func savedOf(_ value: JsonValue) throws -> SavedSession {
         costs: try costsOf(mapping(state.at("costs"))),
         lengths: try lengthsOf(mapping(state.at("draft_length"))),
         turns: try array(state.at("turns"), most: maxTurns).map { try turnOf(mapping($0)) },
-        message: try given(state, "message").map { try text($0) },
-        answer: try given(state, "answer").map { try answerOf(mapping($0)) },
-        system: try given(state, "system").map { try text($0) })
+        message: try state.orNull("message").map { try text($0) },
+        answer: try state.orNull("answer").map { try answerOf(mapping($0)) },
+        system: try state.orNull("system").map { try text($0) })
     if saved.message == nil && !saved.turns.isEmpty && saved.answer != nil {
         throw ValueError("the last answer of a conversation has no message")
     }
@@ -138,16 +138,10 @@ private func savedOf(_ value: JsonValue) throws -> SavedSession {
     return saved
 }
 
-/// A field that must be there and may be null.
-private func given(_ object: JsonObject, _ name: String) throws -> JsonValue? {
-    let value = try object.at(name)
-    return value == .null ? nil : value
-}
-
 private func identityOf(_ value: JsonObject) throws -> Identity {
     var adapters: [Role: String] = [:]
     for role in Role.allCases {
-        if let digest = try given(value, "\(role.rawValue)_adapter") {
+        if let digest = try value.orNull("\(role.rawValue)_adapter") {
             adapters[role] = try hexadecimal(digest, fingerprintDigits)
         }
     }
@@ -226,9 +220,9 @@ private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
         config: try configOf(mapping(value.at("config"))),
         prompt: try ids(value.at("prompt")),
         output: try ids(value.at("output")),
-        context: try given(value, "context").map { try ids($0) },
+        context: try value.orNull("context").map { try ids($0) },
         random: try word(value.at("random")),
-        stopReason: try given(value, "stop_reason").map { try named($0) },
+        stopReason: try value.orNull("stop_reason").map { try named($0) },
         logprobs: try array(value.at("logprobs")).map { try real($0, in: -1e9...(1e-6)) })
     if answer.logprobs.count != (answer.config.logprobs ? answer.output.count : 0) { throw ValueError("logprobs") }
     if answer.prompt.isEmpty || answer.output.count > answer.config.maxNewTokens {

@@ -11,20 +11,12 @@ struct Statistics: Sendable, Equatable {
     var proposed = 0
     /// Target tokens accepted into the output.
     var accepted = 0
-    /// Proposed tokens that were copied from the context.
-    var copied = 0
-    /// Accepted tokens that were copied from the context.
-    var acceptedCopies = 0
     /// Target tokens of the output.
     var emitted = 0
     /// N-grams that are new in the cache.
     var learned = 0
     /// Rounds in which the drafter gave NaN or infinity, so that its draft ended there.
     var unsound = 0
-    /// Number of rounds without copies, by their draft tokens.
-    var lengths: [Int: Int] = [:]
-    /// Number of rounds with copies, by their copied tokens.
-    var copiedLengths: [Int: Int] = [:]
     var seconds = Seconds()
     /// Tokens of prompts that the target read, without those that its KV buffers held, and the seconds of that.
     var read = TextRead()
@@ -39,16 +31,14 @@ struct Statistics: Sendable, Equatable {
         var sum = self
         for count in Statistics.counts { sum[keyPath: count] += later[keyPath: count] }
         for part in Statistics.parts { sum[keyPath: part] += later[keyPath: part] }
-        sum.lengths.merge(later.lengths, uniquingKeysWith: +)
-        sum.copiedLengths.merge(later.copiedLengths, uniquingKeysWith: +)
         if later.firstTokenSeconds > 0 { sum.firstTokenSeconds = later.firstTokenSeconds }
         return sum
     }
 
     private static var counts: [WritableKeyPath<Statistics, Int>] {
         [
-            \.rounds, \.drafted, \.evaluated, \.acceptedDrafts, \.proposed, \.accepted, \.copied, \.acceptedCopies,
-            \.emitted, \.learned, \.unsound, \.read.tokens,
+            \.rounds, \.drafted, \.evaluated, \.acceptedDrafts, \.proposed, \.accepted, \.emitted, \.learned, \.unsound,
+            \.read.tokens,
         ]
     }
     private static var parts: [WritableKeyPath<Statistics, Double>] {
@@ -67,12 +57,9 @@ extension Statistics {
         acceptedDrafts = round.acceptedDrafts
         proposed = round.proposed.count
         accepted = round.accepted
-        copied = round.copied ? round.proposed.count : 0
-        acceptedCopies = round.copied ? round.accepted : 0
         emitted = round.emitted.count
         learned = round.learned
         unsound = round.unsound ? 1 : 0
-        if round.copied { copiedLengths[round.proposed.count] = 1 } else { lengths[round.draft.count] = 1 }
         seconds = round.seconds
         read = round.read
     }

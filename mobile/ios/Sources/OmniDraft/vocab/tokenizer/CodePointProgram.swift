@@ -13,8 +13,6 @@ struct Program: Sendable {
     let cost: Int
 
     /// A program of the instructions `start` until `start + size`, checked: execution stays inside and ends.
-    ///
-    /// - Throws: ``ValueError``.
     init(_ code: IntTable, start: Int, size: Int, classes: Int) throws {
         ops = try (0..<size).map { try checkedInstruction(code, start, size, $0, classes) }
         guard let last = ops.last, [.match, .split, .jump].contains(last) else {
