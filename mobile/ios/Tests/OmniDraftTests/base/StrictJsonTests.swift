@@ -78,7 +78,7 @@ final class StrictJsonTests: XCTestCase {
             { try integer(.bool(true), from: 0) }, { try integer(.double(1), from: 0) },
             { try integer(.integer(-1), from: 0) },
             { try integer(.integer(1 << 31), from: 0) }, { try integer(.string("1"), from: 0) },
-            { try integer(.large("18446744073709551616"), in: 0 .... max) }, { try integer(.null, from: 0) },
+            { try integer(.large("18446744073709551616"), in: 0 ... .max) }, { try integer(.null, from: 0) },
             { try number(.bool(true)) }, { try number(.string("1")) }, { try number(.double(.nan)) },
             { try number(.double(.infinity)) }, { try number(.integer(2), in: 0...1) },
             { try number(.double(1.5), in: 0...1) },

@@ -86,8 +86,6 @@ final class UnpackTests: XCTestCase {
             try assertFault("truncated") { _ = try installFile(archive(place, whole.dropLast()), into: out) }
             try assertFault("trailing_bytes") { _ = try installFile(archive(place, whole + [0]), into: out) }
             let file = try archive(place, whole)
-            let key = [UInt8](repeating: 0, count: 32)
-            try assertFault("unsigned") { _ = try installFile(file, into: out, publicKey: key) }
             XCTAssertThrowsError(try installFile(file, into: out) { _, _ in throw CancellationError() })
             XCTAssertEqual(namesIn(place), ["archive.zip"])
             try put(joined(place, ".out.0123456789abcdef.tmp/target/half"), [1])  // of a killed process

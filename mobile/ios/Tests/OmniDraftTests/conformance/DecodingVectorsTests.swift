@@ -230,7 +230,7 @@ private final class ContextRecorder: Drafter, @unchecked Sendable {
     var context: [Int32] = []
 
     override func propose(
-        _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
+        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource
     ) throws -> Draft {
         self.context = context
         return Draft()
