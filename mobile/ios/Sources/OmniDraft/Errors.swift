@@ -102,6 +102,11 @@ func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
     .setting(Refusal(message: message, remedy: remedy))
 }
 
+/// Runs `work`; an error of the system becomes a refusal, which gets what the system says.
+func onFileError<T>(_ refusal: (String) -> OmniDraftError, _ work: () throws -> T) throws -> T {
+    do { return try work() } catch let error as FileError { throw refusal(reason(error)) }
+}
+
 /// What an error says: at most 200 characters, without a full stop at its end.
 func reason(_ error: any Error) -> String {
     let text: String

@@ -47,10 +47,8 @@ struct Archive: Sendable {
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.
 func bytesOf(_ archive: Archive) throws -> ZipBytes {
-    do {
-        return try ZipBytes(archive.path)
-    } catch let error as FileError {
-        throw refusedArchive(archive.path, "it cannot be read (\(reason(error)))", "unreadable")
+    try onFileError({ refusedArchive(archive.path, "it cannot be read (\($0))", "unreadable") }) {
+        try ZipBytes(archive.path)
     }
 }
 

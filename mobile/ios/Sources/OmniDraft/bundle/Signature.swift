@@ -69,17 +69,15 @@ func decodeSignature(_ data: [UInt8]) throws -> Signature {
         let keyAt = firstLines.utf8.count
         let key = String(decoding: data[keyAt..<(keyAt + 16)], as: UTF8.self)
         let digits = String(decoding: data[(signatureBytes - 129)..<(signatureBytes - 1)], as: UTF8.self)
-        if isHexadecimal(key) && isHexadecimal(digits), let value = try? bytesOf(hex: digits) {
+        if isHexadecimal(key.utf8, digits: 16) && isHexadecimal(digits.utf8, digits: 128),
+            let value = try? bytesOf(hex: digits)
+        {
             let signature = Signature(keyId: key, value: value)
             if encodeSignature(signature) == data { return signature }
         }
     }
     let message = "\(signatureName) is not a signature of version 1"
     throw signatureError("malformed", message, "sign the bundle again or copy it again")
-}
-
-private func isHexadecimal(_ text: String) -> Bool {
-    text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x39) || ($0 >= 0x61 && $0 <= 0x66) }
 }
 
 private func signatureError(_ fault: String, _ message: String, _ remedy: String) -> OmniDraftError {

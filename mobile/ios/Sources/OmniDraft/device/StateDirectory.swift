@@ -65,5 +65,5 @@ private func deleteOldest(_ place: String) {
 private func isRecord(_ name: String) -> Bool {
     let bytes = Array(name.utf8)
     return bytes.count == keyDigits + end.utf8.count && bytes[keyDigits...].elementsEqual(end.utf8)
-        && bytes[..<keyDigits].allSatisfy { hexDigit($0) >= 0 && !(0x41...0x46).contains($0) }
+        && isHexadecimal(bytes[..<keyDigits], digits: keyDigits)
 }

@@ -126,6 +126,13 @@ func hexDigit(_ char: UInt8) -> Int {
     }
 }
 
+/// Whether bytes are exactly this many lower-case hexadecimal digits.
+func isHexadecimal(_ value: some Collection<UInt8>, digits: Int) -> Bool {
+    value.count == digits && value.allSatisfy { isDigit($0) || (0x61...0x66).contains($0) }
+}
+
+func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
+
 /// 64 bits as 16 hexadecimal digits, the highest first.
 func hex64(_ bits: UInt64) -> String {
     let text = String(bits, radix: 16)

@@ -16,8 +16,9 @@ func text(_ value: JsonValue, most: Int = 1 << 22) throws -> String {
 /// A string of exactly this many lower-case hexadecimal digits.
 func hexadecimal(_ value: JsonValue, _ digits: Int) throws -> String {
     let text = try text(value)
-    let isHex = text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x39) || ($0 >= 0x61 && $0 <= 0x66) }
-    if text.utf8.count != digits || !isHex { throw ValueError("\(quoted(value)) is not \(digits) hexadecimal digits") }
+    if !isHexadecimal(text.utf8, digits: digits) {
+        throw ValueError("\(quoted(value)) is not \(digits) hexadecimal digits")
+    }
     return text
 }
 

@@ -117,7 +117,8 @@ private func siteName(_ name: String) -> Substring.UTF8View {
 private func adapter(_ metadata: ByName<String>, _ tensors: ByName<SitePair>) throws -> Adapter {
     var texts: [String] = []
     for name in ["base", "draft_tokenizer", "target_tokenizer", "created"] {
-        guard let value = metadata[name], name == "created" ? isTime(value) : isFingerprint(value) else {
+        guard let value = metadata[name], name == "created" ? isTime(value) : isHexadecimal(value.utf8, digits: 64)
+        else {
             throw wrong(name, metadata[name])
         }
         texts.append(value)
@@ -134,10 +135,6 @@ private func wrong(_ name: String, _ own: String?, _ due: String? = nil) -> Omni
     let quote: (String?) -> String = { $0.map { quoted(.string($0)) } ?? "absent" }
     let rest = due.map { " and its tensors give \(quote($0))" } ?? ""
     return adapterError("metadata", "its \(name) is \(quote(own))\(rest)")
-}
-
-private func isFingerprint(_ text: String) -> Bool {
-    text.utf8.count == 64 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
 }
 
 /// Whether a text is written as `2026-01-02T03:04:05Z`.
@@ -176,10 +173,7 @@ private func bytes(of path: String) throws -> Bytes {
 ///
 /// - Throws: ``OmniDraftError/adapter(_:)`` `unwritable`.
 func writeAdapter(_ path: String, _ adapter: Adapter) throws {
-    do {
-        try writeAtomically(path, encodeAdapter(adapter))
-    } catch let error as FileError {
-        let message = "the adapter cannot be written to \(path) (\(error.message))"
-        throw adapterError("unwritable", message, "choose another place")
-    }
+    _ = try onFileError({
+        adapterError("unwritable", "the adapter cannot be written to \(path) (\($0))", "choose another place")
+    }) { try writeAtomically(path, encodeAdapter(adapter)) }
 }

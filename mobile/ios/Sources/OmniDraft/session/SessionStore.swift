@@ -30,11 +30,8 @@ private func mayReplace(_ place: String) throws -> Bool {
 ///
 /// - Throws: ``OmniDraftError/sessionFile(_:)``: it cannot be read, or is refused.
 func readSession(_ path: String) throws -> (saved: SavedSession, cache: [UInt8]) {
-    let data: [UInt8]
-    do {
-        data = try readFile(path, most: maxSessionBytes)
-    } catch let error as FileError {
-        throw sessionFileError("unreadable", "\(path) cannot be read (\(error.message))", remedy)
+    let data = try onFileError({ sessionFileError("unreadable", "\(path) cannot be read (\($0))", remedy) }) {
+        try readFile(path, most: maxSessionBytes)
     }
     return try refusing(path) { try decodeSession(data) }
 }

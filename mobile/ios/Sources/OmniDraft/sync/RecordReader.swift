@@ -113,12 +113,5 @@ func pairIn(_ value: ArraySlice<UInt8>) throws -> (ArraySlice<UInt8>, ArraySlice
 
 func isNone(_ value: ArraySlice<UInt8>) -> Bool { value.elementsEqual(none.utf8) }
 
-/// Whether bytes are exactly this many lower-case hexadecimal digits.
-func isHexadecimal(_ value: some Collection<UInt8>, digits: Int) -> Bool {
-    value.count == digits && value.allSatisfy { isDigit($0) || (0x61...0x66).contains($0) }
-}
-
-func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
-
 /// The SHA-256 of bytes, 64 hexadecimal digits.
 func digestOf(_ data: [UInt8]) -> String { hexOf(sha256(data)) }

@@ -69,11 +69,7 @@ private func refused(_ fault: String, _ file: String, _ message: String) -> Omni
 }
 
 private func listed(_ place: String) throws -> [String] {
-    do {
-        return try segmentsOf(place)
-    } catch let error as FileError {
-        throw refused("unreadable", place, error.message)
-    }
+    try onFileError({ refused("unreadable", place, $0) }) { try segmentsOf(place) }
 }
 
 /// The paths of the segments in a directory, by number.

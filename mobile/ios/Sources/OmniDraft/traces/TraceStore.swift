@@ -77,11 +77,9 @@ final class TraceStore: Sendable {
     func wipe() throws -> Int {
         try writer.with { writer in
             writer.segment = nil
-            do {
-                return try removeSegments(path)
-            } catch let error as FileError {
-                throw traceError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
-            }
+            return try onFileError({
+                traceError("unwritable", "\(path) cannot be wiped (\($0))", "check the path")
+            }) { try removeSegments(path) }
         }
     }
 

@@ -91,13 +91,16 @@ struct Ragged: Sendable {
     }
 }
 
-/// The first index from `from` to before `until` whose entry, in ascending integers, is not below a value.
-func lowerBound(_ values: [Int32], _ value: Int32, from: Int = 0, until: Int? = nil) -> Int {
-    var low = from
-    var high = until ?? values.count
+/// The first number of a range for which `isBelow` is false, its upper bound if there is none: binary search, for a question
+/// that is true up to some number and false from there on.
+func firstIndex(in range: Range<Int>, _ isBelow: (Int) -> Bool) -> Int {
+    var (low, high) = (range.lowerBound, range.upperBound)
     while low < high {
         let middle = (low + high) / 2
-        if values[middle] < value { low = middle + 1 } else { high = middle }
+        if isBelow(middle) { low = middle + 1 } else { high = middle }
     }
     return low
 }
+
+/// The first index whose entry, in ascending integers, is not below a value.
+func lowerBound(_ values: [Int32], _ value: Int32) -> Int { firstIndex(in: 0..<values.count) { values[$0] < value } }

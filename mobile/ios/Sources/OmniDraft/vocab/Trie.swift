@@ -144,13 +144,9 @@ final class ActiveTrie {
 
     /// The first leaf of a node, from `low` on, that goes on with a larger draft token, or with `token` itself.
     private func bound(_ node: Node, _ low: Int, _ token: Int32, includes: Bool) -> Int {
-        var from = low
-        var until = node.high
-        while from < until {
-            let middle = (from + until) / 2
-            let piece = map.piece(middle, node.depth)
-            if piece < token || (includes && piece == token) { from = middle + 1 } else { until = middle }
+        firstIndex(in: low..<node.high) {
+            let piece = map.piece($0, node.depth)
+            return piece < token || (includes && piece == token)
         }
-        return from
     }
 }

@@ -136,8 +136,7 @@ func decodeVocabMap(_ data: Bytes) throws -> VocabMap {
     let tables = try tablesOf(tensors)
     let fingerprints = try ["draft_fingerprint", "target_fingerprint"].map { name in
         let value = metadata(header, name)
-        let isHex = value.utf8.allSatisfy { hexDigit($0) >= 0 && !($0 >= 0x41 && $0 <= 0x46) }
-        try demand(value.utf8.count == 64 && isHex, "metadata", "its \(name) is not 64 hexadecimal digits")
+        try demand(isHexadecimal(value.utf8, digits: 64), "metadata", "its \(name) is not 64 hexadecimal digits")
         return value
     }
     return try checkedMap(tables, fingerprints[0], fingerprints[1])

@@ -15,11 +15,8 @@ private let megabyte = 1_000_000
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `memory`: not even a short response fits.
 func lengthWithin(_ bundle: ModelBundle, freeMemory: Int) throws -> Int {
     // The largest length whose bound fits; it grows with the length.
-    var (length, beyond) = (0, bundle.drafter.kv.maxLength + 1)
-    while beyond - length > 1 {
-        let middle = (length + beyond) / 2
-        if stepBytes(bundle, length: middle) <= freeMemory { length = middle } else { beyond = middle }
-    }
+    let length =
+        firstIndex(in: 1..<(bundle.drafter.kv.maxLength + 1)) { stepBytes(bundle, length: $0) <= freeMemory } - 1
     let least = min(shortest, bundle.drafter.kv.maxLength)  // a drafter may have fewer positions
     if length < least {
         let bytes = (stepBytes(bundle, length: least) + megabyte - 1) / megabyte

@@ -57,11 +57,6 @@ struct ContentFinder: Sendable {
 
     /// The first content from `low` on, of those that agree up to `depth`, whose code point there is not below `point`.
     private func bound(_ low: Int, _ high: Int, _ depth: Int, _ point: UInt32) -> Int {
-        var (from, until) = (low, high)
-        while from < until {
-            let middle = (from + until) / 2
-            if sorted[middle][depth] < point { from = middle + 1 } else { until = middle }
-        }
-        return from
+        firstIndex(in: low..<high) { sorted[$0][depth] < point }
     }
 }

@@ -29,12 +29,7 @@ final class MergeTable {
     }
 
     private func search(_ key: UInt64) -> Merge? {
-        var low = 0
-        var high = keys.count
-        while low < high {
-            let middle = (low + high) / 2
-            if keys[middle] < key { low = middle + 1 } else { high = middle }
-        }
+        let low = firstIndex(in: 0..<keys.count) { keys[$0] < key }
         if low == keys.count || keys[low] != key { return nil }
         return Merge(rank: values.unsigned(2 * low), id: values[2 * low + 1])
     }

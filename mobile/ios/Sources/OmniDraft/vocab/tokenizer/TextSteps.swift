@@ -30,12 +30,7 @@ final class PointTable<Value> {
 
 /// The classes of a code point, a bit each, looked up in the ranges of the file.
 func classMask(_ ranges: IntTable, _ masks: LongTable, _ point: UInt32) -> UInt64 {
-    var low = 0
-    var high = ranges.count
-    while low < high {
-        let middle = (low + high) / 2
-        if UInt32(bitPattern: ranges[middle]) <= point { low = middle + 1 } else { high = middle }
-    }
+    let low = firstIndex(in: 0..<ranges.count) { UInt32(bitPattern: ranges[$0]) <= point }
     return masks[low - 1]
 }
 

@@ -97,11 +97,7 @@ struct WordEncoder {
 /// The id of a piece of the model by its text, `noId` if there is none; binary search.
 private func pieceId(_ tables: TokenizerTables, _ data: [UInt8]) -> Int32 {
     let ids = tables.sortedIds
-    var (low, high) = (0, ids.count)
-    while low < high {
-        let middle = (low + high) / 2
-        if tables.compareText(Int(ids[middle]), data) < 0 { low = middle + 1 } else { high = middle }
-    }
+    let low = firstIndex(in: 0..<ids.count) { tables.compareText(Int(ids[$0]), data) < 0 }
     return low < ids.count && tables.compareText(Int(ids[low]), data) == 0 ? ids[low] : noId
 }
 
