@@ -103,7 +103,7 @@ func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
 }
 
 /// Runs `work`; an error of the system becomes a refusal, which gets what the system says.
-func onFileError<T>(_ refusal: (String) -> OmniDraftError, _ work: () throws -> T) throws -> T {
+func onFileError<T>(of work: @autoclosure () throws -> T, refusal: (String) -> OmniDraftError) throws -> T {
     do { return try work() } catch let error as FileError { throw refusal(reason(error)) }
 }
 

@@ -47,8 +47,8 @@ struct Archive: Sendable {
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.
 func bytesOf(_ archive: Archive) throws -> ZipBytes {
-    try onFileError({ refusedArchive(archive.path, "it cannot be read (\($0))", "unreadable") }) {
-        try ZipBytes(archive.path)
+    try onFileError(of: try ZipBytes(archive.path)) {
+        refusedArchive(archive.path, "it cannot be read (\($0))", "unreadable")
     }
 }
 

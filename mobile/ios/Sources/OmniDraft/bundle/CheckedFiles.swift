@@ -9,8 +9,8 @@ let mostStepBytes = 1 << 28
 func checkedBytes(_ bundle: ModelBundle, _ name: String, most: Int) throws -> [UInt8] {
     let file = try bundle.file(name)
     guard let record = bundle.files[name] else { throw noHash(bundle.path, name) }
-    let data = try onFileError({ bundleError("unreadable", "\(file) cannot be read (\($0))") }) {
-        try readFile(file, most: min(most, record.bytes))
+    let data = try onFileError(of: try readFile(file, most: min(most, record.bytes))) {
+        bundleError("unreadable", "\(file) cannot be read (\($0))")
     }
     if data.count != record.bytes || !isSame(hexOf(sha256(data)), record.sha256) { throw changed(file) }
     return data
@@ -22,7 +22,7 @@ func checkedBytes(_ bundle: ModelBundle, _ name: String, most: Int) throws -> [U
 /// ``checkUnchanged(_:_:)`` after the graph is loaded.
 func checkedGraph(_ bundle: ModelBundle, _ name: String) throws -> String {
     let file = try bundle.file(name)
-    let data = try onFileError({ bundleError("unreadable", "\(file) cannot be read (\($0))") }) { try mapFile(file) }
+    let data = try onFileError(of: try mapFile(file)) { bundleError("unreadable", "\(file) cannot be read (\($0))") }
     let folder = Array(partsOf(path: name).dropLast())
     try checkPlaces(bundle, name, placesIn(file, data), folder: folder, opened: split(file).directory)
     return file

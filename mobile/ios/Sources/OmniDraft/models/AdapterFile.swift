@@ -173,7 +173,7 @@ private func bytes(of path: String) throws -> Bytes {
 ///
 /// - Throws: ``OmniDraftError/adapter(_:)`` `unwritable`.
 func writeAdapter(_ path: String, _ adapter: Adapter) throws {
-    _ = try onFileError({
+    _ = try onFileError(of: try writeAtomically(path, encodeAdapter(adapter))) {
         adapterError("unwritable", "the adapter cannot be written to \(path) (\($0))", "choose another place")
-    }) { try writeAtomically(path, encodeAdapter(adapter)) }
+    }
 }

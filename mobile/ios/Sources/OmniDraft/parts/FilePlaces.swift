@@ -81,9 +81,9 @@ func findPlaces(_ path: String, manifest: [UInt8], files: ByName<FileRecord>) th
 private func sharedDrafter(_ path: String, _ files: ByName<FileRecord>) throws -> String? {
     let own = joined(path, "drafter")
     if exists(own) || isLink(own) { return nil }
-    return try onFileError({
+    return try onFileError(of: try sharedPlace(path, drafterAddress(files))) {
         bundleError("missing", "\(path) cannot be read (\($0))", "copy the whole bundle again")
-    }) { try sharedPlace(path, drafterAddress(files)) }
+    }
 }
 
 private func indexOf(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRecord>) throws -> PackIndex? {

@@ -30,8 +30,8 @@ private func mayReplace(_ place: String) throws -> Bool {
 ///
 /// - Throws: ``OmniDraftError/sessionFile(_:)``: it cannot be read, or is refused.
 func readSession(_ path: String) throws -> (saved: SavedSession, cache: [UInt8]) {
-    let data = try onFileError({ sessionFileError("unreadable", "\(path) cannot be read (\($0))", remedy) }) {
-        try readFile(path, most: maxSessionBytes)
+    let data = try onFileError(of: try readFile(path, most: maxSessionBytes)) {
+        sessionFileError("unreadable", "\(path) cannot be read (\($0))", remedy)
     }
     return try refusing(path) { try decodeSession(data) }
 }

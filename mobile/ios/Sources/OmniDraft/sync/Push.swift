@@ -51,8 +51,8 @@ func deviceSeed(_ file: String) throws -> [UInt8] {
 ///
 /// - Throws: ``OmniDraftError/traceFile(_:)``: a segment is refused, or there is none.
 func segmentsIn(_ place: String, _ vocabularies: Vocabularies) throws -> [[UInt8]] {
-    let files = try onFileError({ traceError("unreadable", "\(place) cannot be read (\($0))", "check the path") }) {
-        try segmentsOf(place)
+    let files = try onFileError(of: try segmentsOf(place)) {
+        traceError("unreadable", "\(place) cannot be read (\($0))", "check the path")
     }
     if files.isEmpty { throw traceError("not_a_trace", "\(place) holds no trace", "record some text first") }
     return try files.map { try segment($0, vocabularies) }

@@ -69,7 +69,7 @@ private func refused(_ fault: String, _ file: String, _ message: String) -> Omni
 }
 
 private func listed(_ place: String) throws -> [String] {
-    try onFileError({ refused("unreadable", place, $0) }) { try segmentsOf(place) }
+    try onFileError(of: try segmentsOf(place)) { refused("unreadable", place, $0) }
 }
 
 /// The paths of the segments in a directory, by number.

@@ -77,9 +77,9 @@ final class TraceStore: Sendable {
     func wipe() throws -> Int {
         try writer.with { writer in
             writer.segment = nil
-            return try onFileError({
+            return try onFileError(of: try removeSegments(path)) {
                 traceError("unwritable", "\(path) cannot be wiped (\($0))", "check the path")
-            }) { try removeSegments(path) }
+            }
         }
     }
 
