@@ -52,7 +52,7 @@ mutate "positions are one too small" models/OrtModel.swift \
     'Int32(total - 1)' 'Int32(max(0, total - 2))' 'SessionVectorsTests|GenerateVectorsTests'
 mutate "the drafter's window moves by single positions" decoding/Drafter.swift \
     '(missing + half - 1) / half * half' 'missing + 0 * half' 'SessionVectorsTests|GenerateVectorsTests'
-mutate "letters are those of Latin-1 only" vocab/TextSteps.swift \
+mutate "letters are those of Latin-1 only" vocab/tokenizer/TextSteps.swift \
     'let page = (0..<UInt32(pageSize)).map { compute(first + $0) }' \
     'let page = (0..<UInt32(pageSize)).map { compute(first > 0 ? 0 : $0) }' VocabVectorsTests
 mutate "a merge adds hits" vocab/CacheTable.swift \

@@ -89,13 +89,22 @@ struct ValueError: Error, Equatable {
 /// A file or directory that the system does not give; the message ends a sentence that begins with "because".
 struct FileError: Error, Equatable {
     let message: String
-    /// Whether there is no such file.
     let isAbsent: Bool
 
     init(_ message: String, isAbsent: Bool = false) {
         self.message = message
         self.isAbsent = isAbsent
     }
+}
+
+/// A refusal of a setting.
+func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
+    .setting(Refusal(message: message, remedy: remedy))
+}
+
+/// Runs `work`; an error of the system becomes a refusal, which gets what the system says.
+func onFileError<T>(of work: @autoclosure () throws -> T, refusal: (String) -> OmniDraftError) throws -> T {
+    do { return try work() } catch let error as FileError { throw refusal(reason(error)) }
 }
 
 /// What an error says: at most 200 characters, without a full stop at its end.

@@ -23,7 +23,7 @@ public enum OmniDraft {
         _ url: URL, options: LoadOptions = LoadOptions(), engine: any InferenceEngine
     ) async throws -> LanguageModel {
         let directory = try pathOf(url, "url")
-        let loaded = try await Worker("open").run { try openLoaded(directory, options, engine) }
+        let loaded = try await Worker("open").run { try openLoaded(directory, options: options, engine: engine) }
         return LanguageModel(loaded, publicKey: options.publicKey)
     }
 
@@ -70,6 +70,5 @@ public enum OmniDraft {
 /// - Throws: ``OmniDraftError/setting(_:)``: an address of another kind.
 func pathOf(_ url: URL, _ name: String) throws -> String {
     if url.isFileURL { return url.path }
-    throw OmniDraftError.setting(
-        Refusal(message: "\(name) \(url.absoluteString) is not a place on this device", remedy: "give a file URL"))
+    throw settingError("\(name) \(url.absoluteString) is not a place on this device", "give a file URL")
 }

@@ -57,29 +57,3 @@ public struct Stats: Sendable, Equatable {
     /// Share of the verified draft tokens that were accepted; 0 where none was verified.
     public var acceptance: Double { evaluated == 0 ? 0 : Double(acceptedDrafts) / Double(evaluated) }
 }
-
-extension Stats {
-    /// Counts as an app reads them.
-    init(_ statistics: SessionStatistics) {
-        let totals = statistics.totals
-        answers = statistics.answers
-        rounds = totals.rounds
-        unsound = totals.unsound
-        drafted = totals.drafted
-        evaluated = totals.evaluated
-        acceptedDrafts = totals.acceptedDrafts
-        proposed = totals.proposed
-        accepted = totals.accepted
-        emitted = totals.emitted
-        learned = totals.learned
-        seconds.draft = totals.seconds.draft
-        seconds.translate = totals.seconds.translate
-        seconds.target = totals.seconds.target
-        seconds.verify = totals.seconds.verify
-        seconds.learn = totals.seconds.learn
-        read = totals.read.tokens
-        readSeconds = totals.read.seconds
-        firstTokenSeconds = totals.firstTokenSeconds
-        peakMemory = statistics.peakMemory
-    }
-}

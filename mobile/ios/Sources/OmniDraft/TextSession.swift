@@ -37,7 +37,7 @@ public final class TextSession: Sendable {
     public var system: String? { get async { await desk.ask { $0.text.system } } }
 
     /// Counts since the conversation began or was loaded.
-    public var stats: Stats { Stats(inner.stats) }
+    public var stats: Stats { inner.stats }
 
     /// Why the last generation ended; nil while it runs, and before the first.
     public var stopReason: StopReason? { desk.stopReason }

@@ -1,11 +1,6 @@
 import COnnxRuntime
+import Foundation
 import OmniDraft
-
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
 
 // onnxruntime by its C API: the Objective-C API names no way to end a run.
 

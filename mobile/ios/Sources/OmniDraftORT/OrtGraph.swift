@@ -135,7 +135,7 @@ private final class NamedValues {
         let count = form.shape.reduce(type.size, *)
         guard let data, let memory = EngineMemory(count) else { throw EngineError("no memory for '\(name)'") }
         memory.bytes.copyMemory(from: UnsafeRawBufferPointer(start: data, count: count))
-        return EngineTensor(name, type, form.shape, memory)
+        return EngineTensor(name, type: type, shape: form.shape, memory: memory)
     }
 
     deinit {

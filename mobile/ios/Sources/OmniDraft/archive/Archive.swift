@@ -1,6 +1,4 @@
 // An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md).
-//
-// OpenArchive.swift opens it; `checkHashes` reads every byte.
 
 private let again = "download it again or run `omnidraft pack` again"
 
@@ -10,8 +8,7 @@ typealias ByteProgress = (_ done: Int, _ total: Int) throws -> Void
 /// An archive whose headers, manifest and index are right.
 struct Archive: Sendable {
     /// What its manifest says; its path is the archive.
-    let bundle: Bundle
-    /// Which files it holds.
+    let bundle: ModelBundle
     let index: PackIndex
     /// By name, in order.
     let entries: ByName<ArchiveEntry>
@@ -20,7 +17,6 @@ struct Archive: Sendable {
 
     var path: String { bundle.path }
 
-    /// The address of its drafter.
     var address: String { drafterAddress(bundle.files) }
 
     /// The files of the manifest that the archive holds, in order.
@@ -31,8 +27,7 @@ struct Archive: Sendable {
 
     /// A file as it lies in the archive, mapped. Its hash is not checked.
     ///
-    /// - Throws: ``OmniDraftError/bundle(_:)`` `left_out`; ``OmniDraftError/archive(_:)``: the archive does not hold
-    ///   it, or cannot be read.
+    /// - Throws: ``OmniDraftError/bundle(_:)`` `left_out`, ``OmniDraftError/archive(_:)``.
     func mapped(_ name: String) throws -> Bytes {
         try bundle.places.refuseLeftOut(name)
         guard let entry = entries[name] else {
@@ -48,50 +43,25 @@ struct Archive: Sendable {
     }
 }
 
-/// Read every file of an archive and compare its hash with the manifest's.
-///
-/// - Parameters:
-///   - archive: from ``openArchive(_:publicKey:)``.
-///   - progress: called after each piece.
-/// - Throws: ``OmniDraftError/archive(_:)`` `checksum`.
-func checkHashes(_ archive: Archive, progress: ByteProgress = { _, _ in }) throws {
-    var done = 0
-    let total = cappedSum(archive.files.map { archive.entries[$0]?.size ?? 0 })
-    let data = try bytesOf(archive)
-    for name in archive.files {
-        try readChecked(archive, data, name) { piece in
-            done += piece.count
-            try progress(done, total)
-        }
-    }
-}
-
 /// The bytes of an archive that was opened before.
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.
 func bytesOf(_ archive: Archive) throws -> ZipBytes {
-    do {
-        return try ZipBytes(archive.path)
-    } catch let error as FileError {
-        throw refusedArchive(archive.path, "it cannot be read (\(reason(error)))", "unreadable")
+    try onFileError(of: try ZipBytes(archive.path)) {
+        refusedArchive(archive.path, "it cannot be read (\($0))", "unreadable")
     }
 }
 
 /// The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
 ///
-/// - Parameters:
-///   - archive: from ``openArchive(_:publicKey:)``.
-///   - data: the bytes of the archive.
-///   - name: of the file.
-///   - take: gets each piece.
 /// - Throws: ``OmniDraftError/archive(_:)`` `checksum`, `truncated` or `unreadable`; what `take` throws.
-func readChecked(_ archive: Archive, _ data: ZipBytes, _ name: String, _ take: ([UInt8]) throws -> Void) throws {
+func readChecked(_ archive: Archive, data: ZipBytes, name: String, _ take: ([UInt8]) throws -> Void) throws {
     guard let entry = archive.entries[name], let record = archive.bundle.files[name] else {
         throw refusedArchive(archive.path, "it does not hold \(quoted(.string(name)))", "entries")
     }
     var hash = Sha256()
     var crc: UInt32 = 0
-    try readPieces(archive.path, data, entry) { piece in
+    try readPieces(archive.path, data: data, entry: entry) { piece in
         piece.withUnsafeBytes { hash.update($0) }
         crc = crc32(piece, after: crc)
         try take(piece)
@@ -104,7 +74,7 @@ func readChecked(_ archive: Archive, _ data: ZipBytes, _ name: String, _ take: (
 /// The bytes of an entry, in pieces.
 ///
 /// - Throws: ``OmniDraftError/archive(_:)`` `truncated`, where the archive became shorter; `unreadable`.
-func readPieces(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, _ take: ([UInt8]) throws -> Void) throws {
+func readPieces(_ path: String, data: ZipBytes, entry: ArchiveEntry, _ take: ([UInt8]) throws -> Void) throws {
     var done = 0
     while done < entry.size {
         let piece: [UInt8]
@@ -119,7 +89,6 @@ func readPieces(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, _ take:
     }
 }
 
-/// The refusal of an archive.
 func refusedArchive(_ path: String, _ why: String, _ fault: String) -> OmniDraftError {
     .archive(Refusal(fault: fault, message: "\(path) is refused: \(why)", remedy: again))
 }

@@ -19,9 +19,9 @@ struct DownloadSource: Sendable {
 
     /// - Throws: ``OmniDraftError/setting(_:)``: a size or a digest that no archive has.
     init(_ address: URL, bytes: Int, sha256: String) throws {
-        if bytes < 1 || bytes > mostExact { throw wrongSetting("bytes \(bytes) is no size of an archive") }
+        if bytes < 1 || bytes > mostExact { throw settingError("bytes \(bytes) is no size of an archive") }
         guard let digits = try? hexadecimal(.string(sha256), 64) else {
-            throw wrongSetting("sha256 \(sha256) does not have 64 digits 0-9a-f")
+            throw settingError("sha256 \(sha256) does not have 64 digits 0-9a-f")
         }
         self.address = address
         self.bytes = bytes
@@ -31,10 +31,6 @@ struct DownloadSource: Sendable {
     /// - Throws: ``OmniDraftError/setting(_:)``: the address is not one of HTTPS.
     func checkSecure() throws {
         if address.scheme?.lowercased() == "https" { return }
-        throw wrongSetting("address \(address.absoluteString) does not begin with https://", "use HTTPS")
+        throw settingError("address \(address.absoluteString) does not begin with https://", "use HTTPS")
     }
-}
-
-private func wrongSetting(_ message: String, _ remedy: String = "") -> OmniDraftError {
-    .setting(Refusal(message: message, remedy: remedy))
 }

@@ -3,11 +3,6 @@ import Foundation
 #if canImport(FoundationNetworking)
     import FoundationNetworking
 #endif
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
 
 // Download an archive by HTTPS. A server may be hostile or slow: not a byte more than the archive has is taken, a slow
 // transfer is given up, and the whole file is hashed at the end. What was read stays in a file beside the place of the
@@ -17,14 +12,8 @@ private let again = "try again: the download goes on where it ended"
 
 /// Download an archive beside the place where it will be unpacked.
 ///
-/// - Parameters:
-///   - source: the address, the size and the hash.
-///   - into: the directory of the bundle.
-///   - web: how the address is read.
-///   - progress: called after each piece.
 /// - Returns: the file, whose size and hash are those of `source`; the caller deletes it.
-/// - Throws: ``OmniDraftError/archive(_:)`` `unreadable` where the transfer fails, `size` and `checksum` where the
-///   server sends another file, `space` and `unwritable`.
+/// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.
 func download(
     _ source: DownloadSource, into: String, web: Web, progress: @escaping @Sendable (Int, Int) throws -> Void
 ) async throws -> String {

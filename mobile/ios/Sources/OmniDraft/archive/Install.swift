@@ -8,18 +8,9 @@ private let noteBytes = 1 << 10
 /// Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent or
 /// has another size, all are written again.
 ///
-/// - Parameters:
-///   - source: of the archive.
-///   - into: the directory of the bundle; for a drafter alone, the directory that bundles are in.
-///   - publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
-///   - overwrite: replace another bundle that is there.
-///   - progress: called after each piece with the bytes that are done and all bytes. A download counts twice: the first
-///     half is the transfer, the second the unpacking.
 /// - Returns: the directory that holds the bundle.
-/// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused or cannot be read, or the place cannot be written;
-///   ``OmniDraftError/bundle(_:)`` of its manifest; ``OmniDraftError/setting(_:)`` of the source.
 func install(
-    _ source: BundleSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
+    _ source: BundleSource, into: String, overwrite: Bool = false,
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     switch source {
@@ -27,25 +18,25 @@ func install(
         let file = try pathOf(url, "the archive")
         // Seconds of hashing and writing: not on a thread of Swift's own.
         return try await Worker("unpack").run {
-            try installFile(file, into: into, publicKey: publicKey, overwrite: overwrite, progress: progress)
+            try installFile(file, into: into, overwrite: overwrite, progress: progress)
         }
     case .download(let url, let bytes, let sha256):
         let source = try DownloadSource(url, bytes: bytes, sha256: sha256)
         try source.checkSecure()
         return try await installAddress(
-            source, into: into, publicKey: publicKey, overwrite: overwrite, progress: progress)
+            source, into: into, overwrite: overwrite, progress: progress)
     }
 }
 
 /// Unpack an archive of the file system; see above.
 func installFile(
-    _ file: String, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false,
+    _ file: String, into: String, overwrite: Bool = false,
     progress: ByteProgress = { _, _ in }
 ) throws -> String {
-    let archive = try openArchive(file, publicKey: publicKey)
+    let archive = try openArchive(file)
     if archive.index.drafter != .only {
         let isThere = try writing(into) {
-            _ = try recover(into)
+            try recover(into)
             return try holds(into, archive.beside)
         }
         if isThere {
@@ -61,13 +52,13 @@ private func holds(_ into: String, _ beside: ByName<[UInt8]>) throws -> Bool {
     try [manifestName, indexName].allSatisfy { name in
         let file = joined(into, name)
         if isLink(into) || !isRegularFile(file) { return false }
-        return try OpenFile(file).read(maxManifestBytes + 1) == beside[name]
+        return try OpenFile(file).read(BundleLimits.maxManifestBytes + 1) == beside[name]
     }
 }
 
 /// Download an archive and unpack it; the address may be of any scheme here.
 func installAddress(
-    _ source: DownloadSource, into: String, publicKey: [UInt8]? = nil, overwrite: Bool = false, web: Web = Web(),
+    _ source: DownloadSource, into: String, overwrite: Bool = false, web: Web = Web(),
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     let (directory, name) = split(into)
@@ -76,7 +67,7 @@ func installAddress(
     let all = 2 * source.bytes
     let part = try await download(source, into: into, web: web) { done, _ in try progress(done, all) }
     let place = try await Worker("unpack").run {
-        try installFile(part, into: into, publicKey: publicKey, overwrite: overwrite) { done, total in
+        try installFile(part, into: into, overwrite: overwrite) { done, total in
             let share = Double(done) / Double(max(1, total))
             try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
         }
@@ -96,7 +87,7 @@ private func isNoted(_ note: String, _ source: DownloadSource, _ into: String) -
 
 private func noteOf(_ source: DownloadSource, _ into: String) throws -> [UInt8] {
     let digests = try [manifestName, indexName].map { name in
-        hexOf(sha256(try OpenFile(joined(into, name)).read(maxManifestBytes + 1)))
+        hexOf(sha256(try OpenFile(joined(into, name)).read(BundleLimits.maxManifestBytes + 1)))
     }
     let lines = ["omnidraft.unpacked 1", source.sha256] + digests
     return Array(lines.map { $0 + "\n" }.joined().utf8)

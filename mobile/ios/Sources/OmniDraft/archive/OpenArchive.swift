@@ -1,23 +1,13 @@
 // Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md).
-//
-// No file of a model is read here.
 
 /// Entries that are not in the manifest, in order, with their bytes at most.
 private let mostBeside = ByName([
-    (manifestName, maxManifestBytes), (signatureName, signatureBytes + 1), (indexName, maxIndexBytes),
+    (manifestName, BundleLimits.maxManifestBytes), (signatureName, signatureBytes + 1), (indexName, maxIndexBytes),
 ])
-
-/// Whether a path is a file that begins as an archive.
-func isArchive(_ path: String) -> Bool { (try? OpenFile(path).read(zipLocal.count)) == zipLocal }
 
 /// Open an archive: its headers, its manifest, its signature where a key is given, and its index.
 ///
-/// - Parameters:
-///   - path: the file.
-///   - publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
-/// - Throws: ``OmniDraftError/archive(_:)`` with the name of the first fault; ``OmniDraftError/bundle(_:)`` of its
-///   manifest; ``OmniDraftError/signature(_:)``: it is not signed with the key; ``OmniDraftError/setting(_:)``: the
-///   key is not a public key.
+/// - Parameter publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
 func openArchive(_ path: String, publicKey: [UInt8]? = nil) throws -> Archive {
     let key = try publicKey.map(readPublicKey)
     do {
@@ -25,7 +15,7 @@ func openArchive(_ path: String, publicKey: [UInt8]? = nil) throws -> Archive {
     } catch let error as FileError {
         let message = "the archive \(path) cannot be read (\(reason(error)))"
         throw OmniDraftError.archive(Refusal(fault: "unreadable", message: message, remedy: "check the path"))
-    } catch let error as ZipError {
+    } catch let error as ValueError {
         throw refusedArchive(path, error.message, error.fault)
     }
 }
@@ -62,19 +52,19 @@ private func described(
 private func besideOf(_ path: String, _ data: ZipBytes, _ entry: ArchiveEntry, most: Int) throws -> [UInt8] {
     if entry.size > most { throw refusedArchive(path, "\(entry.name) has more than \(most) bytes", "size") }
     var bytes: [UInt8] = []
-    try readPieces(path, data, entry) { bytes += $0 }
+    try readPieces(path, data: data, entry: entry) { bytes += $0 }
     if crc32(bytes) != entry.crc32 {
         throw refusedArchive(path, "the checksum of \(entry.name) is wrong", "checksum")
     }
     return bytes
 }
 
-private func indexOf(_ bundle: Bundle, _ data: [UInt8]?, _ manifest: [UInt8]) throws -> PackIndex {
+private func indexOf(_ bundle: ModelBundle, _ data: [UInt8]?, _ manifest: [UInt8]) throws -> PackIndex {
     guard let data else { throw refusedArchive(bundle.path, "it has no \(indexName)", "index") }
     do {
         return try readIndex(data, manifest: hexOf(sha256(manifest)), files: bundle.files.names)
-    } catch let error as PackIndexError {
-        throw refusedArchive(bundle.path, "\(indexName): \(error.message)", error.fault)
+    } catch let error as ValueError {
+        throw refusedArchive(bundle.path, "\(indexName): \(error.message)", error.fault.isEmpty ? "index" : error.fault)
     }
 }
 

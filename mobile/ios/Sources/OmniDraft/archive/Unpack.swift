@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Unpack an archive: every hash is checked, and a directory takes its name when whole (spec/16-archive.md).
 
@@ -11,14 +7,7 @@ private let elsewhere = "choose another place"
 
 /// Unpack an archive.
 ///
-/// - Parameters:
-///   - archive: from ``openArchive(_:publicKey:)``.
-///   - out: the directory of the bundle; for a drafter alone, the directory that bundles are in.
-///   - overwrite: replace a bundle that exists.
-///   - progress: called after each piece that was written.
 /// - Returns: the directory that was written: `out`, or `drafters/ADDRESS` below it.
-/// - Throws: ``OmniDraftError/archive(_:)``: a file is not the one of the manifest, the place exists, the space is too
-///   little, or the place cannot be written. Nothing is left of a directory that is not whole.
 @discardableResult
 func unpack(
     _ archive: Archive, _ out: String, overwrite: Bool = false, progress: ByteProgress = { _, _ in }
@@ -58,7 +47,7 @@ private func sharedPlaceExists(_ place: String) throws -> Bool {
     try refuseLink(place)
     try refuseLink(split(place).directory)
     return try writing(place) {
-        _ = try recover(place)
+        try recover(place)
         return exists(place)
     }
 }
@@ -71,15 +60,13 @@ private func refuseLink(_ path: String) throws {
 
 /// Refuse a place that exists; what a killed process left is put right first.
 private func refuseExisting(_ out: String, _ overwrite: Bool) throws {
-    try writing(out) { _ = try recover(out) }
+    try writing(out) { try recover(out) }
     if !exists(out) && !isLink(out) { return }
     if !overwrite { throw archiveError("unwritable", "\(out) exists already", "delete it or \(elsewhere)") }
     if let refusal = refusalToReplace(out) { throw archiveError("unwritable", refusal.message, refusal.remedy) }
 }
 
 /// Runs `write` with a temporary directory beside the place, where the archive has room.
-///
-/// - Throws: ``OmniDraftError/archive(_:)`` `space` or `unwritable`.
 private func whole(_ archive: Archive, _ place: String, _ write: (String) throws -> Void) throws {
     try writing(place) {
         let parent = split(place).directory
@@ -91,10 +78,6 @@ private func whole(_ archive: Archive, _ place: String, _ write: (String) throws
 
 /// Refuse a directory whose disk has too little room.
 ///
-/// - Parameters:
-///   - directory: where the bytes go.
-///   - needed: bytes.
-///   - what: needs them.
 /// - Throws: ``OmniDraftError/archive(_:)`` `space`; ``FileError``: the system does not say.
 func checkSpace(_ directory: String, needed: Int, what: String) throws {
     var status = statvfs()
@@ -125,7 +108,7 @@ private func writeFiles(_ archive: Archive, _ work: String, _ names: [String], _
     let data = try bytesOf(archive)
     for name in names {
         try newFile(joined(work, below(archive, name))) { file in
-            try readChecked(archive, data, name) { piece in
+            try readChecked(archive, data: data, name: name) { piece in
                 try writeAll(file, piece)
                 done += piece.count
                 try progress(done, total)

@@ -17,9 +17,7 @@ struct Web: Sendable {
 
 /// Takes what a server answers. Its functions are called one after another; an error of one of them ends the transfer.
 protocol WebAnswer: AnyObject {
-    /// The header of the answer.
     func begin(_ answer: HTTPURLResponse) throws
-    /// The next bytes.
     func add(_ data: Data) throws
 }
 
@@ -36,10 +34,6 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private var began = Date()
     private var counted = 0
 
-    /// - Parameters:
-    ///   - address: of the file.
-    ///   - web: how it is read.
-    ///   - answer: takes what comes.
     init(_ address: URL, _ web: Web, _ answer: any WebAnswer) {
         self.address = address
         self.web = web
@@ -50,7 +44,6 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// Reads to the end of the answer; cancelling the task that waits for it ends the transfer.
     ///
     /// - Parameter from: the first byte that is asked for.
-    /// - Throws: the error of `answer`; ``FileError``: the server cannot be reached, or is too slow; `CancellationError`.
     func run(from: Int = 0) async throws {
         var request = URLRequest(url: address, cachePolicy: .reloadIgnoringLocalCacheData)
         request.setValue("omnidraft", forHTTPHeaderField: "User-Agent")

@@ -110,9 +110,7 @@ struct ArchiveEntry: Sendable, Equatable {
 
 /// The bytes behind the last file, to the end of the archive.
 ///
-/// - Parameters:
-///   - entries: in order.
-///   - at: the byte at which the directory begins.
+/// - Parameter entries: in order.
 func centralDirectory(_ entries: [ArchiveEntry], at: Int) -> [UInt8] {
     var out = ByteWriter()
     for entry in entries { out.put(entry.centralHeader()) }

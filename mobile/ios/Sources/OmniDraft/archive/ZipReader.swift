@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Read the entries of an archive, strictly, from the first byte to the last (spec/16-archive.md).
 
@@ -14,13 +10,6 @@ private let mostSize: UInt64 = 1 << 53
 private let slash = UInt8(ascii: "/")
 private let dot = UInt8(ascii: ".")
 
-/// An archive that is not as it must be; the caller adds its path.
-struct ZipError: Error, Equatable {
-    let fault: String
-    let message: String
-}
-
-/// The bytes of an archive.
 final class ZipBytes {
     /// Bytes in all.
     let size: Int
@@ -68,7 +57,7 @@ private func lowerCase(_ name: String) -> [UInt8] { name.utf8.map { $0 >= 0x41 &
 
 /// The entries of an archive, in order. The bytes of the files are not read.
 ///
-/// - Throws: ``ZipError`` with the name of the first fault; ``FileError``: the archive cannot be read.
+/// - Throws: ``ValueError`` with the name of the first fault; ``FileError``: the archive cannot be read.
 func readEntries(_ data: ZipBytes) throws -> [ArchiveEntry] {
     var walk = ZipWalk(data)
     while try walk.next() != nil {}
@@ -77,7 +66,6 @@ func readEntries(_ data: ZipBytes) throws -> [ArchiveEntry] {
 
 /// A walk through an archive, from entry to entry.
 struct ZipWalk {
-    /// The entries so far.
     private(set) var entries: [ArchiveEntry] = []
     private let data: ZipBytes
     private var names: Set<[UInt8]> = []
@@ -87,7 +75,7 @@ struct ZipWalk {
 
     /// The next entry; nil behind the last one, where the rest of the archive is its directory.
     ///
-    /// - Throws: ``ZipError`` with the name of the first fault; ``FileError``: the archive cannot be read.
+    /// - Throws: ``ValueError`` with the name of the first fault; ``FileError``: the archive cannot be read.
     mutating func next() throws -> ArchiveEntry? {
         let start = try data.read(at, zipLocalBytes)
         if !entries.isEmpty && start.starts(with: zipCentral) {
@@ -98,11 +86,11 @@ struct ZipWalk {
         let entry = try entry(start)
         try checkName(entry.name)
         if entries.count == maxArchiveEntries {
-            throw ZipError(fault: "limits", message: "it has more than \(maxArchiveEntries) entries")
+            throw ValueError("it has more than \(maxArchiveEntries) entries", fault: "limits")
         }
         if entry.end > data.size {
             let message = "\(entry.name) ends at byte \(entry.end) and the archive at \(data.size)"
-            throw ZipError(fault: "truncated", message: message)
+            throw ValueError(message, fault: "truncated")
         }
         entries.append(entry)
         at = entry.end
@@ -113,11 +101,11 @@ struct ZipWalk {
         let expected = centralDirectory(entries, at: at)
         let rest = try data.read(at, expected.count + 1)
         if rest == expected { return }
-        if expected.starts(with: rest) { throw ZipError(fault: "truncated", message: "its directory is cut short") }
+        if expected.starts(with: rest) { throw ValueError("its directory is cut short", fault: "truncated") }
         if rest.starts(with: expected) {
-            throw ZipError(fault: "trailing_bytes", message: "it has bytes behind its end")
+            throw ValueError("it has bytes behind its end", fault: "trailing_bytes")
         }
-        throw ZipError(fault: "directory", message: "its directory differs from its entries")
+        throw ValueError("its directory differs from its entries", fault: "directory")
     }
 
     /// Check the first four bytes of a local header.
@@ -125,28 +113,28 @@ struct ZipWalk {
         if start.starts(with: zipLocal) { return }
         let first = start.prefix(zipLocal.count)
         if entries.isEmpty && !zipLocal.starts(with: first) {
-            throw ZipError(fault: "not_an_archive", message: "it is not an archive of a bundle")
+            throw ValueError("it is not an archive of a bundle", fault: "not_an_archive")
         }
-        if first.count < zipLocal.count { throw ZipError(fault: "truncated", message: "it is cut short") }
-        throw ZipError(fault: "header", message: "bytes follow an entry that are not an entry")
+        if first.count < zipLocal.count { throw ValueError("it is cut short", fault: "truncated") }
+        throw ValueError("bytes follow an entry that are not an entry", fault: "header")
     }
 
     /// The entry whose local header begins at `at`.
     private func entry(_ start: [UInt8]) throws -> ArchiveEntry {
-        if start.count < zipLocalBytes { throw ZipError(fault: "truncated", message: "a header is cut short") }
+        if start.count < zipLocalBytes { throw ValueError("a header is cut short", fault: "truncated") }
         let fixed = Bytes(start)
         try checkKind(fixed)
         let nameBytes = fixed.u16(26)
         let extraBytes = fixed.u16(28)
         if nameBytes < 1 || nameBytes > maxName {
-            throw ZipError(fault: "outside", message: "a name has \(nameBytes) bytes")
+            throw ValueError("a name has \(nameBytes) bytes", fault: "outside")
         }
         let rest = try data.read(at + zipLocalBytes, nameBytes + extraBytes)
-        if rest.count < nameBytes + extraBytes { throw ZipError(fault: "truncated", message: "a header is cut short") }
+        if rest.count < nameBytes + extraBytes { throw ValueError("a header is cut short", fault: "truncated") }
         let name = String(decoding: rest[..<nameBytes], as: UTF8.self)
         if !isEntryName(name) {
             let message = "\(quoted(.string(name))) is not a name of a file in a bundle"
-            throw ZipError(fault: "outside", message: message)
+            throw ValueError(message, fault: "outside")
         }
         let extra = Array(rest[nameBytes...])
         let size = try sizeOf(fixed.u32(22), Bytes(extra))
@@ -158,12 +146,12 @@ struct ZipWalk {
     private func checkKind(_ fixed: Bytes) throws {
         let flags = fixed.u16(6)
         let method = fixed.u16(8)
-        if flags & encrypted != 0 { throw ZipError(fault: "encrypted", message: "an entry is encrypted") }
-        if flags & descriptor != 0 { throw ZipError(fault: "descriptor", message: "the size of an entry is behind it") }
+        if flags & encrypted != 0 { throw ValueError("an entry is encrypted", fault: "encrypted") }
+        if flags & descriptor != 0 { throw ValueError("the size of an entry is behind it", fault: "descriptor") }
         if method != 0 {
-            throw ZipError(fault: "compressed", message: "an entry is compressed by method \(method)")
+            throw ValueError("an entry is compressed by method \(method)", fault: "compressed")
         }
-        if fixed.u32(18) != fixed.u32(22) { throw ZipError(fault: "header", message: "an entry has two sizes") }
+        if fixed.u32(18) != fixed.u32(22) { throw ValueError("an entry has two sizes", fault: "header") }
     }
 
     /// Refuse a name that is taken on some system: in other case, or as a directory. Directories are kept with `/`.
@@ -171,7 +159,7 @@ struct ZipWalk {
         let folded = lowerCase(name)
         let above = folded.indices.filter { folded[$0] == slash }.map { Array(folded[..<$0]) }
         if names.contains(folded) || names.contains(folded + [slash]) || above.contains(where: names.contains) {
-            throw ZipError(fault: "duplicate", message: "two entries are named \(quoted(.string(name)))")
+            throw ValueError("two entries are named \(quoted(.string(name)))", fault: "duplicate")
         }
         names.insert(folded)
         for directory in above { names.insert(directory + [slash]) }
@@ -182,16 +170,16 @@ struct ZipWalk {
 private func sizeOf(_ length: Int, _ extra: Bytes) throws -> Int {
     if length != zipFull {
         if extra.count >= 2 && extra.u16(0) == 1 {
-            throw ZipError(fault: "zip64", message: "an entry has a zip64 field that it does not need")
+            throw ValueError("an entry has a zip64 field that it does not need", fault: "zip64")
         }
         return length
     }
     if extra.count < zip64Bytes || extra.u16(0) != 1 || extra.u16(2) != zip64Bytes - 4 {
-        throw ZipError(fault: "zip64", message: "an entry of 4 GiB has no zip64 field")
+        throw ValueError("an entry of 4 GiB has no zip64 field", fault: "zip64")
     }
     let size = extra.u64(4)
     if size != extra.u64(12) || size < UInt64(zipFull) || size >= mostSize {
-        throw ZipError(fault: "zip64", message: "a zip64 field has the sizes \(size) and \(extra.u64(12))")
+        throw ValueError("a zip64 field has the sizes \(size) and \(extra.u64(12))", fault: "zip64")
     }
     return Int(size)
 }
@@ -200,9 +188,9 @@ private func sizeOf(_ length: Int, _ extra: Bytes) throws -> Int {
 private func compare(_ entry: ArchiveEntry, _ fixed: [UInt8], _ extra: [UInt8]) throws {
     let expected = entry.localHeader()
     if Array(expected[(zipLocalBytes + entry.name.utf8.count)...]) != extra {
-        throw ZipError(fault: "alignment", message: "\(entry.name) is not aligned as it must be")
+        throw ValueError("\(entry.name) is not aligned as it must be", fault: "alignment")
     }
     if Array(expected[..<zipLocalBytes]) != fixed {
-        throw ZipError(fault: "header", message: "the header of \(entry.name) has another value than it must have")
+        throw ValueError("the header of \(entry.name) has another value than it must have", fault: "header")
     }
 }

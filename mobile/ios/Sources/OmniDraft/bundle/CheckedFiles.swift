@@ -5,19 +5,12 @@ let mostStepBytes = 1 << 28
 
 /// The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
 ///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path in the bundle.
-///   - most: bytes at most.
-/// - Throws: ``OmniDraftError/bundle(_:)``: the file is not listed, larger, absent or not the one that was hashed.
-func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8] {
+/// - Parameter most: bytes at most.
+func checkedBytes(_ bundle: ModelBundle, _ name: String, most: Int) throws -> [UInt8] {
     let file = try bundle.file(name)
     guard let record = bundle.files[name] else { throw noHash(bundle.path, name) }
-    let data: [UInt8]
-    do {
-        data = try readFile(file, most: min(most, record.bytes))
-    } catch let error as FileError {
-        throw bundleError("unreadable", "\(file) cannot be read (\(reason(error)))", "run `omnidraft export` again")
+    let data = try onFileError(of: try readFile(file, most: min(most, record.bytes))) {
+        bundleError("unreadable", "\(file) cannot be read (\($0))")
     }
     if data.count != record.bytes || !isSame(hexOf(sha256(data)), record.sha256) { throw changed(file) }
     return data
@@ -27,21 +20,9 @@ func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8]
 ///
 /// onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
 /// ``checkUnchanged(_:_:)`` after the graph is loaded.
-///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path of the graph in the bundle.
-/// - Throws: ``OmniDraftError/bundle(_:)``: the graph cannot be read or holds what no graph may hold, or it names a file
-///   that the manifest does not list or that was left out.
-func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
+func checkedGraph(_ bundle: ModelBundle, _ name: String) throws -> String {
     let file = try bundle.file(name)
-    let data: Bytes
-    do {
-        data = try mapFile(file)
-    } catch let error as FileError {
-        let remedy = "copy the whole bundle or run `omnidraft export` again"
-        throw bundleError("unreadable", "\(file) cannot be read (\(reason(error)))", remedy)
-    }
+    let data = try onFileError(of: try mapFile(file)) { bundleError("unreadable", "\(file) cannot be read (\($0))") }
     let folder = Array(partsOf(path: name).dropLast())
     try checkPlaces(bundle, name, placesIn(file, data), folder: folder, opened: split(file).directory)
     return file
@@ -49,12 +30,8 @@ func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
 
 /// The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
 ///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path of the graph in the bundle.
-///   - folder: the folder in the bundle that the graph's weights are relative to.
 /// - Throws: ``OmniDraftError/bundle(_:)``: see ``checkedBytes(_:_:most:)`` and ``checkedGraph(_:_:)``.
-func checkedStep(_ bundle: Bundle, _ name: String, folder: String) throws -> [UInt8] {
+func checkedStep(_ bundle: ModelBundle, _ name: String, folder: String) throws -> [UInt8] {
     let file = try bundle.file(name)
     let parts = partsOf(path: folder).filter { !$0.isEmpty && !isSame($0, ".") }
     if begins(folder, with: "/") || parts.contains(where: { isSame($0, "..") }) || folder.utf8.contains(0x5c) {
@@ -69,21 +46,14 @@ func checkedStep(_ bundle: Bundle, _ name: String, folder: String) throws -> [UI
 private func placesIn(_ file: String, _ graph: Bytes) throws -> [String] {
     do {
         return try externalFiles(graph)
-    } catch let error as GraphFileError {
-        throw refused(file, error.message, error.fault)
+    } catch let error as ValueError {
+        throw refused(file, error.message, error.fault.isEmpty ? "outside" : error.fault)
     }
 }
 
 /// Refuse weights that are not in files that the manifest lists, or that were left out.
-///
-/// - Parameters:
-///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
-///   - name: path of the graph in the bundle.
-///   - places: the files that the graph names.
-///   - folder: of these files, in the bundle.
-///   - opened: the folder in which onnxruntime opens them.
 private func checkPlaces(
-    _ bundle: Bundle, _ name: String, _ places: [String], folder: [String], opened: String
+    _ bundle: ModelBundle, _ name: String, _ places: [String], folder: [String], opened: String
 ) throws {
     for place in places {
         let listed = (folder + [place]).joined(separator: "/")

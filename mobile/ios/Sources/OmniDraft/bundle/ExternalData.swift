@@ -23,18 +23,6 @@ private let settings = Array("ort_config".utf8)  // a property that sets options
 private let keys = ["location", "offset", "length", "checksum"].map { Array($0.utf8) }  // of external data
 private let ortMark = Array("ORTM".utf8)  // at byte 4 of a graph in .ort format
 
-/// A graph that no engine may read.
-struct GraphFileError: Error, Equatable {
-    let message: String
-    /// `outside` for the name of a file and for what is no graph, `graph` for what no graph may hold.
-    let fault: String
-
-    init(_ message: String, fault: String = "outside") {
-        self.message = message
-        self.fault = fault
-    }
-}
-
 /// Types of fields.
 private enum FieldType {
     static let varint = 0
@@ -108,14 +96,14 @@ private struct Walk {
         if kind == .tensor { tensors -= 1 }
         if nodes < 0 || tensors < 0 {
             let most = nodes < 0 ? "\(mostNodes) nodes" : "\(mostTensors) tensors"
-            throw GraphFileError("it has more than \(most)", fault: "graph")
+            throw ValueError("it has more than \(most)", fault: "graph")
         }
         var at = start
         while let field = try next(&at, end) {
             if let inside = kind.inside(field.number) {
                 try message(inside, field.start, field.stop)
             } else if let refused = kind.refused(field.number) {
-                throw GraphFileError("it holds \(refused)", fault: "graph")
+                throw ValueError("it holds \(refused)", fault: "graph")
             } else if kind == .node || kind == .property {
                 try name(kind, field)
             }
@@ -126,13 +114,13 @@ private struct Walk {
     private mutating func name(_ kind: Kind, _ field: Field) throws {
         if kind == .property {
             if field.number == keyField && isText(field, settings) {
-                throw GraphFileError("it sets options of the engine (ort_config)", fault: "graph")
+                throw ValueError("it sets options of the engine (ort_config)", fault: "graph")
             }
         } else if field.number == operatorField && isText(field, compiled) {
-            throw GraphFileError("it holds compiled code (EPContext)", fault: "graph")
+            throw ValueError("it holds compiled code (EPContext)", fault: "graph")
         } else if field.number == inputField && field.start < field.stop {
             let count = uses[Array(data[field.start..<field.stop]), default: 0] + 1
-            if count > mostUses { throw GraphFileError("a value is used more than \(mostUses) times", fault: "graph") }
+            if count > mostUses { throw ValueError("a value is used more than \(mostUses) times", fault: "graph") }
             uses[Array(data[field.start..<field.stop])] = count
         }
     }
@@ -147,11 +135,11 @@ private struct Walk {
             if field.number == valueField && values.count < 2 { values.append(field) }
         }
         if names.count > 1 || values.count > 1 {
-            throw GraphFileError("an entry of external data has two keys or values")
+            throw ValueError("an entry of external data has two keys or values")
         }
         guard let name = names.first, let number = keys.firstIndex(where: { isText(name, $0) }) else {
             let key = names.first.map { String(decoding: data[$0.start..<min($0.stop, $0.start + 80)], as: UTF8.self) }
-            throw GraphFileError("an entry of external data has the key \(quoted(.string(key ?? "")))")
+            throw ValueError("an entry of external data has the key \(quoted(.string(key ?? "")))")
         }
         if number == 0 {
             let place = try self.place(values.first)
@@ -164,7 +152,7 @@ private struct Walk {
         let start = field?.start ?? 0
         let place = String(decoding: data[start..<(start + min(count, mostPlace))], as: UTF8.self)
         if count > mostPlace || !isFileName(place) {
-            throw GraphFileError("its weights are in \(quoted(.string(place))), which is not a file of a bundle")
+            throw ValueError("its weights are in \(quoted(.string(place))), which is not a file of a bundle")
         }
         return place
     }
@@ -175,11 +163,11 @@ private struct Walk {
     private mutating func next(_ at: inout Int, _ end: Int) throws -> Field? {
         while at < end {
             fields -= 1
-            if fields < 0 { throw GraphFileError("it has more than \(mostFields) fields") }
+            if fields < 0 { throw ValueError("it has more than \(mostFields) fields") }
             let tag = try short(&at, end)
-            if tag < 8 { throw GraphFileError("a field has the number 0") }
+            if tag < 8 { throw ValueError("a field has the number 0") }
             let size = try sizeOf(tag & 7, &at, end)
-            if size > end - at { throw GraphFileError("a field is longer than its message") }
+            if size > end - at { throw ValueError("a field is longer than its message") }
             let start = at
             at += size
             if tag & 7 == FieldType.message { return Field(number: tag >> 3, start: start, stop: at) }
@@ -196,7 +184,7 @@ private struct Walk {
         case FieldType.message: return try short(&at, end)
         case FieldType.fixed64: return 8
         case FieldType.fixed32: return 4
-        default: throw GraphFileError("a field has the unknown type \(type)")
+        default: throw ValueError("a field has the unknown type \(type)")
         }
     }
 
@@ -208,7 +196,7 @@ private struct Walk {
         let value = try varint(&at, end)
         let isLong = at - start > 1 && value >> (7 * (at - start - 1)) == 0
         if value >= 1 << 32 || isLong {
-            throw GraphFileError("a tag or a length is longer than it needs to be, or too large")
+            throw ValueError("a tag or a length is longer than it needs to be, or too large")
         }
         return value
     }
@@ -225,7 +213,7 @@ private struct Walk {
             if byte < 0x80 { return value }
             shift += 7
         }
-        throw GraphFileError("a number has no end")
+        throw ValueError("a number has no end")
     }
 }
 
@@ -241,13 +229,9 @@ func isFileName(_ name: String) -> Bool {
 /// The files that the tensors of a graph are in: relative paths with `/` between parts, ascending.
 ///
 /// - Parameter graph: the bytes of an ONNX file; they may be mapped.
-/// - Throws: ``GraphFileError``: it is no ONNX graph or has too many fields, nodes or tensors, it names a file by an
-///   absolute path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds what no
-///   graph may hold: a graph inside a node (If, Loop, Scan), a function, a sparse tensor, training information, compiled
-///   code or options of the engine.
 func externalFiles(_ graph: Bytes) throws -> [String] {
     let isOrt = graph.count >= 8 && graph.array(4, 8) == ortMark
-    if graph.count < 2 || isOrt { throw GraphFileError("it is no ONNX graph") }
+    if graph.count < 2 || isOrt { throw ValueError("it is no ONNX graph") }
     return try graph.withUnsafeBytes { data in
         var walk = Walk(data)
         try walk.message(.model, 0, data.count)

@@ -10,11 +10,6 @@ enum Verify: Sendable {
     case stamp
 }
 
-/// Files of a bundle at most.
-let maxFiles = BundleLimits.maxFiles
-/// Bytes of a path at most.
-let maxPath = BundleLimits.maxPath
-/// Bytes that are read at once.
 let pieceBytes = 1 << 16
 
 private let again = "copy it again or run `omnidraft export` again"
@@ -69,14 +64,12 @@ func changed(_ file: String) -> OmniDraftError {
 
 /// The field `files` of a manifest as values; no file is looked at.
 ///
-/// - Parameters:
-///   - manifest: the path of the manifest, for error messages.
-///   - files: the field; nil where it is absent.
+/// - Parameter files: the field; nil where it is absent.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `no_hash` or `outside`.
 func checkFiles(_ manifest: String, _ files: JsonValue?) throws -> ByName<FileRecord> {
-    guard case .object(let fields)? = files, (1...maxFiles).contains(fields.count) else {
-        let message = "\(manifest) lists no files, or more than \(maxFiles)"
-        throw bundleError("no_hash", message, "run `omnidraft export` again")
+    guard case .object(let fields)? = files, (1...BundleLimits.maxFiles).contains(fields.count) else {
+        let message = "\(manifest) lists no files, or more than \(BundleLimits.maxFiles)"
+        throw bundleError("no_hash", message)
     }
     return ByName(try fields.members.map { ($0.name, try record(manifest, $0.name, $0.value)) })
 }
@@ -89,7 +82,7 @@ private func record(_ manifest: String, _ name: String, _ value: JsonValue) thro
     do {
         let fields = try mapping(value)
         return FileRecord(
-            sha256: try hexadecimal(fields.at("sha256"), 64), bytes: try integer(fields.at("bytes"), 0, mostExact))
+            sha256: try hexadecimal(fields.at("sha256"), 64), bytes: try integer(fields.at("bytes"), in: 0...mostExact))
     } catch is ValueError {
         throw noHash(manifest, name)
     }
@@ -104,30 +97,26 @@ func noHash(_ manifest: String, _ name: String) -> OmniDraftError {
 func isInside(_ name: String) -> Bool {
     let isNamed = name.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: ":") && $0 != UInt8(ascii: "\\") }
     let hasParts = partsOf(path: name).allSatisfy { !$0.isEmpty && !isSame($0, ".") && !isSame($0, "..") }
-    return isNamed && hasParts && name.utf8.count <= maxPath
+    return isNamed && hasParts && name.utf8.count <= BundleLimits.maxPath
 }
 
 /// Hash every file that a manifest lists and that was not left out; return the stamps from before.
 ///
-/// - Parameters:
-///   - places: where the files are.
-///   - files: from ``checkFiles(_:_:)``.
-///   - seal: of the manifest, for the record of this check.
-///   - verify: `.stamp` hashes nothing where all stamps are those of the last full check on this device.
-///   - state: the directory of what this device remembers.
 /// - Throws: ``OmniDraftError/bundle(_:)``: a file is absent, cut short or changed.
 func verifyFiles(
-    _ places: FilePlaces, _ files: ByName<FileRecord>, seal: String, _ verify: Verify, _ state: StateDirectory
+    _ places: FilePlaces, files: ByName<FileRecord>, seal: String, verify: Verify, state: StateDirectory
 ) throws -> ByName<Stamp> {
     let now = nanosecondsNow()
-    if verify == .stamp, let known = knownStamps(places, files), wasChecked(state, places.path, seal: seal, known) {
+    if verify == .stamp, let known = knownStamps(places, files),
+        wasChecked(state, path: places.path, seal: seal, stamps: known)
+    {
         return known
     }
     var stamps = ByName<Stamp>()
     for (name, record) in files.members where !places.isLeftOut(name) {
         stamps[name] = try verified(places, name, record)
     }
-    rememberCheck(state, places.path, seal: seal, stamps, now: now)
+    rememberCheck(state, path: places.path, seal: seal, stamps: stamps, now: now)
     return stamps
 }
 

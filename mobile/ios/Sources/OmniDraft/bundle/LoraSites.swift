@@ -1,9 +1,5 @@
-// The sites of a graph, its products that an adapter can change, and the names of the adapter's inputs.
-//
-// y = x W + (x A) B, with A [in, rank] and B [rank, out] (spec/11-adapter.md).
-
-/// Of one site: three packed parts of rank 256 fit, and a wrong file cannot ask for all memory.
-let maxRank = BundleLimits.maxRank
+// The sites of a graph, its products that an adapter can change: y = x W + (x A) B, with A [in, rank] and B [rank, out]
+// (spec/11-adapter.md).
 
 /// The name of the graph's input for A of a site.
 func aName(_ site: String) -> String { "\(site).lora_a" }
@@ -24,7 +20,6 @@ struct Site: Sendable, Equatable {
     /// Of its output, in order.
     let parts: [Part]
 
-    /// Width of the whole output.
     var outputs: Int { parts.reduce(0) { $0 + $1.width } }
 }
 

@@ -1,20 +1,14 @@
 // The file manifest.json: its bytes, its seal, and JSON in bounds (spec/03-bundle.md).
-//
-// The seal is over the bytes of the file as they lie, so no program has to print a number as another does.
 
-/// The name of the manifest.
 let manifestName = "manifest.json"
-/// Bytes of manifest.json at most.
-let maxManifestBytes = BundleLimits.maxManifestBytes
 
 let bundleFormat = "omnidraft.bundle"
 private let formatVersion = 3
 private let before = Array("{\"seal\": \"".utf8)
 private let sealed = before.count + 64  // what is sealed begins with the quotation mark behind the digits
-private let again = "run `omnidraft export` again"
+let exportAgain = "run `omnidraft export` again"
 
-/// The refusal of a bundle.
-func bundleError(_ fault: String, _ message: String, _ remedy: String) -> OmniDraftError {
+func bundleError(_ fault: String, _ message: String, _ remedy: String = exportAgain) -> OmniDraftError {
     .bundle(Refusal(fault: fault, message: message, remedy: remedy))
 }
 
@@ -32,21 +26,18 @@ func readManifest(_ path: String) throws -> [UInt8] {
     }
     let file = joined(path, manifestName)
     do {
-        return try readFile(file, most: maxManifestBytes)
+        return try readFile(file, most: BundleLimits.maxManifestBytes)
     } catch let error as FileError {
         if error.isAbsent {
             let message = "\(path) has no \(manifestName), so it is not a bundle"
             throw bundleError("no_bundle", message, "make one with `omnidraft export`")
         }
-        throw bundleError("unreadable", "\(file) is not readable (\(reason(error)))", again)
+        throw bundleError("unreadable", "\(file) is not readable (\(reason(error)))")
     }
 }
 
 /// The fields of a manifest, their values unchecked.
 ///
-/// - Parameters:
-///   - path: the directory, for messages.
-///   - data: the bytes of the file.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `unreadable`, `not_a_bundle`, `version` or `seal`.
 func parseManifest(_ path: String, _ data: [UInt8]) throws -> JsonObject {
     let file = joined(path, manifestName)
@@ -54,7 +45,7 @@ func parseManifest(_ path: String, _ data: [UInt8]) throws -> JsonObject {
     do {
         value = try parseJson(data)
     } catch let error as ValueError {
-        throw bundleError("unreadable", "\(file) is not readable (\(error.message))", again)
+        throw bundleError("unreadable", "\(file) is not readable (\(error.message))")
     }
     guard case .object(let object) = value, object["format"] == .string(bundleFormat) else {
         throw bundleError(
@@ -63,11 +54,11 @@ func parseManifest(_ path: String, _ data: [UInt8]) throws -> JsonObject {
     if object["version"] != .int(formatVersion) {
         let version = quoted(object["version"] ?? .null)
         let message = "\(path) is a bundle of version \(version) and this omnidraft reads version \(formatVersion)"
-        throw bundleError("version", message, "\(again) or install the omnidraft that wrote it")
+        throw bundleError("version", message, "\(exportAgain) or install the omnidraft that wrote it")
     }
     if !isSealed(data) {
         let message = "\(file) was changed after it was written (its seal does not match)"
-        throw bundleError("seal", message, again)
+        throw bundleError("seal", message)
     }
     return object
 }

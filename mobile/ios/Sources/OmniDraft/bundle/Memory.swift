@@ -1,13 +1,7 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
-// The memory that a generation needs, computed before anything is loaded (spec/08-phones.md, Memory).
-//
-// The figures are resident bytes at the peak. The factors were measured with onnxruntime 1.31 on Linux, with a full
-// context; they are those of the Python runtime, whose own base is counted here for the app, too.
+// The memory that a generation needs, computed before anything is loaded (spec/08-phones.md, Memory): resident bytes at the
+// peak, by factors that were measured with onnxruntime 1.31 on Linux.
 
 private let base = 72 << 20  // the runtime, onnxruntime with its first session
 private let packedFactor = 1.5  // resident bytes per byte of a graph with weights inside: most have a packed copy
@@ -16,7 +10,6 @@ private let tokenizerFactor = 22  // resident bytes per byte of tokenizer.json; 
 private let cacheEntry = 64  // bytes of a cached n-gram
 private let rows = 13  // rows of logits of the longest usual verification
 private let activations = 30.0  // times [chunk, hidden] float32, for a pass over a chunk of the prompt
-private let scoreFactor = 2.0  // times [heads, chunk, max_length] float32, in a graph without an attention operator
 private let headroom = 0.05  // of the need: other programs may take memory meanwhile
 private let megabyte = 1_000_000
 
@@ -35,14 +28,12 @@ struct MemoryNeed: Sendable {
     /// Activations of the longest pass.
     let work: Int
 
-    /// Bytes of all uses together.
     var total: Int { cappedSum([base, target, drafter, kv, vocabulary, work].map { min($0, mostExact) }) }
 }
 
 /// Why a generation should run without the drafter, as a sentence; nil if it need not.
 ///
 /// - Parameters:
-///   - needed: bytes with the drafter.
 ///   - plain: bytes without it.
 ///   - available: free bytes; nil if unknown.
 func whyPlain(needed: Int, plain: Int, available: Int?) -> String? {
@@ -54,7 +45,7 @@ func whyPlain(needed: Int, plain: Int, available: Int?) -> String? {
 private func megabytes(_ bytes: Int) -> Int { (min(bytes, mostExact) + megabyte / 2) / megabyte }
 
 /// The memory that a generation with a bundle needs, with or without the drafter.
-func memoryNeed(_ bundle: Bundle, drafter: Bool = true) -> MemoryNeed {
+func memoryNeed(_ bundle: ModelBundle, drafter: Bool = true) -> MemoryNeed {
     let models = drafter ? bundle.models : [bundle.target]
     let drafts = models.count > 1
     let ngrams = drafts ? bundle.target.vocabSize : 0  // at most
@@ -63,18 +54,18 @@ func memoryNeed(_ bundle: Bundle, drafter: Bool = true) -> MemoryNeed {
         base: base,
         target: weights(bundle, bundle.target),
         drafter: drafts ? weights(bundle, bundle.drafter) : 0,
-        kv: models.reduce(0) { $0 + $1.kvBytes },
+        kv: models.reduce(0) { $0 + $1.kv.bytes },
         vocabulary: cappedSum(vocabulary),
         work: models.reduce(0) { $0 + work($1) })
 }
 
-private func tokenizer(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
+private func tokenizer(_ bundle: ModelBundle, _ entry: ModelEntry) -> Int {
     if let compiled = entry.compiledTokenizer { return size(bundle, compiled) }
     return whole(Double(tokenizerFactor) * Double(size(bundle, entry.tokenizer)))
 }
 
 /// Bytes of a file; a manifest lists every file that is asked for here.
-private func size(_ bundle: Bundle, _ name: String) -> Int {
+private func size(_ bundle: ModelBundle, _ name: String) -> Int {
     guard let record = bundle.files[name] else { preconditionFailure("the manifest does not list \(name)") }
     return record.bytes
 }
@@ -82,11 +73,8 @@ private func size(_ bundle: Bundle, _ name: String) -> Int {
 /// A number of bytes, at most 2^53 - 1.
 private func whole(_ bytes: Double) -> Int { Int(min(max(bytes, 0), Double(mostExact))) }
 
-private func weights(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
-    if let place = entry.place { return staticWeights(bundle, entry, place) }
-    // An exported graph has model.onnx.data; an adopted graph may have several files with other endings.
-    let beside = entry.layout == .concat ? entry.graph : "\(entry.graph).data"
-    let names = bundle.files.names.filter { begins($0, with: beside) && !isSame($0, entry.graph) }
+private func weights(_ bundle: ModelBundle, _ entry: ModelEntry) -> Int {
+    let names = bundle.files.names.filter { begins($0, with: "\(entry.graph).data") }
     let mapped = cappedSum(names.map { size(bundle, $0) })
     let packed = packedFactor * Double(size(bundle, entry.graph))
     if mapped == 0 { return whole(packed) }
@@ -94,17 +82,8 @@ private func weights(_ bundle: Bundle, _ entry: ModelEntry) -> Int {
     return max(0, whole(packed + mappedFactor * Double(mapped)) + table(bundle, entry, most: mapped))
 }
 
-/// Of static graphs: float16 weights become float32 in each graph; the others stay mapped.
-private func staticWeights(_ bundle: Bundle, _ entry: ModelEntry, _ place: Place) -> Int {
-    let weights = Double(size(bundle, place.form.weights))
-    let all = cappedSum(place.files.map { size(bundle, $0) })
-    let isFloat = entry.places[npuPlace].map { isSame($0.form.weights, place.form.weights) } ?? false
-    let widened = isFloat ? 2 * Double(place.form.graphs.count) * weights : 0
-    return whole(Double(whole(mappedFactor * Double(all))) + widened)
-}
-
 /// Bytes of the embedding: added where the LM head reads them too, else taken off; 0 where an export recorded none.
-private func table(_ bundle: Bundle, _ entry: ModelEntry, most: Int) -> Int {
+private func table(_ bundle: ModelBundle, _ entry: ModelEntry, most: Int) -> Int {
     guard case .object(let checks)? = bundle.manifest["checks"], case .object(let tables)? = checks["tables"],
         case .object(let found)? = tables[entry.graph], case .integer(let bytes)? = found["bytes"],
         bytes >= 0 && bytes <= Int64(most), let shared = found["shared"]
@@ -115,13 +94,7 @@ private func table(_ bundle: Bundle, _ entry: ModelEntry, most: Int) -> Int {
 private func work(_ entry: ModelEntry) -> Int {
     // Of a usual decoder with this number of parameters.
     let hidden = (Double(entry.parameters) / (12 * Double(entry.kv.numLayers))).squareRoot()
-    let chunk = Double(prefillChunk)
-    let vocabulary = Double(entry.vocabSize)
-    let work = 4 * activations * chunk * hidden
-    if entry.layout == .shared { return whole(work + 4 * Double(rows) * vocabulary) }
-    // A graph of layout concat computes logits for every token, and stores the scores of its attention.
-    let scores = 4 * scoreFactor * (hidden / Double(entry.kv.headDim)) * chunk * Double(entry.kv.maxLength)
-    return whole(work + scores + 4 * chunk * vocabulary)
+    return whole(4 * activations * Double(prefillChunk) * hidden + 4 * Double(rows) * Double(entry.vocabSize))
 }
 
 /// Peak resident memory of this process in bytes, with mapped files; nil where it is not counted.

@@ -32,9 +32,7 @@ struct ModelEntry: Sendable {
     let eosIds: [Int32]
     let parameters: Int
     /// Where the static graphs may run, by name; empty if there are none.
-    let places: ByName<Place>
-    /// The chosen one; nil is the dynamic graph.
-    var place: Place?
+    let places: ByName<StaticGraphs>
     let fingerprint: String?
     /// Where adapters enter the graph; nil if they cannot.
     let lora: LoraSites?
@@ -48,12 +46,8 @@ struct ModelEntry: Sendable {
 
     /// Whether a file of the bundle is a graph or weights of this model, where it runs.
     func reads(_ name: String) -> Bool {
-        if let place { return place.files.contains { isSame($0, name) } }
-        return !isAbsent && begins(name, with: graph)
+        !isAbsent && begins(name, with: graph)
     }
-
-    /// Bytes of the KV buffers at their full length; two sets take turns in layout `concat`.
-    var kvBytes: Int { layout == .concat ? 2 * kv.bytes : kv.bytes }
 }
 
 /// In place of a drafter where a bundle has none: the 256 bytes as a vocabulary, without a graph. The vocabulary map
@@ -61,17 +55,9 @@ struct ModelEntry: Sendable {
 let noModel = ModelEntry(
     source: "none", architecture: "none", graph: "", tokenizer: "",
     kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none",
-    bosId: nil, eosIds: [], parameters: 0, places: ByName(), place: nil, fingerprint: nil, lora: nil,
+    bosId: nil, eosIds: [], parameters: 0, places: ByName(), fingerprint: nil, lora: nil,
     layout: .shared, train: nil,
     tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e", compiledTokenizer: nil)
-
-extension JsonObject {
-    /// The value of a name; nil where it is absent or null.
-    func given(_ name: String) -> JsonValue? {
-        guard let value = self[name], value != .null else { return nil }
-        return value
-    }
-}
 
 /// The part of a manifest for one model.
 ///
@@ -79,12 +65,11 @@ extension JsonObject {
 func readEntry(_ data: JsonObject) throws -> ModelEntry {
     let places = try data.given("npu").map { try readPlaces(mapping($0)) } ?? ByName()
     let lora = try data.given("lora").map { try loraOf(mapping($0)) }
-    if lora == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
+    if lora == nil && places.values.contains(where: { $0.loraRank != nil }) {
         throw ValueError("static graphs for adapters without the field lora")
     }
-    let vocabSize = try integer(data.at("vocab_size"), 1, BundleLimits.maxVocabulary)
-    func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, 0, vocabSize - 1)) }
-    let bos = try data.at("bos_id")
+    let vocabSize = try integer(data.at("vocab_size"), in: 1...BundleLimits.maxVocabulary)
+    func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, in: 0...(vocabSize - 1))) }
     return ModelEntry(
         source: try text(data.at("source"), most: BundleLimits.maxSource),
         architecture: try text(data.at("architecture"), most: BundleLimits.maxSource),
@@ -93,11 +78,10 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         kv: try kvOf(mapping(data.at("kv"))),
         vocabSize: vocabSize,
         quantization: try text(data.at("quantization"), most: BundleLimits.maxName),
-        bosId: bos == .null ? nil : try tokenId(bos),
+        bosId: try data.orNull("bos_id").map(tokenId),
         eosIds: try array(data.at("eos_ids"), most: BundleLimits.maxEos).map(tokenId),
-        parameters: try integer(data.at("parameters"), 0, mostExact),
+        parameters: try integer(data.at("parameters"), in: 0...mostExact),
         places: places,
-        place: nil,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
         lora: lora,
         layout: try layoutOf(data["layout"]),
@@ -108,10 +92,10 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
 
 private func kvOf(_ data: JsonObject) throws -> KvShape {
     KvShape(
-        numLayers: try integer(data.at("num_layers"), 1, BundleLimits.maxLayers),
-        numKvHeads: try integer(data.at("num_kv_heads"), 1, BundleLimits.maxLayers),
-        headDim: try integer(data.at("head_dim"), 1, BundleLimits.maxHeadDim),
-        maxLength: try integer(data.at("max_length"), 1, BundleLimits.maxLength))
+        numLayers: try integer(data.at("num_layers"), in: 1...BundleLimits.maxLayers),
+        numKvHeads: try integer(data.at("num_kv_heads"), in: 1...BundleLimits.maxLayers),
+        headDim: try integer(data.at("head_dim"), in: 1...BundleLimits.maxHeadDim),
+        maxLength: try integer(data.at("max_length"), in: 1...BundleLimits.maxLength))
 }
 
 private func trainOf(_ data: JsonObject, _ lora: LoraSites?) throws -> StepEntry? {
@@ -129,17 +113,17 @@ private func loraOf(_ data: JsonObject) throws -> LoraSites {
         (try text(.string(name), most: BundleLimits.maxName), try siteOf(mapping(site)))
     }
     if sites.isEmpty { throw ValueError("LoRA without a site") }
-    let rank = try data.at("rank")
-    return LoraSites(rank: rank == .null ? nil : try integer(rank, 1, BundleLimits.maxRank), sites: ByName(sites))
+    let rank = try data.orNull("rank").map { try integer($0, in: 1...BundleLimits.maxRank) }
+    return LoraSites(rank: rank, sites: ByName(sites))
 }
 
 private func siteOf(_ data: JsonObject) throws -> Site {
     let parts = try array(data.at("parts"), most: BundleLimits.maxParts, least: 1).map { part in
         let pair = try array(part, most: 2, least: 2)
-        let width = try integer(pair[1], 1, BundleLimits.maxWidth)
+        let width = try integer(pair[1], in: 1...BundleLimits.maxWidth)
         return Site.Part(name: try text(pair[0], most: BundleLimits.maxName), width: width)
     }
-    return Site(inputs: try integer(data.at("inputs"), 1, BundleLimits.maxWidth), parts: parts)
+    return Site(inputs: try integer(data.at("inputs"), in: 1...BundleLimits.maxWidth), parts: parts)
 }
 
 private func layoutOf(_ value: JsonValue?) throws -> Layout {

@@ -25,7 +25,7 @@ func refusalToReplace(_ place: String) -> (message: String, remedy: String)? {
 private func filesOf(_ place: String) -> [String]? {
     let manifest = joined(place, manifestName)
     if isLink(place) || isLink(manifest) { return nil }
-    guard let data = try? readFile(manifest, most: maxManifestBytes), let value = try? parseJson(data),
+    guard let data = try? readFile(manifest, most: BundleLimits.maxManifestBytes), let value = try? parseJson(data),
         case .object(let object) = value, object["format"] == .string(bundleFormat),
         case .object(let files)? = object["files"]
     else { return nil }
@@ -33,10 +33,6 @@ private func filesOf(_ place: String) -> [String]? {
 }
 
 /// Paths of the files and links in the directory of a bundle that its manifest does not list, ascending.
-///
-/// - Parameters:
-///   - place: the directory; links in it are not followed.
-///   - files: the names that the manifest lists.
 func unlisted(_ place: String, _ files: [String]) -> [String] {
     let known = Set((files + besideNames).map { Array($0.utf8) })
     return filesBelow(place, "").filter { !known.contains(Array($0.utf8)) }.sorted(by: precedes)

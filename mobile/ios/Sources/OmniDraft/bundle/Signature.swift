@@ -3,9 +3,7 @@
     import Foundation
 #endif
 
-// The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
-//
-// Format and order of the checks: spec/10-signing.md. The platform signs and checks; there is no cryptography here.
+// The signature of a bundle: Ed25519 over the exact bytes of its manifest (spec/10-signing.md). The platform signs and checks.
 
 /// The name of the file that holds a signature.
 let signatureName = "manifest.sig"
@@ -71,17 +69,15 @@ func decodeSignature(_ data: [UInt8]) throws -> Signature {
         let keyAt = firstLines.utf8.count
         let key = String(decoding: data[keyAt..<(keyAt + 16)], as: UTF8.self)
         let digits = String(decoding: data[(signatureBytes - 129)..<(signatureBytes - 1)], as: UTF8.self)
-        if isHexadecimal(key) && isHexadecimal(digits), let value = try? bytesOf(hex: digits) {
+        if isHexadecimal(key.utf8, digits: 16) && isHexadecimal(digits.utf8, digits: 128),
+            let value = try? bytesOf(hex: digits)
+        {
             let signature = Signature(keyId: key, value: value)
             if encodeSignature(signature) == data { return signature }
         }
     }
     let message = "\(signatureName) is not a signature of version 1"
     throw signatureError("malformed", message, "sign the bundle again or copy it again")
-}
-
-private func isHexadecimal(_ text: String) -> Bool {
-    text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x39) || ($0 >= 0x61 && $0 <= 0x66) }
 }
 
 private func signatureError(_ fault: String, _ message: String, _ remedy: String) -> OmniDraftError {
@@ -103,12 +99,8 @@ func readSignature(_ bundle: String) throws -> Signature? {
 
 /// Check a signature over the bytes of a manifest.
 ///
-/// - Parameters:
-///   - manifest: the bytes of the file.
-///   - signature: nil if the bundle has none.
-///   - publicKey: 32 bytes.
-/// - Throws: ``OmniDraftError/signature(_:)`` `unsigned`, `other_key`, `wrong_signature`, or `unverifiable` where the
-///   platform has no Ed25519.
+/// - Parameter signature: nil if the bundle has none.
+/// - Throws: ``OmniDraftError/signature(_:)`` `unsigned`, `other_key`, `wrong_signature`.
 func verifySignature(_ manifest: [UInt8], _ signature: Signature?, publicKey: [UInt8]) throws {
     guard let signature else {
         let message = "the bundle is not signed, and a public key was given"
@@ -147,15 +139,13 @@ private func isBelowOrder(_ s: ArraySlice<UInt8>) -> Bool { s.reversed().lexicog
 
 /// The 32 bytes of an Ed25519 public key.
 ///
-/// - Parameter key: its 32 bytes, or the 44 bytes of its SubjectPublicKeyInfo, which a PEM file holds in Base64.
 /// - Throws: ``OmniDraftError/setting(_:)``: it is neither.
 func readPublicKey(_ key: [UInt8]) throws -> [UInt8] {
     if key.count == keyBytes { return key }
     if key.count == spki.count + keyBytes && key.starts(with: spki) { return Array(key[spki.count...]) }
-    throw OmniDraftError.setting(
-        Refusal(
-            message: "a public key of Ed25519 has 32 bytes, or 44 with its header, not \(key.count)",
-            remedy: "give the 32 bytes, or the decoded Base64 of the PEM file that `omnidraft keygen` writes"))
+    throw settingError(
+        "a public key of Ed25519 has 32 bytes, or 44 with its header, not \(key.count)",
+        "give the 32 bytes, or the decoded Base64 of the PEM file that `omnidraft keygen` writes")
 }
 
 #if canImport(CryptoKit)

@@ -13,7 +13,7 @@ struct Matrix: Sendable, Equatable {
 }
 
 /// Where a tensor lies in the vector: from `begin` to `end`, exclusive.
-struct Span: Sendable {
+struct TensorSpan: Sendable {
     let name: String
     let begin: Int
     let end: Int
@@ -24,19 +24,18 @@ struct Span: Sendable {
 struct StepLayout: Sendable, Equatable {
     /// Shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
     let tensors: ByName<Matrix>
-    /// Of the loss.
     var terms = lossTerms
 
     /// Length of the vector, at most 2^53 - 1; a learner refuses one that no array holds.
     var size: Int { cappedSum(tensors.values.map { min($0.size, mostExact) }) }
 
     /// Name, place and shape of each tensor, of a vector that an array holds.
-    func spans() -> [Span] {
+    func spans() -> [TensorSpan] {
         var at = 0
         return tensors.members.map { name, shape in
             let begin = at
             at = cappedSum([at, shape.size])
-            return Span(name: name, begin: begin, end: at, shape: shape)
+            return TensorSpan(name: name, begin: begin, end: at, shape: shape)
         }
     }
 }
@@ -47,9 +46,7 @@ struct StepEntry: Sendable, Equatable {
     let graph: String
     /// The folder that the paths of the graph's weights are relative to.
     let folder: String
-    /// Of each part of a site.
     let rank: Int
-    /// Of the parameters.
     let layout: StepLayout
 }
 
@@ -65,7 +62,7 @@ func readStep(_ data: JsonObject) throws -> StepEntry {
     return StepEntry(
         graph: try text(data.at("graph"), most: BundleLimits.maxPath),
         folder: try text(data.at("folder"), most: BundleLimits.maxPath),
-        rank: try integer(data.at("rank"), 1, BundleLimits.maxRank), layout: layout)
+        rank: try integer(data.at("rank"), in: 1...BundleLimits.maxRank), layout: layout)
 }
 
 private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
@@ -74,7 +71,7 @@ private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
         let fields = try mapping(each)
         let name = try text(fields.at("name"), most: BundleLimits.maxTensorName)
         if tensors.has(name) { throw ValueError("two tensors \(quoted(.string(name)))") }
-        let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, 1) }
+        let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, from: 1) }
         tensors[name] = Matrix(rows: sizes[0], columns: sizes[1])
     }
     if tensors.count == 0 { throw ValueError("a training step without tensors") }

@@ -6,9 +6,7 @@ let roles = ["system", "user", "assistant"]
 
 /// A message of the user with the answer to it, both as texts.
 struct GivenTurn: Sendable, Equatable {
-    /// Of the user.
     let message: String
-    /// Of the assistant.
     let answer: String
 }
 
@@ -18,16 +16,12 @@ struct MessageList: Sendable, Equatable {
     let system: String?
     /// Earlier messages of the user, each with the answer to it.
     let turns: [GivenTurn]
-    /// The message that is to be answered.
     let message: String
 }
 
 /// The messages that a program gives, each as its role and its content.
 ///
 /// A system prompt stands first or is absent; then user and assistant take turns; the last message is the user's.
-///
-/// - Throws: ``OmniDraftError/prompt(_:)``: a role or a content is another one, the order is another one, or there is too
-///   much of it.
 func readMessages(_ messages: [(role: String, content: String)]) throws -> MessageList {
     if messages.count > maxMessages {
         throw promptError("there are \(messages.count) messages, more than \(maxMessages)", "leave old ones out")
@@ -46,9 +40,6 @@ func readMessages(_ messages: [(role: String, content: String)]) throws -> Messa
 
 /// A prompt's text, unchanged.
 ///
-/// - Parameters:
-///   - text: of a prompt, or of a system prompt.
-///   - name: of the text, for messages.
 /// - Throws: ``OmniDraftError/prompt(_:)``: empty, white space alone, or too long.
 func checkedText(_ text: String, name: String = "the prompt") throws -> String {
     if text.isEmpty { throw promptError("\(name) is empty", "give some text") }
@@ -70,7 +61,6 @@ func isSpace(_ scalar: Unicode.Scalar) -> Bool {
     isWhiteSpace(scalar.value) || (scalar.value >= 0x1c && scalar.value <= 0x1f)
 }
 
-/// A refusal of a prompt.
 func promptError(_ message: String, _ remedy: String = "", fault: String = "") -> OmniDraftError {
     .prompt(Refusal(fault: fault, message: message, remedy: remedy))
 }

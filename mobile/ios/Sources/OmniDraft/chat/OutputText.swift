@@ -5,17 +5,14 @@ private let whiteBytes = Array(" \t\n\r".utf8)  // behind the open tag
 
 /// Reads the ids of outputs as text in which think tags are written.
 struct OutputText: Sendable {
-    private let tokenizer: any Tokenizer
+    private let tokenizer: Tokenizer
     private let think: ThinkTags?
     private let plainBytesOf: @Sendable (Int32) -> [UInt8]
     private let tags: [Int32: [UInt8]]
     private let silent: Set<Int32>
 
-    /// - Parameters:
-    ///   - tokenizer: the target's.
-    ///   - think: tags of the model; nil for a model that writes no thoughts.
-    ///   - plainBytesOf: the bytes of a target id; none for a control token.
-    init(_ tokenizer: any Tokenizer, _ think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
+    /// - Parameter think: tags of the model; nil for a model that writes no thoughts.
+    init(_ tokenizer: Tokenizer, think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
         self.tokenizer = tokenizer
         self.think = think
         self.plainBytesOf = plainBytesOf
@@ -30,7 +27,6 @@ struct OutputText: Sendable {
     /// Bytes of an id: a think tag is written, every other control token is silent.
     func bytesOf(_ token: Int32) -> [UInt8] { tags[token] ?? plainBytesOf(token) }
 
-    /// Bytes of ids in order.
     func text(_ ids: some Sequence<Int32>) -> [UInt8] { ids.flatMap(bytesOf) }
 
     /// Whether an output after a prompt begins inside a thought: the prompt ends with the open tag.
@@ -47,9 +43,7 @@ struct OutputText: Sendable {
 
     /// The ids of an answer that a conversation keeps: without its thought, if the template leaves it out.
     ///
-    /// - Parameters:
-    ///   - ids: of the answer, without the token or string that ended it.
-    ///   - inside: the answer begins inside a thought.
+    /// - Parameter ids: of the answer, without the token or string that ended it.
     func kept(_ ids: [Int32], inside: Bool) -> [Int32] {
         let start = think.map { keptStart(text(ids), $0, inside: inside) } ?? 0
         if start == 0 { return ids }

@@ -1,6 +1,4 @@
-// The compiled form of a chat template: strings around messages, which need no template engine.
-//
-// Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
+// The compiled form of a chat template: strings around messages (spec/03-bundle.md, "The prompt"; spec/01-tokens.md).
 
 let maxPrompt = 1 << 16  // bytes of each text of the field `prompt`
 let maxTag = 64  // bytes of a think tag
@@ -39,31 +37,6 @@ struct Ends: Sendable, Equatable {
     let end: Bool
 }
 
-/// The text around messages; control tokens are read here and only here.
-protocol Template: Sendable {
-    /// The strings around the messages of a conversation: before, between and after all of them.
-    ///
-    /// They are 2 x `turns` strings: before and after the message of each turn. The string before a later message begins
-    /// right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
-    /// strings before and after the system prompt take the place of the first.
-    ///
-    /// - Parameters:
-    ///   - turns: number of messages by the user.
-    ///   - system: whether a system prompt stands before the first message.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render a conversation of this length, or no system
-    ///   prompt.
-    func parts(turns: Int, system: Bool) throws -> [String]
-
-    /// At which ends the template leaves out the white space of each message.
-    ///
-    /// The messages are the system prompt, if there is one, and those of the user.
-    ///
-    /// - Parameters:
-    ///   - turns: number of messages by the user.
-    ///   - system: whether a system prompt stands before the first message.
-    func trimmed(turns: Int, system: Bool) -> [Ends]
-}
-
 /// The text around a system prompt; with it, this takes the place of the template's prefix.
 struct SystemSlot: Sendable, Equatable {
     /// From the beginning of the conversation to the system prompt.
@@ -83,7 +56,7 @@ struct ThinkTags: Sendable, Equatable {
 }
 
 /// The text around messages; control tokens are read only here, never in a message.
-struct PromptTemplate: Template, Equatable {
+struct PromptTemplate: Sendable, Equatable {
     /// Before the first message.
     let prefix: String
     /// After the first message.
@@ -108,6 +81,11 @@ struct PromptTemplate: Template, Equatable {
         suffix.isEmpty && begin.isEmpty && system == nil && (between?.isEmpty ?? false) && (after?.isEmpty ?? false)
     }
 
+    /// The strings around the messages of a conversation, `turns` by the user: before and after the message of each turn. The
+    /// string before a later message begins right after the answer to the message before it. With a system prompt the
+    /// strings before and after it take the place of the first.
+    ///
+    /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render as many turns, or no system prompt.
     func parts(turns: Int, system: Bool = false) throws -> [String] {
         if turns > 1 && (between == nil || after == nil) {
             throw promptError("this bundle's chat template serves a single turn", "begin a new conversation")
@@ -129,6 +107,7 @@ struct PromptTemplate: Template, Equatable {
         return parts
     }
 
+    /// At which ends the template leaves out the white space of the system prompt, if there is one, and of each message.
     func trimmed(turns: Int, system: Bool = false) -> [Ends] {
         var all = system ? [ends(.systemStart, .systemEnd)] : []
         all.append(ends(system ? .behindStart : .firstStart, .firstEnd))
@@ -156,19 +135,19 @@ func trimmed(_ text: String, _ ends: Ends) -> String {
 ///
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
-    let between = try optional(field(data, "between")).map { try text($0, most: maxPrompt) }
-    let after = try optional(field(data, "after")).map { try text($0, most: maxPrompt) }
+    let between = try data.orNull("between").map { try text($0, most: maxPrompt) }
+    let after = try data.orNull("after").map { try text($0, most: maxPrompt) }
     if (between == nil) != (after == nil) { throw ValueError("one of prompt.between and prompt.after is null") }
     return PromptTemplate(
-        prefix: try text(field(data, "prefix"), most: maxPrompt),
-        suffix: try text(field(data, "suffix"), most: maxPrompt),
+        prefix: try text(data.at("prefix"), most: maxPrompt),
+        suffix: try text(data.at("suffix"), most: maxPrompt),
         between: between,
         after: after,
-        begin: try text(field(data, "begin"), most: maxPrompt),
-        lead: try text(field(data, "lead"), most: maxPrompt),
-        system: try optional(field(data, "system")).map { try systemSlot(mapping($0)) },
-        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) },
-        trim: try data["trim"].flatMap(optional).map(trimmedEnds) ?? trimmedAnswers)
+        begin: try text(data.at("begin"), most: maxPrompt),
+        lead: try text(data.at("lead"), most: maxPrompt),
+        system: try data.orNull("system").map { try systemSlot(mapping($0)) },
+        think: try data.orNull("think").map { try thinkTags(mapping($0)) },
+        trim: try data.given("trim").map(trimmedEnds) ?? trimmedAnswers)
 }
 
 private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
@@ -188,30 +167,19 @@ private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
 
 private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
     SystemSlot(
-        before: try text(field(data, "before"), most: maxPrompt), after: try text(field(data, "after"), most: maxPrompt)
+        before: try text(data.at("before"), most: maxPrompt), after: try text(data.at("after"), most: maxPrompt)
     )
 }
 
 private func thinkTags(_ data: JsonObject) throws -> ThinkTags {
-    let word = try field(data, "earlier")
+    let word = try data.at("earlier")
     guard case .string(let name) = word, let earlier = EarlierThoughts(rawValue: name) else {
         throw ValueError("prompt.think.earlier \(quoted(word)) is not keep, cut or trim")
     }
-    let open = try text(field(data, "open"), most: maxTag)
-    let close = try text(field(data, "close"), most: maxTag)
+    let open = try text(data.at("open"), most: maxTag)
+    let close = try text(data.at("close"), most: maxTag)
     if open.isEmpty || close.isEmpty || open.utf8.elementsEqual(close.utf8) {
         throw ValueError("prompt.think has the tags '\(open)' and '\(close)'")
     }
     return ThinkTags(open: open, close: close, earlier: earlier)
-}
-
-/// A field that must be there; null is a value.
-private func field(_ data: JsonObject, _ name: String) throws -> JsonValue {
-    guard let value = data[name] else { throw ValueError("prompt has no \(name)") }
-    return value
-}
-
-private func optional(_ value: JsonValue) -> JsonValue? {
-    if case .null = value { return nil }
-    return value
 }

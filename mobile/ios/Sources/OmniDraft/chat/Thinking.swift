@@ -1,16 +1,8 @@
 // The thought of an answer: where it ends, and how a stream tells it apart (spec/01-tokens.md, Thoughts).
-//
-// An output has at most one thought, at its beginning. It begins inside the thought where the prompt ends with the open
-// tag. A thought that was never closed has no answer behind it.
 
 private let white = Array(" \t\n\r".utf8)  // before the open tag
 
 /// The byte of an output at which its answer begins: 0 without a thought, its length if one is not closed.
-///
-/// - Parameters:
-///   - output: the bytes of an output, with the tags in it.
-///   - tags: of the model.
-///   - inside: the output begins inside a thought.
 func answerStart(_ output: [UInt8], _ tags: ThinkTags, inside: Bool) -> Int {
     let begun = output.firstIndex { !white.contains($0) } ?? output.count
     if !inside && !begins(output, begun, Array(tags.open.utf8)) { return 0 }
@@ -39,16 +31,12 @@ private func begins(_ data: [UInt8], _ at: Int, _ part: [UInt8]) -> Bool {
 struct SplitText: Sendable, Equatable {
     /// What the model thought, without the tags.
     let thought: String
-    /// What follows the thought.
     let answer: String
 }
 
 /// The thought and the answer of an output, without tags and without the white space around the tags.
 ///
-/// - Parameters:
-///   - output: the text, also one that is not complete.
-///   - tags: of the model; nil for a model that writes no thoughts.
-///   - inside: the output begins inside a thought.
+/// - Parameter tags: of the model; nil for a model that writes no thoughts.
 func splitThought(_ output: String, _ tags: ThinkTags?, inside: Bool = false) -> SplitText {
     guard let tags else { return SplitText(thought: "", answer: output) }
     let data = Array(output.utf8)
@@ -71,7 +59,6 @@ func splitThought(_ output: String, _ tags: ThinkTags?, inside: Bool = false) ->
 /// - Parameters:
 ///   - text: of the program; the open tag may be missing, where the template writes it.
 ///   - tags: of the model; nil for a model that writes no thoughts.
-///   - ends: of the answer, at which white space is left out, too.
 func givenAnswer(_ text: String, _ tags: ThinkTags?, _ ends: Ends = Ends(start: true, end: true)) -> String {
     guard let tags else { return trimmed(text, ends) }
     let data = Array(text.utf8)
@@ -98,9 +85,6 @@ struct ThoughtStream {
     private var held: [UInt8] = []
     private var state: State
 
-    /// - Parameters:
-    ///   - tags: of the model.
-    ///   - inside: the output begins inside a thought.
     init(_ tags: ThinkTags, inside: Bool) {
         (open, close) = (Array(tags.open.utf8), Array(tags.close.utf8))
         state = inside ? .thought : .start

@@ -1,12 +1,5 @@
 // P and Q of one decision: what the target would decide, and what the drafter offered (spec/04-speculation.md, sections 5
-// and 6).
-//
-// Both verifiers use these numbers and nothing else. The proposed option is looked up; all options of a row are computed
-// only when a refusal needs them.
-//
-// The drafter alone decides a *split*, which is known before the decision is verified: whether its next token begins a
-// spelling, is written as several target tokens, or leads nowhere. Q is the distribution given the split, so a chain of
-// decisions may run through any number of splits.
+// and 6). The proposed option is looked up; all options of a row are computed only when a refusal needs them.
 
 /// Replaces a divisor of zero, so that ratios stay finite.
 let tiny = 1e-300
@@ -34,20 +27,15 @@ extension DecisionProbs {
 }
 
 /// P and Q of a decision.
-///
-/// - Parameters:
-///   - decision: from the walk.
-///   - q: the drafter's distribution at the decision's draft token.
-///   - p: the target's distribution at the decision's row.
-///   - trie: the active trie that the draft was translated with, unchanged since.
-///   - buffers: of this round.
 func decisionProbs(
-    _ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie, _ buffers: OptionBuffers
+    _ decision: Decision, q: any Distribution, p: any Distribution, trie: ActiveTrie, buffers: OptionBuffers
 ) -> any DecisionProbs {
     switch decision.step {
-    case .expand: return Expansion(decision.targetId, p)
-    case .begin: return Beginning(decision, q, p, trie, buffers)
-    case .goOn, .end, .deadEnd: return Inside(decision, q, p, trie)
+    case .expand(let proposed): return Expansion(proposed, p)
+    case .begin(let node, let excluded): return Beginning(node, excluded, q, p, trie, buffers)
+    case .goOn(let child, let parent): return Inside(parent, .child(trie.draftToken(child)), q, p, trie)
+    case .end(let node): return Inside(node, .end, q, p, trie)
+    case .deadEnd(let node): return Inside(node, .nothing, q, p, trie)
     }
 }
 
@@ -87,16 +75,15 @@ private struct Beginning: DecisionProbs {
     private let possible: Double
 
     init(
-        _ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie, _ buffers: OptionBuffers
+        _ node: Node, _ excludedNode: Node?, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie,
+        _ buffers: OptionBuffers
     ) {
         self.q = q
         self.p = p
         self.trie = trie
         self.buffers = buffers
-        let excluded = decision.excluded.map { trie.children($0).tokens } ?? []
-        self.excluded = excluded
+        excluded = excludedNode.map { trie.children($0).tokens } ?? []
         possible = max(withMask(trie, buffers, excluded) { q.mass(under: $0) }, tiny)
-        guard let node = decision.node else { preconditionFailure("a decision to begin has a node") }
         let token = trie.draftToken(node)
         let isPossible = trie.rootMask[Int(token)] && !excluded.contains(token)
         ratio = p.mass(trie.targets(node)) / max(isPossible ? q.probability(token) / possible : 0, tiny)
@@ -158,19 +145,30 @@ private struct Inside: DecisionProbs {
     private let children: Children
     private let all: Options
 
-    init(_ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie) {
+    /// What the draft token proposes.
+    enum Proposed {
+        case child(Int32)
+        case end, nothing
+    }
+
+    init(_ node: Node, _ proposed: Proposed, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie) {
         self.p = p
-        guard let node = decision.step == .goOn ? decision.parent : decision.node else {
-            preconditionFailure("a decision inside a spelling has its node")
-        }
         ending = trie.terminal(node)
         children = trie.children(node)
         all = inside(children, ending, q, p)
-        if let option = proposed(decision, children, trie) {
-            ratio = all.p.numbers[option] / max(all.q.numbers[option], tiny)
-        } else {
+        let option: Int
+        switch proposed {
+        case .child(let token):
+            guard let index = children.tokens.firstIndex(of: token) else {
+                preconditionFailure("a spelling goes on to a child of its node")
+            }
+            option = index
+        case .end: option = children.tokens.count
+        case .nothing:
             ratio = 0
+            return
         }
+        ratio = all.p.numbers[option] / max(all.q.numbers[option], tiny)
     }
 
     func options() -> Options { all.fresh() }
@@ -179,19 +177,6 @@ private struct Inside: DecisionProbs {
         if let ending, option == all.count - 1 { return ending }
         let below = zip(children.targets, children.owner).filter { $0.1 == option }.map(\.0)
         return random.sample(p, among: below)
-    }
-}
-
-/// The option that a decision inside a node proposes; nil in a dead end.
-private func proposed(_ decision: Decision, _ children: Children, _ trie: ActiveTrie) -> Int? {
-    switch decision.step {
-    case .end: return children.tokens.count
-    case .goOn:
-        guard let next = decision.node, let index = children.tokens.firstIndex(of: trie.draftToken(next)) else {
-            preconditionFailure("a spelling goes on to a child of its node")
-        }
-        return index
-    case .begin, .deadEnd, .expand: return nil
     }
 }
 

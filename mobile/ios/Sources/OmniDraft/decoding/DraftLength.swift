@@ -1,13 +1,7 @@
 // How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md).
-//
-// Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give equal
-// lengths. All numbers are float64, in the order of operations of the Python runtime.
 
-let maxDraftTokens = Defaults.maxDraftTokens
-let copyAcceptance = Defaults.draftLengthCopyAcceptance  // of a copied token, before any was compared
-let priorRounds = Defaults.draftLengthPriorRounds  // weight of what is assumed before the first round, in rounds
-let lengthDecay = Defaults.draftLengthDecay  // weight of a round after the next one, relative to before
-let probeTokens = Defaults.draftLengthProbe  // draft tokens of a probe
+private let priorRounds = Defaults.draftLengthPriorRounds
+private let longestDraft = Defaults.draftLengthLongest
 
 /// Where the tokens of a round come from; the raw value is the name in vectors.
 enum Source: String, Sendable {
@@ -16,7 +10,6 @@ enum Source: String, Sendable {
 
 /// What the next round proposes.
 struct Plan: Sendable, Equatable {
-    /// Of the proposal.
     var source = Source.none
     /// Draft tokens, or copied target tokens; 0 where the source is none.
     var count = 0
@@ -26,11 +19,8 @@ struct Plan: Sendable, Equatable {
 
 /// What a draft length learns from a round.
 struct RoundCounts: Sendable, Equatable {
-    /// Draft tokens drawn.
     let drafted: Int
-    /// Draft tokens verified.
     let evaluated: Int
-    /// Draft tokens accepted.
     let accepted: Int
     /// Target tokens.
     let emitted: Int
@@ -46,7 +36,6 @@ protocol DraftLength: AnyObject {
     ///
     /// - Parameter match: tokens of the context's match; 0 where nothing can be copied.
     func next(_ match: Int) -> Plan
-    /// Learn from a round.
     func record(_ counts: RoundCounts)
 }
 
@@ -54,13 +43,11 @@ protocol DraftLength: AnyObject {
 final class FixedLength: DraftLength {
     private let plan: Plan
 
-    /// - Parameters:
-    ///   - numDraftTokens: of a round; with the source copy target tokens.
-    ///   - source: of the proposals.
     /// - Throws: ``OmniDraftError/setting(_:)``: the number is outside its range.
     init(_ numDraftTokens: Int, source: Source = .draft) throws {
-        if numDraftTokens < 0 || numDraftTokens > maxDraftTokens {
-            throw settingError("numDraftTokens \(numDraftTokens) is outside 0..\(maxDraftTokens)", "4 is usual")
+        if numDraftTokens < 0 || numDraftTokens > Defaults.maxDraftTokens {
+            throw settingError(
+                "numDraftTokens \(numDraftTokens) is outside 0..\(Defaults.maxDraftTokens)", "4 is usual")
         }
         plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens, reads: source == .draft) : Plan()
     }
@@ -88,20 +75,13 @@ struct ProposalOption: Sendable {
 /// drafter that never helps costs a few percent at first and soon almost nothing. Copies need no probes: every match of the
 /// context is compared with what was emitted.
 class MeasuredLength: DraftLength {
-    /// Of this device.
     let costs: Costs
-    /// What was learned so far.
     var state: LengthState
     private let longest: Int
     private let drafts: Bool
     private let copies: Bool
 
-    /// - Parameters:
-    ///   - costs: of this device.
-    ///   - state: what was learned so far.
-    ///   - drafts: whether the drafter can be used.
-    ///   - copies: whether the context can be used.
-    ///   - longest: tokens of a round at most.
+    /// - Parameter longest: tokens of a round at most.
     init(
         _ costs: Costs, _ state: LengthState = LengthState(), drafts: Bool = true, copies: Bool = false,
         longest: Int = longestDraft
@@ -117,14 +97,14 @@ class MeasuredLength: DraftLength {
         let best = fastest(options(match))
         if best.source == .draft {
             state.idle = 0
-            state.share = firstShare
+            state.share = Defaults.draftLengthFirstShare
             return Plan(source: .draft, count: best.count, reads: true)
         }
         if !drafts { return Plan(source: best.source, count: best.count) }
         if isProbeDue(best) {
             state.idle = 0
-            state.share = max(state.share / 2, lastShare)
-            return Plan(source: .draft, count: min(probeTokens, longest), reads: true)
+            state.share = max(state.share / 2, Defaults.draftLengthLastShare)
+            return Plan(source: .draft, count: min(Defaults.draftLengthProbe, longest), reads: true)
         }
         state.idle += 1
         return Plan(source: best.source, count: best.count, reads: isProbeDue(best))
@@ -142,7 +122,7 @@ class MeasuredLength: DraftLength {
             }
         }
         if copies && match > 0 {
-            let byLength = running(copyAcceptance, state.agreed, state.compared)
+            let byLength = running(Defaults.draftLengthCopyAcceptance, state.agreed, state.compared)
             for (index, tokens) in expected((0..<longest).map { byLength[matchClass(match + $0)] }).enumerated() {
                 let seconds = costs.copySeconds(index + 1)
                 options.append(ProposalOption(source: .copy, count: index + 1, tokens: 1 + tokens, seconds: seconds))
@@ -169,27 +149,29 @@ class MeasuredLength: DraftLength {
     private func recordDraft(_ counts: RoundCounts) {
         // What was not tried becomes like the depth before.
         for depth in min(counts.drafted, longestDraft)..<longestDraft {
-            state.evaluated[depth] *= lengthDecay
-            state.accepted[depth] *= lengthDecay
+            state.evaluated[depth] *= Defaults.draftLengthDecay
+            state.accepted[depth] *= Defaults.draftLengthDecay
         }
         // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that those
         // before it were accepted.
         for depth in 0..<min(counts.evaluated, counts.accepted + 1, longestDraft) {
             state.countDraft(depth, isRight: depth < counts.accepted)
         }
-        state.drafts = state.drafts * lengthDecay + Double(counts.accepted)
-        state.targets = state.targets * lengthDecay + Double(counts.emitted - 1)
+        state.drafts = state.drafts * Defaults.draftLengthDecay + Double(counts.accepted)
+        state.targets = state.targets * Defaults.draftLengthDecay + Double(counts.emitted - 1)
     }
 
     /// Whether a probe that gives one token costs little beside the rounds since the last draft.
     private func isProbeDue(_ best: ProposalOption) -> Bool {
-        let seconds = costs.roundSeconds(min(probeTokens, longest))
+        let seconds = costs.roundSeconds(min(Defaults.draftLengthProbe, longest))
         return state.share * Double(state.idle) * costs.target[0] >= seconds - 1 / best.speed
     }
 }
 
 /// The index of a match's length in the lists of ``LengthState``.
-func matchClass(_ match: Int) -> Int { min(match, longestMatch) - shortestMatch }
+func matchClass(_ match: Int) -> Int {
+    min(match, Defaults.draftLengthLongestMatch) - Defaults.draftLengthShortestMatch
+}
 
 /// Shares of success; each is the assumption for the next, with a weight that falls with the trials.
 func running(_ prior: Double, _ successes: [Double], _ trials: [Double]) -> [Double] {

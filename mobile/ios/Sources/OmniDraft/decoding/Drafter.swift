@@ -1,9 +1,7 @@
 import Dispatch
 
-// The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3).
-//
-// Its context is free: what the drafter has read changes speed, never the output. It can read in a thread of its own while
-// the target computes.
+// The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3). What it has read
+// changes speed, never the output.
 
 let readChunk = 64  // tokens of a pass that reads a text; a cancellation waits for one pass
 let readAheadTokens = 32  // missing tokens from which on reading is worth a thread
@@ -26,7 +24,7 @@ struct Draft {
 /// The model is used by one thread at a time: until ``settle()`` returns, by the thread that reads.
 class Drafter: @unchecked Sendable {
     /// The small model; nil in sessions in which no round drafts.
-    var model: (any Model)?
+    var model: (any CausalModel)?
     /// Ids that every context begins with (bos).
     let start: [Int32]
     private let workspace = Workspace()
@@ -35,7 +33,7 @@ class Drafter: @unchecked Sendable {
     private var reading: DispatchGroup?
     private var error: (any Error)?  // of the reading
 
-    init(_ model: (any Model)?, start: [Int32] = []) {
+    init(_ model: (any CausalModel)?, start: [Int32] = []) {
         self.model = model
         self.start = start
     }
@@ -65,12 +63,10 @@ class Drafter: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - context: all draft ids so far, without the start.
-    ///   - count: how many tokens to draw.
     ///   - temperature: of the drafter's distribution; 0 takes the argmax.
     ///   - banned: draft ids that may not be drawn.
-    ///   - random: the source of randomness.
     func propose(
-        _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
+        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource
     ) throws -> Draft {
         guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
         try settle()
@@ -83,7 +79,8 @@ class Drafter: @unchecked Sendable {
             cached += pending
             let distribution: any Distribution
             do {
-                distribution = try draftDistribution(row, row.rows - 1, temperature, banned, workspace)
+                distribution = try draftDistribution(
+                    row, row: row.rows - 1, temperature: temperature, banned: banned, workspace: workspace)
             } catch OmniDraftError.bundle {
                 // What was drawn before is right, and the round goes on with it.
                 draft.unsound = true
@@ -119,12 +116,12 @@ class Drafter: @unchecked Sendable {
     }
 
     /// The ids that the KV cache should hold: the start and the window of the context.
-    private func expected(_ context: [Int32], _ model: any Model) -> [Int32] {
+    private func expected(_ context: [Int32], _ model: any CausalModel) -> [Int32] {
         start + context[window(context.count, model)...]
     }
 
     /// Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one.
-    private func sync(_ expected: [Int32], _ model: any Model) -> [Int32] {
+    private func sync(_ expected: [Int32], _ model: any CausalModel) -> [Int32] {
         let shared = min(commonLength(cached, expected), expected.count - 1)
         model.rewind(shared)
         cached.removeSubrange(shared...)
@@ -135,8 +132,8 @@ class Drafter: @unchecked Sendable {
     ///
     /// The window moves by half its size at once, because every move costs a prefill. It depends on the length alone, so a
     /// restored context is read as it was.
-    private func window(_ length: Int, _ model: any Model) -> Int {
-        let longest = min(maxDraftTokens, model.maxLength / 2)
+    private func window(_ length: Int, _ model: any CausalModel) -> Int {
+        let longest = min(Defaults.maxDraftTokens, model.maxLength / 2)
         let room = model.maxLength - start.count - longest
         let half = max(1, room / 2)
         let missing = length - room
@@ -144,7 +141,6 @@ class Drafter: @unchecked Sendable {
     }
 }
 
-/// Length of the common prefix.
 func commonLength(_ a: [Int32], _ b: [Int32]) -> Int {
     let most = min(a.count, b.count)
     var length = 0

@@ -1,12 +1,8 @@
 // What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds both.
 
-let priorAcceptance = Defaults.draftLengthPriorAcceptance  // of a drafter that was never measured
-let longestDraft = Defaults.draftLengthLongest  // tokens that a round proposes at most
-let longestMatch = Defaults.draftLengthLongestMatch  // tokens of a match; longer matches count as this long
-let shortestMatch = Defaults.draftLengthShortestMatch
-let textRounds = Defaults.draftLengthTextRounds  // of all earlier texts, at most, in rounds
-let firstShare = Defaults.draftLengthFirstShare  // of the time since the last draft, what a probe may cost
-let lastShare = Defaults.draftLengthLastShare
+private let longest = Defaults.draftLengthLongest
+private let classes = Defaults.draftLengthLongestMatch - Defaults.draftLengthShortestMatch + 1
+private let textRounds = Defaults.draftLengthTextRounds  // weight of all earlier texts at most, in rounds
 
 /// Seconds on one device.
 struct Costs: Sendable, Equatable {
@@ -17,7 +13,7 @@ struct Costs: Sendable, Equatable {
     /// The round's own work (translate, verify, learn, rewind).
     let host: Double
     /// Not seconds: accepted draft tokens over evaluated ones, when last measured.
-    var acceptance = priorAcceptance
+    var acceptance = Defaults.draftLengthPriorAcceptance
 
     /// Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope.
     ///
@@ -40,22 +36,21 @@ struct Costs: Sendable, Equatable {
 
 /// All that a measured draft length learned, as decayed counts; a session file holds it.
 struct LengthState: Sendable, Equatable {
-    /// Draft tokens verified by depth, given that those before them were accepted; `longestDraft` numbers.
-    var evaluated = [Double](repeating: 0, count: longestDraft)
+    /// Draft tokens verified by depth, given that those before them were accepted.
+    var evaluated = [Double](repeating: 0, count: longest)
     /// Those of them that were accepted.
-    var accepted = [Double](repeating: 0, count: longestDraft)
-    /// Accepted draft tokens.
+    var accepted = [Double](repeating: 0, count: longest)
     var drafts = 0.0
     /// The target tokens that they gave.
     var targets = 0.0
-    /// Tokens that a copy would have proposed, by the length of the match before the token, from `shortestMatch` on.
-    var compared = [Double](repeating: 0, count: longestMatch - shortestMatch + 1)
+    /// Tokens that a copy would have proposed, by the length of the match before the token, from the shortest on.
+    var compared = [Double](repeating: 0, count: classes)
     /// Those of them that were right.
-    var agreed = [Double](repeating: 0, count: longestMatch - shortestMatch + 1)
+    var agreed = [Double](repeating: 0, count: classes)
     /// Rounds since the last draft.
     var idle = 0
     /// Of their time, what a probe may cost.
-    var share = firstShare
+    var share = Defaults.draftLengthFirstShare
 
     /// Cap the weight of the texts before, because texts differ; probe again at the start of a text.
     mutating func beginText() {
@@ -63,7 +58,7 @@ struct LengthState: Sendable, Equatable {
             accepted[depth] = min(textRounds, accepted[depth] * textRounds / evaluated[depth])
             evaluated[depth] = textRounds
         }
-        share = min(2 * share, firstShare)
+        share = min(2 * share, Defaults.draftLengthFirstShare)
     }
 
     /// Count one draft token that was verified at a depth.
@@ -75,6 +70,6 @@ struct LengthState: Sendable, Equatable {
 
 /// Count one trial at a place.
 private func count(_ successes: inout [Double], _ trials: inout [Double], _ place: Int, _ isRight: Bool) {
-    successes[place] = successes[place] * lengthDecay + (isRight ? 1 : 0)
-    trials[place] = trials[place] * lengthDecay + 1
+    successes[place] = successes[place] * Defaults.draftLengthDecay + (isRight ? 1 : 0)
+    trials[place] = trials[place] * Defaults.draftLengthDecay + 1
 }

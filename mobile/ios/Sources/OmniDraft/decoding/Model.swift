@@ -2,7 +2,6 @@
 
 /// Rows of logits in the memory of a model: they are read in place, and the next pass may overwrite them.
 struct Logits {
-    /// Keeps the memory alive.
     private let owner: AnyObject
     /// `rows` x `width` numbers, row after row.
     let values: UnsafePointer<Float>
@@ -35,7 +34,7 @@ struct Logits {
 struct Cancelled: Error {}
 
 /// A causal language model with a context that grows by scoring and shrinks by rewinding.
-protocol Model: AnyObject {
+protocol CausalModel: AnyObject {
     /// Width of the logits; may exceed the tokenizer.
     var vocabSize: Int { get }
     /// Number of positions that the context can hold.
@@ -45,16 +44,14 @@ protocol Model: AnyObject {
 
     /// Append tokens to the context and give the logits of the last positions.
     ///
-    /// - Parameters:
-    ///   - tokens: n >= 1 ids.
-    ///   - numLogits: how many of the last rows to give; all n when nil.
+    /// - Parameter numLogits: how many of the last rows to give; all n when nil.
     func score(_ tokens: [Int32], numLogits: Int?) throws -> Logits
     /// Forget every position from `length` on.
     func rewind(_ length: Int)
 }
 
 /// A model as a session uses it: cancelled between its passes, and adapted.
-protocol SessionModel: Model {
+protocol SessionModel: CausalModel {
     /// Asked before each run of a graph, and after each that was interrupted; where it answers true, ``Cancelled`` is
     /// thrown.
     var cancelled: () -> Bool { get set }

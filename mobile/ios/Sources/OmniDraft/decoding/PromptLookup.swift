@@ -1,11 +1,6 @@
 // Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3).
-//
-// Proposals are target tokens, fixed by the context, so there is nothing to translate and the match rule verifies them
-// exactly at every temperature. It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
 
 // Tokens of the suffix that is searched for.
-let longestSuffix = Defaults.promptLookupLongest
-let shortestSuffix = Defaults.promptLookupShortest
 
 /// A ``Proposer`` that copies what followed the context's last tokens before.
 ///
@@ -16,14 +11,15 @@ class PromptLookup: Proposer {
     let trie: ActiveTrie? = nil
 
     // For each length of a suffix, the position of the latest follower of each n-gram.
-    private var followed = [[[Int32]: Int]](repeating: [:], count: longestSuffix - shortestSuffix + 1)
+    private var followed = [[[Int32]: Int]](
+        repeating: [:], count: Defaults.promptLookupLongest - Defaults.promptLookupShortest + 1)
     private var seen = 0
 
     func find(_ tokens: [Int32]) -> Copy {
         index(tokens)
         guard let position = follower(tokens) else { return Copy() }
-        var copied = Array(tokens[position...].prefix(maxDraftTokens))
-        while copied.count < maxDraftTokens { copied.append(copied[position + copied.count - tokens.count]) }
+        var copied = Array(tokens[position...].prefix(Defaults.maxDraftTokens))
+        while copied.count < Defaults.maxDraftTokens { copied.append(copied[position + copied.count - tokens.count]) }
         return Copy(tokens: copied, match: matchLength(tokens, position))
     }
 
@@ -32,7 +28,7 @@ class PromptLookup: Proposer {
     /// Nothing is read in the background.
     func settle() throws {}
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         Draft(copied: Array(copy.tokens.prefix(plan.count)))
     }
 
@@ -43,9 +39,9 @@ class PromptLookup: Proposer {
     }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try verifyMatch(proposal, probs, random)
+        try verifyMatch(proposal, probs: probs, random: random)
     }
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { 0 }
@@ -53,8 +49,8 @@ class PromptLookup: Proposer {
     /// Note every n-gram that has a follower, later ones over earlier ones.
     private func index(_ tokens: [Int32]) {
         for end in seen..<max(seen, tokens.count) {
-            for size in shortestSuffix...longestSuffix where size <= end {
-                followed[size - shortestSuffix][Array(tokens[(end - size)..<end])] = end
+            for size in Defaults.promptLookupShortest...Defaults.promptLookupLongest where size <= end {
+                followed[size - Defaults.promptLookupShortest][Array(tokens[(end - size)..<end])] = end
             }
         }
         seen = tokens.count
@@ -62,8 +58,11 @@ class PromptLookup: Proposer {
 
     /// The position after the latest occurrence of the longest suffix that occurred before; nil where none did.
     private func follower(_ tokens: [Int32]) -> Int? {
-        for size in stride(from: longestSuffix, through: shortestSuffix, by: -1) where size <= tokens.count {
-            if let position = followed[size - shortestSuffix][Array(tokens.suffix(size))] { return position }
+        for size in stride(from: Defaults.promptLookupLongest, through: Defaults.promptLookupShortest, by: -1)
+        where size <= tokens.count {
+            if let position = followed[size - Defaults.promptLookupShortest][Array(tokens.suffix(size))] {
+                return position
+            }
         }
         return nil
     }
@@ -79,7 +78,6 @@ final class CopyingProposer: Proposer {
     private let drafting: TrieProposer
     private let copying = PromptLookup()
 
-    /// - Parameter drafting: the source of drafts; it also learns from copied rounds.
     init(_ drafting: TrieProposer) { self.drafting = drafting }
 
     var rule: Rule { drafting.rule }
@@ -89,17 +87,17 @@ final class CopyingProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }
     func settle() throws { try drafting.settle() }
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         let source: any Proposer = plan.source == .copy ? copying : drafting
-        return try source.propose(plan, copy, context, random)
+        return try source.propose(plan, copy: copy, context: context, random: random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal { source(of: draft).translate(draft, room: room) }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try source(of: draft).verify(draft, proposal, probs, random)
+        try source(of: draft).verify(draft, as: proposal, against: probs, random: random)
     }
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { drafting.learn(outcome, &context) }
@@ -107,9 +105,9 @@ final class CopyingProposer: Proposer {
     private func source(of draft: Draft) -> any Proposer { draft.copied.isEmpty ? drafting : copying }
 }
 
-/// How many tokens before a position are the last tokens too; `longestMatch` at most.
+/// How many tokens before a position are the last tokens too; `Defaults.draftLengthLongestMatch` at most.
 private func matchLength(_ tokens: [Int32], _ position: Int) -> Int {
-    let most = min(longestMatch, position)
+    let most = min(Defaults.draftLengthLongestMatch, position)
     var length = 0
     while length < most && tokens[position - 1 - length] == tokens[tokens.count - 1 - length] { length += 1 }
     return length

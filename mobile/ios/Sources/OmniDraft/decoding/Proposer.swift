@@ -1,6 +1,4 @@
 // Where proposals come from: the interface between the loop and a drafter, or another source of guesses.
-//
-// A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the target's.
 
 /// How proposals are verified: decision by decision, or by equality with the target's sample.
 enum Rule: Sendable { case decisions, match }
@@ -38,18 +36,12 @@ protocol Proposer: AnyObject {
     /// Wait until nothing is read in the background.
     func settle() throws
     /// Tokens that may follow, as planned.
-    ///
-    /// - Parameters:
-    ///   - plan: the source, and how many tokens.
-    ///   - copy: what ``find(_:)`` gave.
-    ///   - context: the text so far in draft ids.
-    ///   - random: the source of randomness.
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft
     /// The draft in target tokens, at most `room` of them.
     func translate(_ draft: Draft, room: Int) -> Proposal
     /// Verify the proposal by the target's distributions.
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict
     /// Append the round's output to the draft context and learn from it.
     ///
@@ -69,12 +61,6 @@ class TrieProposer: Proposer {
     private let banned: [Int32]
     private lazy var buffers = OptionBuffers(activeTrie)
 
-    /// - Parameters:
-    ///   - drafter: the small model.
-    ///   - cache: n-grams.
-    ///   - temperature: of the drafter's distribution. Truncation and penalties are not applied to it: the output is exact
-    ///     with any distribution q, if the verifier gets the same q.
-    ///   - verifier: `verifyTokens` or `verifyBlock`.
     init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens) {
         self.drafter = drafter
         self.cache = cache
@@ -92,9 +78,9 @@ class TrieProposer: Proposer {
     func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
     func settle() throws { try drafter.settle() }
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }
-        return try drafter.propose(context, plan.count, temperature, banned, random)
+        return try drafter.propose(context, count: plan.count, temperature: temperature, banned: banned, random: random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {
@@ -102,7 +88,7 @@ class TrieProposer: Proposer {
     }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
         buffers.refresh()
         return try verifier(proposal, draft.distributions, probs, activeTrie, random, buffers)
@@ -110,7 +96,9 @@ class TrieProposer: Proposer {
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
         let tokens = outcome.verdict.tokens(outcome.proposal)
-        for spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map) { context += spelled.draftIds }
+        for spelled in respell(outcome.draft, proposal: outcome.proposal, tokens: tokens, map: cache.map) {
+            context += spelled.draftIds
+        }
         return cache.learn(outcome.emitted, min(outcome.verdict.accepted, outcome.emitted.count))
     }
 }
@@ -128,9 +116,9 @@ final class MatchProposer: TrieProposer {
     }
 
     override func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try verifyMatch(proposal, probs, random)
+        try verifyMatch(proposal, probs: probs, random: random)
     }
 }
 
@@ -146,13 +134,7 @@ struct SpelledToken: Sendable, Equatable {
 ///
 /// Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft token and
 /// F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
-///
-/// - Parameters:
-///   - draft: of the round.
-///   - proposal: of the round.
-///   - tokens: accepted proposed tokens, and the one after them.
-///   - map: gives the spellings.
-func respell(_ draft: Draft, _ proposal: Proposal, _ tokens: [Int32], _ map: VocabMap) -> [SpelledToken] {
+func respell(_ draft: Draft, proposal: Proposal, tokens: [Int32], map: VocabMap) -> [SpelledToken] {
     let ends = proposal.ends
     var whole = 0
     if draft.copied.isEmpty {  // else no drafter spelled them

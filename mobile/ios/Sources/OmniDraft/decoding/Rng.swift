@@ -1,7 +1,5 @@
-// Randomness as an argument: SplitMix64, the same numbers in every language (spec/04-speculation.md, section 1).
-//
-// Everything random in the runtime asks a RandomSource. A test can replace it by an enumerator, which visits every outcome
-// of the real code with its exact probability.
+// Randomness as an argument: SplitMix64, the same numbers in every language (spec/04-speculation.md, section 1). A test can
+// replace it by an enumerator, which visits every outcome of the real code with its exact probability.
 
 /// The source of all randomness of a round.
 protocol RandomSource: AnyObject {
@@ -16,7 +14,6 @@ protocol RandomSource: AnyObject {
 }
 
 extension RandomSource {
-    /// A token drawn from a distribution.
     func sample(_ distribution: any Distribution) -> Int32 { sample(distribution, among: nil) }
 }
 
@@ -30,7 +27,6 @@ class SplitMix64: RandomSource {
 
     init(_ seed: UInt64) { state = seed }
 
-    /// The next 64 random bits.
     func nextU64() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var z = state

@@ -1,9 +1,6 @@
-// The loops over whole rows: largest number, exponentials, sums. They decide the host's work of a round.
-//
-// A row is worked on in blocks that stay in the nearest cache. The loops have no branch, so that the compiler makes vector
-// instructions of them. Python needs no file like this one: numpy has these loops.
+// The loops over whole rows: largest number, exponentials, sums. They decide the host's work of a round. A row is worked on
+// in blocks that stay in the nearest cache, without a branch, so that the compiler makes vector instructions of them.
 
-/// Numbers of a block.
 let blockSize = 2048
 
 private typealias Lanes = SIMD8<Float>
@@ -38,12 +35,11 @@ private func exponential(_ x: Lanes) -> Lanes {
 ///
 /// - Parameters:
 ///   - row: logits; the weights may take their place.
-///   - size: numbers of the row.
 ///   - largest: the largest of the logits, finite.
-///   - weights: takes the weights.
 /// - Returns: the sum of each block.
 func exponentials(
-    _ row: UnsafePointer<Float>, _ size: Int, largest: Float, temperature: Float, _ weights: UnsafeMutablePointer<Float>
+    _ row: UnsafePointer<Float>, size: Int, largest: Float, temperature: Float,
+    into weights: UnsafeMutablePointer<Float>
 ) -> [Double] {
     var sums: [Double] = []
     sums.reserveCapacity((size + blockSize - 1) / blockSize)
@@ -119,7 +115,7 @@ func blockSums(_ row: UnsafePointer<Float>, _ size: Int) -> [Double] {
 }
 
 /// The sum of the numbers of a row where a mask of zeros and ones has a one.
-func maskedSum(_ row: UnsafePointer<Float>, _ mask: UnsafePointer<Float>, _ size: Int) -> Double {
+func maskedSum(_ row: UnsafePointer<Float>, mask: UnsafePointer<Float>, size: Int) -> Double {
     var total = 0.0
     let (numbers, ones) = (UnsafeRawPointer(row), UnsafeRawPointer(mask))
     for base in stride(from: 0, to: size, by: blockSize) {

@@ -1,13 +1,7 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // From logits to distributions: drafting, verification, correction and bonus use the same probabilities
 // (spec/04-speculation.md, section 2).
-//
-// Each row has one processed distribution, used for every step. This keeps the output exact.
 
 private let coldest = 1e-4
 private let smallestDivisor = Float.leastNormalMagnitude  // the inverse of it is finite
@@ -52,23 +46,12 @@ struct SamplingConfig: Sendable, Equatable {
     }
 }
 
-/// A refusal of a setting.
-func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
-    .setting(Refusal(message: message, remedy: remedy))
-}
-
 /// The distribution of one row of logits.
 ///
-/// - Parameters:
-///   - logits: rows of a pass.
-///   - row: which of them.
-///   - sampling: what is done to it.
-///   - context: target ids before the row, for the repetition penalty.
-///   - workspace: lends the distribution its memory.
-/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`: the largest logit, after the penalty, is not finite.
+/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func targetDistribution(
-    _ logits: Logits, _ row: Int, _ sampling: SamplingConfig, context: some Collection<Int32> = [],
-    _ workspace: Workspace = Workspace()
+    _ logits: Logits, row: Int, sampling: SamplingConfig, context: some Collection<Int32> = [],
+    workspace: Workspace = Workspace()
 ) throws -> any Distribution {
     let width = logits.width
     var numbers = logits.row(row)
@@ -86,7 +69,7 @@ func targetDistribution(
     if sampling.temperature == 0 { return OneHot(token: Int32(best), size: width) }
     let weights = room ?? workspace.row(width)
     let blocks = exponentials(
-        numbers, width, largest: largest, temperature: divisor(sampling.temperature), weights.numbers)
+        numbers, size: width, largest: largest, temperature: divisor(sampling.temperature), into: weights.numbers)
     let isWhole = !truncate(weights.numbers, width, sampling, workspace)
     return Categorical(weights, width, workspace, blocks: isWhole ? blocks : nil)
 }
@@ -129,13 +112,9 @@ final class TargetProbs: Probs {
     private let workspace: Workspace
     private var rows: [(any Distribution)?]
 
-    /// - Parameters:
-    ///   - logits: of the pass.
-    ///   - sampling: how a row becomes a distribution.
-    ///   - context: target ids before the last row: all so far, and the n proposed ones. Only the repetition penalty reads
-    ///     it; without one it may be empty.
-    ///   - workspace: lends the distributions their memory.
-    init(_ logits: Logits, _ sampling: SamplingConfig, _ context: [Int32], _ workspace: Workspace = Workspace()) {
+    /// - Parameter context: target ids before the last row: all so far, and the n proposed ones. Only the repetition
+    ///   penalty reads it; without one it may be empty.
+    init(_ logits: Logits, sampling: SamplingConfig, context: [Int32], workspace: Workspace = Workspace()) {
         self.logits = logits
         self.sampling = sampling
         self.context = context
@@ -148,7 +127,8 @@ final class TargetProbs: Probs {
         if let known = rows[row] { return known }
         // The usual case needs no context.
         let before = sampling.repetitionPenalty == 1 ? [] : context[..<(context.count - logits.rows + 1 + row)]
-        let distribution = try targetDistribution(logits, row, sampling, context: before, workspace)
+        let distribution = try targetDistribution(
+            logits, row: row, sampling: sampling, context: before, workspace: workspace)
         rows[row] = distribution
         return distribution
     }
@@ -156,7 +136,8 @@ final class TargetProbs: Probs {
     /// Natural log-probability of each emitted token under its row; see ``scoring(_:)`` for temperature 0.
     func logprobs(_ emitted: [Int32]) throws -> [Double] {
         let probs =
-            sampling.temperature > 0 ? self : TargetProbs(logits, try scoring(sampling), context, workspace)
+            sampling.temperature > 0
+            ? self : TargetProbs(logits, sampling: try scoring(sampling), context: context, workspace: workspace)
         return try emitted.enumerated().map { log(try probs($0).probability($1)) }
     }
 }
@@ -175,13 +156,10 @@ private func penalise(
 
 /// The drafter's distribution of one row, without the ids that it may not propose.
 ///
-/// - Parameters:
-///   - banned: draft ids that are never drawn.
-///   - workspace: lends the distribution its memory.
-/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`: the largest logit is not finite, or that of the ids
-///   that are not banned.
+/// - Parameter banned: draft ids that are never drawn.
+/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func draftDistribution(
-    _ logits: Logits, _ row: Int, _ temperature: Double, _ banned: [Int32], _ workspace: Workspace = Workspace()
+    _ logits: Logits, row: Int, temperature: Double, banned: [Int32], workspace: Workspace = Workspace()
 ) throws -> any Distribution {
     let width = logits.width
     let numbers = logits.row(row)
@@ -199,7 +177,7 @@ func draftDistribution(
     if temperature == 0 { return OneHot(token: Int32(allowed), size: width) }
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
     let blocks = exponentials(
-        weights.numbers, width, largest: largest, temperature: divisor(temperature), weights.numbers)
+        weights.numbers, size: width, largest: largest, temperature: divisor(temperature), into: weights.numbers)
     return Categorical(weights, width, workspace, blocks: blocks)
 }
 
@@ -211,8 +189,7 @@ private func divisor(_ temperature: Double) -> Float {
 private func checkFinite(_ largest: Float, _ role: String) throws {
     if largest.isFinite { return }
     let message = "the largest logit of the \(role) is \(largest), so nothing can be drawn"
-    throw OmniDraftError.bundle(
-        Refusal(fault: "logits", message: message, remedy: "use another bundle, or no adapter"))
+    throw bundleError("logits", message, "use another bundle, or no adapter")
 }
 
 /// Refuse a temperature that is neither 0 nor large enough to divide float32 logits by.

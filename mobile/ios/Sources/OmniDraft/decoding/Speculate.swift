@@ -1,10 +1,10 @@
 // The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md).
 //
-// One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and log-probabilities
-// leave through one observer.
+// A mode is a Proposer, not a branch of the loop. A trace leaves through the observer.
 
-let maxProposed = Defaults.maxProposedTokens  // target tokens in one pass, at most
 let prefillChunk = 64  // tokens of a prompt in one pass; a cancellation waits for one pass
+
+typealias Clock = () -> Double
 
 /// Called with each verified round before anything is learned from it.
 typealias Observer = (Outcome, TargetProbs) throws -> Void
@@ -36,7 +36,6 @@ struct Round: Sendable, Equatable {
     let emitted: [Int32]
     /// Draft tokens up to the one that ended the round.
     let evaluated: Int
-    /// Accepted draft tokens.
     let acceptedDrafts: Int
     /// Number of n-grams that are new in the cache.
     var learned = 0
@@ -96,10 +95,12 @@ final class DecoderState {
     /// Target tokens that may be proposed in the next pass; negative at the end of the text.
     ///
     /// A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
-    func room(_ target: any Model) -> Int { min(maxProposed, target.maxLength - tokens.count, remaining - 1) }
+    func room(_ target: any CausalModel) -> Int {
+        min(Defaults.maxProposedTokens, target.maxLength - tokens.count, remaining - 1)
+    }
 
     /// Read the text up to its last token, as far as the target's KV cache lacks it.
-    func prefill(_ target: any Model) throws {
+    func prefill(_ target: any CausalModel) throws {
         target.rewind(cached.count)
         while cached.count < tokens.count - 1 {
             let chunk = Array(tokens[cached.count..<min(cached.count + prefillChunk, tokens.count - 1)])
@@ -121,26 +122,22 @@ final class DecoderState {
 
 /// Rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 final class Speculation {
-    private let target: any Model
+    private let target: any CausalModel
     private let proposer: any Proposer
     private let text: DecoderState
     private let sampling: SamplingConfig
     private let draftLength: any DraftLength
     private let random: any RandomSource
+    private let clock: Clock
+    private let logprobs: Bool
     private let observe: Observer
     private var ended = false
 
-    /// - Parameters:
-    ///   - target: the model that writes the text; its KV cache is rewritten where it differs from the text.
-    ///   - proposer: guesses the next tokens and verifies its guesses.
-    ///   - text: at least one token; grows by what each round emits.
-    ///   - sampling: how the target's logits become distributions.
-    ///   - draftLength: what each round proposes, and how many tokens.
-    ///   - random: the source of randomness.
-    ///   - observe: called with each verified round before anything is learned from it.
+    /// - Parameter text: at least one token; grows by what each round emits.
     init(
-        _ target: any Model, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
-        _ draftLength: any DraftLength, _ random: any RandomSource, observe: @escaping Observer = { _, _ in }
+        target: any CausalModel, proposer: any Proposer, text: DecoderState, sampling: SamplingConfig,
+        draftLength: any DraftLength, random: any RandomSource, clock: @escaping Clock = { 0 },
+        logprobs: Bool = false, observe: @escaping Observer = { _, _ in }
     ) {
         self.target = target
         self.proposer = proposer
@@ -148,6 +145,8 @@ final class Speculation {
         self.sampling = sampling
         self.draftLength = draftLength
         self.random = random
+        self.clock = clock
+        self.logprobs = logprobs
         self.observe = observe
     }
 
@@ -155,38 +154,74 @@ final class Speculation {
     func next() throws -> Round? {
         let room = text.room(target)
         if ended || room < 0 { return nil }
-        let copy = room > 0 ? proposer.find(text.tokens) : Copy()
+        var watch = Stopwatch(clock)
+        let copy = room > 0 ? watch.time(\.draft) { proposer.find(text.tokens) } : Copy()
         let plan = room > 0 ? draftLength.next(copy.match) : Plan()
-        let (draft, proposal, logits) = try score(plan, copy, room)
+        let (draft, proposal, logits) = try score(plan, copy, room, &watch)
         text.workspace.reset()
         let context = sampling.repetitionPenalty == 1 ? [] : text.tokens + proposal.tokens
-        let probs = TargetProbs(logits, sampling, context, text.workspace)
-        let verdict = try proposer.verify(draft, proposal, probs, random)
+        let probs = TargetProbs(logits, sampling: sampling, context: context, workspace: text.workspace)
+        let verdict = try watch.time(\.verify) {
+            try proposer.verify(draft, as: proposal, against: probs, random: random)
+        }
         let emitted = text.extend(verdict.tokens(proposal))
-        target.rewind(text.tokens.count - 1)
+        watch.time(\.verify) { target.rewind(text.tokens.count - 1) }
         let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: emitted.tokens)
         try observe(outcome, probs)
-        let learned = proposer.learn(outcome, &text.context)  // also extends the draft context
+        let learned = watch.time(\.learn) { proposer.learn(outcome, &text.context) }  // also extends the context
         draftLength.record(counts(outcome, copy))
         ended = emitted.ended
-        return Round(outcome, learned: learned)
+        var round = Round(outcome, learned: learned)
+        if logprobs { round.logprobs = try probs.logprobs(outcome.emitted) }
+        (round.seconds, round.read) = (watch.seconds, watch.read)
+        return round
     }
 
     /// Draft, translate and score; the drafter may read the text meanwhile.
-    private func score(_ plan: Plan, _ copy: Copy, _ room: Int) throws -> (Draft, Proposal, Logits) {
+    private func score(
+        _ plan: Plan, _ copy: Copy, _ room: Int, _ watch: inout Stopwatch
+    ) throws -> (Draft, Proposal, Logits) {
         let scored: (Draft, Proposal, Logits)
         do {
             if plan.reads { try proposer.readAhead(text.context) }
-            try text.prefill(target)
-            let draft = try proposer.propose(plan, copy, text.context, random)
-            let proposal = proposer.translate(draft, room: room)
-            scored = (draft, proposal, try target.score(text.tokens.suffix(1) + proposal.tokens, numLogits: nil))
+            try watch.timeReading(text) { try text.prefill(target) }
+            let draft = try watch.time(\.draft) {
+                try proposer.propose(plan, copy: copy, context: text.context, random: random)
+            }
+            let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
+            let tokens: [Int32] = text.tokens.suffix(1) + proposal.tokens
+            scored = (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })
         } catch {
             try proposer.settle()
             throw error
         }
-        try proposer.settle()  // nothing runs in the background between rounds
+        try watch.time(\.draft) { try proposer.settle() }  // nothing runs in the background between rounds
         return scored
+    }
+}
+
+/// Adds up the seconds of a round.
+private struct Stopwatch {
+    private let clock: Clock
+    private(set) var seconds = Seconds()
+    private(set) var read = TextRead()
+
+    init(_ clock: @escaping Clock) { self.clock = clock }
+
+    /// Runs something, and adds its time to a part.
+    mutating func time<T>(_ part: WritableKeyPath<Seconds, Double>, _ work: () throws -> T) rethrows -> T {
+        let started = clock()
+        let result = try work()
+        seconds[keyPath: part] += clock() - started
+        return result
+    }
+
+    /// The same of what the target reads before the round.
+    mutating func timeReading(_ text: DecoderState, _ work: () throws -> Void) rethrows {
+        let (started, known) = (clock(), text.cached.count)
+        try work()
+        read.tokens = text.cached.count - known
+        if read.tokens > 0 { read.seconds = clock() - started }
     }
 }
 

@@ -1,10 +1,4 @@
 // Where an output ends: at an end token or at a stop string, whichever byte comes first (spec/05-stopping.md).
-//
-// The limits of tokens and of the context are in DecoderState.room; a Generation names the reason.
-//
-// Pure. Stop strings are compared as UTF-8 bytes. This finds what a comparison of text would find (the first byte of a
-// character never occurs inside another) and does not depend on a language's idea of equal strings. The place of a match
-// depends on the bytes alone, never on where tokens or rounds begin.
 
 /// The tokens of a round that are output, and whether the output ends with them.
 struct Emitted: Sendable, Equatable {
@@ -71,7 +65,6 @@ struct Utf8Stream {
 ///
 /// The first stop string is the one whose last byte comes first; of several that end with the same byte, the longest.
 final class StopText {
-    /// The stop string that was found.
     private(set) var matched: String?
     /// Byte of the output at which it begins; nil before.
     private(set) var start: Int?
@@ -81,7 +74,6 @@ final class StopText {
     private var ready = ""
     private var pushed = 0
 
-    /// - Parameter stops: strings that end the output.
     /// - Throws: ``OmniDraftError/setting(_:)``: a stop string that is empty.
     init(_ stops: [String] = []) throws {
         if stops.contains(where: \.isEmpty) {
@@ -141,7 +133,7 @@ final class StopText {
 /// The tokens of a round up to the first that ends the output, which is included, and whether one does.
 ///
 /// The bytes of the tokens go into `text`; an end token writes nothing.
-func cutAtStop(_ tokens: [Int32], _ eosIds: Set<Int32>, _ text: StopText, _ bytesOf: (Int32) -> [UInt8]) -> Emitted {
+func cutAtStop(_ tokens: [Int32], eosIds: Set<Int32>, text: StopText, bytesOf: (Int32) -> [UInt8]) -> Emitted {
     for (index, token) in tokens.enumerated() where eosIds.contains(token) || text.push(bytesOf(token)) {
         return Emitted(tokens: Array(tokens[...index]), ended: true)
     }
@@ -157,10 +149,6 @@ func cutAtEos(_ eosIds: Set<Int32>) -> Cut {
 }
 
 /// How many tokens lie entirely before byte `start`, and how many bytes of the next token do.
-///
-/// - Parameters:
-///   - lengths: bytes of each token.
-///   - start: where a stop string begins.
 func wholeTokens(_ lengths: [Int], _ start: Int) -> (tokens: Int, bytes: Int) {
     var left = start
     for (index, length) in lengths.enumerated() {

@@ -1,39 +1,27 @@
 // Translate a draft into target tokens: walk the active trie and note the decision at every draft token
 // (spec/04-speculation.md, section 4).
-//
-// Only the draft and the trie are read, never a probability. So one target pass over the proposed tokens is enough to
-// verify all of them.
 
-/// What the walk does at a draft token; the raw value is its name in vectors and traces.
-enum Step: String, Sendable {
-    /// At the root: the draft token begins a spelling.
-    case begin
-    /// Inside a node: it continues one.
-    case goOn = "go on"
-    /// Inside a node: it does not, and the node is a whole token.
-    case end
-    /// Inside a node: it does not, and no token ends at the node; nothing is proposed.
-    case deadEnd = "dead end"
+/// What the walk does at a draft token.
+enum Step: Sendable, Equatable {
+    /// At the root: the draft token begins the spelling of a node. It is known to be no child of `excluded` (`E`).
+    case begin(Node, excluded: Node?)
+    /// Inside `parent`: it goes on to a child.
+    case goOn(Node, parent: Node)
+    /// Inside a node: it does not go on, and the node is a whole token.
+    case end(Node)
+    /// Inside a node: it does not go on, and no token ends at the node; nothing is proposed.
+    case deadEnd(Node)
     /// One of several target tokens that spell a long draft token.
-    case expand
+    case expand(Int32)
 }
 
 /// One decision of the walk, which the verifier accepts or refuses.
 struct Decision: Sendable, Equatable {
-    /// What the walk does.
     let step: Step
     /// Index of the target row that verifies it: the number of target tokens proposed before it.
     let row: Int
     /// Index of the draft token, whose distribution q proposes it.
     let draft: Int
-    /// The node that the walk goes to (begin, goOn), or that it is in (end, deadEnd).
-    var node: Node?
-    /// The node that the walk leaves; for goOn.
-    var parent: Node?
-    /// The node of which this draft token is known not to be a child (`E`); for begin.
-    var excluded: Node?
-    /// The proposed token; for expand.
-    var targetId: Int32 = -1
 }
 
 /// A draft in target tokens.
@@ -59,19 +47,16 @@ struct Proposal: Sendable {
 
 /// Translate draft tokens into target tokens, as far as they lead.
 ///
-/// - Parameters:
-///   - draft: draft ids.
-///   - trie: active spellings.
-///   - maxTokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The draft alone
-///     decides this, so the output's distribution is the same.
-///   - expand: also translate draft tokens that are longer than a target token.
+/// - Parameter maxTokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The draft
+///   alone decides this, so the output's distribution is the same.
 func translated(_ draft: [Int32], _ trie: ActiveTrie, maxTokens: Int, expand: Bool = true) -> Proposal {
     var walk = Walk(trie, maxTokens, expand)
-    for (index, token) in draft.enumerated() where !walk.take(token, index) { break }
+    for (index, token) in draft.enumerated() {
+        if !walk.take(token, index) { break }
+    }
     return walk.end()
 }
 
-/// The walk over the trie.
 private struct Walk {
     private let trie: ActiveTrie
     private let maxTokens: Int
@@ -95,7 +80,7 @@ private struct Walk {
     mutating func take(_ token: Int32, _ index: Int) -> Bool {
         if let inside = node {
             if let child = trie.child(inside, token) {
-                decide(.goOn, index, child, parent: inside)
+                decide(.goOn(child, parent: inside), index)
                 node = finish(child, index)
                 return true
             }
@@ -108,11 +93,11 @@ private struct Walk {
     private mutating func leave(_ inside: Node, _ index: Int) -> Bool {
         node = nil
         guard let ending = trie.terminal(inside) else {
-            decide(.deadEnd, index, inside)
+            decide(.deadEnd(inside), index)
             proposal.used = index + 1
             return false
         }
-        decide(.end, index, inside)
+        decide(.end(inside), index)
         proposal.emit(ending, index)
         excluded = inside
         return true
@@ -121,14 +106,13 @@ private struct Walk {
     /// Begin a spelling, or an expansion; false where the draft token leads nowhere.
     private mutating func begin(_ token: Int32, _ index: Int) -> Bool {
         if let child = trie.root(token) {
-            decide(.begin, index, child, excluded: excluded)
+            decide(.begin(child, excluded: excluded), index)
             node = finish(child, index)
         } else {
             let longer = expand ? trie.map.expansions.row(Int(token)) : []
             if longer.isEmpty || longer.count > maxTokens - proposal.tokens.count { return false }
             for targetId in longer {
-                proposal.decisions.append(
-                    Decision(step: .expand, row: proposal.tokens.count, draft: index, targetId: targetId))
+                decide(.expand(targetId), index)
                 proposal.emit(targetId, index + 1)
             }
         }
@@ -144,10 +128,8 @@ private struct Walk {
         return nil
     }
 
-    private mutating func decide(_ step: Step, _ index: Int, _ node: Node, parent: Node? = nil, excluded: Node? = nil) {
-        proposal.decisions.append(
-            Decision(
-                step: step, row: proposal.tokens.count, draft: index, node: node, parent: parent, excluded: excluded))
+    private mutating func decide(_ step: Step, _ index: Int) {
+        proposal.decisions.append(Decision(step: step, row: proposal.tokens.count, draft: index))
     }
 }
 

@@ -1,15 +1,8 @@
 // Verification: accept as much of a proposal as leaves the output's distribution exactly the target's
 // (spec/04-speculation.md, section 7).
-//
-// Pure functions: distributions and a source of randomness come in, a verdict goes out. `verifyTokens` is speculative
-// sampling on the decisions of the trie walk, one after another. `verifyBlock` verifies the decisions together.
-// `verifyMatch` needs no drafter's distributions.
 
 // Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
 // round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-let blockGain = Defaults.blockGain
-let blockExtraSeconds = Defaults.blockExtraSeconds
-let blockExtraSecondsPerToken = Defaults.blockExtraSecondsPerToken
 
 /// The outcome of a verification.
 struct Verdict: Sendable, Equatable {
@@ -41,7 +34,8 @@ func verifyTokens(
     _ random: any RandomSource, _ buffers: OptionBuffers
 ) throws -> Verdict {
     for decision in proposal.decisions {
-        let decided = decisionProbs(decision, draft[decision.draft], try probs(decision.row), trie, buffers)
+        let decided = decisionProbs(
+            decision, q: draft[decision.draft], p: try probs(decision.row), trie: trie, buffers: buffers)
         if random.bernoulli(decided.ratio) { continue }
         guard let token = resampleOrSkip(decided, 1, random) else {
             preconditionFailure("with reach 1 a refused decision is always replaced")
@@ -71,7 +65,8 @@ func verifyBlock(
     var decided: [any DecisionProbs] = []
     var reach = [1.0]
     for decision in proposal.decisions {
-        let each = decisionProbs(decision, draft[decision.draft], try probs(decision.row), trie, buffers)
+        let each = decisionProbs(
+            decision, q: draft[decision.draft], p: try probs(decision.row), trie: trie, buffers: buffers)
         decided.append(each)
         reach.append(min(1, reach[reach.count - 1] * each.ratio))
         if reach[reach.count - 1] == 0 { break }  // no later decision can be accepted
@@ -88,12 +83,9 @@ func verifyBlock(
 }
 
 /// Whether a round is long enough for the gain of block verification to outweigh its host work.
-///
-/// - Parameters:
-///   - roundSeconds: of a round with token-level verification.
-///   - vocabSize: width of the target's logits.
 func blockPays(roundSeconds: Double, vocabSize: Int) -> Bool {
-    blockGain * roundSeconds > blockExtraSeconds + blockExtraSecondsPerToken * Double(vocabSize)
+    Defaults.blockGain * roundSeconds > Defaults.blockExtraSeconds + Defaults.blockExtraSecondsPerToken
+        * Double(vocabSize)
 }
 
 /// Everything accepted: sample the bonus token, restricted to the subtree of the tail if there is one.
@@ -108,7 +100,7 @@ private func bonus(
 }
 
 /// Sample from the target and accept while the sample is what was proposed: exact for any translator.
-func verifyMatch(_ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource) throws -> Verdict {
+func verifyMatch(_ proposal: Proposal, probs: any Probs, random: any RandomSource) throws -> Verdict {
     var used = 0
     for (index, proposed) in proposal.tokens.enumerated() {
         let token = random.sample(try probs(index))

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The last full check of a bundle's files on this device, by their stamps (spec/08-phones.md, "Stamps").
 //
@@ -78,13 +74,7 @@ func isRegularFile(_ path: String) -> Bool {
 }
 
 /// Whether all files had these stamps when they were last checked in full.
-///
-/// - Parameters:
-///   - state: the directory of what this device remembers.
-///   - path: the directory of the bundle.
-///   - seal: of its manifest.
-///   - stamps: of its files now, by name.
-func wasChecked(_ state: StateDirectory, _ path: String, seal: String, _ stamps: ByName<Stamp>) -> Bool {
+func wasChecked(_ state: StateDirectory, path: String, seal: String, stamps: ByName<Stamp>) -> Bool {
     if !stamps.values.allSatisfy(\.isComplete) { return false }
     do {
         guard let data = state.readRecord(kind, try keyOf(path, seal)) else { return false }
@@ -102,22 +92,17 @@ func wasChecked(_ state: StateDirectory, _ path: String, seal: String, _ stamps:
 /// A file that changed shortly before is not recorded: it could change again within one step of the clock, and keep its
 /// stamp.
 ///
-/// - Parameters:
-///   - state: the directory of what this device remembers.
-///   - path: the directory of the bundle.
-///   - seal: of its manifest.
-///   - stamps: of its files, from before they were hashed.
-///   - now: ns since 1970, from before the stamps were taken.
+/// - Parameter now: ns since 1970, from before the stamps were taken.
 /// - Returns: whether the record was written.
 @discardableResult
 func rememberCheck(
-    _ state: StateDirectory, _ path: String, seal: String, _ stamps: ByName<Stamp>, now: Int
+    _ state: StateDirectory, path: String, seal: String, stamps: ByName<Stamp>, now: Int
 ) -> Bool {
     if !stamps.values.allSatisfy({ $0.isComplete && $0.changed <= now - settled }) { return false }
-    let record = JsonObject([
-        ("format", .string(format)), ("version", .int(formatVersion)), ("seal", .string(seal)),
-        ("stamps", .string(digestOf(stamps))),
-    ])
+    let record: JsonObject = [
+        "format": .string(format), "version": .int(formatVersion), "seal": .string(seal),
+        "stamps": .string(digestOf(stamps)),
+    ]
     guard let key = try? keyOf(path, seal), let data = try? dumpJson(.object(record)) else { return false }
     return state.writeRecord(kind, key, data)
 }

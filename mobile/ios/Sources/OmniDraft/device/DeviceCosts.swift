@@ -20,24 +20,7 @@ enum CostsSource: Sendable { case manifest, kept, measured }
 struct DeviceCosts: Sendable {
     /// With the acceptance of the manifest.
     let costs: Costs
-    /// Where they come from.
     let source: CostsSource
-    /// This machine.
-    let machine: Machine
-    /// The machine that the manifest names; nil where it names none.
-    let measuredOn: Machine?
-
-    /// Whether they were measured here, in the same places and with as many threads.
-    var areOfThisMachine: Bool { source != .manifest || measuredOn == machine }
-
-    /// Where the costs come from, as the end of a sentence.
-    var origin: String {
-        if source == .kept { return "measured on this machine before, and kept" }
-        if source == .measured { return "measured on this machine" }
-        guard let measuredOn else { return "measured at export, on a machine that the bundle does not name" }
-        if areOfThisMachine { return "measured at export, on this machine" }
-        return "measured at export, on another machine (\(measuredOn))"
-    }
 }
 
 /// Measured seconds, as a manifest holds them.
@@ -68,8 +51,6 @@ func checkCosts(_ costs: Costs) throws {
 /// - Parameters:
 ///   - measure: what the caller asked for.
 ///   - measuredOn: the machine that the manifest's costs name; nil where it names none.
-///   - here: this machine.
-///   - kept: whether there is a record of this machine and bundle.
 func sourceOfCosts(_ measure: Measure, measuredOn: Machine?, here: Machine, kept: Bool) -> CostsSource {
     switch measure {
     case .never: return .manifest
@@ -81,11 +62,7 @@ func sourceOfCosts(_ measure: Measure, measuredOn: Machine?, here: Machine, kept
 /// The costs of this machine: the manifest's, those that were kept, or those that are measured now.
 ///
 /// - Parameters:
-///   - state: the directory of what this device remembers.
-///   - seal: of the bundle's manifest.
-///   - costs: of the manifest.
 ///   - measuredOn: the machine that they name; nil where they name none.
-///   - here: this machine.
 ///   - measure: what the caller asked for.
 ///   - timed: measures this machine; nil where it cannot.
 func deviceCosts(
@@ -94,7 +71,7 @@ func deviceCosts(
 ) rethrows -> DeviceCosts {
     func ofDevice(_ found: Costs, _ source: CostsSource) -> DeviceCosts {
         let own = Costs(target: found.target, draft: found.draft, host: found.host, acceptance: costs.acceptance)
-        return DeviceCosts(costs: own, source: source, machine: here, measuredOn: measuredOn)
+        return DeviceCosts(costs: own, source: source)
     }
     if measure == .auto, let kept = keptCosts(state, seal: seal, here) { return ofDevice(kept, .kept) }
     let source = sourceOfCosts(measure, measuredOn: measuredOn, here: here, kept: false)
@@ -102,7 +79,7 @@ func deviceCosts(
         keepCosts(state, seal: seal, here, measured)
         return ofDevice(measured, .measured)
     }
-    return DeviceCosts(costs: costs, source: .manifest, machine: here, measuredOn: measuredOn)
+    return DeviceCosts(costs: costs, source: .manifest)
 }
 
 /// The costs that were kept for a machine and the bundle with a seal; nil where there are none.
@@ -120,13 +97,11 @@ func keepCosts(_ state: StateDirectory, seal: String, _ machine: Machine, _ cost
 /// The bytes of a record.
 func costsRecord(seal: String, _ machine: Machine, _ costs: Costs) throws -> [UInt8] {
     try dumpJson(
-        .object(
-            JsonObject([
-                ("format", .string(format)), ("version", .int(formatVersion)), ("seal", .string(seal)),
-                ("machine", .object(machine.asJson)),
-                ("target", .array(costs.target.map { .string(bitsOf($0)) })),
-                ("draft", .string(bitsOf(costs.draft))), ("host", .string(bitsOf(costs.host))),
-            ])))
+        [
+            "format": .string(format), "version": .int(formatVersion), "seal": .string(seal),
+            "machine": .object(machine.asJson), "target": .array(costs.target.map { .string(bitsOf($0)) }),
+            "draft": .string(bitsOf(costs.draft)), "host": .string(bitsOf(costs.host)),
+        ])
 }
 
 /// The costs in a record; nil where it is damaged, or is of another machine or bundle.
@@ -149,7 +124,7 @@ private func costsOf(_ value: JsonObject) throws -> Costs {
     return costs
 }
 
-private func seconds(_ value: JsonValue) throws -> Double { try real(value, 0, maxSeconds) }
+private func seconds(_ value: JsonValue) throws -> Double { try real(value, in: 0...maxSeconds) }
 
 /// The name of the record of a machine and a bundle.
 func costsKey(seal: String, _ machine: Machine) -> String { recordKey([seal] + machine.texts) }

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The machine that costs were measured on: what decides how long a pass takes, nothing that names a user.
 
@@ -13,38 +9,30 @@ private let cpuInfo = "/proc/cpuinfo"
 private let cpuInfoBytes = 1 << 16  // the first cores are enough
 
 /// A machine and how the models run on it. Costs are of one machine: all fields are equal.
-struct Machine: Sendable, Equatable, CustomStringConvertible {
+struct Machine: Sendable, Equatable {
     /// The model of the processor.
     let cpu: String
     /// Cores of the processor that the process may use.
     let cores: Int
     /// Operating system and architecture.
     let system: String
-    /// The version of onnxruntime.
     let onnxruntime: String
-    /// Threads of a target pass.
     let threads: Int
     /// The place of the target: `cpu`, a name of `npu.providers`.
     let targetOn: String
     /// The place of the drafter.
     let drafterOn: String
 
-    /// The fields in order.
     var asJson: JsonObject {
-        JsonObject([
-            ("cpu", .string(cpu)), ("cores", .int(cores)), ("system", .string(system)),
-            ("onnxruntime", .string(onnxruntime)), ("threads", .int(threads)), ("target_on", .string(targetOn)),
-            ("drafter_on", .string(drafterOn)),
-        ])
+        [
+            "cpu": .string(cpu), "cores": .int(cores), "system": .string(system),
+            "onnxruntime": .string(onnxruntime), "threads": .int(threads), "target_on": .string(targetOn),
+            "drafter_on": .string(drafterOn),
+        ]
     }
 
     /// The fields as texts, in order.
     var texts: [String] { [cpu, String(cores), system, onnxruntime, String(threads), targetOn, drafterOn] }
-
-    var description: String {
-        "\(cpu), \(threads) of \(cores) cores, \(system), onnxruntime \(onnxruntime), "
-            + "target on \(targetOn), drafter on \(drafterOn)"
-    }
 
     /// Texts are compared by their bytes.
     static func == (a: Machine, b: Machine) -> Bool { a.asJson == b.asJson }
@@ -56,16 +44,16 @@ struct Machine: Sendable, Equatable, CustomStringConvertible {
 func readMachine(_ data: JsonObject) throws -> Machine {
     Machine(
         cpu: try text(data.at("cpu"), most: maxCpu),
-        cores: try integer(data.at("cores"), 1, maxCores),
+        cores: try integer(data.at("cores"), in: 1...maxCores),
         system: try text(data.at("system"), most: maxText),
         onnxruntime: try text(data.at("onnxruntime"), most: maxText),
-        threads: try integer(data.at("threads"), 1, maxCores),
+        threads: try integer(data.at("threads"), in: 1...maxCores),
         targetOn: try text(data.at("target_on"), most: maxCpu),
         drafterOn: try text(data.at("drafter_on"), most: maxCpu))
 }
 
-/// This machine; see ``Machine`` for the arguments.
-func thisMachine(onnxruntime: String, threads: Int, targetOn: String, drafterOn: String) -> Machine {
+/// This machine, which runs both models on the CPU.
+func thisMachine(onnxruntime: String, threads: Int) -> Machine {
     let cpu = short(cpuName(), maxCpu)
     return Machine(
         cpu: cpu.isEmpty ? architecture : cpu,
@@ -73,8 +61,8 @@ func thisMachine(onnxruntime: String, threads: Int, targetOn: String, drafterOn:
         system: short("\(systemName) \(architecture)", maxText),
         onnxruntime: short(onnxruntime, maxText),
         threads: threads,
-        targetOn: short(targetOn, maxCpu),
-        drafterOn: short(drafterOn, maxCpu))
+        targetOn: "cpu",
+        drafterOn: "cpu")
 }
 
 #if os(Linux)

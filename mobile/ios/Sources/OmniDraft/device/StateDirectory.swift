@@ -1,16 +1,10 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // A private directory of small records, which the device can lose at any time (spec/08-phones.md, "What a device
-// remembers"). A record that is absent, damaged or larger than it may be is the same as none, and a directory that
-// cannot be written remembers nothing. No function here throws for either.
+// remembers"). A record that cannot be used is the same as none, and no function here throws for it.
 
 /// Records of each kind; the oldest ones are deleted.
 let mostRecords = 256
-/// Bytes of a record.
 let mostRecordBytes = 1 << 14
 
 private let end = ".json"
@@ -26,14 +20,9 @@ struct StateDirectory: Sendable {
     /// The directory, which need not exist; nil remembers nothing.
     let root: String?
 
-    /// Remembers nothing.
     static let none = StateDirectory(root: nil)
 
     /// The bytes of a record; nil where there is none that may be used.
-    ///
-    /// - Parameters:
-    ///   - kind: the directory of the records of one kind.
-    ///   - key: from ``recordKey(_:)``.
     func readRecord(_ kind: String, _ key: String) -> [UInt8]? {
         guard let root, isPrivate(root, kind) else { return nil }
         // A record that cannot be read is the same as none.
@@ -76,5 +65,5 @@ private func deleteOldest(_ place: String) {
 private func isRecord(_ name: String) -> Bool {
     let bytes = Array(name.utf8)
     return bytes.count == keyDigits + end.utf8.count && bytes[keyDigits...].elementsEqual(end.utf8)
-        && bytes[..<keyDigits].allSatisfy { hexDigit($0) >= 0 && !(0x41...0x46).contains($0) }
+        && isHexadecimal(bytes[..<keyDigits], digits: keyDigits)
 }

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Write a file so that a reader finds the old file or the new file, whole, even if the writer is killed.
 
@@ -16,7 +12,6 @@ func split(_ path: String) -> (directory: String, name: String) {
     return (directory.isEmpty ? "/" : directory, String(path[path.utf8.index(after: slash)...]))
 }
 
-/// A path below a directory.
 func joined(_ directory: String, _ name: String) -> String {
     directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
 }
@@ -58,7 +53,6 @@ func exists(_ path: String) -> Bool {
     return stat(path, &status) == 0
 }
 
-/// Whether a path itself is a link.
 func isLink(_ path: String) -> Bool {
     var status = stat()
     return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
@@ -77,11 +71,7 @@ private func linkTarget(_ path: String) -> String? {
 /// A link is written through. A new file is its owner's alone; a file that is replaced keeps its permissions. Leftovers of
 /// killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
 ///
-/// - Parameters:
-///   - path: the file.
-///   - data: the whole content.
-///   - keep: rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
-///   - shared: a new file is as readable to others as the system's mask says.
+/// - Parameter data: the whole content.
 /// - Returns: the new name of the old file; nil if there is none.
 /// - Throws: ``FileError``: the disk is full, or the file cannot be written; the old file is whole.
 @discardableResult
@@ -118,7 +108,6 @@ func writeNew(_ path: String, _ data: [UInt8], mode: mode_t) throws {
     try flush(descriptor)
 }
 
-/// Writes all bytes to a descriptor.
 func writeAll(_ descriptor: Int32, _ data: [UInt8]) throws {
     try data.withUnsafeBytes { buffer in
         var done = 0
@@ -187,9 +176,7 @@ func namesIn(_ directory: String) -> [String] {
 
 /// Remove the temporary files of killed writers of a path, and return their number.
 ///
-/// - Parameters:
-///   - place: the file that was written.
-///   - olderThan: seconds since the last change; a younger file may belong to a running writer.
+/// - Parameter olderThan: seconds since the last change; a younger file may belong to a running writer.
 @discardableResult
 func removeLeftovers(_ place: String, olderThan: Double = 0) -> Int {
     let (directory, name) = split(place)

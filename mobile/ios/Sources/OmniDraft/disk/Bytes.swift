@@ -8,10 +8,8 @@ struct Bytes: @unchecked Sendable {
     /// What keeps the memory alive; it is never written after its first use here.
     private let owner: AnyObject
     private let base: UnsafeRawPointer
-    /// Number of bytes.
     let count: Int
 
-    /// A copy of an array.
     init(_ array: [UInt8]) {
         let owner = OwnedBytes(array)
         self.owner = owner
@@ -32,38 +30,27 @@ struct Bytes: @unchecked Sendable {
         return Bytes(owner: owner, base: base + from, count: until - from)
     }
 
-    /// A copy of a part.
     func array(_ from: Int = 0, _ until: Int? = nil) -> [UInt8] {
         let end = until ?? count
         precondition(from >= 0 && from <= end && end <= count)
         return [UInt8](UnsafeRawBufferPointer(start: base + from, count: end - from))
     }
 
-    /// Calls `body` with the memory.
     func withUnsafeBytes<T>(_ body: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
         try withExtendedLifetime(owner) { try body(UnsafeRawBufferPointer(start: base, count: count)) }
     }
 
-    /// A byte.
     subscript(_ at: Int) -> UInt8 {
         precondition(at >= 0 && at < count)
         return base.load(fromByteOffset: at, as: UInt8.self)
     }
 
-    /// An unsigned byte.
     func u8(_ at: Int) -> Int { Int(self[at]) }
-    /// An unsigned integer of 2 bytes.
     func u16(_ at: Int) -> Int { Int(load(at, UInt16.self)) }
-    /// An unsigned integer of 4 bytes.
     func u32(_ at: Int) -> Int { Int(load(at, UInt32.self)) }
-    /// A signed integer of 4 bytes.
     func i32(_ at: Int) -> Int32 { Int32(bitPattern: load(at, UInt32.self)) }
-    /// An unsigned integer of 8 bytes.
     func u64(_ at: Int) -> UInt64 { load(at, UInt64.self) }
-    /// A float of 4 bytes.
     func f32(_ at: Int) -> Float { Float(bitPattern: load(at, UInt32.self)) }
-    /// A float of 8 bytes.
-    func f64(_ at: Int) -> Double { Double(bitPattern: load(at, UInt64.self)) }
 
     private func load<T: FixedWidthInteger>(_ at: Int, _ type: T.Type) -> T {
         precondition(at >= 0 && at <= count - MemoryLayout<T>.size)
@@ -84,7 +71,6 @@ private final class OwnedBytes {
 
 /// Bytes that grow, with numbers in little-endian order.
 struct ByteWriter {
-    /// All bytes so far.
     private(set) var bytes: [UInt8] = []
 
     mutating func u8(_ value: Int) { bytes.append(UInt8(truncatingIfNeeded: value)) }
@@ -93,7 +79,6 @@ struct ByteWriter {
     mutating func i32(_ value: Int32) { put(UInt32(bitPattern: value)) }
     mutating func u64(_ value: UInt64) { put(value) }
     mutating func f32(_ value: Float) { put(value.bitPattern) }
-    mutating func f64(_ value: Double) { put(value.bitPattern) }
     mutating func put(_ data: some Sequence<UInt8>) { bytes.append(contentsOf: data) }
 
     private mutating func put<T: FixedWidthInteger>(_ value: T) {
@@ -140,6 +125,13 @@ func hexDigit(_ char: UInt8) -> Int {
     default: return -1
     }
 }
+
+/// Whether bytes are exactly this many lower-case hexadecimal digits.
+func isHexadecimal(_ value: some Collection<UInt8>, digits: Int) -> Bool {
+    value.count == digits && value.allSatisfy { isDigit($0) || (0x61...0x66).contains($0) }
+}
+
+func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
 
 /// 64 bits as 16 hexadecimal digits, the highest first.
 func hex64(_ bits: UInt64) -> String {

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Claim a directory for one process: a lock that the system drops with the process. spec/08-phones.md, flock.
 

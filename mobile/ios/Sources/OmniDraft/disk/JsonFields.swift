@@ -1,6 +1,4 @@
 // Checked fields of parsed JSON: each function returns a value of its kind, or throws ValueError.
-//
-// The reader of a file turns the ValueError into a refusal of that file.
 
 /// Items of an array, or names of an object, at most.
 let mostItems = 1 << 20
@@ -18,31 +16,34 @@ func text(_ value: JsonValue, most: Int = 1 << 22) throws -> String {
 /// A string of exactly this many lower-case hexadecimal digits.
 func hexadecimal(_ value: JsonValue, _ digits: Int) throws -> String {
     let text = try text(value)
-    let isHex = text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x39) || ($0 >= 0x61 && $0 <= 0x66) }
-    if text.utf8.count != digits || !isHex { throw ValueError("\(quoted(value)) is not \(digits) hexadecimal digits") }
+    if !isHexadecimal(text.utf8, digits: digits) {
+        throw ValueError("\(quoted(value)) is not \(digits) hexadecimal digits")
+    }
     return text
 }
 
-/// True or false.
 func boolean(_ value: JsonValue) throws -> Bool {
     guard case .bool(let value) = value else { throw ValueError("\(quoted(value)) is neither true nor false") }
     return value
 }
 
-/// An integer from `least` to `most`; 1.0 and true are not integers.
-func integer(_ value: JsonValue, _ least: Int, _ most: Int = mostInteger) throws -> Int {
+/// An integer in a range; 1.0 and true are not integers.
+func integer(_ value: JsonValue, in range: ClosedRange<Int>) throws -> Int {
     switch value {
     case .integer(let number):
-        if number >= Int64(least) && number <= Int64(most) { return Int(number) }
-        throw ValueError("\(quoted(value)) is not from \(least) to \(most)")
-    case .large: throw ValueError("\(quoted(value)) is not from \(least) to \(most)")
+        if number >= Int64(range.lowerBound) && number <= Int64(range.upperBound) { return Int(number) }
+        throw outside(value, range)
+    case .large: throw outside(value, range)
     default: throw ValueError("\(quoted(value)) is not an integer")
     }
 }
 
-/// A number from `least` to `most`; NaN, infinities and integers that no float holds are refused.
+/// An integer of at least `least` and at most ``mostInteger``.
+func integer(_ value: JsonValue, from least: Int) throws -> Int { try integer(value, in: least...mostInteger) }
+
+/// A number in a range; NaN, infinities and integers that no float holds are refused.
 func number(
-    _ value: JsonValue, _ least: Double = -.greatestFiniteMagnitude, _ most: Double = .greatestFiniteMagnitude
+    _ value: JsonValue, in range: ClosedRange<Double> = -.greatestFiniteMagnitude ... .greatestFiniteMagnitude
 ) throws -> Double {
     let number: Double
     switch value {
@@ -50,22 +51,25 @@ func number(
     case .integer(let integer):
         number = Double(integer)
         // An integer may round into the range as a float.
-        if number == least && Int64(exactly: least).map({ integer < $0 }) == true { break }
-        if number == most && Int64(exactly: most).map({ integer > $0 }) == true { break }
-        if number >= least && number <= most { return number }
+        let (least, most) = (Int64(exactly: range.lowerBound), Int64(exactly: range.upperBound))
+        if number == range.lowerBound, let least, integer < least { throw outside(value, range) }
+        if number == range.upperBound, let most, integer > most { throw outside(value, range) }
     case .large(let digits): number = Double(digits) ?? .infinity
     default: throw ValueError("\(quoted(value)) is not a number")
     }
-    if case .integer = value { throw ValueError("\(quoted(value)) is not from \(least) to \(most)") }
-    if !(number >= least && number <= most) { throw ValueError("\(quoted(value)) is not from \(least) to \(most)") }
+    if !range.contains(number) { throw outside(value, range) }
     return number
 }
 
-/// A float from `least` to `most`, written as the 16 hexadecimal digits of its bits.
-func real(_ value: JsonValue, _ least: Double, _ most: Double) throws -> Double {
+/// A float in a range, written as the 16 hexadecimal digits of its bits.
+func real(_ value: JsonValue, in range: ClosedRange<Double>) throws -> Double {
     let digits = try hexadecimal(value, 16)
     guard let bits = UInt64(digits, radix: 16) else { throw ValueError("\(quoted(value)) is not a real") }
-    return try number(.double(Double(bitPattern: bits)), least, most)
+    return try number(.double(Double(bitPattern: bits)), in: range)
+}
+
+private func outside<Bound>(_ value: JsonValue, _ range: ClosedRange<Bound>) -> ValueError {
+    ValueError("\(quoted(value)) is not from \(range.lowerBound) to \(range.upperBound)")
 }
 
 /// An array of `least` to `most` items, which are unchecked.
@@ -79,7 +83,7 @@ func array(_ value: JsonValue, most: Int = mostItems, least: Int = 0) throws -> 
 
 /// An array of token ids, 0 to 2^31 - 1.
 func ids(_ value: JsonValue, most: Int = mostItems) throws -> [Int32] {
-    try array(value, most: most).map { Int32(try integer($0, 0)) }
+    try array(value, most: most).map { Int32(try integer($0, from: 0)) }
 }
 
 /// An object of at most `most` names, its values unchecked.
@@ -89,12 +93,21 @@ func mapping(_ value: JsonValue, most: Int = mostItems) throws -> JsonObject {
     return object
 }
 
-extension JsonObject {
+extension ByName where Value == JsonValue {
     /// The value of a name that an object must have, unchecked.
     func at(_ name: String) throws -> JsonValue {
         guard let value = self[name] else { throw ValueError("'\(name)' is missing") }
         return value
     }
+
+    /// The value of a name that an object must have; nil where it is null.
+    func orNull(_ name: String) throws -> JsonValue? {
+        let value = try at(name)
+        return value == .null ? nil : value
+    }
+
+    /// The value of a name; nil where it is absent or null.
+    func given(_ name: String) -> JsonValue? { self[name].flatMap { $0 == .null ? nil : $0 } }
 }
 
 /// A value for a message: at most 80 characters, and a string between quotes.

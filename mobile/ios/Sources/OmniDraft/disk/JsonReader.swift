@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 /// Reads one JSON text, which is strict UTF-8, from its beginning to its end. The depth is bounded, so is the recursion.
 struct JsonReader {

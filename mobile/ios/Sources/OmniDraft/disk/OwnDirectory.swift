@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Whether a directory is this user's own, so that its files may be trusted and deleted.
 
@@ -11,9 +7,7 @@ private let othersWrite: mode_t = 0o022  // those to write
 
 /// Whether a path is a directory and no link, of this user, which no other user can write.
 ///
-/// - Parameters:
-///   - place: the path.
-///   - isPrivate: whether other users must not be able to read it either.
+/// - Parameter isPrivate: whether other users must not be able to read it either.
 func isOwnDirectory(_ place: String, isPrivate: Bool = false) -> Bool {
     var status = stat()
     if place.utf8.contains(0) || lstat(place, &status) != 0 || status.st_mode & S_IFMT != S_IFDIR { return false }

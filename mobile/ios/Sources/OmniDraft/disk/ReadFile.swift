@@ -1,22 +1,14 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Read a regular file, or say why not: opening a pipe or a device could wait forever.
 
 /// An open file; it is closed with the object.
 final class OpenFile {
-    /// The descriptor.
     let descriptor: Int32
     /// Bytes of the file when it was opened.
     let size: Int
 
     /// Opens a regular file for reading, links followed.
-    ///
-    /// - Throws: ``FileError``: absent, a directory, pipe, device or socket, a name that no file can have, or no
-    ///   permission.
     init(_ path: String) throws {
         if path.utf8.contains(0) { throw FileError("no file can have that name") }
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)  // a pipe opens at once, and is refused below

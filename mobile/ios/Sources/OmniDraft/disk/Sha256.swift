@@ -94,7 +94,6 @@ func sha256(_ data: Bytes) -> [UInt8] {
     return hash.finish()
 }
 
-/// The SHA-256 of an array: 32 bytes.
 func sha256(_ data: [UInt8]) -> [UInt8] {
     var hash = Sha256()
     data.withUnsafeBytes { hash.update($0) }

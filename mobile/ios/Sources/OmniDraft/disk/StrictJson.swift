@@ -1,8 +1,4 @@
-// JSON from outside, read strictly, and JSON that has one way to be written.
-//
-// Reading bounds the depth and the numbers, and refuses what readers of JSON disagree on: a name that occurs twice, text
-// after the value, NaN, half a surrogate pair. Writing gives the same bytes in every language: names in the order of the
-// caller, no spaces, no number with a fraction. spec/03-bundle.md, "JSON".
+// JSON from outside, read strictly, and JSON that has one way to be written (spec/03-bundle.md, "JSON").
 
 /// Arrays and objects inside each other at most; the outermost is 1.
 let maxDepth = 32
@@ -23,7 +19,6 @@ enum JsonValue: Sendable, Equatable {
     case array([JsonValue])
     case object(JsonObject)
 
-    /// An integer.
     static func int(_ value: Int) -> JsonValue { .integer(Int64(value)) }
 
     /// Texts are compared by their bytes: Swift's own comparison takes canonically equivalent texts as equal.
@@ -42,56 +37,18 @@ enum JsonValue: Sendable, Equatable {
     }
 }
 
-/// Names and values in the order of the text. Names are compared by their bytes.
-struct JsonObject: Sendable, Equatable {
-    /// All names with their values.
-    private(set) var members: [(name: String, value: JsonValue)] = []
-    private var places: [[UInt8]: Int] = [:]
-
-    init() {}
-
-    init(_ members: [(String, JsonValue)]) {
-        for (name, value) in members { self[name] = value }
-    }
-
-    /// Number of names.
-    var count: Int { members.count }
-    /// All names.
-    var names: [String] { members.map(\.name) }
-
-    /// The value of a name; nil where the object has not the name. Setting a new name puts it at the end.
-    subscript(_ name: String) -> JsonValue? {
-        get { places[Array(name.utf8)].map { members[$0].value } }
-        set {
-            let key = Array(name.utf8)
-            if let place = places[key] {
-                if let newValue {
-                    members[place].value = newValue
-                } else {
-                    members.remove(at: place)
-                    places = [:]
-                    for (index, member) in members.enumerated() { places[Array(member.name.utf8)] = index }
-                }
-            } else if let newValue {
-                places[key] = members.count
-                members.append((name, newValue))
-            }
-        }
-    }
-
-    static func == (a: JsonObject, b: JsonObject) -> Bool {
-        a.count == b.count
-            && zip(a.members, b.members).allSatisfy { $0.name.utf8.elementsEqual($1.name.utf8) && $0.value == $1.value }
-    }
+extension JsonValue: ExpressibleByDictionaryLiteral {
+    init(dictionaryLiteral members: (String, JsonValue)...) { self = .object(JsonObject(members)) }
 }
+
+/// Names and values in the order of the text.
+typealias JsonObject = ByName<JsonValue>
 
 /// The value of a JSON text.
 ///
 /// - Parameters:
 ///   - data: UTF-8 without a byte order mark; the caller bounds its length.
 ///   - containers: arrays and objects together at most.
-/// - Throws: ``ValueError``: it is not JSON, is too deep, has a number that is too long or too large for a float, a name
-///   twice in an object, or half a surrogate pair.
 func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonValue {
     guard isUtf8(data) else { throw ValueError("it is not UTF-8") }
     return try data.withUnsafeBufferPointer { buffer in
@@ -101,21 +58,9 @@ func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonV
 }
 
 /// Whether bytes are strict UTF-8.
-func isUtf8(_ data: [UInt8]) -> Bool { strictText(data) != nil }
-
-/// The text of strict UTF-8.
-///
-/// - Throws: ``ValueError``: a byte is not UTF-8.
-func decodeUtf8(_ data: [UInt8]) throws -> String {
-    guard let text = strictText(data) else { throw ValueError("it is not UTF-8") }
-    return text
-}
-
-/// The text of UTF-8; nil where a byte is not UTF-8.
-private func strictText(_ data: [UInt8]) -> String? {
+func isUtf8(_ data: [UInt8]) -> Bool {
     // The initializer that only validates came with iOS 18. This one replaces what is not UTF-8, so its bytes are others.
-    let text = String(decoding: data, as: UTF8.self)
-    return text.utf8.elementsEqual(data) ? text : nil
+    String(decoding: data, as: UTF8.self).utf8.elementsEqual(data)
 }
 
 /// The one JSON text of null, booleans, integers, strings, arrays and objects in their own order.

@@ -25,9 +25,7 @@ struct TensorHeader: Sendable {
 
 /// The header of a file.
 ///
-/// - Parameters:
-///   - data: the file.
-///   - most: bytes of the header at most.
+/// - Parameter most: bytes of the header at most.
 /// - Throws: ``ValueError`` with the fault `truncated` or `header`.
 func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
     if data.count < lengthBytes {
@@ -39,9 +37,9 @@ func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
     let start = lengthBytes + Int(length)
     if data.count < start { throw ValueError("it has \(data.count) bytes of a header of \(start)", fault: "truncated") }
     do {
-        var entries = try mapping(parseJson(data.array(lengthBytes, start)))
-        let metadata = try mapping(entries["__metadata__"] ?? .object(JsonObject()))
-        entries["__metadata__"] = nil
+        let fields = try mapping(parseJson(data.array(lengthBytes, start)))
+        let metadata = try mapping(fields["__metadata__"] ?? [:])
+        let entries = JsonObject(fields.members.filter { !isSame($0.name, "__metadata__") }.map { ($0.name, $0.value) })
         let texts = try metadata.members.map { (name: $0.name, value: try text($0.value)) }
         return TensorHeader(metadata: texts, entries: entries, start: start)
     } catch let error as ValueError {
@@ -51,12 +49,9 @@ func readTensorHeader(_ data: Bytes, most: Int) throws -> TensorHeader {
 
 /// The tensors of a file: one after another, without holes, to the end of the file.
 ///
-/// - Parameters:
-///   - data: the file; the tensors are parts of it.
-///   - entries: the entries of the tensors, which the caller may have checked.
-///   - start: the byte at which the tensors begin.
+/// - Parameter entries: the entries of the tensors, which the caller may have checked.
 /// - Throws: ``ValueError`` with the fault `layout`, `truncated` or `trailing_bytes`.
-func readTensors(_ data: Bytes, _ entries: JsonObject, _ start: Int) throws -> [(name: String, tensor: Tensor)] {
+func readTensors(_ data: Bytes, entries: JsonObject, start: Int) throws -> [(name: String, tensor: Tensor)] {
     var layout: [Entry]
     do {
         layout = try entries.members.map { try Entry($0.name, $0.value) }
@@ -93,8 +88,8 @@ private struct Entry {
         let entry = try mapping(value)
         self.name = name
         dtype = try text(entry.at("dtype"))
-        shape = try array(entry.at("shape"), most: 8).map { try integer($0, 0, most) }
-        let offsets = try array(entry.at("data_offsets"), most: 2, least: 2).map { try integer($0, 0, most) }
+        shape = try array(entry.at("shape"), most: 8).map { try integer($0, in: 0...most) }
+        let offsets = try array(entry.at("data_offsets"), most: 2, least: 2).map { try integer($0, in: 0...most) }
         (begin, end) = (offsets[0], offsets[1])
         guard entry.count == 3, let size = tensorSizes[dtype] else {
             throw ValueError("'\(name)' is a tensor of type '\(dtype)' with \(entry.count) fields")

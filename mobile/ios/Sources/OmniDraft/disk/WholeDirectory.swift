@@ -1,15 +1,8 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
-// Write a directory so that a reader finds the old or the new one, whole, even if the writer is killed.
-//
-// The new directory is made beside its final place and takes its name when it is complete. A kill leaves
-// `.NAME.<16 hex digits>.tmp`, the unfinished directory, or `.NAME.<16 hex digits>.old`, the one that was to be replaced.
-// The next writer of NAME takes the old one back, or removes what was left. A directory of a running process is claimed,
-// so it is not taken for a leftover.
+// Write a directory so that a reader finds the old or the new one, whole, even if the writer is killed. A kill leaves
+// `.NAME.<16 hex digits>.tmp`, the unfinished directory, or `.NAME.<16 hex digits>.old`, the one that was to be replaced: the
+// next writer of NAME removes the one and takes the other back. The directory of a running process is claimed.
 
 /// Runs `write` with a temporary directory beside `out`, which is removed at the end unless it was renamed.
 ///
@@ -37,7 +30,6 @@ func makeDirectories(_ path: String) throws {
 
 /// Give the complete directory its final name; an older directory is removed last.
 ///
-/// - Parameter replaces: whether a directory that is there is replaced.
 /// - Throws: ``FileError``: it cannot be renamed, or another writer was faster.
 func takeName(_ work: String, _ out: String, replaces: Bool = true) throws {
     let old = work.hasSuffix(".tmp") ? work.dropLast(4) + ".old" : work + ".old"
@@ -69,20 +61,15 @@ func removeTree(_ path: String) {
     rmdir(path)
 }
 
-/// Put right what killed writers of a place left, and return a sentence for each.
+/// Put right what killed writers of a place left.
 ///
 /// - Parameter out: the final place. Where it is absent, the directory that was to be replaced gets its name back.
-func recover(_ out: String) throws -> [String] {
+func recover(_ out: String) throws {
     let (directory, name) = split(out)
     let left = namesIn(directory).compactMap { Leftover(directory, $0, of: name) }
     let running = Set(left.filter { $0.kind == "tmp" && !isFree($0.place) }.map(\.writer))
-    return try left.filter { !running.contains($0.writer) }.map { each in
-        if each.kind == "old" && !exists(out) {
-            try renameFile(each.place, out)
-            return "\(out) was taken back from \(split(each.place).name), which a killed process left"
-        }
-        removeTree(each.place)
-        return "\(split(each.place).name) was removed; a killed process left it"
+    for each in left where !running.contains(each.writer) {
+        if each.kind == "old" && !exists(out) { try renameFile(each.place, out) } else { removeTree(each.place) }
     }
 }
 

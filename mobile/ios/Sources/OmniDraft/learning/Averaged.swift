@@ -1,9 +1,5 @@
 // A learner whose adapter is a running average over its steps (spec/13-learner.md, Online).
-//
-// Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is as
-// steady as with a decaying rate, and learns as fast as with a high one.
 
-private let mostKept = Defaults.learnerMeanKept  // share of the average that a step keeps; less in the first steps
 private let prefix = "average."
 private let stepsName = "average_steps"
 
@@ -11,7 +7,6 @@ private let stepsName = "average_steps"
 struct RunningMean: Sendable {
     /// By name; none before the first step.
     private(set) var tensors = ByName<FloatTensor>()
-    /// So far.
     private(set) var steps = 0
 
     init(_ tensors: ByName<FloatTensor> = ByName(), steps: Int = 0) {
@@ -19,9 +14,8 @@ struct RunningMean: Sendable {
         self.steps = steps
     }
 
-    /// Add the tensors of a step.
     mutating func add(_ latest: ByName<FloatTensor>) {
-        let share = Float(min(mostKept, Double(steps) / (Double(steps) + 9)))
+        let share = Float(min(Defaults.learnerMeanKept, Double(steps) / (Double(steps) + 9)))
         for (name, tensor) in latest.members {
             tensors[name] = tensors[name].map { mixed($0, tensor, share) } ?? tensor
         }
@@ -36,13 +30,11 @@ struct RunningMean: Sendable {
 
 /// Wraps a learner and averages its tensors after each step.
 final class AveragedLearner: Learner {
-    /// The wrapped learner.
     let inner: any Learner
     private var mean = RunningMean()
 
     init(_ inner: any Learner) { self.inner = inner }
 
-    /// Learning rate of the wrapped learner.
     var rate: Double {
         get { inner.rate }
         set { inner.rate = newValue }
@@ -50,7 +42,7 @@ final class AveragedLearner: Learner {
 
     /// Do one step and add its tensors to the average.
     ///
-    /// - Throws: ``OmniDraftError/adapter(_:)`` with the fault `non_finite`: the step gave a value that is not finite.
+    /// - Throws: ``OmniDraftError/adapter(_:)`` with the fault `non_finite`.
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         let step = try inner.learn(responses, budget)
         if let step, !step.skipped { mean.add(tensorsOf(try inner.adapter())) }

@@ -1,19 +1,7 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens (spec/15-sync.md,
 // The adapter comparison).
-//
-// Nothing is generated. The drafter reads each recorded text once with either adapter. At each position where the
-// target's distribution P over draft tokens was recorded, sum min(P, Q) is the probability that a token drawn from the
-// drafter's distribution Q is accepted. Both adapters read the same positions, so the differences are paired. The
-// positions of one generation are correlated, so a generation counts as one observation.
-
-/// With fewer generations the confidence interval is infinite.
-let leastGenerations = Defaults.syncLeastGenerations
 
 private let chunk = 64  // positions whose logits are in memory at once
 
@@ -35,7 +23,7 @@ struct AdapterComparison: Sendable, Equatable {
     /// Whether the offered adapter is significantly better.
     var isBetter: Bool { low > 0 }
     /// Whether there were enough generations for an interval.
-    var isEnough: Bool { generations >= leastGenerations }
+    var isEnough: Bool { generations >= Defaults.syncLeastGenerations }
 }
 
 /// Compare two adapters of a drafter.
@@ -44,7 +32,6 @@ struct AdapterComparison: Sendable, Equatable {
 ///   - model: the drafter; afterwards it has the offered adapter and an empty context.
 ///   - responses: recorded generations (`fromTraces`), none longer than the model's context.
 ///   - current: tensors by the names of the graph's inputs; none for the drafter without an adapter.
-///   - offered: likewise.
 func compare(
     _ model: any SessionModel, _ responses: [Aligned], current: [(name: String, tensor: Tensor)],
     offered: [(name: String, tensor: Tensor)]
@@ -75,7 +62,7 @@ func compare(
 ///   - counts: n, the positions of each generation.
 func confidenceInterval(_ differences: [Double], _ counts: [Double]) -> (low: Double, high: Double) {
     let groups = Double(counts.count)
-    if counts.count < leastGenerations { return (-.infinity, .infinity) }
+    if counts.count < Defaults.syncLeastGenerations { return (-.infinity, .infinity) }
     let total = counts.reduce(0, +)
     let mean = differences.reduce(0, +) / total
     var squares = 0.0
@@ -90,9 +77,7 @@ func confidenceInterval(_ differences: [Double], _ counts: [Double]) -> (low: Do
 
 /// Expected acceptance at each distribution of a response, times the weight of that distribution.
 ///
-/// - Parameters:
-///   - model: the drafter, with an empty context; it is empty again afterwards.
-///   - response: not longer than the model's context.
+/// - Parameter model: the drafter, with an empty context; it is empty again afterwards.
 func acceptances(_ model: any SessionModel, _ response: Aligned) throws -> [Double] {
     let distributions = response.trieDistributions
     let begins = Set(response.tokens.rows)
@@ -118,10 +103,7 @@ func acceptances(_ model: any SessionModel, _ response: Aligned) throws -> [Doub
 
 /// Softmax of a row of logits over the draft tokens that may be drafted, at temperature 1.
 ///
-/// - Parameters:
-///   - logits: of a pass; ids beyond `allowed` are padding.
-///   - row: which of the rows is taken.
-///   - allowed: draft tokens that may be drafted.
+/// - Parameter allowed: draft tokens that may be drafted.
 func probabilities(_ logits: Logits, _ row: Int, _ allowed: [Bool]) -> [Double] {
     let numbers = logits.row(row)
     var values = [Double](repeating: -.infinity, count: logits.width)
@@ -144,12 +126,6 @@ func probabilities(_ logits: Logits, _ row: Int, _ allowed: [Bool]) -> [Double] 
 /// Inside a spelling OTHER is the end of the spelling, which the drafter proposes by any token that continues no
 /// spelling, so OTHER counts as one outcome. Elsewhere OTHER is many tokens of which only the sum is known. It counts
 /// as 0 there, because a drafter with a flat distribution would gain by it.
-///
-/// - Parameters:
-///   - q: the drafter's probabilities at the distribution.
-///   - distributions: P of a response.
-///   - index: the number of the distribution.
-///   - inside: whether it is inside a spelling.
 func overlap(_ q: [Double], _ distributions: SparseDistributions, _ index: Int, inside: Bool) -> Double {
     var kept = 0.0
     var drawn = 0.0

@@ -8,9 +8,7 @@ let normal95 = 1.959963984540054
 /// Cornish and Fisher's expansion (Hill 1970, to 1 / freedom^3). With 7 degrees of freedom 3 becomes 4.51 (exactly
 /// 4.53), with 30 it becomes 3.27. At ``normal95`` the error is at most 0.0008 from 7 degrees on.
 ///
-/// - Parameters:
-///   - deviations: normal standard deviations.
-///   - freedom: degrees of freedom, above 0.
+/// - Parameter freedom: degrees of freedom, above 0.
 func studentT(_ deviations: Double, _ freedom: Double) -> Double {
     let (z, v) = (deviations, freedom)
     let z2 = z * z

@@ -1,6 +1,4 @@
-// An adapter as a value, and whether it fits the sites of a graph.
-//
-// y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/11-adapter.md.
+// An adapter as a value, and whether it fits the sites of a graph (spec/11-adapter.md). The scale is folded into B.
 
 /// A [in, rank] and B [rank, out] of a site.
 struct SitePair: Sendable, Equatable {
@@ -12,9 +10,7 @@ struct SitePair: Sendable, Equatable {
 final class Adapter: Sendable {
     /// Fingerprint of the checkpoint that was trained.
     let base: String
-    /// Fingerprint of the drafter's tokenizer.
     let draftTokenizer: String
-    /// Fingerprint of the target's tokenizer.
     let targetTokenizer: String
     /// A and B of each site; sites may differ in rank.
     let tensors: ByName<SitePair>
@@ -83,7 +79,6 @@ final class Adapter: Sendable {
     }
 }
 
-/// A refusal of an adapter.
 func adapterError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .adapter(Refusal(fault: fault, message: message, remedy: remedy))
 }
@@ -139,7 +134,9 @@ private func checkPair(_ site: String, _ pair: SitePair) throws {
     if rank != pair.b.shape[0] {
         throw adapterError("shape", "\(site) has rank \(rank) in A and \(pair.b.shape[0]) in B")
     }
-    if rank > maxRank { throw adapterError("rank", "\(site) has rank \(rank), more than \(maxRank)") }
+    if rank > BundleLimits.maxRank {
+        throw adapterError("rank", "\(site) has rank \(rank), more than \(BundleLimits.maxRank)")
+    }
 }
 
 private func digestOf(_ base: String, _ named: ByName<FloatTensor>) -> String {

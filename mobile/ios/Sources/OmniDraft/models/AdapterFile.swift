@@ -1,7 +1,4 @@
 // The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md.
-//
-// Reading is total: every length and every field is checked before use, and each fault has a name. Equal adapters are
-// equal bytes. The optional file in onnxruntime's own format is neither read nor written here.
 
 private let format = "omnidraft.adapter"
 private let version = "1"
@@ -20,16 +17,15 @@ private let remedies = [
 func encodeAdapter(_ adapter: Adapter) throws -> [UInt8] {
     let named = adapter.named.sorted
     let metadata = metadataOf(adapter).sorted.map { ($0.name, JsonValue.string($0.value)) }
-    var header = JsonObject([("__metadata__", .object(JsonObject(metadata)))])
+    var header: JsonObject = ["__metadata__": .object(JsonObject(metadata))]
     var end = 0
     for (name, tensor) in named {
         let start = end
         end += 4 * tensor.values.count
-        header[name] = .object(
-            JsonObject([
-                ("data_offsets", .array([.int(start), .int(end)])), ("dtype", .string("F32")),
-                ("shape", .array(tensor.shape.map { .int($0) })),
-            ]))
+        header[name] = [
+            "data_offsets": .array([.int(start), .int(end)]), "dtype": .string("F32"),
+            "shape": .array(tensor.shape.map { .int($0) }),
+        ]
     }
     let text = try dumpJson(.object(header))
     let filled = (text.count + 7) / 8 * 8
@@ -62,7 +58,7 @@ func decodeAdapter(_ data: Bytes) throws -> Adapter {
         let header = try readTensorHeader(data, most: maxHeaderBytes)
         metadata = ByName(header.metadata.map { ($0.name, $0.value) })
         try checkFormat(metadata)
-        tensors = try readTensors(data, header.entries, header.start)
+        tensors = try readTensors(data, entries: header.entries, start: header.start)
     } catch let error as ValueError {
         throw adapterError(error.fault == "header" ? "not_an_adapter" : error.fault, error.message)
     }
@@ -121,7 +117,8 @@ private func siteName(_ name: String) -> Substring.UTF8View {
 private func adapter(_ metadata: ByName<String>, _ tensors: ByName<SitePair>) throws -> Adapter {
     var texts: [String] = []
     for name in ["base", "draft_tokenizer", "target_tokenizer", "created"] {
-        guard let value = metadata[name], name == "created" ? isTime(value) : isFingerprint(value) else {
+        guard let value = metadata[name], name == "created" ? isTime(value) : isHexadecimal(value.utf8, digits: 64)
+        else {
             throw wrong(name, metadata[name])
         }
         texts.append(value)
@@ -138,10 +135,6 @@ private func wrong(_ name: String, _ own: String?, _ due: String? = nil) -> Omni
     let quote: (String?) -> String = { $0.map { quoted(.string($0)) } ?? "absent" }
     let rest = due.map { " and its tensors give \(quote($0))" } ?? ""
     return adapterError("metadata", "its \(name) is \(quote(own))\(rest)")
-}
-
-private func isFingerprint(_ text: String) -> Bool {
-    text.utf8.count == 64 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
 }
 
 /// Whether a text is written as `2026-01-02T03:04:05Z`.
@@ -180,10 +173,7 @@ private func bytes(of path: String) throws -> Bytes {
 ///
 /// - Throws: ``OmniDraftError/adapter(_:)`` `unwritable`.
 func writeAdapter(_ path: String, _ adapter: Adapter) throws {
-    do {
-        try writeAtomically(path, encodeAdapter(adapter))
-    } catch let error as FileError {
-        let message = "the adapter cannot be written to \(path) (\(error.message))"
-        throw adapterError("unwritable", message, "choose another place")
+    _ = try onFileError(of: try writeAtomically(path, encodeAdapter(adapter))) {
+        adapterError("unwritable", "the adapter cannot be written to \(path) (\($0))", "choose another place")
     }
 }

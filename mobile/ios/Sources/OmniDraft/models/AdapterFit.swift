@@ -13,7 +13,6 @@ struct Fitted: Sendable {
     /// By the names of the graph's inputs.
     var tensors = ByName<FloatTensor>()
 
-    /// The digest of the adapter; nil without one.
     var digest: String? { adapter?.digest }
 }
 
@@ -25,19 +24,14 @@ struct AdapterPlace {
     let draftFingerprint: String
     let targetFingerprint: String
 
-    /// The model of a role.
     func entry(_ role: Role) -> ModelEntry { role == .drafter ? drafter : target }
 }
 
 /// The model that an adapter was made for, and the tensors to feed its graph.
 ///
-/// - Parameters:
-///   - adapter: the adapter.
-///   - place: both models of the bundle.
-///   - role: the model; nil tries both, and takes the drafter if both fit.
-/// - Throws: ``OmniDraftError/adapter(_:)`` `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of
-///   ``Adapter/checkFits(_:)``.
-func fit(_ adapter: Adapter, _ place: AdapterPlace, _ role: Role? = nil) throws -> (role: Role, fitted: Fitted) {
+/// - Parameter role: the model; nil tries both, and takes the drafter if both fit.
+/// - Throws: ``OmniDraftError/adapter(_:)`` `foreign_vocabulary`, `wrong_base`, `no_sites`, ``Adapter/checkFits(_:)``.
+func fit(_ adapter: Adapter, in place: AdapterPlace, as role: Role? = nil) throws -> (role: Role, fitted: Fitted) {
     try checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)
     try checkVocabulary("target", adapter.targetTokenizer, place.targetFingerprint, place.name)
     let roles: [Role] = role.map { [$0] } ?? [.drafter, .target]

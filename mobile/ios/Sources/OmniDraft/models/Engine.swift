@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // What the runtime needs of an engine that runs graphs. The runtime imports no engine: the target OmniDraftORT runs
 // graphs with onnxruntime, and hands itself to `OmniDraft.open`.
@@ -77,7 +73,7 @@ public struct EngineTensor: Sendable {
     public let memory: EngineMemory
 
     /// A tensor for an input or output, in some memory.
-    public init(_ name: String, _ type: ElementType, _ shape: [Int], _ memory: EngineMemory) {
+    public init(_ name: String, type: ElementType, shape: [Int], memory: EngineMemory) {
         self.name = name
         self.type = type
         self.shape = shape

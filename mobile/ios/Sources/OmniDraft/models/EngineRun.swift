@@ -8,27 +8,21 @@ final class EngineRun: @unchecked Sendable {
     // Never locked while a graph runs: cancelling does not wait for a pass.
     private let wasAsked = Guarded(false)
 
-    /// - Parameters:
-    ///   - graph: the graph.
-    ///   - name: of the graph, for messages.
     init(_ graph: any EngineGraph, name: String) throws {
         self.graph = graph
         self.name = name
         do {
             stop = try graph.newStop()
         } catch {
-            throw EngineRun.refused(name, error)
+            throw runError(name, reason(error))
         }
     }
 
     /// Runs the graph once.
     ///
-    /// - Parameters:
-    ///   - binding: inputs, and outputs in memory that the engine writes to.
-    ///   - cancelled: asked before the run, and again where the run was interrupted: a run that nobody cancelled is
-    ///     repeated.
-    /// - Throws: ``Cancelled``: `cancelled` returned true. ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run
-    ///   the graph.
+    /// - Parameter cancelled: asked before the run, and again where the run was interrupted: a run that nobody
+    ///   cancelled is repeated.
+    /// - Throws: ``Cancelled``, ``OmniDraftError/bundle(_:)`` `run`.
     func run(_ binding: any EngineBinding, cancelled: () -> Bool) throws {
         while true {
             if cancelled() { throw Cancelled() }
@@ -36,7 +30,7 @@ final class EngineRun: @unchecked Sendable {
                 try graph.run(binding, stop)
                 return
             } catch {
-                if !wasInterrupted() { throw EngineRun.refused(name, error) }
+                if !wasInterrupted() { throw runError(name, reason(error)) }
             }
         }
     }
@@ -57,9 +51,9 @@ final class EngineRun: @unchecked Sendable {
             return asked
         }
     }
+}
 
-    private static func refused(_ name: String, _ error: any Error) -> OmniDraftError {
-        let message = "the engine cannot run \(name) (\(reason(error)))"
-        return .bundle(Refusal(fault: "run", message: message, remedy: "run `omnidraft export` again"))
-    }
+/// The refusal of a graph that the engine cannot run, or cannot run any more.
+func runError(_ name: String, _ why: String) -> OmniDraftError {
+    bundleError("run", "the engine cannot run \(name) (\(why))")
 }

@@ -1,7 +1,4 @@
 // The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph".
-//
-// The engine has read the graph, and no buffer was made yet: a graph that does not fit takes no memory for keys and
-// values.
 
 private let any = -1  // a size that passes choose
 private let megabyte = 1_000_000
@@ -61,17 +58,13 @@ func kvBuffers(_ kv: KvShape) throws -> [EngineMemory] {
         let message =
             "the keys and values of \(kv.maxLength) positions take \(kv.bytes / megabyte) MB, "
             + "which this device does not give"
-        throw OmniDraftError.bundle(
-            Refusal(fault: "memory", message: message, remedy: "export again with a smaller --max-length"))
+        throw bundleError("memory", message, "export again with a smaller --max-length")
     }
 }
 
 /// Refuses a graph that lacks one of these inputs or outputs, or has it of another type or shape.
 ///
-/// - Parameters:
-///   - path: of the graph, for messages.
-///   - graph: as the engine has read it.
-///   - values: what it must have.
+/// - Parameter values: what it must have.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`.
 func checkValues(_ path: String, _ graph: any EngineGraph, _ values: SharedValues) throws {
     try checkEach(path, "input", values.inputs, graph.inputs)
@@ -80,11 +73,6 @@ func checkValues(_ path: String, _ graph: any EngineGraph, _ values: SharedValue
 
 /// Refuses a graph with an input that nothing feeds, or without the adapters of the manifest.
 ///
-/// - Parameters:
-///   - path: of the graph, for messages.
-///   - graph: as the engine has read it.
-///   - known: inputs that are fed in every pass.
-///   - adapters: inputs that the manifest names.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`.
 func checkAdapters(_ path: String, _ graph: any EngineGraph, known: [GraphValue], _ adapters: [GraphValue]) throws {
     let fed = Set(known.map { Array($0.name.utf8) })
@@ -125,5 +113,5 @@ private func check(_ path: String, _ what: String, _ found: GraphValue, _ wanted
 
 private func refused(_ path: String, _ why: String) -> OmniDraftError {
     let message = "\(path) does not fit the manifest: \(why)"
-    return .bundle(Refusal(fault: "graph", message: message, remedy: "run `omnidraft export` again"))
+    return bundleError("graph", message)
 }

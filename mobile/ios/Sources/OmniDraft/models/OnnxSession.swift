@@ -2,11 +2,7 @@
 
 /// A graph on the CPU, with the weights beside it.
 ///
-/// - Parameters:
-///   - engine: opens the graph.
-///   - path: the graph.
-///   - threads: of one pass.
-///   - provider: of kernels that are used where it has them; nil is the engine's own.
+/// - Parameter provider: of kernels that are used where it has them; nil is the engine's own.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`: the engine cannot load the graph.
 func cpuSession(
     _ engine: any InferenceEngine, _ path: String, threads: Int, provider: EngineProvider? = nil
@@ -16,12 +12,6 @@ func cpuSession(
 
 /// A graph in memory on the CPU.
 ///
-/// - Parameters:
-///   - engine: opens the graph.
-///   - graph: the bytes of the ONNX file.
-///   - path: of the file, for messages.
-///   - weights: the folder that the graph's external weights are relative to.
-///   - threads: of one pass.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`: the engine cannot load the graph.
 func bytesSession(
     _ engine: any InferenceEngine, _ graph: [UInt8], path: String, weights: String, threads: Int
@@ -36,6 +26,6 @@ private func loaded(_ path: String, _ open: () throws -> any EngineGraph) throws
         throw error
     } catch {
         let message = "the engine cannot load \(path) (\(reason(error)))"
-        throw OmniDraftError.bundle(Refusal(fault: "graph", message: message, remedy: "run `omnidraft export` again"))
+        throw bundleError("graph", message)
     }
 }

@@ -1,7 +1,5 @@
-// A model in the engine: shared-buffer KV, one binding for each block length.
-//
-// The same tensors are bound as past and as present, so the engine writes new keys and values in place, and a rewind
-// only lowers a counter. Contract of the graph: spec/03-bundle.md.
+// A model in the engine. The same tensors are bound as past and as present, so the engine writes new keys and values in
+// place, and a rewind only lowers a counter (spec/03-bundle.md).
 
 private let longPassTokens = 128  // positions of a long prompt in one pass
 private let mostRows = 65  // rows of logits of the longest usual pass, a verification of 64 proposed tokens
@@ -18,16 +16,9 @@ final class Graph: @unchecked Sendable {
     let vocabSize: Int
     let session: any EngineGraph
 
-    /// - Parameters:
-    ///   - engine: loads the graph.
-    ///   - path: see ``path``.
-    ///   - kv: see ``kv``.
-    ///   - vocabSize: see ``vocabSize``.
-    ///   - threads: of one pass; a drafter is fastest on one.
-    ///   - provider: of kernels that are used where it has them.
     /// - Throws: ``OmniDraftError/bundle(_:)``: the engine cannot load the graph, or it has other inputs and outputs.
     init(
-        _ engine: any InferenceEngine, _ path: String, _ kv: KvShape, vocabSize: Int, threads: Int = 1,
+        _ engine: any InferenceEngine, path: String, kv: KvShape, vocabSize: Int, threads: Int = 1,
         provider: EngineProvider? = nil
     ) throws {
         self.path = path
@@ -53,7 +44,7 @@ private final class Block {
     let logits: Logits
     private let ids: EngineMemory  // owned
 
-    init(_ binding: any EngineBinding, _ ids: EngineMemory, _ logits: Logits) {
+    init(_ binding: any EngineBinding, ids: EngineMemory, logits: Logits) {
         self.binding = binding
         inputIds = pointer(ids)
         self.logits = logits
@@ -117,7 +108,9 @@ class OrtModel: SessionModel {
     func useAdapter(_ tensors: [(name: String, tensor: Tensor)]) throws {
         let names = Set((graph.session.inputs + graph.session.defaults).map { Array($0.name.utf8) })
         let taken = tensors.filter { names.contains(Array($0.name.utf8)) }
-        let copies = try taken.map { EngineTensor($0.name, .float32, $0.tensor.shape, try copied($0.tensor.data)) }
+        let copies = try taken.map {
+            EngineTensor($0.name, type: .float32, shape: $0.tensor.shape, memory: try copied($0.tensor.data))
+        }
         blocks = [:]  // their inputs name the tensors of the adapter before
         fed = copies
     }
@@ -150,22 +143,23 @@ class OrtModel: SessionModel {
         let width = graph.vocabSize
         let sizes = graph.kv.sizes
         var inputs = [
-            EngineTensor("input_ids", .int64, [1, n], ids), EngineTensor("seqlens_k", .int32, [1], seqlens),
-            EngineTensor("total_sequence_length", .int32, [1], total),
-            EngineTensor("num_logits", .int64, [1], numLogits),
+            EngineTensor("input_ids", type: .int64, shape: [1, n], memory: ids),
+            EngineTensor("seqlens_k", type: .int32, shape: [1], memory: seqlens),
+            EngineTensor("total_sequence_length", type: .int32, shape: [1], memory: total),
+            EngineTensor("num_logits", type: .int64, shape: [1], memory: numLogits),
         ]
-        var outputs = [EngineTensor("logits", .float32, [1, count, width], rows)]
+        var outputs = [EngineTensor("logits", type: .float32, shape: [1, count, width], memory: rows)]
         for (name, memory) in zip(kvNames(graph.kv.numLayers), buffers) {
-            inputs.append(EngineTensor(pastName(name), .float32, sizes, memory))
-            outputs.append(EngineTensor(presentName(name), .float32, sizes, memory))
+            inputs.append(EngineTensor(pastName(name), type: .float32, shape: sizes, memory: memory))
+            outputs.append(EngineTensor(presentName(name), type: .float32, shape: sizes, memory: memory))
         }
         do {
             let binding = try graph.session.bind(inputs: inputs + fed, outputs: outputs)
             let logits = Logits(owner: rows, values: UnsafePointer(pointer(rows)), rows: count, width: width)
-            return Block(binding, ids, logits)
+            return Block(binding, ids: ids, logits: logits)
         } catch {
             let message = "the engine cannot run \(graph.path) (\(reason(error)))"
-            throw OmniDraftError.bundle(Refusal(fault: "run", message: message))
+            throw bundleError("run", message, "")
         }
     }
 
@@ -181,7 +175,7 @@ class OrtModel: SessionModel {
 private func memory(_ bytes: Int) throws -> EngineMemory {
     if let memory = EngineMemory(bytes) { return memory }
     let message = "a pass takes \(grouped(bytes)) bytes, which this device does not give"
-    throw OmniDraftError.bundle(Refusal(fault: "memory", message: message))
+    throw bundleError("memory", message, "")
 }
 
 private func copied(_ values: Bytes) throws -> EngineMemory {

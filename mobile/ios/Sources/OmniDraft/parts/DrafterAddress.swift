@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The address of a drafter that bundles share: a digest of its files, from the manifest alone
 // (spec/16-archive.md, "A shared drafter").
@@ -23,8 +19,6 @@ struct FileRecord: Sendable, Equatable {
 }
 
 /// SHA-256 over a line for each file below `drafter/`, in the order of the bytes of their names.
-///
-/// - Parameter files: of a manifest, by path.
 func drafterAddress(_ files: ByName<FileRecord>) -> String {
     var lines = header
     for (name, record) in files.sorted where begins(name, with: drafterPrefix) {
@@ -35,17 +29,12 @@ func drafterAddress(_ files: ByName<FileRecord>) -> String {
 
 /// The directory of a shared drafter: beside the directory that a bundle really is in.
 ///
-/// - Parameters:
-///   - bundle: the bundle's directory.
-///   - address: of its drafter.
 /// - Throws: ``FileError``: the path of the bundle cannot be followed.
 func sharedPlace(_ bundle: String, _ address: String) throws -> String {
     joined(joined(split(try realPath(bundle)).directory, sharedName), address)
 }
 
 /// The path of a file that exists, without links.
-///
-/// - Throws: ``FileError``.
 func realPath(_ path: String) throws -> String {
     if path.utf8.contains(0) { throw FileError("no file can have that name") }
     guard let real = realpath(path, nil) else { throw systemError(errno) }

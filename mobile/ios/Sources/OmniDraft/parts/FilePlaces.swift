@@ -29,9 +29,6 @@ struct FilePlaces: Sendable, Equatable {
     /// Whether a file was left out when the bundle was packed for a device.
     func isLeftOut(_ name: String) -> Bool { index?.leftOut.has(name) ?? false }
 
-    /// The names of a manifest's files that were not left out, in order.
-    func present(_ files: ByName<FileRecord>) -> [String] { files.names.filter { !isLeftOut($0) } }
-
     /// Refuse to open a file that was left out.
     ///
     /// - Throws: ``OmniDraftError/bundle(_:)`` `left_out`.
@@ -70,13 +67,8 @@ struct FilePlaces: Sendable, Equatable {
 
 /// Where the files of a bundle are.
 ///
-/// - Parameters:
-///   - path: the bundle's directory.
-///   - manifest: the bytes of its manifest.json.
-///   - files: that the manifest lists.
-/// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a
-///   file that is in the directory. pack.json is not signed, and a file that it leaves out is not hashed.
-func findPlaces(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRecord>) throws -> FilePlaces {
+/// - Throws: ``OmniDraftError/bundle(_:)`` `index` or `version`.
+func findPlaces(_ path: String, manifest: [UInt8], files: ByName<FileRecord>) throws -> FilePlaces {
     let index = try indexOf(path, manifest, files)
     for name in index?.leftOut.names ?? [] where exists(joined(path, name)) || isLink(joined(path, name)) {
         let why = "it leaves out \(quoted(.string(name))), which is in the directory"
@@ -89,11 +81,8 @@ func findPlaces(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRecord>
 private func sharedDrafter(_ path: String, _ files: ByName<FileRecord>) throws -> String? {
     let own = joined(path, "drafter")
     if exists(own) || isLink(own) { return nil }
-    do {
-        return try sharedPlace(path, drafterAddress(files))
-    } catch let error as FileError {
-        let message = "\(path) cannot be read (\(reason(error)))"
-        throw OmniDraftError.bundle(Refusal(fault: "missing", message: message, remedy: "copy the whole bundle again"))
+    return try onFileError(of: try sharedPlace(path, drafterAddress(files))) {
+        bundleError("missing", "\(path) cannot be read (\($0))", "copy the whole bundle again")
     }
 }
 
@@ -105,8 +94,8 @@ private func indexOf(_ path: String, _ manifest: [UInt8], _ files: ByName<FileRe
     } catch let error as FileError {
         if error.isAbsent { return nil }
         throw refused(file, reason(error), "index")
-    } catch let error as PackIndexError {
-        throw refused(file, error.message, error.fault)
+    } catch let error as ValueError {
+        throw refused(file, error.message, error.fault.isEmpty ? "index" : error.fault)
     }
 }
 

@@ -21,18 +21,6 @@ enum DrafterPart: String, Sendable {
     case only
 }
 
-/// An index that is refused.
-struct PackIndexError: Error, Equatable {
-    let message: String
-    /// `index` or `version`.
-    let fault: String
-
-    init(_ message: String, fault: String = "index") {
-        self.message = message
-        self.fault = fault
-    }
-}
-
 /// What a packed bundle holds.
 struct PackIndex: Sendable, Equatable {
     /// SHA-256 of the bytes of manifest.json.
@@ -52,36 +40,27 @@ struct PackIndex: Sendable, Equatable {
 
 /// The index of a packed bundle.
 ///
-/// - Parameters:
-///   - data: the bytes of pack.json.
-///   - manifest: SHA-256 of the bytes of manifest.json.
-///   - files: names that the manifest lists.
-/// - Throws: ``PackIndexError``: it is not an index, is of another version, or belongs to another manifest.
+/// - Throws: ``ValueError``: it is not an index, is of another version, or belongs to another manifest.
 func readIndex(_ data: [UInt8], manifest: String, files: [String]) throws -> PackIndex {
-    if data.count > maxIndexBytes { throw PackIndexError("it has more than \(maxIndexBytes) bytes") }
-    let index: PackIndex
-    do {
-        index = try checkedIndex(mapping(parseJson(data)))
-    } catch let error as ValueError {
-        throw PackIndexError(error.message)
-    }
-    if !isSame(index.manifest, manifest) { throw PackIndexError("it belongs to another manifest") }
+    if data.count > maxIndexBytes { throw ValueError("it has more than \(maxIndexBytes) bytes") }
+    let index = try checkedIndex(mapping(parseJson(data)))
+    if !isSame(index.manifest, manifest) { throw ValueError("it belongs to another manifest") }
     let listed = Set(files.map { Array($0.utf8) })
     for name in index.leftOut.names where !listed.contains(Array(name.utf8)) {
-        throw PackIndexError("the manifest does not list \(quoted(.string(name)))")
+        throw ValueError("the manifest does not list \(quoted(.string(name)))")
     }
     return index
 }
 
 private func checkedIndex(_ fields: JsonObject) throws -> PackIndex {
-    if fields["format"] != .string(format) { throw PackIndexError("it is not an \(format) index") }
-    let version = try integer(fields["version"] ?? .null, 0)
+    if fields["format"] != .string(format) { throw ValueError("it is not an \(format) index") }
+    let version = try integer(fields["version"] ?? .null, from: 0)
     if version != formatVersion {
-        throw PackIndexError("it has version \(version) and not \(formatVersion)", fault: "version")
+        throw ValueError("it has version \(version) and not \(formatVersion)", fault: "version")
     }
     let leftOut = try mapping(fields.at("left_out"), most: maxLeftOut).members.map { name, devices in
         (
-            try text(.string(name), most: maxPath),
+            try text(.string(name), most: BundleLimits.maxPath),
             try array(devices, most: packDevices.count).map { try oneOf($0, packDevices) }
         )
     }

@@ -6,7 +6,7 @@ private let megabyte = 1_000_000
 /// drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
 ///
 /// - Throws: ``OmniDraftError``: the bundle is refused, or needs more memory than there is (fault `memory`).
-func openLoaded(_ directory: String, _ options: LoadOptions, _ engine: any InferenceEngine) throws -> LoadedBundle {
+func openLoaded(_ directory: String, options: LoadOptions, engine: any InferenceEngine) throws -> LoadedBundle {
     let state = StateDirectory(root: try options.state.map { try pathOf($0, "state") })
     let bundle = try openBundle(directory, publicKey: options.publicKey, verify: .auto, state: state)
     let needed = memoryNeed(bundle, drafter: false).total

@@ -1,31 +1,12 @@
-// A conversation as target ids: messages inside a template, answers as the ids that were generated.
-//
-// Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
-//
-// An answer is never encoded again: other ids would change what the target is conditioned on. A message is always plain
-// text; nothing in it is read as a control token.
-
-/// A message and its answer.
-struct Turn: Sendable, Equatable {
-    let message: String
-    /// Target ids, without the token or string that ended it.
-    let answer: [Int32]
-
-    /// Texts are compared by their bytes.
-    static func == (a: Turn, b: Turn) -> Bool { isSame(a.message, b.message) && a.answer == b.answer }
-}
+// A conversation as target ids: messages inside a template, answers as the ids that were generated. An answer is never encoded
+// again: other ids would change what the target is conditioned on.
 
 /// The target ids of a conversation, up to the position at which the answer to `message` begins.
 ///
-/// - Parameters:
-///   - tokenizer: the target's.
-///   - template: the text around messages.
-///   - turns: earlier turns.
-///   - message: the new message.
-///   - system: the system prompt; nil without one.
+/// - Parameter system: the system prompt; nil without one.
 /// - Throws: ``OmniDraftError/prompt(_:)``: see ``Template/parts(turns:system:)``.
 func conversationIds(
-    _ tokenizer: any Tokenizer, _ template: any Template, _ turns: [Turn], _ message: String, system: String? = nil
+    _ tokenizer: Tokenizer, template: PromptTemplate, turns: [Turn], message: String, system: String? = nil
 ) throws -> [Int32] {
     var parts = try template.parts(turns: turns.count + 1, system: system != nil)
     var ends = template.trimmed(turns: turns.count + 1, system: system != nil)
@@ -45,24 +26,13 @@ func conversationIds(
 ///
 /// The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
 /// white space at those of its ends where the template leaves it out.
-///
-/// - Parameters:
-///   - tokenizer: the target's.
-///   - prompt: the compiled template.
-///   - message: of the user.
-///   - text: the answer.
-func givenTurn(_ tokenizer: any Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
+func givenTurn(_ tokenizer: Tokenizer, prompt: PromptTemplate, message: String, answer text: String) -> Turn {
     let answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
     return Turn(message: message, answer: tokenizer.encodePrompt(["", answer, ""], goesOn: true))
 }
 
 /// The earlier turns of a list of messages; an answer that this session generated keeps its ids.
-///
-/// - Parameters:
-///   - loaded: the bundle.
-///   - messages: the list.
-///   - known: the turns of the session's own conversation.
-func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn]) -> [Turn] {
+func listedTurns(_ loaded: LoadedBundle, messages: MessageList, known: [Turn]) -> [Turn] {
     let prompt = loaded.bundle.prompt
     var isOwn = true
     return messages.turns.enumerated().map { number, given in
@@ -71,7 +41,9 @@ func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn
             let written = utf8Text(loaded.outputText.text(known[number].answer))
             isOwn = isSame(givenAnswer(written, prompt.think), givenAnswer(given.answer, prompt.think))
         }
-        return isOwn ? known[number] : givenTurn(loaded.targetTokenizer, prompt, given.message, given.answer)
+        return isOwn
+            ? known[number]
+            : givenTurn(loaded.targetTokenizer, prompt: prompt, message: given.message, answer: given.answer)
     }
 }
 
@@ -81,9 +53,7 @@ func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn
 /// Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay
 /// as they were generated.
 ///
-/// - Parameters:
-///   - loaded: the bundle.
-///   - answer: the generation.
+/// - Parameter answer: the generation.
 func answerIds(_ loaded: LoadedBundle, _ answer: Generation) -> [Int32] {
     var ids = answer.tokenIds
     if let start = answer.stopStart {
@@ -99,7 +69,6 @@ func answerIds(_ loaded: LoadedBundle, _ answer: Generation) -> [Int32] {
 
 /// The text of the generation before, in both vocabularies.
 struct EarlierText {
-    /// Mode of that generation.
     let mode: GenerationConfig.Mode
     /// Target ids of its prompt and output.
     let tokens: [Int32]
@@ -115,24 +84,22 @@ func utf8Text(_ data: [UInt8]) -> String {
 }
 
 /// The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text.
-func draftText(_ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32]) -> [Int32] {
+func draftText(_ target: Tokenizer, drafter: Tokenizer, ids: [Int32]) -> [Int32] {
     drafter.encode(utf8Text(target.textOf(ids)))
 }
 
 /// A prompt in draft ids; where it continues the text before, only the new part is encoded.
 ///
 /// - Parameters:
-///   - target: the target's tokenizer.
-///   - drafter: the drafter's tokenizer.
 ///   - ids: target ids of the whole prompt.
 ///   - before: the text before; nil where there is none.
 func draftContext(
-    _ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32], _ before: EarlierText?
+    _ target: Tokenizer, drafter: Tokenizer, ids: [Int32], before: EarlierText?
 ) -> [Int32] {
     // After an answer without the drafter the context is empty, or lacks the prompt.
     guard let before, before.mode == .trie, !before.context.isEmpty, ids.starts(with: before.tokens) else {
-        return draftText(target, drafter, ids)
+        return draftText(target, drafter: drafter, ids: ids)
     }
     let added = Array(ids[before.tokens.count...])
-    return before.context + (drafter.spell(target.textOf(added)) ?? draftText(target, drafter, added))
+    return before.context + (drafter.spell(target.textOf(added)) ?? draftText(target, drafter: drafter, ids: added))
 }

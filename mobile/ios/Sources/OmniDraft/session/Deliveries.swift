@@ -194,7 +194,7 @@ final class Writing: @unchecked Sendable {
     func piece(_ session: SessionCore) throws -> Piece? {
         if !last.isEmpty { return last.removeFirst() }
         guard let generation = try generation(session) else { return nil }
-        return try generation.next().map(Piece.init)
+        return try generation.next()
     }
 
     /// What was written and not read, of a text that ended for another caller.
@@ -203,7 +203,7 @@ final class Writing: @unchecked Sendable {
     /// Runs a cancelled generation to its end; its reader gets the pieces.
     func drain() throws {
         guard let generation = state.with({ $0.generation }) else { return }
-        while let piece = try generation.next() { last.append(Piece(piece)) }
+        while let piece = try generation.next() { last.append(piece) }
     }
 
     private func generation(_ session: SessionCore) throws -> Generation? {
@@ -221,13 +221,6 @@ final class Writing: @unchecked Sendable {
     private func end() { state.with { $0.isOver = true } }
 }
 
-extension Piece {
-    init(_ piece: TextPiece) {
-        self.init(
-            text: piece.text, tokenIds: piece.tokenIds, drafted: piece.round?.accepted ?? 0, isThought: piece.isThought)
-    }
-}
-
 extension GenerationResult {
     /// What a generation wrote; nil before its end.
     init?(_ generation: Generation) {
@@ -237,7 +230,7 @@ extension GenerationResult {
         answer = generation.answer
         tokenIds = generation.tokenIds
         stopReason = reason
-        stats = Stats(SessionStatistics(answers: 1, totals: generation.statistics, peakMemory: peakBytes()))
+        stats = generation.statistics.stats(answers: 1)
         logprobs = generation.logprobs
     }
 }

@@ -1,21 +1,7 @@
 // One answer while it is generated: rounds in, pieces of text out, and the reason why it ended.
 
-/// Text that one round made certain; half characters and beginnings of stop strings are held back.
-struct TextPiece: Sendable {
-    /// May be empty.
-    let text: String
-    /// Target ids that the round emitted.
-    var tokenIds: [Int32] = []
-    /// Nil for text that was held back when the generation was cancelled, and for the answer in the text of a round
-    /// that also ended a thought: it is a piece of its own.
-    var round: Round?
-    /// Whether the text is what the model thinks before its answer, with the tags around it.
-    var isThought = false
-}
-
 /// Where an output ends besides its stop strings.
 struct Limits {
-    /// End tokens.
     let eosIds: Set<Int32>
     /// Positions of the target's context.
     let maxLength: Int
@@ -25,7 +11,6 @@ struct Limits {
 struct Thoughts {
     /// Of the model; nil for a model that writes no thoughts.
     var tags: ThinkTags?
-    /// The output begins inside a thought.
     var inside = false
 }
 
@@ -80,11 +65,11 @@ final class Generation: @unchecked Sendable {
     private let clock: Clock
     private let shared = Guarded(Shared())
     private var stream: ThoughtStream?
-    private var pieces: [TextPiece] = []  // of the last round, that were not given yet
+    private var pieces: [Piece] = []  // of the last round, that were not given yet
 
     init(
-        _ rounds: any Rounds, _ config: GenerationConfig, _ prompt: [Int32], _ stopText: StopText, _ limits: Limits,
-        _ thoughts: Thoughts = Thoughts(), clock: @escaping Clock = seconds
+        rounds: any Rounds, config: GenerationConfig, prompt: [Int32], stopText: StopText, limits: Limits,
+        thoughts: Thoughts = Thoughts(), clock: @escaping Clock = seconds
     ) {
         self.rounds = rounds
         self.config = config
@@ -96,11 +81,9 @@ final class Generation: @unchecked Sendable {
         stream = thoughts.tags.map { ThoughtStream($0, inside: thoughts.inside) }
     }
 
-    /// Counts so far.
     var statistics: Statistics { shared.with { $0.statistics } }
     /// Why it ended; nil before.
     var stopReason: StopReason? { shared.with { $0.stopReason } }
-    /// Whether ``cancel()`` was called.
     var isCancelled: Bool { shared.with { $0.isCancelled } }
     /// Whether the output begins inside a thought, because the prompt ends with the open tag.
     var beginsInside: Bool { thoughts.inside }
@@ -120,16 +103,15 @@ final class Generation: @unchecked Sendable {
     }
 
     /// The next piece; nil at the end. An error changes nothing of what was given before.
-    func next() throws -> TextPiece? {
+    func next() throws -> Piece? {
         if pieces.isEmpty {
             if stopReason != nil { return nil }
             pieces = try roundPieces()
         }
         // A cancelled generation that held nothing back ends with a piece without text.
-        return pieces.isEmpty ? TextPiece(text: "") : pieces.removeFirst()
+        return pieces.isEmpty ? Piece(text: "") : pieces.removeFirst()
     }
 
-    /// Runs to the end.
     @discardableResult
     func finish() throws -> Generation {
         while try next() != nil {}
@@ -137,7 +119,7 @@ final class Generation: @unchecked Sendable {
     }
 
     /// Runs a round; its text as pieces. The first piece has the ids.
-    private func roundPieces() throws -> [TextPiece] {
+    private func roundPieces() throws -> [Piece] {
         let started = clock()
         let before = statistics
         if before.rounds > 0 { rounds.pause(self) }
@@ -145,7 +127,7 @@ final class Generation: @unchecked Sendable {
             shared.with { $0.stopReason = .cancelled }
             let rest = stopText.end()
             text += rest
-            return parts(rest).map { TextPiece(text: $0.text, isThought: $0.isThought) }
+            return parts(rest).map { Piece(text: $0.text, isThought: $0.isThought) }
         }
         tokenIds += round.emitted
         logprobs += round.logprobs
@@ -161,8 +143,8 @@ final class Generation: @unchecked Sendable {
         var parts = parts(certain)
         if parts.isEmpty { parts = [StreamPart(text: "", isThought: stream?.isThinking ?? false)] }
         return parts.enumerated().map { number, part in
-            TextPiece(
-                text: part.text, tokenIds: number == 0 ? round.emitted : [], round: number == 0 ? round : nil,
+            Piece(
+                text: part.text, tokenIds: number == 0 ? round.emitted : [], drafted: number == 0 ? round.accepted : 0,
                 isThought: part.isThought)
         }
     }

@@ -1,13 +1,8 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change.
 
 private let threadsPerCore = 4  // at most; more only take memory and time
-private let usualDraft = Defaults.blockUsualDraft  // draft tokens of the round that is compared
 private let measureSeconds = 1.5  // for timing a device; a pass that has begun then is finished
 private let measuredText = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private let measuredTokens = 16  // of that text
@@ -19,30 +14,26 @@ private let mostThreads = 8
 ///
 /// Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 final class LoadedBundle: @unchecked Sendable {
-    /// On disk.
-    let bundle: Bundle
-    /// The target's graph.
+    let bundle: ModelBundle
     let target: SharedGraph
-    let targetTokenizer: any Tokenizer
+    let targetTokenizer: Tokenizer
     /// How the drafter's tokens spell the target's.
     let vocabMap: VocabMap
     /// The drafter's graph; nil where the drafter was not loaded.
     let drafter: SharedGraph?
     /// Nil where the drafter was not loaded.
-    let drafterTokenizer: (any Tokenizer)?
-    /// Costs on this device, and where they come from; nil where the bundle's are used unasked.
-    let device: DeviceCosts?
+    let drafterTokenizer: Tokenizer?
+    /// Seconds that the draft length "auto" begins with: of this device, else of the bundle.
+    fileprivate(set) var costs: Costs
     /// Why it runs without the drafter or on another provider; nil where it does not.
     let notice: String?
     /// Reads the ids of outputs as text.
     let outputText: OutputText
-    /// Runs the graphs.
     let engine: any InferenceEngine
 
     init(
-        _ bundle: Bundle, _ target: SharedGraph, _ targetTokenizer: any Tokenizer, _ vocabMap: VocabMap,
-        _ drafter: SharedGraph?, _ drafterTokenizer: (any Tokenizer)?, engine: any InferenceEngine,
-        device: DeviceCosts? = nil, notice: String? = nil
+        _ bundle: ModelBundle, target: SharedGraph, targetTokenizer: Tokenizer, vocabMap: VocabMap,
+        drafter: SharedGraph?, drafterTokenizer: Tokenizer?, engine: any InferenceEngine, notice: String? = nil
     ) {
         self.bundle = bundle
         self.target = target
@@ -51,13 +42,10 @@ final class LoadedBundle: @unchecked Sendable {
         self.drafter = drafter
         self.drafterTokenizer = drafterTokenizer
         self.engine = engine
-        self.device = device
+        costs = bundle.costs
         self.notice = notice
-        outputText = OutputText(targetTokenizer, bundle.prompt.think) { vocabMap.bytesOf($0) }
+        outputText = OutputText(targetTokenizer, think: bundle.prompt.think) { vocabMap.bytesOf($0) }
     }
-
-    /// Seconds that the draft length "auto" begins with.
-    var costs: Costs { device?.costs ?? bundle.costs }
 
     /// The models of the bundle as an adapter sees them.
     var adapterPlace: AdapterPlace {
@@ -68,32 +56,28 @@ final class LoadedBundle: @unchecked Sendable {
 
     /// The visible text of a prompt in draft ids; empty without a drafter.
     func draftPrompt(_ promptIds: [Int32]) -> [Int32] {
-        drafterTokenizer.map { draftText(targetTokenizer, $0, promptIds) } ?? []
+        drafterTokenizer.map { draftText(targetTokenizer, drafter: $0, ids: promptIds) } ?? []
     }
 }
 
 /// How a bundle is loaded.
 struct Loading {
-    /// Runs the graphs.
     let engine: any InferenceEngine
     /// Of a target pass; 0: by the target's size. The drafter always runs on one.
     var threads = 0
     /// Whether to load the drafter; without it only mode lookup drafts anything.
     var drafter = true
-    /// Where the models run.
     var provider = ExecutionProvider.cpu
-    /// Whether to time this device.
     var measure = Measure.auto
     /// What this device remembers.
     var state = StateDirectory.none
-    /// See ``LoadedBundle/notice``.
     var notice: String?
 }
 
 /// Loads the graphs of a bundle once, for any number of sessions.
 ///
 /// - Throws: ``OmniDraftError``: the bundle is damaged or incomplete, or the number of threads is out of range.
-func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
+func loadBundle(_ bundle: ModelBundle, _ loading: Loading) throws -> LoadedBundle {
     if loading.threads != 0 { try checkThreads(loading.threads) }
     let targetTokenizer = try loadTokenizer(bundle, bundle.target)
     let drafts = loading.drafter && !bundle.drafter.isAbsent
@@ -108,16 +92,14 @@ func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
     let target = try SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }.ready()
     let drafter =
         drafts ? try SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) }.ready() : nil
-    let loaded = LoadedBundle(bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
-    let machine = thisMachine(
-        onnxruntime: engine.version, threads: threads, targetOn: "cpu", drafterOn: "cpu")
-    let device = try deviceCosts(
-        loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn, here: machine,
-        measure: loading.measure
-    ) { try timed(loaded) }
-    return LoadedBundle(
-        bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine, device: device,
-        notice: loading.notice)
+    let loaded = LoadedBundle(
+        bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
+        drafterTokenizer: drafterTokenizer, engine: engine, notice: loading.notice)
+    loaded.costs = try deviceCosts(
+        loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn,
+        here: thisMachine(onnxruntime: engine.version, threads: threads), measure: loading.measure
+    ) { try timed(loaded) }.costs
+    return loaded
 }
 
 private func timed(_ loaded: LoadedBundle) throws -> Costs? {
@@ -131,7 +113,7 @@ private func timed(_ loaded: LoadedBundle) throws -> Costs? {
     defer { drafter.release(free: false) }
     let models = DecoderModels(
         target: target, drafter: Drafter(small, start: startOf(bundle.drafter)), cache: try NgramCache(loaded.vocabMap))
-    return try measureWithin(models, ids, loaded.draftPrompt(ids), seconds: measureSeconds)
+    return try measureWithin(models, prompt: ids, draftPrompt: loaded.draftPrompt(ids), seconds: measureSeconds)
 }
 
 /// The ids that every text of a model begins with.
@@ -140,17 +122,18 @@ func startOf(_ entry: ModelEntry) -> [Int32] { entry.bosId.map { [$0] } ?? [] }
 /// The tokenizer of a model of a bundle.
 ///
 /// - Throws: ``OmniDraftError/tokenizer(_:)``: it cannot be read, or was not compiled.
-func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> any Tokenizer {
+func loadTokenizer(_ bundle: ModelBundle, _ entry: ModelEntry) throws -> Tokenizer {
     guard let compiled = entry.compiledTokenizer else {
         let message = "the bundle \(split(bundle.path).name) has no compiled tokenizer for \(entry.source)"
         throw OmniDraftError.tokenizer(
             Refusal(fault: "not_compiled", message: message, remedy: "export it again with a newer omnidraft"))
     }
-    return try CompiledTokenizer(file: bundle.file(compiled))
+    return try Tokenizer(file: bundle.file(compiled))
 }
 
 private func graphOf(
-    _ bundle: Bundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: ExecutionProvider
+    _ bundle: ModelBundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int,
+    _ provider: ExecutionProvider
 ) throws -> Graph {
     if entry.layout != .shared {
         let graph = "\(split(bundle.path).name)/\(entry.graph)"
@@ -159,7 +142,7 @@ private func graphOf(
     }
     let path = try checkedGraph(bundle, entry.graph)
     let graph = try Graph(
-        engine, path, entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)
+        engine, path: path, kv: entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)
     try graph.check(entry.lora)
     try checkUnchanged(bundle.places, bundle.stamps)
     return graph
@@ -176,7 +159,6 @@ func checkThreads(_ threads: Int) throws {
     }
 }
 
-/// Threads of a target pass.
 func threadsFor(_ parameters: Int) -> Int { parameters < smallModel ? 1 : min(mostThreads, cores()) }
 
 private func cores() -> Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
@@ -188,13 +170,9 @@ func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool {
 
 /// The draft length of a generation; without a drafter it can only copy.
 ///
-/// - Parameters:
-///   - config: of the generation.
-///   - hasDrafter: whether the drafter is loaded.
-///   - costs: of this device.
-///   - state: what earlier texts taught.
+/// - Parameter config: of the generation.
 func draftLengthFor(
-    _ config: GenerationConfig, hasDrafter: Bool, _ costs: Costs, _ state: LengthState
+    _ config: GenerationConfig, hasDrafter: Bool, costs: Costs, state: LengthState
 ) throws -> any DraftLength {
     if !drafts(config, hasDrafter: hasDrafter) { return try FixedLength(0) }
     guard let count = config.numDraftTokens else {
@@ -208,8 +186,8 @@ func draftLengthFor(
 ///
 /// The decision decides what a seed draws. It uses the bundle's costs, not those measured here, so it is the same on
 /// every device.
-func verificationFor(_ config: GenerationConfig, _ bundle: Bundle) -> GenerationConfig.Verification {
+func verificationFor(_ config: GenerationConfig, _ bundle: ModelBundle) -> GenerationConfig.Verification {
     if config.verification != .auto { return config.verification }
-    let seconds = bundle.costs.roundSeconds(usualDraft)
+    let seconds = bundle.costs.roundSeconds(Defaults.blockUsualDraft)
     return blockPays(roundSeconds: seconds, vocabSize: bundle.target.vocabSize) ? .block : .token
 }

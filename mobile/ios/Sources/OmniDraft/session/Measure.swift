@@ -1,8 +1,5 @@
-// Measure this device: seconds of a target pass, of a draft token and of the round's own work.
-//
-// The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all
-// of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was
-// counted on other prompts.
+// Measure this device: seconds of a target pass, of a draft token and of the round's own work. The machine is rarely idle,
+// so all measurements take turns and each figure is a median: a disturbance slows all of them alike.
 
 private let drafted = 3
 private let turns = 4
@@ -20,59 +17,38 @@ private let leastPasses = 2  // timed before a turn may end early; and one round
 struct Timings {
     /// Seconds of target passes by their tokens.
     var passes: [Int: [Double]] = [:]
-    /// All rounds.
-    var rounds: [Round] = []
     /// Rounds with a draft before which the drafter had nothing to read.
     var timed: [Round] = []
     /// Seconds of the longest pass of the target.
     var longest = 0.0
 
     /// The costs; passes that were not timed lie on the line between those that were.
-    func costs(prior: Double) -> Costs {
+    var costs: Costs {
         let known = passes.mapValues(median)
         let seconds = (1...max(1, known.keys.max() ?? 1)).map { between(known, $0) }
-        let drafts = timed.map { $0.seconds.draft / Double($0.draft.count) }
         let hosts = timed.map { $0.seconds.translate + $0.seconds.verify + $0.seconds.learn }
-        let evaluated = Double(rounds.reduce(0) { $0 + $1.evaluated })
-        let accepted = Double(rounds.reduce(0) { $0 + $1.acceptedDrafts })
         return Costs(
             // Costs must not fall with n; if they do, it was noise.
             target: seconds.indices.map { seconds[$0...].reduce(.infinity, min) },
-            draft: drafts.isEmpty ? seconds[0] : median(drafts),
-            host: hosts.isEmpty ? 0 : median(hosts),
-            acceptance: (priorRounds * prior + accepted) / (priorRounds + evaluated))
+            draft: median(timed.map { $0.seconds.draft / Double($0.draft.count) }), host: median(hosts))
     }
 }
 
-/// Times target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
+/// Times target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns, and in bounded time: nothing
+/// begins that would end later, if it takes as long as before.
 ///
-/// The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of
-/// the prior, which has the weight of a few draft tokens.
-///
-/// - Parameters:
-///   - models: what to time.
-///   - prompt: target ids.
-///   - draftPrompt: the same text in draft ids.
-///   - prior: acceptance before the measurement.
-func measureCosts(
-    _ models: DecoderModels, _ prompt: [Int32], _ draftPrompt: [Int32], prior: Double = priorAcceptance
-) throws -> Costs {
-    try Measurement(models, prompt, draftPrompt, seconds: .infinity).run().costs(prior: prior)
-}
-
-/// The same in bounded time: nothing begins that would end later, if it takes as long as before.
+/// The cache of the models is not changed; their KV buffers are overwritten.
 ///
 /// - Returns: nil where the time was too short to time two passes and a draft.
 func measureWithin(
-    _ models: DecoderModels, _ prompt: [Int32], _ draftPrompt: [Int32], seconds: Double
+    _ models: DecoderModels, prompt: [Int32], draftPrompt: [Int32], seconds: Double
 ) throws -> Costs? {
-    let timings = try Measurement(models, prompt, draftPrompt, seconds: seconds).run()
-    if timings.passes.count < leastPasses || timings.timed.isEmpty { return nil }
-    return timings.costs(prior: priorAcceptance)
+    let timings = try CostMeasurement(models, prompt, draftPrompt, seconds: seconds).run()
+    return timings.passes.count < leastPasses || timings.timed.isEmpty ? nil : timings.costs
 }
 
-private final class Measurement {
-    private let target: any Model
+private final class CostMeasurement {
+    private let target: any CausalModel
     private let clock: Clock
     private let prompt: [Int32]
     private let seconds: Double
@@ -89,7 +65,8 @@ private final class Measurement {
         text.restart(prompt, draftPrompt, remaining: min(tokens, target.maxLength - prompt.count), cut: cutAtEos([]))
         let cache = try NgramCache(models.cache.map)
         let trial = DecoderModels(target: models.target, drafter: models.drafter, cache: cache, clock: models.clock)
-        loop = try Decode(trial, text, GenerationConfig(), FixedLength(drafted), SplitMix64(0))
+        loop = try Decode(
+            trial, text: text, config: GenerationConfig(), draftLength: FixedLength(drafted), random: SplitMix64(0))
         started = clock()
     }
 
@@ -101,7 +78,6 @@ private final class Measurement {
             for number in 0..<roundsOfTurn {
                 if isOver(Double(turn + 1), !timings.timed.isEmpty, roundPasses) { break }
                 guard let round = try loop.next() else { break }
-                timings.rounds.append(round)
                 // In the first round the drafter reads its context again.
                 if number > 0 && !round.draft.isEmpty { timings.timed.append(round) }
             }

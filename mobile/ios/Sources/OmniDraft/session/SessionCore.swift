@@ -14,14 +14,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
 
     /// Starts a text and forgets the last one.
     ///
-    /// - Parameters:
-    ///   - prompt: text.
-    ///   - config: settings of the generation.
-    ///   - raw: leave the prompt template out.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, or too long for the context; or the template has no place for
-    ///   the session's system prompt. ``OmniDraftError/setting(_:)``: a setting outside its range.
-    ///   ``OmniDraftError/session(_:)``: another thread is using this session. ``OmniDraftError/bundle(_:)``: a file of
-    ///   the bundle was written since it was loaded.
+    /// - Parameter config: settings of the generation.
     func generate(
         _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
     ) throws -> Generation {
@@ -40,13 +33,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     }
 
     /// Answers the next message of a conversation; the target reads only what is new in it.
-    ///
-    /// - Parameters:
-    ///   - message: text.
-    ///   - config: settings of the answer.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, too long a conversation for the context, or a template without a
-    ///   place for the system prompt; nothing changes. ``OmniDraftError/setting(_:)``: a setting outside its range.
-    ///   ``OmniDraftError/session(_:)``: another thread is using this session.
     func chat(_ message: String, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
@@ -59,7 +45,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     func chat(_ messages: MessageList, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            let turns = listedTurns(loaded, messages, finishedTurns())
+            let turns = listedTurns(loaded, messages: messages, known: finishedTurns())
             return try answer(turns, messages.message, messages.system, config, leaveOutRemedy)
         }
     }
@@ -68,9 +54,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     ///
     /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
     /// the same again.
-    ///
-    /// - Throws: ``OmniDraftError/session(_:)``: there is no message that was answered, or another thread is using this
-    ///   session.
     func regenerate(_ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
@@ -87,8 +70,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// The KV buffers keep the text until the next message, which rewinds them to what both texts share.
     ///
     /// - Returns: the message.
-    /// - Throws: ``OmniDraftError/session(_:)``: there is no message to take back, or another thread is using this
-    ///   session.
     func undo() throws -> String {
         try turn {
             var turns = finishedTurns()
@@ -114,7 +95,8 @@ final class SessionCore: SessionResources, @unchecked Sendable {
             }
             let emitted = EarlierOutput(tokenIds: before.tokenIds, logprobs: before.logprobs)
             let generation = try generateFromState(
-                models, text, before.config, before.prompt, text.decoder.context, emitted, recording())
+                models, text: text, config: before.config, prompt: before.prompt, context: text.decoder.context,
+                emitted: emitted, recording: recording())
             text.begin(generation)
             return generation
         }
@@ -123,14 +105,10 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// Writes this session to a file, also between the pieces of a generation (spec/09-session.md).
     ///
     /// A kill at any moment leaves a whole file, the old or the new one.
-    ///
-    /// - Parameter overwrite: whether a file that is not a session is replaced.
-    /// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a
-    ///   session.
-    func save(_ path: String, overwrite: Bool = false) throws {
+    func save(_ path: String) throws {
         try turn {
             let (saved, cache) = try capture(models, text)
-            try writeSession(path, saved, cache, overwrite: overwrite)
+            try writeSession(path, saved, cache)
         }
     }
 
@@ -142,29 +120,29 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     func load(_ path: String) throws {
         try turn {
             let (saved, cache) = try readSession(path)
-            let (restored, notice) = try restore(models, text, path, saved, cache)
+            let (restored, notice) = try restore(models: models, text: text, path: path, saved: saved, cache: cache)
             text = restored
             adapterNotice = notice
         }
     }
 
     private func begin(_ ids: [Int32], _ config: GenerationConfig) throws -> Generation {
-        let generation = try generateFromPrompt(models, text, ids, config, recording())
+        let generation = try generateFromPrompt(models, text: text, ids: ids, config: config, recording: recording())
         text.turns = []
         text.message = nil
         return generation
     }
 
     /// Begins the answer to a message; nothing changes where it is refused.
-    ///
-    /// - Parameter tooLong: the remedy where there are earlier turns and the context cannot hold them all.
     private func answer(
         _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
         _ tooLong: String = undoRemedy
     ) throws -> Generation {
-        let ids = try conversationIds(targetTokenizer, template, turns, message, system: system)
+        let ids = try conversationIds(
+            targetTokenizer, template: template, turns: turns, message: message, system: system)
         let remedy = turns.isEmpty ? tooLongRemedy : tooLong
-        let generation = try generateFromPrompt(models, text, ids, config, recording(), remedy)
+        let generation = try generateFromPrompt(
+            models, text: text, ids: ids, config: config, recording: recording(), tooLong: remedy)
         text.turns = turns
         text.message = message
         text.system = system

@@ -11,7 +11,6 @@ final class SmallModel {
     }
 }
 
-/// A refusal of a use of a session.
 func sessionError(_ message: String, _ remedy: String = "") -> OmniDraftError {
     .session(Refusal(message: message, remedy: remedy))
 }
@@ -21,11 +20,9 @@ func sessionError(_ message: String, _ remedy: String = "") -> OmniDraftError {
 final class SessionModels: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
-    /// Gives seconds.
     let clock: Clock = seconds
     /// How much the app lets the session do.
     let throttle = Throttle()
-    /// The target's model.
     let target: OrtModel
     private let withoutDrafter = Drafter(nil)
 
@@ -85,14 +82,12 @@ final class SessionModels: @unchecked Sendable {
             }
             return
         }
-        let (model, fitted) = try fit(adapter, loaded.adapterPlace, role)
+        let (model, fitted) = try fit(adapter, in: loaded.adapterPlace, as: role)
         state.with { $0.chosen[model] = fitted }  // the next round takes it up
     }
 
     /// Runs something as the one user of the models; a second user is refused, because waiting could take for ever.
     ///
-    /// - Parameter work: gets whether the target has another adapter than before, so that it has to read its context
-    ///   again.
     /// - Throws: ``OmniDraftError/session(_:)``: another thread is using the models.
     func turn<T>(_ work: (Bool) throws -> T) throws -> T {
         let wasBusy = state.with { now in

@@ -1,34 +1,21 @@
 // What a session works with: models, n-grams, recorder, statistics, and the state of its text.
 
-/// What was generated since the conversation began, or since it was loaded.
-struct SessionStatistics: Sendable {
-    /// Number of generations.
-    let answers: Int
-    /// Their counts together.
-    let totals: Statistics
-    /// The most bytes of memory that this process had resident; nil where the system does not count them.
-    let peakMemory: Int?
-}
-
 /// The models, n-grams and recorder of a session, and the state of its text. One user at a time; what may be called
 /// from any thread says so.
 class SessionResources: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
-    /// The models of this session.
     let models: SessionModels
     /// Why the cache is empty though a file was given, in one sentence; else nil.
     let cacheNotice: String?
-    private let place: Guarded<(any TracePlace)?>
+    private let place: Guarded<TraceStore?>
     private let state: Guarded<TextState>
     private let notice = Guarded<String?>(nil)
 
     /// - Parameters:
-    ///   - loaded: see ``loaded``.
     ///   - cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
-    ///   - adapter: a file for ``useAdapter(_:_:)``.
     ///   - trace: where generations are recorded for training; nil for nowhere.
-    init(_ loaded: LoadedBundle, cache: String? = nil, adapter: String? = nil, trace: (any TracePlace)? = nil) throws {
+    init(_ loaded: LoadedBundle, cache: String? = nil, adapter: String? = nil, trace: TraceStore? = nil) throws {
         self.loaded = loaded
         models = try SessionModels(loaded)
         let opened = try cache.map { try openCache($0, loaded.vocabMap) }
@@ -38,14 +25,13 @@ class SessionResources: @unchecked Sendable {
         if let adapter { try models.useAdapter(readAdapter(adapter), nil) }
     }
 
-    /// The state of its text.
     var text: TextState {
         get { state.with { $0 } }
         set { state.with { $0 = newValue } }
     }
 
     /// Where generations are recorded; from any thread.
-    var trace: (any TracePlace)? {
+    var trace: TraceStore? {
         get { place.with { $0 } }
         set { place.with { $0 = newValue } }
     }
@@ -57,14 +43,11 @@ class SessionResources: @unchecked Sendable {
     }
 
     /// The text around messages; the bundle's compiled template.
-    var template: any Template { loaded.bundle.prompt }
-    /// The bundle on disk.
-    var bundle: Bundle { loaded.bundle }
-    /// The target's tokenizer.
-    var targetTokenizer: any Tokenizer { loaded.targetTokenizer }
+    var template: PromptTemplate { loaded.bundle.prompt }
+    var bundle: ModelBundle { loaded.bundle }
+    var targetTokenizer: Tokenizer { loaded.targetTokenizer }
     /// How the drafter's tokens spell the target's.
     var vocabMap: VocabMap { loaded.vocabMap }
-    /// N-grams learned so far.
     var cache: NgramCache { text.cache }
     /// The last generation; from any thread.
     var answer: Generation? { text.answer }
@@ -81,9 +64,9 @@ class SessionResources: @unchecked Sendable {
     }
 
     /// What was generated since the conversation began or was loaded, and the memory of this process; from any thread.
-    var stats: SessionStatistics {
+    var stats: Stats {
         let (answers, totals) = text.statistics()
-        return SessionStatistics(answers: answers, totals: totals, peakMemory: peakBytes())
+        return totals.stats(answers: answers)
     }
 
     /// Uses an adapter from the next round on, also of a running generation; from any thread.
@@ -100,8 +83,6 @@ class SessionResources: @unchecked Sendable {
     /// Writes the n-grams learned so far; no crash can spoil the file.
     ///
     /// - Returns: where the file before was moved to, if it is a damaged cache; else nil.
-    /// - Throws: ``OmniDraftError/cacheFile(_:)``: the file cannot be written, or another file than a cache of this
-    ///   pair is there.
     @discardableResult
     func saveCache(_ path: String) throws -> String? { try turn { try writeCache(path, cache) } }
 
@@ -111,37 +92,20 @@ class SessionResources: @unchecked Sendable {
         text.lengths = Lengths()
     }
 
-    /// Times this device and counts accepted drafts; the draft length "auto" uses the result.
-    ///
-    /// New costs can change which sampled text a seed gives.
-    func measure(_ prompt: String) throws -> Costs {
-        try turn(generates: true) {
-            let ids = try encode(prompt)
-            let measured = DecoderModels(
-                target: models.target, drafter: models.drafter, cache: cache, clock: models.clock)
-            text.costs = try measureCosts(
-                measured, ids, loaded.draftPrompt(ids), prior: bundle.costs.acceptance)
-            text.decoder.forgetCached()  // the timing used the target's KV buffers
-            return text.costs
-        }
-    }
-
     /// Target ids of a prompt, inside the template and behind the system prompt unless `raw`.
     ///
     /// - Throws: ``OmniDraftError/prompt(_:)``: the template has no place for the session's system prompt.
     func encode(_ prompt: String, raw: Bool = false) throws -> [Int32] {
         if raw { return targetTokenizer.encodePrompt(["", prompt, ""]) }
-        return try conversationIds(targetTokenizer, template, [], prompt, system: text.system)
+        return try conversationIds(targetTokenizer, template: template, turns: [], message: prompt, system: text.system)
     }
 
     /// Runs something as the one user of the models, with the adapters that were given last.
     ///
     /// - Parameter generates: whether a text begins or goes on; then the files must be those that were loaded.
-    /// - Throws: ``OmniDraftError/session(_:)``: another thread is using this session. ``OmniDraftError/bundle(_:)``: a
-    ///   file of the bundle was written since it was loaded.
     func turn<T>(generates: Bool = false, _ work: () throws -> T) throws -> T {
         if generates { try refuseRewritten(bundle.places, bundle.stamps) }
-        return try turnOf(models, text.decoder, work)
+        return try turnOf(models, decoder: text.decoder, work)
     }
 
     /// Where the next generation is recorded.

@@ -5,13 +5,10 @@ let libraryVersion = "0.1.0"
 private let remedy = "begin a new session, or give the file that was saved"
 
 /// Writes a session file; a kill at any moment leaves a whole file, the old or the new one.
-///
-/// - Parameter overwrite: whether a file that is not a session is replaced.
-/// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a session.
-func writeSession(_ path: String, _ saved: SavedSession, _ cache: [UInt8], overwrite: Bool = false) throws {
+func writeSession(_ path: String, _ saved: SavedSession, _ cache: [UInt8]) throws {
     do {
         let place = try placeOf(path)
-        if !overwrite, try !mayReplace(place) {
+        if try !mayReplace(place) {
             let message = "\(path) is not a session file, so it is not replaced"
             throw sessionFileError("unwritable", message, "choose another name")
         }
@@ -33,11 +30,8 @@ private func mayReplace(_ place: String) throws -> Bool {
 ///
 /// - Throws: ``OmniDraftError/sessionFile(_:)``: it cannot be read, or is refused.
 func readSession(_ path: String) throws -> (saved: SavedSession, cache: [UInt8]) {
-    let data: [UInt8]
-    do {
-        data = try readFile(path, most: maxSessionBytes)
-    } catch let error as FileError {
-        throw sessionFileError("unreadable", "\(path) cannot be read (\(error.message))", remedy)
+    let data = try onFileError(of: try readFile(path, most: maxSessionBytes)) {
+        sessionFileError("unreadable", "\(path) cannot be read (\($0))", remedy)
     }
     return try refusing(path) { try decodeSession(data) }
 }
@@ -54,11 +48,7 @@ private func refusing<T>(_ path: String, _ work: () throws -> T) throws -> T {
 }
 
 /// What sessions of a bundle belong to.
-///
-/// - Parameters:
-///   - bundle: the bundle.
-///   - adapters: digests of the adapters in use, by role.
-func identityOf(_ bundle: Bundle, _ adapters: [Role: String] = [:]) -> Identity {
+func identityOf(_ bundle: ModelBundle, _ adapters: [Role: String] = [:]) -> Identity {
     let read = bundle.files.members.filter { bundle.target.reads($0.name) || bundle.drafter.reads($0.name) }
     return Identity(
         draftFingerprint: bundle.drafter.tokenizerFingerprint,
@@ -86,17 +76,8 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
 /// everything is checked before it is returned.
 ///
 /// The models read the text again: the KV buffers are not part of the file.
-///
-/// - Parameters:
-///   - models: of the session.
-///   - text: its present state, whose cache gives capacity and policy.
-///   - path: for messages.
-///   - saved: from ``readSession(_:)``.
-///   - cache: from ``readSession(_:)``.
-/// - Throws: ``OmniDraftError/sessionFile(_:)``: the file is of another bundle, or holds values that this bundle cannot
-///   have.
 func restore(
-    _ models: SessionModels, _ text: TextState, _ path: String, _ saved: SavedSession, _ cache: [UInt8]
+    models: SessionModels, text: TextState, path: String, saved: SavedSession, cache: [UInt8]
 ) throws -> (text: TextState, notice: String?) {
     let notice = try checkIdentity(models, path, saved.identity)
     return try refusing(path) {
@@ -113,13 +94,12 @@ func restore(
 }
 
 /// The last generation of the file, which `resume` continues.
-///
-/// - Throws: ``ValueError``: its output goes on after its end, or did not end for the stop reason in the file.
 private func replay(_ models: SessionModels, _ text: TextState, _ saved: SavedAnswer) throws -> Generation {
     text.random = SplitMix64(saved.random)
     let emitted = EarlierOutput(tokenIds: saved.output, logprobs: saved.logprobs, stopReason: saved.stopReason)
     let context = contextOf(models, saved)
-    let generation = try generateFromState(models, text, saved.config, saved.prompt, context, emitted)
+    let generation = try generateFromState(
+        models, text: text, config: saved.config, prompt: saved.prompt, context: context, emitted: emitted)
     let due = saved.stopReason == .cancelled ? nil : saved.stopReason
     if generation.end() != due { throw ValueError("its output ended in another way than it says") }
     return generation
@@ -137,8 +117,6 @@ func contextOf(_ models: SessionModels, _ saved: SavedAnswer) -> [Int32] {
 /// With another adapter of the target the text would continue with another distribution. Another adapter of the drafter
 /// changes the drafts, and so which text a seed gives above temperature 0, but no distribution: this is not a reason to
 /// lose a conversation.
-///
-/// - Throws: ``OmniDraftError/sessionFile(_:)`` `foreign_bundle` or `foreign_adapter`.
 private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Identity) throws -> String? {
     let bundle = models.loaded.bundle
     var own = identityOf(bundle)
@@ -166,8 +144,6 @@ private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Ide
 private func adapterName(_ digest: String?) -> String { digest.map { "adapter \($0.prefix(12))" } ?? "no adapter" }
 
 /// The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
-///
-/// - Throws: ``OmniDraftError/sessionFile(_:)`` `cache`, with the sentence of the fault.
 private func cacheOf(_ data: [UInt8], _ old: NgramCache) throws -> NgramCache {
     let table: CacheTable
     do {
@@ -181,7 +157,7 @@ private func cacheOf(_ data: [UInt8], _ old: NgramCache) throws -> NgramCache {
 }
 
 /// Refuses ids outside the vocabularies and a text that no context of this bundle holds.
-private func check(_ saved: SavedSession, _ bundle: Bundle) throws {
+private func check(_ saved: SavedSession, _ bundle: ModelBundle) throws {
     let answer = saved.answer
     let ofTarget = saved.turns.map(\.answer) + (answer.map { [$0.prompt, $0.output] } ?? [])
     try checkIds("target", ofTarget, bundle.target.vocabSize)

@@ -8,7 +8,6 @@ final class SharedGraph: @unchecked Sendable {
     private let load: @Sendable () throws -> Graph
     private let state = Guarded(State())
 
-    /// - Parameter load: loads the graph, and checks its files.
     init(_ load: @escaping @Sendable () throws -> Graph) { self.load = load }
 
     /// A model on the graph, with a context of its own; give it back with ``release(free:)``.
@@ -30,7 +29,6 @@ final class SharedGraph: @unchecked Sendable {
         }
     }
 
-    /// Loads the graph now.
     func ready() throws -> SharedGraph {
         try state.with { now in if now.graph == nil { now.graph = try load() } }
         return self

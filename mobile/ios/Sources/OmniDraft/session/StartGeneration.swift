@@ -2,29 +2,23 @@
 
 /// Where generations are recorded.
 struct Recording {
-    /// Holds the records.
-    let store: any TracePlace
+    let store: TraceStore
     /// Makes a round of a record from a round of the loop.
     let tracer: Tracer
 }
 
-extension Recorder: RoundRecorder {}
-
 /// Begins a generation after a prompt in target ids; it becomes the answer of `text`.
 ///
 /// - Parameters:
-///   - models: of the session.
 ///   - text: its state; the generation before ends here.
 ///   - ids: the whole prompt.
-///   - config: the settings.
 ///   - recording: where to record the generation; nil for nowhere.
-///   - tooLong: the remedy where the prompt is longer than the context.
 /// - Throws: ``OmniDraftError/prompt(_:)``: the target cannot read the prompt, or not all of it; nothing changes.
 func generateFromPrompt(
-    _ models: SessionModels, _ text: TextState, _ ids: [Int32], _ config: GenerationConfig, _ recording: Recording?,
-    _ tooLong: String = tooLongRemedy
+    _ models: SessionModels, text: TextState, ids: [Int32], config: GenerationConfig, recording: Recording?,
+    tooLong: String = tooLongRemedy
 ) throws -> Generation {
-    try checkPrompt(ids, models.loaded.bundle.target, tooLong)
+    try checkPrompt(ids, target: models.loaded.bundle.target, tooLong: tooLong)
     let context = firstContext(models, text, ids, config)
     // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its text
     // where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that is drawn here
@@ -38,31 +32,26 @@ func generateFromPrompt(
     text.lengths = lengths
     text.random = SplitMix64(seed)
     text.drops = models.drops
-    let generation = try generateFromState(models, text, config, ids, context, EarlierOutput(), recording)
+    let generation = try generateFromState(
+        models, text: text, config: config, prompt: ids, context: context, emitted: EarlierOutput(),
+        recording: recording)
     text.begin(generation)
     return generation
 }
 
 /// A generation that continues after a prompt and the output so far.
 ///
-/// - Parameters:
-///   - models: of the session.
-///   - text: its state; what the draft length learned and the random source are set already.
-///   - config: the settings.
-///   - prompt: target ids of the prompt.
-///   - context: prompt and output in draft ids.
-///   - emitted: output so far.
-///   - recording: where to record the generation; nil for nowhere.
+/// - Parameter recording: where to record the generation; nil for nowhere.
 /// - Throws: ``ValueError``: an end token or a stop string comes before the last emitted token.
 func generateFromState(
-    _ models: SessionModels, _ text: TextState, _ config: GenerationConfig, _ prompt: [Int32], _ context: [Int32],
-    _ emitted: EarlierOutput, _ recording: Recording? = nil
+    _ models: SessionModels, text: TextState, config: GenerationConfig, prompt: [Int32], context: [Int32],
+    emitted: EarlierOutput, recording: Recording? = nil
 ) throws -> Generation {
     let loaded = models.loaded
     let eosIds: Set<Int32> = config.ignoreEos ? [] : Set(loaded.bundle.target.eosIds)
     let stopText = try StopText(config.stop)
     let outputText = loaded.outputText
-    let cut: Cut = { cutAtStop($0, eosIds, stopText, outputText.bytesOf) }
+    let cut: Cut = { cutAtStop($0, eosIds: eosIds, text: stopText, bytesOf: outputText.bytesOf) }
     if cut(emitted.tokenIds).tokens.count < emitted.tokenIds.count {
         throw ValueError("its output continues after an end token or a stop string")
     }
@@ -73,13 +62,15 @@ func generateFromState(
     let rounds = try SessionRounds(models, text, verified, recording, hasOutput: !emitted.tokenIds.isEmpty)
     let thoughts = Thoughts(tags: loaded.bundle.prompt.think, inside: outputText.endsInThought(prompt))
     let limits = Limits(eosIds: eosIds, maxLength: models.target.maxLength)
-    let generation = Generation(rounds, config, prompt, stopText, limits, thoughts, clock: models.clock)
+    let generation = Generation(
+        rounds: rounds, config: config, prompt: prompt, stopText: stopText, limits: limits, thoughts: thoughts,
+        clock: models.clock)
     generation.replay(emitted)
     return generation
 }
 
 /// Runs something as the one user of the models; the target reads its text again where its adapter changed.
-func turnOf<T>(_ models: SessionModels, _ decoder: DecoderState, _ work: () throws -> T) throws -> T {
+func turnOf<T>(_ models: SessionModels, decoder: DecoderState, _ work: () throws -> T) throws -> T {
     try models.turn { targetChanged in
         if targetChanged { decoder.forgetCached() }
         return try work()
@@ -123,7 +114,7 @@ private final class SessionRounds: Rounds {
     }
 
     func next(_ generation: Generation) throws -> Round? {
-        try turnOf(models, decoder) {
+        try turnOf(models, decoder: decoder) {
             if let text, text.answer !== generation {
                 throw sessionError(
                     "a newer generation of this session took over", "start another one to continue")
@@ -148,20 +139,20 @@ private final class SessionRounds: Rounds {
 
     private func goOnWithoutDrafter() throws {
         drops = models.drops
-        try rounds?.close()
+        rounds?.close()
         try decode(hasDrafter: false)
     }
 
     private func decode(hasDrafter: Bool) throws {
         let drafter = hasDrafter ? models.drafter : Drafter(nil)
-        let length = try draftLengthFor(config, hasDrafter: hasDrafter, costs, lengths.state)
+        let length = try draftLengthFor(config, hasDrafter: hasDrafter, costs: costs, state: lengths.state)
         self.length = length
         let used = DecoderModels(target: models.target, drafter: drafter, cache: cache, clock: models.clock)
         let source = recording.map { ($0, recordingSource(hasDrafter: hasDrafter)) }
         rounds = try Decode(
-            used, decoder, config, length, random,
+            used, text: decoder, config: config, draftLength: length, random: random,
             recorderOf: source.map { recording, source in
-                { proposer in Recorder(recording.store, recording.tracer, proposer, source) }
+                { proposer in Recorder(recording.store, tracer: recording.tracer, proposer: proposer, source: source) }
             })
     }
 
@@ -193,5 +184,5 @@ private func firstContext(
     if let answer = text.answer, text.drops == models.drops {
         before = EarlierText(mode: answer.config.mode, tokens: text.decoder.tokens, context: text.decoder.context)
     }
-    return draftContext(models.loaded.targetTokenizer, tokenizer, ids, before)
+    return draftContext(models.loaded.targetTokenizer, drafter: tokenizer, ids: ids, before: before)
 }

@@ -9,7 +9,6 @@ final class Lengths {
 
 /// The state of a session's text. The one user of the session reads and writes it.
 final class TextState {
-    /// N-grams learned so far.
     var cache: NgramCache
     /// Seconds on this device, which the draft length "auto" uses.
     var costs: Costs
@@ -19,7 +18,6 @@ final class TextState {
     var random = SplitMix64(0)
     /// What the draft length "auto" learned of the texts so far.
     var lengths = Lengths()
-    /// Earlier turns of a conversation.
     var turns: [Turn] = []
     /// The message that is being answered; nil where every message has its turn.
     var message: String?
@@ -68,54 +66,4 @@ final class TextState {
         message = nil
         counted.with { $0 = Counted() }
     }
-}
-
-/// What a session belongs to.
-struct Identity: Sendable, Equatable {
-    /// Of the drafter's vocabulary.
-    let draftFingerprint: String
-    /// Of the target's vocabulary.
-    let targetFingerprint: String
-    /// The SHA-256 of each file of the graphs, by path.
-    let graphs: ByName<String>
-    /// Digest of the adapter in use by role; a role without one is absent.
-    var adapters: [Role: String] = [:]
-}
-
-/// The last generation of a session.
-struct SavedAnswer: Sendable {
-    /// Its settings, with the seed that was used.
-    let config: GenerationConfig
-    /// Target ids.
-    let prompt: [Int32]
-    /// Target ids.
-    let output: [Int32]
-    /// The same text in draft ids; nil where no drafter was loaded.
-    let context: [Int32]?
-    /// State of SplitMix64.
-    let random: UInt64
-    /// Why it ended; nil when it can continue.
-    let stopReason: StopReason?
-    /// Of the output, if they were asked for.
-    let logprobs: [Double]
-}
-
-/// All of a session but its cache.
-struct SavedSession: Sendable {
-    /// Version of the package that wrote it.
-    let omnidraft: String
-    /// What the session belongs to.
-    let identity: Identity
-    /// Seconds on this device.
-    let costs: Costs
-    /// What the draft length "auto" learned.
-    let lengths: LengthState
-    /// Earlier turns of a conversation.
-    let turns: [Turn]
-    /// The message that is being answered; nil where every message has its turn.
-    let message: String?
-    /// The last generation; nil before the first, and where it was taken back.
-    let answer: SavedAnswer?
-    /// The system prompt; nil for none.
-    let system: String?
 }

@@ -1,10 +1,4 @@
-import Dispatch
-
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 private let slower = 2
 private let paused = 3
@@ -30,9 +24,7 @@ final class Throttle: @unchecked Sendable {
 
     /// Waits between two rounds.
     ///
-    /// - Parameters:
-    ///   - pass: seconds of a pass.
-    ///   - isCancelled: ends the waiting.
+    /// - Parameter pass: seconds of a pass.
     func pause(_ pass: Double, isCancelled: () -> Bool) {
         let until = seconds() + min(pass, longestPause)
         while !isCancelled() {

@@ -8,7 +8,6 @@ import Dispatch
 final class Worker: Sendable {
     private let queue: DispatchQueue
 
-    /// - Parameter name: of the queue, for a debugger.
     init(_ name: String) { queue = DispatchQueue(label: "omnidraft.\(name)", qos: .userInitiated) }
 
     /// Runs something behind what was begun earlier, and waits for it without a thread.
@@ -45,20 +44,4 @@ private final class Job<T: Sendable>: @unchecked Sendable {
         self.work = nil
         return work()
     }
-}
-
-/// Waits on this thread for something that is asynchronous. Only for work of a ``Worker``: on a thread of Swift's own it
-/// could wait for itself.
-func waitFor<T: Sendable>(_ work: @escaping @Sendable () async throws -> T) throws -> T {
-    let done = DispatchSemaphore(value: 0)
-    let found = Guarded<Result<T, any Error>?>(nil)
-    Task {
-        let result: Result<T, any Error>
-        do { result = .success(try await work()) } catch { result = .failure(error) }
-        found.with { $0 = result }
-        done.signal()
-    }
-    done.wait()
-    guard let result = found.with({ $0 }) else { throw ValueError("there is no answer") }
-    return try result.get()
 }

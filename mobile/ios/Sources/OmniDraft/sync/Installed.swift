@@ -1,15 +1,8 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
-// The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
-//
-// A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the
-// switch. Files of a process that was killed are not named in the pointer file, and the next process removes them.
+// The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps). Replacing
+// the pointer file is the switch.
 
-/// Name of the pointer file.
 let pointerName = "current"
 /// Ending of file names, after the SHA-256.
 let adapterEnd = ".safetensors"
@@ -45,16 +38,13 @@ struct Seen: Sendable, Equatable {
 struct Used: Sendable, Equatable, CustomStringConvertible {
     /// Of its release; 0 for the device's own adapter.
     let number: Int
-    /// Of the adapter.
     let file: StoredFile
 
-    /// The form in the pointer file.
     var description: String { "\(number) \(file)" }
 }
 
 /// The content of the pointer file.
 struct Installed: Sendable, Equatable {
-    /// Of the device's bundle.
     let channel: Channel
     /// The newest release that was verified.
     var seen: Seen?
@@ -70,7 +60,6 @@ struct Installed: Sendable, Equatable {
         Set([current, previous].compactMap { $0 }.map { $0.file.sha256 + adapterEnd })
     }
 
-    /// The bytes of the pointer file.
     var text: [UInt8] {
         let seen = seen.map { "\($0.number) \($0.sha256)" } ?? "none"
         return Array(

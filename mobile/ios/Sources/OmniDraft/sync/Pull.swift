@@ -1,13 +1,9 @@
 // Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md).
-//
-// Everything is checked first; then the adapter is written beside that in use, and replacing one pointer file is the
-// switch. A kill or a full disk leaves the adapter in use as it was.
 
 /// The device that pulls.
 struct Device {
     /// Both models of the device's bundle.
     let models: AdapterPlace
-    /// Of the bundle.
     let vocabMap: VocabMap
     /// The directory of `Installed.swift`.
     let into: String
@@ -26,9 +22,7 @@ struct Device {
 
 /// The result of a pull.
 struct Pulled {
-    /// Of the release's adapter.
     let outcome: PullOutcome
-    /// The newest release.
     let release: SignedRecord
     /// Of the offered adapter with the one in use; nil where there was no trial.
     let comparison: AdapterComparison?
@@ -47,13 +41,7 @@ private struct PullDecision {
 
 /// Take a verified release if it is current and its adapter is better.
 ///
-/// - Parameters:
-///   - signed: the release.
-///   - device: that pulls.
-///   - now: ISO 8601 in UTC.
-/// - Throws: ``OmniDraftError/sync(_:)``: the release is refused, or the directory cannot be written;
-///   ``OmniDraftError/adapter(_:)`` or ``OmniDraftError/cacheFile(_:)``: a file of the release or of the device is
-///   refused; `CancellationError`.
+/// - Parameter now: ISO 8601 in UTC.
 func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pulled {
     try claimedDirectory(device.into) {
         let (channel, release) = (try device.channel(), signed.record)
@@ -63,7 +51,7 @@ func pull(_ signed: Signed, _ device: Device, now: String = utc()) throws -> Pul
         try state.seen?.check(release)
         try checkCurrent(release, channel, now: now)
         let offered = try signed.adapter.map { try decodeAdapter(Bytes($0)) }
-        if let offered { _ = try fit(offered, device.models, .drafter) }
+        if let offered { _ = try fit(offered, in: device.models, as: .drafter) }
         let theirs = try signed.cache.map { try decodeCache(Bytes($0)) }
         if let theirs { try checkAgainst(theirs, device.vocabMap) }
         state.seen = Seen(number: release.number, sha256: release.digest)
@@ -103,7 +91,7 @@ private func decide(
 /// The state, with the device's own adapter in use if it has one; and the adapter in use.
 private func withOwn(_ state: Installed, _ device: Device) throws -> (state: Installed, adapter: Adapter?) {
     if let own = device.own {
-        _ = try fit(own, device.models, .drafter)
+        _ = try fit(own, in: device.models, as: .drafter)
         let file = try keep(device.into, encodeAdapter(own))
         return (state.switched(Used(number: 0, file: file)), own)
     }
@@ -131,7 +119,7 @@ private func mergeCache(_ device: Device, _ place: String, _ theirs: CacheTable?
 }
 
 /// A cache cut to the capacity of a session; the least used n-grams are left out.
-func bounded(_ table: CacheTable, most: Int = cacheCapacity) -> CacheTable {
+func bounded(_ table: CacheTable, most: Int = Defaults.cacheCapacity) -> CacheTable {
     let order = evictionOrder(.lfu, hits: table.hits, ticks: table.ticks)
     return table.keep(order.suffix(max(0, most)).sorted())
 }

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // What a device shares: the parts that its user chose, in one file that the device signs (spec/15-sync.md).
 
@@ -22,15 +18,14 @@ struct PushContents {
 
 /// The file of a push, and the public key of the device in hexadecimal digits.
 ///
-/// - Parameter seed: of the device's key.
-/// - Throws: ``OmniDraftError/setting(_:)``: there is nothing to send; ``OmniDraftError/sync(_:)`` `too_large`;
-///   ``OmniDraftError/signature(_:)`` `unverifiable`: the platform has no Ed25519.
+/// - Throws: ``OmniDraftError/setting(_:)``, ``OmniDraftError/sync(_:)`` `too_large`, ``OmniDraftError/signature(_:)``
+///   `unverifiable`.
 func writePush(_ channel: Channel, _ contents: PushContents, seed: [UInt8]) throws -> (key: String, data: [UInt8]) {
     let files = [contents.adapter, contents.cache].compactMap { $0 } + contents.traces
     if files.isEmpty { throw settingError("nothing is to be sent", "choose an adapter, n-grams or traces") }
     let key = hexOf(try signedByKey([], seed: seed).publicKey)
     let record = SignedRecord(
-        kind: .push, key: key, channel: channel, number: time(nil), expires: utc(days: signedDays),
+        kind: .push, key: key, channel: channel, number: time(nil), expires: utc(days: Defaults.syncDays),
         accepted: min(max(contents.accepted, 0), largestNumber), adapter: contents.adapter.map { StoredFile($0) },
         cache: contents.cache.map { StoredFile($0) }, traces: contents.traces.map { StoredFile($0) })
     return (key, try writeSigned(record, files, seed: seed))
@@ -56,11 +51,8 @@ func deviceSeed(_ file: String) throws -> [UInt8] {
 ///
 /// - Throws: ``OmniDraftError/traceFile(_:)``: a segment is refused, or there is none.
 func segmentsIn(_ place: String, _ vocabularies: Vocabularies) throws -> [[UInt8]] {
-    let files: [String]
-    do {
-        files = try segmentsOf(place)
-    } catch let error as FileError {
-        throw traceError("unreadable", "\(place) cannot be read (\(error.message))", "check the path")
+    let files = try onFileError(of: try segmentsOf(place)) {
+        traceError("unreadable", "\(place) cannot be read (\($0))", "check the path")
     }
     if files.isEmpty { throw traceError("not_a_trace", "\(place) holds no trace", "record some text first") }
     return try files.map { try segment($0, vocabularies) }

@@ -1,19 +1,6 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md).
-//
-// A file has exactly one form in bytes, and the reader refuses every other input with a named fault.
-
-/// Bytes of a whole file.
-let mostSignedBytes = 1 << 28
-/// Bytes of its lines.
-let mostTextBytes = 1 << 16
-/// Days until a push or a release expires.
-let signedDays = 180
 
 private let version = "1"
 private let shownTitle = 40
@@ -23,7 +10,6 @@ private let newline = UInt8(ascii: "\n")
 enum SignedKind: String, Sendable {
     case push, release
 
-    /// The beginning of its first line.
     var title: String { "omnidraft.\(rawValue)" }
 }
 
@@ -31,11 +17,8 @@ enum SignedKind: String, Sendable {
 struct Channel: Sendable, Equatable {
     /// Fingerprint of the drafter's checkpoint, to which adapters are added.
     let base: String
-    /// Fingerprint of the target's checkpoint.
     let target: String
-    /// Fingerprint of the drafter's tokenizer.
     let draftTokenizer: String
-    /// Fingerprint of the target's tokenizer.
     let targetTokenizer: String
 
     /// The lines of the channel in records.
@@ -48,9 +31,6 @@ struct Channel: Sendable, Equatable {
 
     /// Refuse another channel.
     ///
-    /// - Parameters:
-    ///   - channel: of a file or record.
-    ///   - what: the file or record, for the message.
     /// - Throws: ``OmniDraftError/sync(_:)`` `foreign`.
     func check(_ channel: Channel, _ what: String) throws {
         try checkSame("drafter's weights", base, channel.base, what)
@@ -74,16 +54,11 @@ struct StoredFile: Sendable, Equatable, CustomStringConvertible {
     /// Bytes.
     let size: Int
 
-    init(sha256: String, size: Int) {
-        self.sha256 = sha256
-        self.size = size
-    }
-
-    /// The entry of some bytes.
-    init(_ data: [UInt8]) { self.init(sha256: digestOf(data), size: data.count) }
-
-    /// The form of a file in a record.
     var description: String { "\(sha256) \(size)" }
+}
+
+extension StoredFile {
+    init(_ data: [UInt8]) { self.init(sha256: digestOf(data), size: data.count) }
 }
 
 /// The signed lines.
@@ -91,7 +66,6 @@ struct SignedRecord: Sendable, Equatable {
     let kind: SignedKind
     /// The signer's public key, 64 hexadecimal digits; of a push, the identity of the device.
     let key: String
-    /// The pair of models.
     let channel: Channel
     /// Higher than that of every earlier record of this key.
     let number: Int
@@ -106,7 +80,6 @@ struct SignedRecord: Sendable, Equatable {
     /// Segments, the oldest first; of a push alone.
     var traces: [StoredFile] = []
 
-    /// The signed bytes.
     var text: [UInt8] {
         Array(
             ("\(kind.title) \(version)\nkey \(key)\n\(channel.lines)number \(number)\nexpires \(expires)\n"
@@ -114,7 +87,6 @@ struct SignedRecord: Sendable, Equatable {
                 + traces.map { "trace \($0)\n" }.joined() + "\n").utf8)
     }
 
-    /// The SHA-256 of the signed bytes.
     var digest: String { digestOf(text) }
 
     /// The files in the order of their bytes.
@@ -134,10 +106,7 @@ struct Signed: Sendable {
 
 /// Sign a record.
 ///
-/// - Parameters:
-///   - record: names the files and the key of `seed`.
-///   - files: in the order of the record.
-///   - seed: of the signer's key, 32 bytes.
+/// - Parameter files: in the order of the record.
 /// - Throws: ``OmniDraftError/sync(_:)`` `too_large`, or `malformed` where there is no file.
 func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) throws -> [UInt8] {
     _ = try parseRecord(record.text, record.kind)  // what a reader would refuse is not written
@@ -148,11 +117,10 @@ func writeSigned(_ record: SignedRecord, _ files: [[UInt8]], seed: [UInt8]) thro
 /// A whole file, verified.
 ///
 /// - Parameters:
-///   - data: the file.
 ///   - kind: that it must be.
 ///   - publicKey: that must have signed it, 32 bytes; nil takes the key that the record names.
 /// - Throws: ``OmniDraftError/sync(_:)`` `malformed`, `other_kind`, `version`, `too_large`, `other_key`,
-///   `wrong_signature`, `size` or `checksum`; ``OmniDraftError/signature(_:)`` `unverifiable`.
+///   `wrong_signature`, `size` or `checksum`, ``OmniDraftError/signature(_:)`` `unverifiable`.
 func readSigned(_ data: [UInt8], _ kind: SignedKind, publicKey: [UInt8]?) throws -> Signed {
     let record = try verifiedRecord(data, kind, publicKey)
     if data.count != record.size {
@@ -199,7 +167,7 @@ private func verifiedRecord(_ data: [UInt8], _ kind: SignedKind, _ publicKey: [U
 
 /// The lines with their empty line; all that may be lines where there is none.
 private func textOf(_ data: [UInt8]) -> [UInt8] {
-    let lines = data.dropFirst(signatureBytes).prefix(mostTextBytes)
+    let lines = data.dropFirst(signatureBytes).prefix(Defaults.syncMaxTextBytes)
     for at in lines.indices.dropFirst() where lines[at] == newline && lines[at - 1] == newline {
         return Array(lines[...at])
     }
@@ -217,8 +185,8 @@ func parseRecord(_ text: [UInt8], _ kind: SignedKind) throws -> SignedRecord {
     }
     if record.files.isEmpty { throw malformed(kind, "has no files") }
     if kind == .release && !record.traces.isEmpty { throw malformed(kind, "has traces") }
-    if text.count > mostTextBytes || record.size > mostSignedBytes {
-        throw syncError("too_large", "the \(kind) has more than \(mostSignedBytes) bytes", "leave files out")
+    if text.count > Defaults.syncMaxTextBytes || record.size > Defaults.syncMaxBytes {
+        throw syncError("too_large", "the \(kind) has more than \(Defaults.syncMaxBytes) bytes", "leave files out")
     }
     return record
 }

@@ -1,6 +1,5 @@
 // The values of the lines of a record, and of the pointer of a device (spec/15-sync.md).
 
-/// The largest number of a record.
 let largestNumber = 999_999_999_999_999
 
 private let none = "none"
@@ -8,7 +7,6 @@ private let numberDigits = 15
 private let hashDigits = 64
 private let timeForm = Array("0000-00-00T00:00:00Z".utf8)
 
-/// A refusal of a push, a release or the files of a device.
 func syncError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .sync(Refusal(fault: fault, message: message, remedy: remedy))
 }
@@ -48,7 +46,6 @@ struct RecordReader {
         if at != data.count { throw MalformedRecord() }
     }
 
-    /// The four lines of a channel.
     mutating func channel() throws -> Channel {
         Channel(
             base: try hashIn(value("base")), target: try hashIn(value("target")),
@@ -79,7 +76,6 @@ func numberIn(_ value: ArraySlice<UInt8>) throws -> Int {
     return number
 }
 
-/// A number, or 0.
 func countIn(_ value: ArraySlice<UInt8>) throws -> Int {
     guard let first = value.first, value.count <= numberDigits, value.allSatisfy(isDigit),
         value.count == 1 || first != UInt8(ascii: "0")
@@ -104,7 +100,6 @@ func timeIn(_ value: ArraySlice<UInt8>) throws -> String {
 /// The file of `HASH BYTES`, nil for `none`.
 func fileOrNoneIn(_ value: ArraySlice<UInt8>) throws -> StoredFile? { isNone(value) ? nil : try fileIn(value) }
 
-/// The file of `HASH BYTES`.
 func fileIn(_ value: ArraySlice<UInt8>) throws -> StoredFile {
     let (hash, size) = try pairIn(value)
     return StoredFile(sha256: try hashIn(hash), size: try numberIn(size))
@@ -116,16 +111,7 @@ func pairIn(_ value: ArraySlice<UInt8>) throws -> (ArraySlice<UInt8>, ArraySlice
     return (value[..<space], value[(space + 1)...])
 }
 
-/// Whether a value is `none`.
 func isNone(_ value: ArraySlice<UInt8>) -> Bool { value.elementsEqual(none.utf8) }
-
-/// Whether bytes are exactly this many lower-case hexadecimal digits.
-func isHexadecimal(_ value: some Collection<UInt8>, digits: Int) -> Bool {
-    value.count == digits && value.allSatisfy { isDigit($0) || (0x61...0x66).contains($0) }
-}
-
-/// Whether a byte is one of `0-9`.
-func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
 
 /// The SHA-256 of bytes, 64 hexadecimal digits.
 func digestOf(_ data: [UInt8]) -> String { hexOf(sha256(data)) }

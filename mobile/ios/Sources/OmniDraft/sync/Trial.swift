@@ -4,19 +4,12 @@
 /// Compares the adapter in use (nil for none) with the offered one.
 typealias Trial = (_ current: Adapter?, _ offered: Adapter) throws -> AdapterComparison
 
-/// Recorded generations that are read at most; the latest.
-let recentGenerations = Defaults.syncRecentRecords
-
 /// A trial on the traces in a directory. Records of the target with an adapter are left out: they have the
 /// distributions of another target.
 ///
-/// - Parameters:
-///   - traces: the directory.
-///   - place: both models of the bundle.
-///   - map: of the bundle.
-///   - withModel: runs the comparison with a model of the drafter that has an empty context.
+/// - Parameter withModel: runs the comparison with a model of the drafter that has an empty context.
 func trialOn(
-    _ traces: String, _ place: AdapterPlace, _ map: VocabMap,
+    _ traces: String, place: AdapterPlace, map: VocabMap,
     withModel: @escaping ((any SessionModel) throws -> AdapterComparison) throws -> AdapterComparison
 ) -> Trial {
     { current, offered in
@@ -26,7 +19,7 @@ func trialOn(
         let recent = try recentOf(traces, Vocabularies(map))
         var responses: [Aligned] = []
         let source: TraceSource = { take in try recent.forEach(take) }
-        try fromTraces(source, aligner) { responses.append($0) }
+        try fromTraces(source, aligner: aligner) { responses.append($0) }
         let (ours, theirs) = (try tensors(current, place), try tensors(offered, place))
         let read = responses
         return try withModel { try compare($0, read, current: ours, offered: theirs) }
@@ -37,13 +30,13 @@ private func recentOf(_ traces: String, _ vocabularies: Vocabularies) throws -> 
     var recent: [Traced] = []
     try readTraces([traces], vocabularies) { traced in
         if traced.start.targetAdapter != nil { return }
-        if recent.count == recentGenerations { recent.removeFirst() }
+        if recent.count == Defaults.syncRecentRecords { recent.removeFirst() }
         recent.append(traced)
     }
     return recent
 }
 
 private func tensors(_ adapter: Adapter?, _ place: AdapterPlace) throws -> [(name: String, tensor: Tensor)] {
-    let fitted = try adapter.map { try fit($0, place, .drafter).fitted } ?? unfitted(place.drafter)
+    let fitted = try adapter.map { try fit($0, in: place, as: .drafter).fitted } ?? unfitted(place.drafter)
     return fitted.tensors.members.map { (name: $0.name, tensor: tensorOf($0.value)) }
 }

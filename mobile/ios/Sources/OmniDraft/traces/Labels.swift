@@ -1,7 +1,4 @@
 // The probability that each decision of a round was accepted with: the labels that a trace keeps.
-//
-// Computed after the verdict from the same distributions, so that no verifier has to keep them. There is one function for
-// each rule of verification.
 
 /// Makes labels; it holds memory of the size of the drafter's vocabulary, which each round uses again.
 final class RoundLabels {
@@ -9,11 +6,6 @@ final class RoundLabels {
     private var buffers: OptionBuffers?
 
     /// The labels of a round, before anything is learned from it.
-    ///
-    /// - Parameters:
-    ///   - proposer: made and verified the proposal.
-    ///   - outcome: of the round.
-    ///   - probs: the target's distributions of the pass.
     func of(_ proposer: any Proposer, _ outcome: Outcome, _ probs: any Probs) throws -> [DecisionLabel] {
         guard outcome.draft.copied.isEmpty, let trie = proposer.trie else { return [] }
         switch proposer.rule {
@@ -41,7 +33,7 @@ func labelDecisions(
     for decision in outcome.proposal.decisions {
         if decision.row > verdict.accepted || decision.draft >= verdict.evaluated { break }
         let q = outcome.draft.distributions[decision.draft]
-        let decided = decisionProbs(decision, q, try probs(decision.row), trie, buffers)
+        let decided = decisionProbs(decision, q: q, p: try probs(decision.row), trie: trie, buffers: buffers)
         labels.append(DecisionLabel(kind: kindOf(decision.step), draft: decision.draft, label: share(decided.ratio)))
     }
     return labels

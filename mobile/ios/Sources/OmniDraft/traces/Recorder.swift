@@ -6,26 +6,6 @@ struct AdapterDigests: Sendable, Equatable {
     var target: String?
 }
 
-/// A new store in a directory, where generations of a pair are recorded.
-///
-/// - Throws: ``OmniDraftError/traceFile(_:)``: nothing can be recorded there, or it is of another pair.
-func openTrace(_ directory: String, _ map: VocabMap) throws -> TraceStore {
-    try TraceStore(directory, Vocabularies(map))
-}
-
-/// Where generations of a pair are recorded, which other sessions may share.
-///
-/// - Throws: ``OmniDraftError/traceFile(_:)``: the place is of another pair.
-func openTrace(_ place: any TracePlace, _ map: VocabMap) throws -> any TracePlace {
-    do {
-        try Vocabularies(map).check(place.vocabularies)
-    } catch OmniDraftError.traceFile(let refusal) {
-        let message = "the store of \(place.name) is refused: \(refusal.message)"
-        throw traceError(refusal.fault, message, "open one for these models")
-    }
-    return place
-}
-
 /// The generation that a record is about.
 struct RecordingSource {
     /// Spells the tokens that are emitted in pauses.
@@ -34,9 +14,7 @@ struct RecordingSource {
     let context: () -> [Int32]
     /// Gives the digests of the adapters that the last round ran with.
     let adapters: () -> AdapterDigests
-    /// Of the generation.
     let temperature: Double
-    /// Of the generation.
     let mode: String
     /// Whether the generation began in another record.
     let continues: Bool
@@ -44,7 +22,7 @@ struct RecordingSource {
 
 /// Writes the rounds of one generation to a store; ``record(_:_:)`` is an observer of the loop.
 final class Recorder {
-    private let store: any TracePlace
+    private let store: TraceStore
     private let tracer: Tracer
     private let proposer: any Proposer
     private let source: RecordingSource
@@ -54,11 +32,9 @@ final class Recorder {
     private var place: SegmentPlace?  // of the record that is being extended
 
     /// - Parameters:
-    ///   - store: holds the record.
-    ///   - tracer: makes a round of a record from a round of the loop.
     ///   - proposer: of the generation.
     ///   - source: describes the generation.
-    init(_ store: any TracePlace, _ tracer: Tracer, _ proposer: any Proposer, _ source: RecordingSource) {
+    init(_ store: TraceStore, tracer: Tracer, proposer: any Proposer, source: RecordingSource) {
         self.store = store
         self.tracer = tracer
         self.proposer = proposer
@@ -85,7 +61,6 @@ final class Recorder {
         continues = true
     }
 
-    /// Make the record reach the disk.
     func close() { store.sync() }
 
     private func start(_ text: [Int32]) -> TraceStart {

@@ -1,16 +1,8 @@
 // A recorded generation as values: its rounds, and at each token the distribution of the target (spec/12-trace.md).
 // Training computes from these alone, without a second pass of the target.
 
-/// Ids that are kept of a distribution, at most.
-let traceTop = Defaults.traceTop
-/// The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest.
-let traceFloor = Defaults.traceFloor
-/// Draft ids that a record keeps of the text before it, at most.
-let traceWindow = Defaults.traceWindow
-
 private let shownDigits = 12  // of a fingerprint
 
-/// A refusal of a trace.
 func traceError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .traceFile(Refusal(fault: fault, message: message, remedy: remedy))
 }
@@ -19,26 +11,11 @@ func traceError(_ fault: String, _ message: String, _ remedy: String = "") -> Om
 struct Vocabularies: Sendable, Equatable {
     /// Of the drafter's tokenizer, 64 hexadecimal digits.
     let draftFingerprint: String
-    /// Of the target's tokenizer.
     let targetFingerprint: String
     /// Width of the drafter's logits, 1 to 2^31.
     let draftSize: Int
     /// Width of the target's logits, 1 to 2^31.
     let targetSize: Int
-
-    init(draftFingerprint: String, targetFingerprint: String, draftSize: Int, targetSize: Int) {
-        self.draftFingerprint = draftFingerprint
-        self.targetFingerprint = targetFingerprint
-        self.draftSize = draftSize
-        self.targetSize = targetSize
-    }
-
-    /// The vocabularies of a map.
-    init(_ map: VocabMap) {
-        self.init(
-            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, draftSize: map.draftSize,
-            targetSize: map.targetSize)
-    }
 
     /// Refuses a trace of other vocabularies.
     ///
@@ -61,11 +38,19 @@ struct Vocabularies: Sendable, Equatable {
     }
 }
 
+extension Vocabularies {
+    init(_ map: VocabMap) {
+        self.init(
+            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, draftSize: map.draftSize,
+            targetSize: map.targetSize)
+    }
+}
+
 /// The largest probabilities of a distribution.
 struct Masses: Sendable, Equatable {
-    /// Ascending, at most ``traceTop``.
+    /// Ascending, at most ``Defaults/traceTop``.
     let ids: [Int32]
-    /// Of these ids; each is a number that float16 holds exactly, none is below ``traceFloor``.
+    /// Of these ids; each is a number that float16 holds exactly, none is below ``Defaults/traceFloor``.
     let probabilities: [Float]
     /// The mass of all other ids.
     let rest: Double
@@ -73,17 +58,14 @@ struct Masses: Sendable, Equatable {
 
 /// An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation.
 struct TracedToken: Sendable, Equatable {
-    /// The target id.
     let tokenId: Int32
     /// -ln of its probability in the distribution, in nats.
     let surprisal: Double
-    /// Whether it was proposed.
     let accepted: Bool
     /// Whether it begins inside a draft token that writes more than one target token, where no draft position belongs to it.
     let inside: Bool
     /// The draft ids that spell it, which are appended to the draft context; none if none can.
     let pieces: [Int32]
-    /// Over target ids.
     let distribution: Masses
     /// Over the first draft ids of all spellings, active or not: P at the root of the whole trie.
     let roots: Masses
@@ -102,7 +84,6 @@ enum DecisionKind: Int, Sendable, CaseIterable {
 
 /// The probability that a decision was accepted.
 struct DecisionLabel: Sendable, Equatable {
-    /// What was decided.
     let kind: DecisionKind
     /// Index of the draft token that proposed it; of a whole token the last one.
     let draft: Int
@@ -130,7 +111,6 @@ struct TracedRound: Sendable, Equatable {
     /// The draft ids that spell the text of the round.
     var pieces: [Int32] { tokens.flatMap(\.pieces) }
 
-    /// The round at another position.
     func at(_ position: Int) -> TracedRound {
         var moved = self
         moved.position = position
@@ -144,7 +124,6 @@ struct TraceStart: Sendable, Equatable {
     let drafterAdapter: String?
     /// Digest of the target's adapter in use; nil for none.
     let targetAdapter: String?
-    /// Of the sampling.
     let temperature: Double
     /// One of ``traceModes``.
     let mode: String
@@ -152,7 +131,7 @@ struct TraceStart: Sendable, Equatable {
     var continues: Bool
     /// Number of draft ids of the text before ``context``.
     let skipped: Int
-    /// The latest draft ids of the text, at most ``traceWindow``.
+    /// The latest draft ids of the text, at most ``Defaults/traceWindow``.
     let context: [Int32]
 
     /// The same beginning, of a record that continues a generation.
@@ -170,11 +149,10 @@ struct Traced: Sendable, Equatable {
     /// In order, one at least.
     var rounds: [TracedRound]
 
-    /// All emitted target tokens.
     var tokens: [TracedToken] { rounds.flatMap(\.tokens) }
 }
 
 /// The number of draft ids of a text that a record leaves out, and the ids that it keeps.
 func windowOf(_ text: [Int32]) -> (skipped: Int, kept: [Int32]) {
-    (max(0, text.count - traceWindow), Array(text.suffix(traceWindow)))
+    (max(0, text.count - Defaults.traceWindow), Array(text.suffix(Defaults.traceWindow)))
 }

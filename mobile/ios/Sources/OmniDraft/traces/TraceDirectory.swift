@@ -1,44 +1,6 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces.
-
-/// Delete a trace, one segment or those of a directory, and a directory that is empty then.
-///
-/// - Returns: the number of deleted files.
-/// - Throws: ``OmniDraftError/traceFile(_:)``: the path is not a trace, a session is recording in it, or it cannot be
-///   deleted.
-@discardableResult
-func wipeTrace(_ path: String) throws -> Int {
-    do {
-        return isDirectory(path) ? try wipeDirectory(path) : try wipeSegment(path)
-    } catch let error as FileError {
-        throw traceError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
-    }
-}
-
-private func wipeSegment(_ path: String) throws -> Int {
-    if try !(exists(path) && isTrace(path)) {
-        throw traceError("not_a_trace", "\(path) is not a trace, so it stays", "check the path")
-    }
-    try deleteFile(path)
-    return 1
-}
-
-private func wipeDirectory(_ path: String) throws -> Int {
-    if try !segmentsOf(path).contains(where: isTrace) {
-        throw traceError("not_a_trace", "\(path) holds no trace, so it stays", "check the path")
-    }
-    let claim = try claimForRecording(path)
-    defer {
-        claim.close()
-        rmdir(path)  // fails, as it should, where the directory has other files
-    }
-    return try removeSegments(path)
-}
 
 /// Delete the segments in a directory and the leftovers of their writers.
 ///
@@ -55,8 +17,7 @@ func removeSegments(_ path: String) throws -> Int {
 
 /// Claim a directory for this process.
 ///
-/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `in_use`; ``FileError``: the directory cannot be made or
-///   written.
+/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `in_use`, ``FileError``.
 func claimForRecording(_ path: String) throws -> Claim {
     do {
         return try Claim(path)
@@ -68,8 +29,7 @@ func claimForRecording(_ path: String) throws -> Claim {
 
 /// Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped.
 ///
-/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary` or `version`; ``FileError``: the segment
-///   cannot be read.
+/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary` or `version`, ``FileError``.
 func checkSegment(_ path: String, _ vocabularies: Vocabularies) throws {
     do {
         let data = Bytes(try OpenFile(path).read(traceHeaderBytes))

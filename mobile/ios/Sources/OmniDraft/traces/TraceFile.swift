@@ -1,7 +1,4 @@
 // The file of a trace, format version 1: spec/12-trace.md. A header, then frames that are only ever appended.
-//
-// Reading is total: every length is checked before use, and each fault has a name. A torn frame at the end, of a write
-// that did not finish, is not a fault: its bytes are counted and left out.
 
 /// The first bytes of each segment.
 let traceMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x54, 0x0d, 0x0a, 0x1a, 0x0a]
@@ -21,7 +18,6 @@ private let roundKind = 2
 
 /// The header of a segment.
 struct TraceHeader: Sendable, Equatable {
-    /// The pair of the ids.
     let vocabularies: Vocabularies
     /// Of the segment in its store.
     let number: UInt64

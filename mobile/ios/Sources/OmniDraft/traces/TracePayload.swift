@@ -158,7 +158,6 @@ private struct Cursor {
 
     init(_ data: Bytes) { self.data = data }
 
-    /// Bytes that were not read.
     var left: Int { data.count - at }
 
     /// Where the next bytes begin; they count as read.
@@ -185,8 +184,9 @@ private struct Cursor {
         let (count, extra) = left.quotientAndRemainder(dividingBy: layout.draftBytes)
         try demandTrace(extra == 0, "length", "a record has \(extra) bytes too many")
         try demandTrace(
-            count <= traceWindow, "limits", "a record begins with \(count) draft ids, more than \(traceWindow)")
-        let fits = skipped == 0 || count == traceWindow
+            count <= Defaults.traceWindow, "limits",
+            "a record begins with \(count) draft ids, more than \(Defaults.traceWindow)")
+        let fits = skipped == 0 || count == Defaults.traceWindow
         try demandTrace(fits, "limits", "a record keeps \(count) draft ids and leaves some out")
         return try draftIds(count, layout)
     }
@@ -244,7 +244,7 @@ private struct Cursor {
         try demandTrace(ascend, "order", "the ids of a distribution do not ascend")
         if let last = ids.last { try demandTrace(Int(last) < size, "id_range", "it holds id \(last) of \(size)") }
         // As a comparison that NaN fails too.
-        let right = probabilities.allSatisfy { Double($0) >= traceFloor && $0 <= 1 }
+        let right = probabilities.allSatisfy { Double($0) >= Defaults.traceFloor && $0 <= 1 }
         try demandTrace(right, "number", "a distribution has a probability outside 2^-14 to 1")
         try demandTrace(isShare(rest), "number", "it has a rest of \(rest)")
         let whole = probabilities.reduce(0.0) { $0 + Double($1) } + Double(rest) + Double(beside)

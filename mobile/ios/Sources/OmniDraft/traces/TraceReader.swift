@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Read traces for training: one generation after another, from any number of files and devices.
 
@@ -27,7 +23,6 @@ typealias TraceSource = ((Traced) throws -> Void) throws -> Void
 /// Torn bytes at the end of a segment are skipped. So is a segment that a recording session deletes meanwhile to make room.
 ///
 /// - Parameters:
-///   - places: directories of traces, single segments, or both.
 ///   - vocabularies: of the models to train; nil accepts any.
 ///   - take: is called with each generation.
 /// - Throws: ``OmniDraftError/traceFile(_:)`` with the name of the fault, the file and the remedy.
@@ -74,11 +69,7 @@ private func refused(_ fault: String, _ file: String, _ message: String) -> Omni
 }
 
 private func listed(_ place: String) throws -> [String] {
-    do {
-        return try segmentsOf(place)
-    } catch let error as FileError {
-        throw refused("unreadable", place, error.message)
-    }
+    try onFileError(of: try segmentsOf(place)) { refused("unreadable", place, $0) }
 }
 
 /// The paths of the segments in a directory, by number.
@@ -89,7 +80,6 @@ func segmentsOf(_ directory: String) throws -> [String] {
     return namesIn(directory).filter { numberOf($0) != nil }.map { joined(directory, $0) }.filter(isPlainFile)
 }
 
-/// The file name of a segment.
 func segmentName(_ number: Int) -> String {
     let text = String(number)
     return prefix + String(repeating: "0", count: max(0, digits - text.utf8.count)) + text + traceSuffix

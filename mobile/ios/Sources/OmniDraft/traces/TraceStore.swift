@@ -1,26 +1,18 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
-// A trace on disk: a directory of segments, of which the oldest is deleted to make room.
-//
-// Segments are only appended to, with one write per round. A killed process loses the current round; a machine that loses
-// power loses the rounds since the last flush.
+// A trace on disk: a directory of segments, of which the oldest is deleted to make room. A killed process loses the current
+// round; a machine that loses power loses the rounds since the last flush.
 
-/// Bytes of all segments of a trace together, at most.
-let maxTraceBytes = Defaults.traceMaxBytes
-/// The least bound that a trace may have.
-let leastTraceBytes = Defaults.traceLeastBytes
-
-private let segmentsOfStore = Defaults.traceSegments  // of a full one
-private let syncRounds = Defaults.traceSyncRounds  // between two flushes to the disk within a generation
+/// Where a record continues: the number of the segment, and of the record in it.
+struct SegmentPlace: Sendable, Equatable {
+    let segment: Int
+    let record: Int
+}
 
 /// Records generations in a directory; nothing is sent anywhere.
 ///
 /// One process and one store at a time record in a directory; any number of sessions and threads may share the store.
-final class TraceStore: TracePlace {
+final class TraceStore: Sendable {
     /// The directory; it is made, for its owner alone, where it is absent.
     let path: String
     let vocabularies: Vocabularies
@@ -40,11 +32,9 @@ final class TraceStore: TracePlace {
         var segment: OpenSegment?  // that is written to
     }
 
-    /// - Throws: ``OmniDraftError/traceFile(_:)``: `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (another
-    ///   pair's); ``OmniDraftError/setting(_:)``: `maxBytes` is too small.
-    init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = maxTraceBytes) throws {
-        if maxBytes < leastTraceBytes {
-            throw settingError("maxBytes \(maxBytes) is less than \(leastTraceBytes)", "16 MB is usual")
+    init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = Defaults.traceMaxBytes) throws {
+        if maxBytes < Defaults.traceLeastBytes {
+            throw settingError("maxBytes \(maxBytes) is less than \(Defaults.traceLeastBytes)", "16 MB is usual")
         }
         self.path = path
         self.vocabularies = vocabularies
@@ -59,10 +49,12 @@ final class TraceStore: TracePlace {
         }
     }
 
-    var name: String { path }
+    /// Why recording stopped, in one sentence; nil while it works.
     var problem: String? { flags.with { $0.problem } }
+    /// Whether rounds are recorded now.
     var isRecording: Bool { flags.with { !$0.isPaused && !$0.isClosed && $0.problem == nil } }
 
+    /// Records nothing more until ``resume()``; from any thread, without waiting for a write.
     func pause() { flags.with { $0.isPaused = true } }
     func resume() { flags.with { $0.isPaused = false } }
 
@@ -85,15 +77,18 @@ final class TraceStore: TracePlace {
     func wipe() throws -> Int {
         try writer.with { writer in
             writer.segment = nil
-            do {
-                return try removeSegments(path)
-            } catch let error as FileError {
-                throw traceError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
+            return try onFileError(of: try removeSegments(path)) {
+                traceError("unwritable", "\(path) cannot be wiped (\($0))", "check the path")
             }
         }
     }
 
     /// Record a round. A full disk stops the recording, never the generation.
+    ///
+    /// - Parameters:
+    ///   - at: the value returned for the round before; nil begins a record.
+    ///   - start: makes the beginning of a record; called only if the round begins one.
+    /// - Returns: where the record continues; nil where nothing was recorded.
     func append(_ traced: TracedRound, at: SegmentPlace?, _ start: () -> TraceStart) -> SegmentPlace? {
         writer.with { writer in
             if !isRecording { return nil }
@@ -107,6 +102,7 @@ final class TraceStore: TracePlace {
         }
     }
 
+    /// Makes what was recorded reach the disk.
     func sync() { writer.with { flush($0.segment) } }
 
     private func flush(_ segment: OpenSegment?) {
@@ -175,7 +171,7 @@ final class TraceStore: TracePlace {
     }
 }
 
-private func segmentBytes(_ maxBytes: Int) -> Int { min(maxBytes / segmentsOfStore, maxSegmentBytes) }
+private func segmentBytes(_ maxBytes: Int) -> Int { min(maxBytes / Defaults.traceSegments, maxSegmentBytes) }
 
 /// Check all segments, and open the last one if it is whole and small enough.
 private func lastSegment(_ path: String, _ vocabularies: Vocabularies, most: Int) throws -> OpenSegment? {
@@ -199,7 +195,6 @@ private func wholeSegment(_ file: String) -> (size: Int, records: Int)? {
 /// A segment that is appended to; the file is closed with the object. The store's lock is held while it is used.
 private final class OpenSegment {
     let number: Int
-    /// Bytes of the file.
     private(set) var size: Int
     /// Records that began in it.
     var records: Int
@@ -228,7 +223,7 @@ private final class OpenSegment {
         }
         size += data.count
         unsynced += 1
-        if unsynced >= syncRounds { try sync() }
+        if unsynced >= Defaults.traceSyncRounds { try sync() }
     }
 
     func sync() throws {

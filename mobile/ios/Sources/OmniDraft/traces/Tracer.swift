@@ -1,12 +1,6 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
-//
-// It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
 
 private let rounding = 2e-6  // error of a sum of 150,000 float32
 
@@ -22,11 +16,7 @@ final class Tracer {
     private let labels = RoundLabels()
     private let candidates = Candidates()
 
-    /// - Parameters:
-    ///   - map: of the two models.
-    ///   - top: number of probabilities to keep of a row.
-    ///   - recording: false during a pause.
-    init(_ map: VocabMap, top: Int = traceTop, recording: @escaping () -> Bool = { true }) {
+    init(_ map: VocabMap, top: Int = Defaults.traceTop, recording: @escaping () -> Bool = { true }) {
         self.map = map
         self.top = top
         self.recording = recording
@@ -36,7 +26,8 @@ final class Tracer {
     func callAsFunction(_ proposer: any Proposer, _ outcome: Outcome, _ probs: TargetProbs) throws -> TracedRound? {
         if !recording() { return nil }
         let verdict = outcome.verdict
-        let spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), map)
+        let spelled = respell(
+            outcome.draft, proposal: outcome.proposal, tokens: verdict.tokens(outcome.proposal), map: map)
         var tokens: [TracedToken] = []
         for (index, token) in outcome.emitted.enumerated() {
             guard let row = row(probs.logits, index) else { return nil }
@@ -58,7 +49,7 @@ final class Tracer {
         precondition(width <= weights.capacity)
         let shift = numbers[argmax(numbers, width)]
         if !shift.isFinite { return nil }
-        let blocks = exponentials(numbers, width, largest: shift, temperature: 1, weights.numbers)
+        let blocks = exponentials(numbers, size: width, largest: shift, temperature: 1, into: weights.numbers)
         return TracedRow(
             logits: logits, index: row, shift: Double(shift), weights: weights, total: blocks.reduce(0, +),
             candidates: candidates)
@@ -117,22 +108,18 @@ struct TracedRow {
 ///
 /// - Parameters:
 ///   - weights: in proportion to the probabilities, the first `size` of them.
-///   - total: the weight of probability 1.
-///   - whole: the sum of all probabilities.
-///   - top: number of probabilities to keep.
 ///   - ids: the ids of the probabilities, ascending; their positions when nil.
-///   - candidates: memory that calls use one after another.
 func largestMasses(
     _ weights: UnsafePointer<Float>, _ size: Int, total: Double, whole: Double, _ top: Int, ids: [Int32]? = nil,
     candidates: Candidates = Candidates()
 ) -> Masses {
-    let floor = Float(traceFloor * total)
+    let floor = Float(Defaults.traceFloor * total)
     candidates.places.removeAll(keepingCapacity: true)
     for index in 0..<size where weights[index] >= floor { candidates.places.append(Int32(index)) }
     let kept = candidates.places.count > top ? candidates.heaviest(weights, top) : candidates.places
     var listed = 0.0
     let probabilities = kept.map { place -> Float in
-        let probability = min(max(weights[Int(place)] / Float(total), Float(traceFloor)), 1)
+        let probability = min(max(weights[Int(place)] / Float(total), Float(Defaults.traceFloor)), 1)
         listed += Double(probability)
         return floatOf(half: halfOf(probability))
     }

@@ -1,6 +1,4 @@
 // The file of an n-gram cache, format version 2: spec/06-ngram-cache.md.
-//
-// Reading is total: every length is checked before it is used, and each fault has a name.
 
 /// The first bytes of every version.
 let cacheMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x4e, 0x43, 0x0d, 0x0a, 0x1a]
@@ -10,7 +8,6 @@ let cacheHeaderBytes = 136
 let maxCacheBytes = 1 << 28
 
 private let formatVersion = 2
-private let maxEntries = Defaults.cacheMaxEntries  // times 255 draft tokens stays below 2^31
 private let widthsAt = 12
 private let draftAt = 16
 private let targetAt = 48
@@ -84,8 +81,6 @@ private func packed(_ width: Int, _ columns: [IntTable]) -> [UInt8] {
 }
 
 /// The table in a file's bytes; it reads them in place.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)`` with the name of the first fault, in the order of spec/06-ngram-cache.md.
 func decodeCache(_ data: Bytes) throws -> CacheTable {
     let header = try decodeCacheHeader(data)
     let size = header.fileBytes
@@ -135,7 +130,7 @@ func startsWithMagic(_ data: Bytes) -> Bool {
 /// The sections must be as long as the number of entries says.
 private func checkLengths(_ header: CacheHeader) throws {
     let n = header.entries
-    try demand(n <= maxEntries, "limits", "it has \(n) entries, more than \(maxEntries)")
+    try demand(n <= Defaults.cacheMaxEntries, "limits", "it has \(n) entries, more than \(Defaults.cacheMaxEntries)")
     let widths = header.widths
     let expected = [n * widths[0], n, header.lengths[2], n * widths[2], 2 * n * widths[3]]
     for (index, name) in sectionNames.enumerated() {

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Caches on disk: read a cache or start with an empty one, write a cache so that no crash damages it.
 
@@ -30,7 +26,7 @@ struct OpenedCache {
 ///
 /// - Throws: ``OmniDraftError/setting(_:)``: a capacity below 1.
 func openCache(
-    _ path: String, _ map: VocabMap, capacity: Int = cacheCapacity, policy: CachePolicy = .lfu
+    _ path: String, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu
 ) throws -> OpenedCache {
     let empty = try NgramCache(map, capacity: capacity, policy: policy)
     if isAbsent(path) { return OpenedCache(cache: empty, problem: nil) }
@@ -102,27 +98,9 @@ func checkPlace(_ path: String) throws {
     do { _ = try placeOf(path) } catch let error as FileError { throw unwritable(path, error) }
 }
 
-/// ``checkPlace(_:)``, and refuses a file that is not a cache, so that a wrong path costs nobody a file.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: `unwritable` or `not_a_cache`.
-func checkCachePlace(_ path: String) throws {
-    try checkPlace(path)
-    if isFree(path) { return }
-    do { _ = try read(path) } catch OmniDraftError.cacheFile(let refusal) {
-        if refusal.fault == "not_a_cache" { throw leftAloneError(path, refusal.fault) }
-    }
-}
-
-/// Whether a file is a whole cache of other vocabularies: a session leaves it alone.
-func isOfAnotherPair(_ path: String, _ map: VocabMap) -> Bool {
-    faultAt(path, map.draftFingerprint, map.targetFingerprint) == "foreign_vocabulary"
-}
-
 /// Saves a cache; killed at any point, the old file or the new one is there, whole.
 ///
 /// - Returns: the new name of the old file, if that was a damaged cache; else nil.
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: `unwritable`; or `not_a_cache` or `foreign_vocabulary`: the file there is
-///   not a cache, or one of another pair, and stays as it is.
 @discardableResult
 func writeCache(_ path: String, _ cache: NgramCache) throws -> String? {
     let table = cache.table()
@@ -131,14 +109,14 @@ func writeCache(_ path: String, _ cache: NgramCache) throws -> String? {
     return try write(path, table, keep: fault != nil)
 }
 
-/// Saves a table; unless `overwrite`, it replaces only a whole cache of its pair.
+/// Saves a table; it replaces only a whole cache of its pair.
 ///
 /// - Throws: ``OmniDraftError/cacheFile(_:)``: `unwritable`.
-func writeCacheTable(_ path: String, _ table: CacheTable, overwrite: Bool = false) throws {
+func writeCacheTable(_ path: String, _ table: CacheTable) throws {
     try checkPlace(path)
-    if !overwrite && faultAt(path, table.draftFingerprint, table.targetFingerprint) != nil {
+    if faultAt(path, table.draftFingerprint, table.targetFingerprint) != nil {
         let message = "\(path) is not a whole cache of this pair of models, so it is not replaced"
-        throw cacheError("unwritable", message, "choose another place or allow to overwrite it")
+        throw cacheError("unwritable", message, "choose another place")
     }
     try write(path, table, keep: false)
 }
@@ -170,22 +148,5 @@ private func faultAt(_ path: String, _ draftFingerprint: String, _ targetFingerp
         return isSame ? nil : "foreign_vocabulary"
     } catch {
         return (error as? OmniDraftError)?.fault ?? "unreadable"
-    }
-}
-
-/// Deletes a cache file and the leftovers of its writers, and returns the number of deleted files.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: the file is not a cache, or cannot be deleted.
-func wipeCache(_ path: String) throws -> Int {
-    do {
-        let place = try placeOf(path)
-        if try OpenFile(place).read(cacheMagic.count) != cacheMagic {
-            throw cacheError("not_a_cache", "\(path) is not an n-gram cache, so it stays", "check the path")
-        }
-        if unlink(place) != 0 { throw systemError(errno) }
-        if isLink(path) && unlink(path) != 0 { throw systemError(errno) }
-        return 1 + removeLeftovers(place)
-    } catch let error as FileError {
-        throw cacheError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
     }
 }

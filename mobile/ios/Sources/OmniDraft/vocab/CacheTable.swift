@@ -1,9 +1,5 @@
 // The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md).
-//
-// Pure: no file, clock or random number.
 
-/// Draft tokens in a cached n-gram, at most.
-let maxPieces = Defaults.cacheMaxPieces
 /// Counts and ticks do not grow further.
 let maxCount = 0xffff_ffff
 
@@ -19,7 +15,6 @@ enum CachePolicy: String, Sendable, CaseIterable {
 struct CacheTable: Sendable {
     /// SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
     let draftFingerprint: String
-    /// The same of the target's tokenizer.
     let targetFingerprint: String
     /// Rounds learned from, at most 2^32 - 1.
     let tick: Int
@@ -34,7 +29,6 @@ struct CacheTable: Sendable {
     /// Times each entry was emitted because it was proposed; unsigned.
     let accepted: IntTable
 
-    /// Number of entries.
     var count: Int { targets.count }
 
     /// The table of some entries, given by their ascending indices.
@@ -48,7 +42,6 @@ struct CacheTable: Sendable {
     }
 }
 
-/// A refusal of a cache file.
 func cacheError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .cacheFile(Refusal(fault: fault, message: message, remedy: remedy))
 }
@@ -56,9 +49,6 @@ func cacheError(_ fault: String, _ message: String, _ remedy: String = "") -> Om
 /// All entries of both tables, with the maximum of hits, of accepted and of tick of each entry.
 ///
 /// Commutative, associative and idempotent. The result may exceed any capacity; a session that loads the result evicts.
-///
-/// - Throws: ``OmniDraftError/cacheFile(_:)``: `foreign_vocabulary`, or `spelling` where they write a target token
-///   differently.
 func merge(_ a: CacheTable, _ b: CacheTable) throws -> CacheTable {
     try checkSamePair(a, b)
     let ids = Array(Set(a.targets.array()).union(b.targets.array())).sorted()

@@ -1,6 +1,4 @@
 // Tables of integers that are read by index: Python has numpy for them.
-//
-// A table of a file is read in place, so a vocabulary of 150,000 tokens makes no objects.
 
 /// A table of integers of at most 32 bits, in an array or in the bytes of a file; it does not change.
 struct IntTable: Sendable {
@@ -10,10 +8,8 @@ struct IntTable: Sendable {
     }
 
     private let storage: Storage
-    /// Number of entries.
     let count: Int
 
-    /// A table in an array.
     init(_ values: [Int32]) {
         storage = .array(values)
         count = values.count
@@ -54,10 +50,8 @@ struct LongTable: Sendable {
 
     init(_ bytes: Bytes) { self.bytes = bytes }
 
-    /// Number of entries.
     var count: Int { bytes.count / 8 }
 
-    /// The entry at an index.
     subscript(_ index: Int) -> UInt64 { bytes.u64(8 * index) }
 }
 
@@ -66,7 +60,6 @@ struct Ragged: Sendable {
     let values: IntTable
     let offsets: IntTable
 
-    /// Rows in arrays.
     init(_ values: IntTable, _ offsets: IntTable) {
         self.values = values
         self.offsets = offsets
@@ -83,13 +76,10 @@ struct Ragged: Sendable {
         self.init(IntTable(values), IntTable(offsets))
     }
 
-    /// Number of rows.
     var count: Int { offsets.count - 1 }
     /// Where a row begins in `values`.
     func start(_ row: Int) -> Int { Int(offsets[row]) }
-    /// Number of values of a row.
     func length(_ row: Int) -> Int { Int(offsets[row + 1]) - Int(offsets[row]) }
-    /// A copy of a row.
     func row(_ row: Int) -> [Int32] { values.array(start(row), Int(offsets[row + 1])) }
 
     /// Whether a row equals a row of another table.
@@ -101,13 +91,16 @@ struct Ragged: Sendable {
     }
 }
 
-/// The first index from `from` to before `until` whose entry, in ascending integers, is not below a value.
-func lowerBound(_ values: [Int32], _ value: Int32, from: Int = 0, until: Int? = nil) -> Int {
-    var low = from
-    var high = until ?? values.count
+/// The first number of a range for which `isBelow` is false, its upper bound if there is none: binary search, for a question
+/// that is true up to some number and false from there on.
+func firstIndex(in range: Range<Int>, _ isBelow: (Int) -> Bool) -> Int {
+    var (low, high) = (range.lowerBound, range.upperBound)
     while low < high {
         let middle = (low + high) / 2
-        if values[middle] < value { low = middle + 1 } else { high = middle }
+        if isBelow(middle) { low = middle + 1 } else { high = middle }
     }
     return low
 }
+
+/// The first index whose entry, in ascending integers, is not below a value.
+func lowerBound(_ values: [Int32], _ value: Int32) -> Int { firstIndex(in: 0..<values.count) { values[$0] < value } }

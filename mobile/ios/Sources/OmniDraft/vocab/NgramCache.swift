@@ -1,10 +1,4 @@
 // The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating.
-//
-// An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map, so an entry is
-// a target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
-
-/// Entries at most, unless the caller says another number.
-let cacheCapacity = Defaults.cacheCapacity
 
 /// One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted.
 struct CacheEntry: Sendable, Equatable {
@@ -31,10 +25,9 @@ final class NgramCache {
     private var accepted: [Int] = []
 
     /// - Throws: ``OmniDraftError/setting(_:)``: a capacity below 1.
-    init(_ map: VocabMap, capacity: Int = cacheCapacity, policy: CachePolicy = .lfu) throws {
+    init(_ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu) throws {
         if capacity < 1 {
-            let message = "cache capacity \(capacity) is less than 1"
-            throw OmniDraftError.setting(Refusal(message: message, remedy: "give room for at least one n-gram"))
+            throw settingError("cache capacity \(capacity) is less than 1", "give room for at least one n-gram")
         }
         self.map = map
         self.capacity = capacity
@@ -44,7 +37,7 @@ final class NgramCache {
 
     /// The cache with the contents of a table that fits the map; entries beyond the capacity are evicted.
     convenience init(
-        _ table: CacheTable, _ map: VocabMap, capacity: Int = cacheCapacity, policy: CachePolicy = .lfu
+        _ table: CacheTable, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu
     ) throws {
         try self.init(map, capacity: capacity, policy: policy)
         var kept = table
@@ -59,15 +52,8 @@ final class NgramCache {
         accepted = (0..<kept.count).map { kept.accepted.unsigned($0) }
     }
 
-    /// Number of entries.
     var count: Int { trie.count }
-    /// Bytes of all arrays that the cache and its trie own.
-    var memoryBytes: Int { 24 * count + trie.memoryBytes }
 
-    /// Whether the n-gram of a target token is cached.
-    func contains(_ targetId: Int32) -> Bool { place(targetId) != nil }
-
-    /// All entries, by target id.
     func entries() -> [CacheEntry] {
         (0..<count).map {
             CacheEntry(targetId: trie.gramTargets[$0], hits: hits[$0], accepted: accepted[$0], tick: ticks[$0])
@@ -78,7 +64,7 @@ final class NgramCache {
     func insert(_ targetId: Int32) -> Bool {
         let leaf = Int(map.leafOf[Int(targetId)])
         if leaf < 0 || trie.active[leaf] { return false }
-        if map.leafLengths[leaf] < 2 || map.leafLengths[leaf] > maxPieces { return false }
+        if map.leafLengths[leaf] < 2 || map.leafLengths[leaf] > Defaults.cacheMaxPieces { return false }
         // Before inserting: the new entry would always be the first to be evicted.
         if count >= capacity { evict(firstToEvict(policy, hits: hits, ticks: ticks)) }
         let at = trie.activate(leaf)
@@ -89,10 +75,6 @@ final class NgramCache {
     }
 
     /// Learns from the target tokens of a verified round, and returns the number of new n-grams.
-    ///
-    /// - Parameters:
-    ///   - emitted: target ids of the round, accepted ones first.
-    ///   - numAccepted: how many of them were proposed and accepted.
     @discardableResult
     func learn(_ emitted: [Int32], _ numAccepted: Int) -> Int {
         var new = 0
@@ -110,7 +92,7 @@ final class NgramCache {
     /// Inserts every n-gram of the map, makes room for them, and returns the number of new n-grams.
     func prefill() -> Int {
         let leaves = map.leaves.indices.filter {
-            map.leafLengths[$0] >= 2 && map.leafLengths[$0] <= maxPieces && !trie.active[$0]
+            map.leafLengths[$0] >= 2 && map.leafLengths[$0] <= Defaults.cacheMaxPieces && !trie.active[$0]
         }
         let before = trie.gramTargets
         trie.activateAll(leaves)
@@ -121,16 +103,6 @@ final class NgramCache {
         return leaves.count
     }
 
-    /// Evicts down to a number of entries, and returns the number of evicted entries.
-    func prune(_ capacity: Int) -> Int {
-        let tooMany = max(0, count - capacity)
-        if tooMany == 0 { return 0 }
-        let order = evictionOrder(policy, hits: column(hits), ticks: column(ticks))
-        for at in order[..<tooMany].sorted().reversed() { evict(at) }
-        return tooMany
-    }
-
-    /// The contents as a value.
     func table() -> CacheTable {
         let grams = trie.gramTargets
         return CacheTable(

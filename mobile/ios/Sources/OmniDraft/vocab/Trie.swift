@@ -1,7 +1,5 @@
-// The spellings of all target tokens as one sorted array, and the nodes of its trie as ranges.
-//
-// A node is a run of leaves that share their first `depth` draft tokens. So the trie of a vocabulary of 150,000 tokens
-// needs no memory beyond the map. The n-gram cache decides which leaves are *active*.
+// The spellings of all target tokens as one sorted array. A node of its trie is a run of leaves that share their first
+// `depth` draft tokens, so the trie needs no memory beyond the map. The n-gram cache decides which leaves are *active*.
 
 /// Leaves `low` until `high`, whose spellings agree in their first `depth` draft tokens.
 struct Node: Sendable, Equatable {
@@ -23,7 +21,6 @@ struct Children: Sendable, Equatable {
 /// The trie over the active leaves: direct pairs always, n-grams once learned. One thread uses it.
 final class ActiveTrie {
     let map: VocabMap
-    /// Whether each leaf is active.
     private(set) var active: [Bool]
     /// Whether some active spelling begins with each draft token.
     private(set) var rootMask: [Bool]
@@ -38,14 +35,11 @@ final class ActiveTrie {
         rootMask = map.direct.map { $0 >= 0 }
     }
 
-    /// Active n-grams.
     var count: Int { gramTargets.count }
     /// Draft ids of the direct pairs, ascending.
     var directDrafts: [Int32] { map.directDrafts }
     /// Target ids of the direct pairs.
     var directTargets: [Int32] { map.directTargets }
-    /// Bytes of the arrays that the trie owns; the arrays of the map are shared by all tries.
-    var memoryBytes: Int { active.count + rootMask.count + 8 * gramTargets.count }
 
     /// Activates the leaf of an n-gram, which is inactive, and returns its index in `gramTargets`.
     func activate(_ leaf: Int) -> Int {
@@ -120,13 +114,6 @@ final class ActiveTrie {
         return Children(tokens: tokens, targets: activeTargets(low, node.high), owner: owner)
     }
 
-    /// Whether a target token has an active spelling as a direct partner or as an n-gram.
-    func isSpelled(_ target: Int32) -> Bool {
-        let leaf = Int(map.leafOf[Int(target)])
-        if leaf < 0 || !active[leaf] { return false }
-        return map.leafLengths[leaf] > 1 || map.direct[Int(map.leafFirsts[leaf])] == target
-    }
-
     /// Calls `action` with each target token that has an active spelling: direct partners, then n-grams.
     func forEachSpelled(_ action: (Int32) -> Void) {
         for target in map.directTargets { action(target) }
@@ -157,13 +144,9 @@ final class ActiveTrie {
 
     /// The first leaf of a node, from `low` on, that goes on with a larger draft token, or with `token` itself.
     private func bound(_ node: Node, _ low: Int, _ token: Int32, includes: Bool) -> Int {
-        var from = low
-        var until = node.high
-        while from < until {
-            let middle = (from + until) / 2
-            let piece = map.piece(middle, node.depth)
-            if piece < token || (includes && piece == token) { from = middle + 1 } else { until = middle }
+        firstIndex(in: low..<node.high) {
+            let piece = map.piece($0, node.depth)
+            return piece < token || (includes && piece == token)
         }
-        return from
     }
 }

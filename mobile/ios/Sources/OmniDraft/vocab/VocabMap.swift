@@ -1,7 +1,4 @@
 // The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md).
-//
-// It is built at export and stored in the bundle as safetensors, so that a phone needs no tokenizer of the drafter after
-// the prompt. The tables of bytes, spellings and expansions are read from the mapped file; the index of leaves is in memory.
 
 private let mapFormat = "omnidraft.vocab_map"
 private let mapVersion = "1"
@@ -31,7 +28,6 @@ final class VocabMap: Sendable {
     let draftAllowed: [Bool]
     /// SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
     let draftFingerprint: String
-    /// The same of the target's tokenizer.
     let targetFingerprint: String
 
     /// Trie position of each target id, -1 outside the trie.
@@ -48,9 +44,6 @@ final class VocabMap: Sendable {
     let directDrafts: [Int32]
     /// Target ids of the partners of `directDrafts`.
     let directTargets: [Int32]
-    /// Draft tokens that are longer than a target token and begin no spelling, ascending, by the first target token of
-    /// their expansion.
-    let longerFrom: [Int32: [Int32]]
 
     init(
         targetBytes: Ragged, direct: [Int32], spellings: Ragged, expansions: Ragged, leaves: [Int32],
@@ -76,16 +69,9 @@ final class VocabMap: Sendable {
         firstOffsets = offsets
         directDrafts = direct.indices.filter { direct[$0] >= 0 }.map(Int32.init)
         directTargets = directDrafts.map { direct[Int($0)] }
-        var longer: [Int32: [Int32]] = [:]
-        for draft in 0..<direct.count where expansions.length(draft) > 0 && offsets[draft + 1] == offsets[draft] {
-            longer[expansions.values[expansions.start(draft)], default: []].append(Int32(draft))
-        }
-        longerFrom = longer
     }
 
-    /// Width of the drafter's logits.
     var draftSize: Int { direct.count }
-    /// Width of the target's logits.
     var targetSize: Int { spellings.count }
 
     /// Draft token number `depth` of a leaf's spelling, which has more draft tokens than that.
@@ -143,15 +129,14 @@ func decodeVocabMap(_ data: Bytes) throws -> VocabMap {
         try demand(format == mapFormat, "not_a_map", "it is '\(format.prefix(78))', not \(mapFormat)")
         let version = metadata(header, "version")
         try demand(version == mapVersion, "version", "it has version '\(version.prefix(78))', not \(mapVersion)")
-        tensors = try readTensors(data, header.entries, header.start)
+        tensors = try readTensors(data, entries: header.entries, start: header.start)
     } catch let error as ValueError {
         throw mapError(error.fault == "header" ? "not_a_map" : error.fault, error.message)
     }
     let tables = try tablesOf(tensors)
     let fingerprints = try ["draft_fingerprint", "target_fingerprint"].map { name in
         let value = metadata(header, name)
-        let isHex = value.utf8.allSatisfy { hexDigit($0) >= 0 && !($0 >= 0x41 && $0 <= 0x46) }
-        try demand(value.utf8.count == 64 && isHex, "metadata", "its \(name) is not 64 hexadecimal digits")
+        try demand(isHexadecimal(value.utf8, digits: 64), "metadata", "its \(name) is not 64 hexadecimal digits")
         return value
     }
     return try checkedMap(tables, fingerprints[0], fingerprints[1])

@@ -49,10 +49,9 @@ final class StrictJsonTests: XCTestCase {
         let text = "\"\\/\u{8}\n\u{1f}\u{7f}\u{e9}\u{1f680}"
         XCTAssertEqual(
             try dumpJson(.string(text)), Array("\"\\\"\\\\/\\u0008\\u000a\\u001f\u{7f}\u{e9}\u{1f680}\"".utf8))
-        let value = JsonValue.object(
-            JsonObject([
-                ("b", .array([.integer(1), .null, .bool(true), .string(text)])), ("a", .object(JsonObject())),
-            ]))
+        let value: JsonValue = [
+            "b": .array([.integer(1), .null, .bool(true), .string(text)]), "a": .object(JsonObject()),
+        ]
         XCTAssertEqual(try parseJson(dumpJson(value)), value)
         XCTAssertThrowsError(try dumpJson(.double(0.5))) { XCTAssert($0 is ValueError) }
     }
@@ -76,23 +75,26 @@ final class StrictJsonTests: XCTestCase {
 
     func testFieldsRefuseOtherKindsAndNumbersOutside() throws {
         let bad: [() throws -> Any] = [
-            { try integer(.bool(true), 0) }, { try integer(.double(1), 0) }, { try integer(.integer(-1), 0) },
-            { try integer(.integer(1 << 31), 0) }, { try integer(.string("1"), 0) },
-            { try integer(.large("18446744073709551616"), 0, .max) }, { try integer(.null, 0) },
+            { try integer(.bool(true), from: 0) }, { try integer(.double(1), from: 0) },
+            { try integer(.integer(-1), from: 0) },
+            { try integer(.integer(1 << 31), from: 0) }, { try integer(.string("1"), from: 0) },
+            { try integer(.large("18446744073709551616"), in: 0 ... .max) }, { try integer(.null, from: 0) },
             { try number(.bool(true)) }, { try number(.string("1")) }, { try number(.double(.nan)) },
-            { try number(.double(.infinity)) }, { try number(.integer(2), 0, 1) }, { try number(.double(1.5), 0, 1) },
-            { try number(.integer((1 << 53) + 1), 0, 9_007_199_254_740_992) }, { try hexadecimal(.string("0G"), 2) },
+            { try number(.double(.infinity)) }, { try number(.integer(2), in: 0...1) },
+            { try number(.double(1.5), in: 0...1) },
+            { try number(.integer((1 << 53) + 1), in: 0...9_007_199_254_740_992) },
+            { try hexadecimal(.string("0G"), 2) },
             { try hexadecimal(.string("AB"), 2) }, { try hexadecimal(.string("abc"), 2) },
             { try text(.string("\u{e9}"), most: 1) }, { try array(.object(JsonObject())) },
             { try array(.array([.integer(1)]), most: 0) }, { try array(.array([]), most: 2, least: 1) },
-            { try real(.string("7ff8000000000000"), 0, 1) }, { try boolean(.integer(1)) },
+            { try real(.string("7ff8000000000000"), in: 0...1) }, { try boolean(.integer(1)) },
         ]
         for (index, call) in bad.enumerated() {
             XCTAssertThrowsError(try call(), "call \(index)") { XCTAssert($0 is ValueError) }
         }
-        XCTAssertEqual(try number(.integer(1), 0, 1), 1)
+        XCTAssertEqual(try number(.integer(1), in: 0...1), 1)
         XCTAssertEqual(try number(.large("1" + String(repeating: "0", count: 30))), 1e30)
-        XCTAssertEqual(try integer(.integer((1 << 31) - 1), 0), Int(Int32.max))
+        XCTAssertEqual(try integer(.integer((1 << 31) - 1), from: 0), Int(Int32.max))
         XCTAssertEqual(try ids(.array([.integer(3), .integer(0)])), [3, 0])
     }
 
@@ -104,7 +106,7 @@ final class StrictJsonTests: XCTestCase {
             let number = Double(bitPattern: random.nextU64())
             if !number.isFinite { continue }
             let most = Double.greatestFiniteMagnitude
-            XCTAssertEqual(try real(.string(bitsOf(number)), -most, most).bitPattern, number.bitPattern)
+            XCTAssertEqual(try real(.string(bitsOf(number)), in: -most...most).bitPattern, number.bitPattern)
         }
     }
 }

@@ -40,8 +40,10 @@ final class BundleVectorsTests: VectorTestCase {
                 let files = try externalFiles(data)
                 try same("the fault", nil, vector.expected["fault"]?.optional?.string)
                 try same("the files", files, vector.expected["files"]!.strings)
-            } catch let error as GraphFileError {
-                try same("the fault", error.fault, vector.expected["fault"]?.optional?.string)
+            } catch let error as ValueError {
+                try same(
+                    "the fault", error.fault.isEmpty ? "outside" : error.fault,
+                    vector.expected["fault"]?.optional?.string)
             }
         }
     }
@@ -127,12 +129,12 @@ final class BundleVectorsTests: VectorTestCase {
                 let entries = archive.entries.values.map {
                     JsonValue.array([.string($0.name), .int($0.begin), .int($0.size)])
                 }
-                let read = JsonObject([
-                    ("entries", .array(entries)), ("device", .string(archive.index.device)),
-                    ("drafter", .string(archive.index.drafter.rawValue)),
-                    ("left_out", object(archive.index.leftOut) { .array($0.map(JsonValue.string)) }),
-                    ("address", .string(archive.address)),
-                ])
+                let read: JsonObject = [
+                    "entries": .array(entries), "device": .string(archive.index.device),
+                    "drafter": .string(archive.index.drafter.rawValue),
+                    "left_out": object(archive.index.leftOut) { .array($0.map(JsonValue.string)) },
+                    "address": .string(archive.address),
+                ]
                 try same("the archive", normal(.object(read)), normal(vector.expect))
             }
         }
@@ -155,8 +157,10 @@ final class BundleVectorsTests: VectorTestCase {
                 let index = try readIndex(data, manifest: vector.input["manifest"]!.string, files: names)
                 try same("the fault", nil, vector.expected["fault"]?.optional?.string)
                 try same("what it holds", names.filter(index.holds), vector.expected["holds"]!.strings)
-            } catch let error as PackIndexError {
-                try same("the fault", error.fault, vector.expected["fault"]?.optional?.string)
+            } catch let error as ValueError {
+                try same(
+                    "the fault", error.fault.isEmpty ? "index" : error.fault, vector.expected["fault"]?.optional?.string
+                )
             }
         }
     }
@@ -251,65 +255,56 @@ private func readOf(_ path: String) throws -> JsonValue {
     let bundle = try openBundle(path)
     guard case .object(var costs) = fields(bundle.costs) else { throw VectorFailure(description: "no costs") }
     costs["acceptance"] = .double(bundle.costs.acceptance)
-    return .object(
-        JsonObject([
-            ("seal", .string(bundle.seal)), ("target", model(bundle.target)), ("drafter", model(bundle.drafter)),
-            ("prompt", prompt(bundle.prompt)), ("costs", .object(costs)),
-            ("measured_on", bundle.measuredOn.map { .object($0.asJson) } ?? .null),
-            ("vocab_map", .string(bundle.vocabMap)),
-        ]))
+    return [
+        "seal": .string(bundle.seal), "target": model(bundle.target), "drafter": model(bundle.drafter),
+        "prompt": prompt(bundle.prompt), "costs": .object(costs),
+        "measured_on": bundle.measuredOn.map { .object($0.asJson) } ?? .null, "vocab_map": .string(bundle.vocabMap),
+    ]
 }
 
 private func model(_ entry: ModelEntry) -> JsonValue {
-    let kv = JsonObject([
-        ("num_layers", .int(entry.kv.numLayers)), ("num_kv_heads", .int(entry.kv.numKvHeads)),
-        ("head_dim", .int(entry.kv.headDim)), ("max_length", .int(entry.kv.maxLength)),
-    ])
-    return .object(
-        JsonObject([
-            ("graph", .string(entry.graph)), ("tokenizer", .string(entry.tokenizer)),
-            ("tokenizer_fingerprint", .string(entry.tokenizerFingerprint)), ("vocab_size", .int(entry.vocabSize)),
-            ("bos_id", entry.bosId.map { .int(Int($0)) } ?? .null), ("parameters", .int(entry.parameters)),
-            ("layout", .string(entry.layout.rawValue)), ("fingerprint", orNull(entry.fingerprint)),
-            ("kv", .object(kv)), ("eos_ids", .array(entry.eosIds.map { .int(Int($0)) })),
-            ("lora", entry.lora.map(lora) ?? .null),
-            ("train", entry.train.map { .int($0.rank) } ?? .null),
-            ("places", .array(entry.places.names.map(JsonValue.string))),
-        ]))
+    let kv: JsonObject = [
+        "num_layers": .int(entry.kv.numLayers), "num_kv_heads": .int(entry.kv.numKvHeads),
+        "head_dim": .int(entry.kv.headDim), "max_length": .int(entry.kv.maxLength),
+    ]
+    return [
+        "graph": .string(entry.graph), "tokenizer": .string(entry.tokenizer),
+        "tokenizer_fingerprint": .string(entry.tokenizerFingerprint), "vocab_size": .int(entry.vocabSize),
+        "bos_id": entry.bosId.map { .int(Int($0)) } ?? .null, "parameters": .int(entry.parameters),
+        "layout": .string(entry.layout.rawValue), "fingerprint": orNull(entry.fingerprint), "kv": .object(kv),
+        "eos_ids": .array(entry.eosIds.map { .int(Int($0)) }), "lora": entry.lora.map(lora) ?? .null,
+        "train": entry.train.map { .int($0.rank) } ?? .null,
+        "places": .array(entry.places.names.map(JsonValue.string)),
+    ]
 }
 
 private func lora(_ sites: LoraSites) -> JsonValue {
     let all = object(sites.sites) { site in
         let parts = site.parts.map { JsonValue.array([.string($0.name), .int($0.width)]) }
-        return .object(JsonObject([("inputs", .int(site.inputs)), ("parts", .array(parts))]))
+        return ["inputs": .int(site.inputs), "parts": .array(parts)]
     }
-    return .object(JsonObject([("rank", sites.rank.map(JsonValue.int) ?? .null), ("sites", all)]))
+    return ["rank": sites.rank.map(JsonValue.int) ?? .null, "sites": all]
 }
 
 private func prompt(_ template: PromptTemplate) -> JsonValue {
-    let system = template.system.map { JsonObject([("before", .string($0.before)), ("after", .string($0.after))]) }
+    let system = template.system.map { ["before": .string($0.before), "after": .string($0.after)] as JsonObject }
     let think = template.think.map {
-        JsonObject([
-            ("open", .string($0.open)), ("close", .string($0.close)), ("earlier", .string($0.earlier.rawValue)),
-        ])
+        ["open": .string($0.open), "close": .string($0.close), "earlier": .string($0.earlier.rawValue)] as JsonObject
     }
-    return .object(
-        JsonObject([
-            ("prefix", .string(template.prefix)), ("suffix", .string(template.suffix)),
-            ("between", orNull(template.between)), ("after", orNull(template.after)),
-            ("begin", .string(template.begin)), ("lead", .string(template.lead)),
-            ("system", system.map(JsonValue.object) ?? .null), ("think", think.map(JsonValue.object) ?? .null),
-            ("trim", .array(template.trim.map { .string($0.rawValue) })),
-        ]))
+    return [
+        "prefix": .string(template.prefix), "suffix": .string(template.suffix), "between": orNull(template.between),
+        "after": orNull(template.after), "begin": .string(template.begin), "lead": .string(template.lead),
+        "system": system.map(JsonValue.object) ?? .null, "think": think.map(JsonValue.object) ?? .null,
+        "trim": .array(template.trim.map { .string($0.rawValue) }),
+    ]
 }
 
 private func orNull(_ text: String?) -> JsonValue { text.map(JsonValue.string) ?? .null }
 
 private func fields(_ costs: Costs?) -> JsonValue {
     guard let costs else { return .null }
-    return .object(
-        JsonObject([
-            ("target", .array(costs.target.map(JsonValue.double))), ("draft", .double(costs.draft)),
-            ("host", .double(costs.host)),
-        ]))
+    return [
+        "target": .array(costs.target.map(JsonValue.double)), "draft": .double(costs.draft),
+        "host": .double(costs.host),
+    ]
 }

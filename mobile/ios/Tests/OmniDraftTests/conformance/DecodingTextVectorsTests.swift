@@ -4,11 +4,11 @@ import XCTest
 
 /// Runs the vectors of bytes to text and of thoughts.
 final class DecodingTextVectorsTests: VectorTestCase {
-    private var tokenizers: [String: CompiledTokenizer] = [:]
+    private var tokenizers: [String: Tokenizer] = [:]
 
-    private func tokenizer(_ name: String) throws -> CompiledTokenizer {
+    private func tokenizer(_ name: String) throws -> Tokenizer {
         if let known = tokenizers[name] { return known }
-        let tokenizer = try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
+        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
         tokenizers[name] = tokenizer
         return tokenizer
     }
@@ -30,7 +30,7 @@ final class DecodingTextVectorsTests: VectorTestCase {
             let inside = given["inside"]!.bool
             if let ids = given["ids"]?.int32s {
                 let tokenizer = try self.tokenizer(given["tokenizer"]!.string)
-                let output = OutputText(tokenizer, tags) { tokenizer.bytes(of: $0) ?? [] }
+                let output = OutputText(tokenizer, think: tags) { tokenizer.bytes(of: $0) ?? [] }
                 try same("ids", output.kept(ids, inside: inside), expected["ids"]!.int32s)
             } else {
                 let texts = given["texts"]!.strings

@@ -108,10 +108,10 @@ private func distributionOf(_ given: JsonObject) throws -> any Distribution {
     let row = given["logits"]!.floats
     let logits = Logits(row, width: row.count)
     if let banned = given["banned"] {
-        return try draftDistribution(logits, 0, given["temperature"]!.num, banned.int32s)
+        return try draftDistribution(logits, row: 0, temperature: given["temperature"]!.num, banned: banned.int32s)
     }
     let sampling = try samplingOf(given["settings"]!.object)
-    return try targetDistribution(logits, 0, sampling, context: given["context"]!.int32s)
+    return try targetDistribution(logits, row: 0, sampling: sampling, context: given["context"]!.int32s)
 }
 
 /// The draft tokens that lead to a node.
@@ -120,15 +120,22 @@ private func path(_ map: VocabMap, _ node: Node) -> [Int32] {
 }
 
 private func plain(_ map: VocabMap, _ decision: Decision) -> [String: JsonValue] {
-    var fields: [String: JsonValue] = [
-        "step": .string(decision.step.rawValue), "row": .int(decision.row), "draft": .int(decision.draft),
-    ]
+    var fields: [String: JsonValue] = ["row": .int(decision.row), "draft": .int(decision.draft)]
+    func put(_ step: String, _ node: Node) {
+        fields["step"] = .string(step)
+        fields["path"] = ids(node)
+    }
     func ids(_ node: Node) -> JsonValue { .array(path(map, node).map { .int(Int($0)) }) }
-    if decision.step == .expand {
-        fields["target_id"] = .int(Int(decision.targetId))
-    } else {
-        fields["path"] = decision.node.map(ids) ?? .null
-        if let excluded = decision.excluded { fields["excluded"] = ids(excluded) }
+    switch decision.step {
+    case .begin(let node, let excluded):
+        put("begin", node)
+        if let excluded { fields["excluded"] = ids(excluded) }
+    case .goOn(let node, _): put("go on", node)
+    case .end(let node): put("end", node)
+    case .deadEnd(let node): put("dead end", node)
+    case .expand(let token):
+        fields["step"] = .string("expand")
+        fields["target_id"] = .int(Int(token))
     }
     return fields
 }
@@ -154,7 +161,8 @@ private func checkVerdict(_ vector: Vector, _ proposerOf: MakesProposer) throws 
     let draft = Draft(tokens: given["draft"]!.int32s, distributions: distributions(given["q"]!))
     let proposal = proposer.translate(draft, room: 8)
     try same("proposal", proposal.tokens, given["proposal"]!.int32s)
-    let verdict = try proposer.verify(draft, proposal, GivenRows(distributions(given["p"]!)), random)
+    let verdict = try proposer.verify(
+        draft, as: proposal, against: GivenRows(distributions(given["p"]!)), random: random)
     try random.finish()
     try same("accepted", verdict.accepted, expected["accepted"]!.int)
     try same("token", Int(verdict.token), expected["token"]!.int)
@@ -166,7 +174,7 @@ private func checkVerdict(_ vector: Vector, _ proposerOf: MakesProposer) throws 
     let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: verdict.tokens(proposal))
     _ = proposer.learn(outcome, &context)
     let plan = Plan(source: .draft, count: 1)
-    _ = try proposer.propose(plan, Copy(), context, GivenUniforms([]))
+    _ = try proposer.propose(plan, copy: Copy(), context: context, random: GivenUniforms([]))
     let kept = given["draft"]!.int32s.dropLast(expected["draft_rewind"]!.int)
     try same("context", recorder.context, kept + expected["draft_append"]!.int32s)
 }
@@ -222,7 +230,7 @@ private final class ContextRecorder: Drafter, @unchecked Sendable {
     var context: [Int32] = []
 
     override func propose(
-        _ context: [Int32], _ count: Int, _ temperature: Double, _ banned: [Int32], _ random: any RandomSource
+        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource
     ) throws -> Draft {
         self.context = context
         return Draft()

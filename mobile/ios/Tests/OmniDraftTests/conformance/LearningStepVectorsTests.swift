@@ -15,7 +15,7 @@ final class LearningStepVectorsTests: VectorTestCase {
             let parts = stride(from: 0, to: responses.count, by: atOnce).map {
                 stepBatch(Array(responses[$0..<min($0 + atOnce, responses.count)]), factors)
             }
-            let (scales, counts) = stepScales(parts.map(\.counts), factors, lossTerms)
+            let (scales, counts) = stepScales(parts.map(\.counts), factors: factors, terms: lossTerms)
             try close("scales", scales.map(Double.init), expected["scales"]!.nums, float32)
             let wanted = expected["counts"]!.object
             try same("terms", counts.keys.sorted(), wanted.names.sorted())
@@ -42,7 +42,7 @@ final class LearningStepVectorsTests: VectorTestCase {
             let new = initialVector(layout, seed: given["seed"]!.bits)
             try close("the new vector", new.map(Double.init), expected["vector"]!.nums, 1e-7)
             let full = given["full"]!.floats
-            let pairs = sitesOf(full, layout, lora, scale: scale)
+            let pairs = sitesOf(full, layout: layout, lora: lora, scale: scale)
             for (name, pair) in expected["adapter"]!.object.members {
                 let site = try XCTUnwrap(pairs[name])
                 try close("\(name) A", site.a.values.map(Double.init), flat(pair.object["lora_a"]!), float32)
@@ -51,7 +51,7 @@ final class LearningStepVectorsTests: VectorTestCase {
             let adapter = try Adapter(
                 base: String(repeating: "a", count: 64), draftTokenizer: String(repeating: "d", count: 64),
                 targetTokenizer: String(repeating: "e", count: 64), tensors: pairs, created: "2026-01-02T03:04:05Z")
-            let again = try vectorOf(adapter, layout, lora, scale: scale)
+            let again = try vectorOf(adapter, layout: layout, lora: lora, scale: scale)
             try close("the vector again", again.map(Double.init), full.map(Double.init), float32)
         }
     }
@@ -59,9 +59,9 @@ final class LearningStepVectorsTests: VectorTestCase {
     func testRate() throws {
         try run("learner/rate") { vector in
             let given = vector.input
-            let (schedule, total) = (given["schedule"]!.string, given["total"]!.int)
-            try checkSchedule(schedule)
-            let rates = (0..<total).map { rateAt(schedule, given["rate"]!.num, step: $0, total: total) }
+            let total = given["total"]!.int
+            let schedule = try XCTUnwrap(Schedule(rawValue: given["schedule"]!.string))
+            let rates = (0..<total).map { schedule.rate(at: $0, of: total, highest: given["rate"]!.num) }
             try close("rates", rates, vector.expected["rates"]!.nums)
         }
     }

@@ -18,7 +18,7 @@ final class LearningVectorsTests: VectorTestCase {
                 aligner: Aligner(trie: trie, maxLength: given["max_length"]!.int), start: given["start"]!.int32s)
             var responses: [Aligned] = []
             let traces: TraceSource = { try readTraces(files, Vocabularies(trie.map), $0) }
-            try fromTraces(traces, aligner) { responses.append($0) }
+            try fromTraces(traces, aligner: aligner) { responses.append($0) }
             let expected = vector.expected["responses"]!.array
             try same("responses", responses.count, expected.count)
             for (response, each) in zip(responses, expected) { try check(response, each.object) }
@@ -110,7 +110,7 @@ func alignedOf(_ given: JsonObject) throws -> Aligned {
         rest: distributions.map { $0["rest"]!.num })
     let aligner = Aligner(trie: trie, maxLength: given["max_length"]!.int, keep: given["keep"]!.int)
     return try aligner.align(
-        given["prompt"]!.int32s, given["tokens"]!.int32s, rows, before: Int32(given["before"]!.int))
+        given["prompt"]!.int32s, tokens: given["tokens"]!.int32s, rows: rows, before: Int32(given["before"]!.int))
 }
 
 /// Throws unless two lists of numbers agree: each to a tolerance, and to a share of the expected number.

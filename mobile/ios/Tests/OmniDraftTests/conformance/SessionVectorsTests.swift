@@ -18,7 +18,8 @@ final class SessionVectorsTests: VectorTestCase {
             }
             let mode = GenerationConfig.Mode(rawValue: given["mode"]!.string)!
             let asks = GenerationConfig(mode: mode).asksDrafter
-            let context = asks ? draftContext(target, drafter, given["prompt"]!.int32s, earlier) : []
+            let context =
+                asks ? draftContext(target, drafter: drafter, ids: given["prompt"]!.int32s, before: earlier) : []
             try same("context", context, vector.expected["context"]!.int32s)
         }
     }
@@ -57,10 +58,10 @@ final class SessionVectorsTests: VectorTestCase {
                 targetFingerprint: given["target_tokenizer"]!.string)
             let role = given["role"]?.optional.map { Role(rawValue: $0.string)! }
             if let due = vector.expected["fault"] {
-                try same("fault", try faultOf { _ = try fit(adapter, place, role) }, due.string)
+                try same("fault", try faultOf { _ = try fit(adapter, in: place, as: role) }, due.string)
                 return
             }
-            let (model, fitted) = try fit(adapter, place, role)
+            let (model, fitted) = try fit(adapter, in: place, as: role)
             try same("model", model.rawValue, vector.expected["model"]!.string)
             try compare(fitted.tensors, vector.expected["tensors"]!.object)
         }
@@ -101,9 +102,9 @@ final class SessionVectorsTests: VectorTestCase {
         }
     }
 
-    private func tokenizer(_ file: String) throws -> any Tokenizer {
+    private func tokenizer(_ file: String) throws -> Tokenizer {
         let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : file
-        return try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
+        return try Tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
     }
 
     private func compare(_ tensors: ByName<FloatTensor>, _ due: JsonObject) throws {

@@ -4,11 +4,11 @@ import XCTest
 
 /// Runs the vectors of where an output ends, and of the text around messages.
 final class TextVectorsTests: VectorTestCase {
-    private var tokenizers: [String: CompiledTokenizer] = [:]
+    private var tokenizers: [String: Tokenizer] = [:]
 
-    private func tokenizer(_ name: String) throws -> CompiledTokenizer {
+    private func tokenizer(_ name: String) throws -> Tokenizer {
         if let known = tokenizers[name] { return known }
-        let tokenizer = try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
+        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
         tokenizers[name] = tokenizer
         return tokenizer
     }
@@ -25,7 +25,8 @@ final class TextVectorsTests: VectorTestCase {
             let config = GenerationConfig(maxNewTokens: given["max_new_tokens"]!.int, seed: 0)
             // A prompt of one token: the context is full once as many tokens are out as it has positions.
             let limits = Limits(eosIds: Set(given["eos_ids"]!.int32s), maxLength: given["room"]!.int)
-            let generation = Generation(GivenRounds(given, text), config, [1], text, limits)
+            let generation = Generation(
+                rounds: GivenRounds(given, text), config: config, prompt: [1], stopText: text, limits: limits)
             let pieces = try expected["emitted"]!.array.map { _ in try generation.next() }
             try same("emitted", pieces.map { $0?.tokenIds }, expected["emitted"]!.array.map(\.int32s))
             try same("pieces", pieces.map { bytes($0?.text) }, expected["pieces"]!.strings.map { bytes($0) })
@@ -44,7 +45,9 @@ final class TextVectorsTests: VectorTestCase {
             if let text = given["given"]?.string {
                 let prompt = PromptTemplate(
                     prefix: "", suffix: "", lead: given["lead"]!.string, think: think, trim: trimOf(given))
-                try same("ids", givenTurn(tokenizer, prompt, "", text).answer, expected["ids"]!.int32s)
+                try same(
+                    "ids", givenTurn(tokenizer, prompt: prompt, message: "", answer: text).answer,
+                    expected["ids"]!.int32s)
                 return
             }
             let template = templateOf(given, think)
@@ -52,7 +55,9 @@ final class TextVectorsTests: VectorTestCase {
                 Turn(message: $0["message"]!.string, answer: $0["answer"]!.int32s)
             }
             let (message, system) = (given["message"]!.string, given["system"]?.optional?.string)
-            let ids = { try conversationIds(tokenizer, template, turns, message, system: system) }
+            let ids = {
+                try conversationIds(tokenizer, template: template, turns: turns, message: message, system: system)
+            }
             if expected["refused"] != nil {
                 try same("the refusal of a prompt", isRefused { _ = try ids() }, true)
             } else {
@@ -102,7 +107,7 @@ private final class GivenRounds: Rounds {
     }
 
     func next(_ generation: Generation) throws -> Round? {
-        let emitted = cutAtStop(left.removeFirst(), eosIds, text) { bytes["\($0)"]!.hex }
+        let emitted = cutAtStop(left.removeFirst(), eosIds: eosIds, text: text) { bytes["\($0)"]!.hex }
         let verdict = Verdict(accepted: 0, token: 0, isBonus: true, evaluated: 0, acceptedDrafts: 0)
         let outcome = Outcome(draft: Draft(), proposal: Proposal(), verdict: verdict, emitted: emitted.tokens)
         return Round(outcome, learned: 0)

@@ -13,7 +13,7 @@ final class TracesVectorsTests: VectorTestCase {
     private func halves(_ vector: Vector) throws {
         let numbers = vector.input["numbers"]!.floats
         let kept = numbers.withUnsafeBufferPointer {
-            largestMasses($0.baseAddress!, numbers.count, total: 1, whole: 1, traceTop)
+            largestMasses($0.baseAddress!, numbers.count, total: 1, whole: 1, Defaults.traceTop)
         }
         let bits = kept.probabilities.map { String(hex64(UInt64(halfOf($0))).suffix(4)) }
         try same("float16", bits, vector.expected["float16"]!.strings)
@@ -27,7 +27,7 @@ final class TracesVectorsTests: VectorTestCase {
         let surprisals = logits.indices.map { row.surprisal(Int32($0)) }
         try near("surprisals", surprisals, expected["surprisals"]!.nums, 1e-5)
         try near("unspelled", [unspelled], [expected["unspelled"]!.num], 1e-6)
-        try check("distribution", row.largest(traceTop), expected["distribution"]!.object)
+        try check("distribution", row.largest(Defaults.traceTop), expected["distribution"]!.object)
         try check("roots", roots, expected["roots"]!.object)
     }
 

@@ -5,11 +5,11 @@ import XCTest
 
 /// Runs `tokenizer`, `tokenize`, `cache/...` and `map/...`: tokenizers, n-gram caches and vocabulary maps as files.
 final class VocabVectorsTests: VectorTestCase {
-    private var tokenizers: [String: CompiledTokenizer] = [:]
+    private var tokenizers: [String: Tokenizer] = [:]
 
-    private func tokenizer(_ path: String) throws -> CompiledTokenizer {
+    private func tokenizer(_ path: String) throws -> Tokenizer {
         if let known = tokenizers[path] { return known }
-        let tokenizer = try CompiledTokenizer(file: path)
+        let tokenizer = try Tokenizer(file: path)
         tokenizers[path] = tokenizer
         return tokenizer
     }
@@ -36,7 +36,7 @@ final class VocabVectorsTests: VectorTestCase {
         }
     }
 
-    private func checkBytes(_ vector: Vector, _ tokenizer: CompiledTokenizer) throws {
+    private func checkBytes(_ vector: Vector, _ tokenizer: Tokenizer) throws {
         let bytes = (0..<tokenizer.count).map { tokenizer.bytes(of: Int32($0)).map { hexOf($0) } }
         try same("bytes", bytes, vector.expected["bytes"]!.array.map { $0.optional?.string })
     }

@@ -58,7 +58,7 @@
                 let tracer = Tracer(identityMap())
                 return try pageFaults(warm: 2, measured: 5) {
                     guard let row = tracer.row(logits, 0) else { throw VectorFailure(description: "no row") }
-                    try same("ids of a row", row.largest(traceTop).ids, tracer.roots(row).masses.ids)
+                    try same("ids of a row", row.largest(Defaults.traceTop).ids, tracer.roots(row).masses.ids)
                 }
             }
             XCTAssert(counts.allSatisfy { $0 < rowPages }, "\(counts)")
@@ -113,7 +113,9 @@
             : TrieProposer(drafter, cache, temperature: sampling.temperature, verifier: verifiers[isBlock ? 1 : 0])
         let text = DecoderState()
         text.restart([1, 2], [1, 2], remaining: 1 << 20, cut: cutAtEos([]))
-        let loop = Speculation(FixedRows(2), proposer, text, sampling, try FixedLength(5), SplitMix64(3))
+        let loop = Speculation(
+            target: FixedRows(2), proposer: proposer, text: text, sampling: sampling, draftLength: try FixedLength(5),
+            random: SplitMix64(3))
         return try pageFaults(warm: 8, measured: 16) { _ = try loop.next() }
     }
 
@@ -128,7 +130,7 @@
     }
 
     /// A model whose rows are made once.
-    private final class FixedRows: Model {
+    private final class FixedRows: CausalModel {
         let vocabSize = width
         let maxLength = 1 << 30
         private(set) var length = 0

@@ -17,14 +17,8 @@
 
         func testRejectionSamplingOfFewOptionsStopsTheProgram() throws {
             try stops {
-                let decided = try decidedProbs(Decision(step: .expand, row: 0, draft: 0, targetId: 0))
+                let decided = try decidedProbs(Decision(step: .expand(0), row: 0, draft: 0))
                 _ = decided.ofToken(0)
-            }
-        }
-
-        func testADecisionWithoutItsNodeStopsTheProgram() throws {
-            for step in [Step.begin, .goOn, .end, .deadEnd] {
-                try stops("\(step)") { _ = try decidedProbs(Decision(step: step, row: 0, draft: 0)) }
             }
         }
 
@@ -44,7 +38,8 @@
 
         private func decidedProbs(_ decision: Decision) throws -> any DecisionProbs {
             let trie = try toyCache(toyMap(), []).trie
-            return decisionProbs(decision, even(draftTokens), even(targetTokens), trie, OptionBuffers(trie))
+            return decisionProbs(
+                decision, q: even(draftTokens), p: even(targetTokens), trie: trie, buffers: OptionBuffers(trie))
         }
 
         private func stops(_ part: String = "", _ test: String = #function, _ body: () throws -> Void) throws {

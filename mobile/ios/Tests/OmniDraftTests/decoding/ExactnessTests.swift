@@ -20,7 +20,7 @@ private struct Case {
     var grams = allGrams
     var most = 16
     var rounds = 1
-    var drafter: (any Model)?
+    var drafter: (any CausalModel)?
 
     init(_ kind: Kind, _ sampling: SamplingConfig? = nil, seed: UInt64 = 3, grams: [String] = allGrams) throws {
         self.kind = kind
@@ -78,7 +78,8 @@ final class ExactnessTests: XCTestCase {
             model.rewind(0)
             let proposer = try each.proposer(Drafter(model))
             let loop = Speculation(
-                target, proposer, each.text(each.most), each.sampling, try each.draftLength(), random)
+                target: target, proposer: proposer, text: each.text(each.most), sampling: each.sampling,
+                draftLength: try each.draftLength(), random: random)
             var emitted: [Int32] = []
             for _ in 0..<each.rounds { emitted += try loop.next()?.emitted ?? [] }
             return emitted
@@ -225,7 +226,8 @@ final class ExactnessTests: XCTestCase {
         let each = try Case(.block)
         let proposer = try each.proposer(Drafter(ContextModel(7, draftTokens.count)))
         let loop = Speculation(
-            each.target(), proposer, each.text(40), each.sampling, try FixedLength(3), SplitMix64(seed))
+            target: each.target(), proposer: proposer, text: each.text(40), sampling: each.sampling,
+            draftLength: try FixedLength(3), random: SplitMix64(seed))
         var tokens: [Int32] = []
         while let round = try loop.next() { tokens += round.emitted }
         return tokens

@@ -15,7 +15,7 @@ private let warmUp = 600
 private let measured = 400
 
 /// A model of random logits that costs nothing; it favours a share of the tokens that it verifies.
-private final class RandomRows: Model {
+private final class RandomRows: CausalModel {
     let vocabSize: Int
     let maxLength = 1 << 30
     private(set) var length = 0
@@ -87,10 +87,10 @@ private final class Timed: Proposer {
     func readAhead(_ context: [Int32]) throws { try proposer.readAhead(context) }
     func settle() throws { try proposer.settle() }
 
-    func propose(_ plan: Plan, _ copy: Copy, _ context: [Int32], _ random: any RandomSource) throws -> Draft {
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         let started = now(CLOCK_MONOTONIC)
         defer { parts.draft += now(CLOCK_MONOTONIC) - started }
-        return try proposer.propose(plan, copy, context, random)
+        return try proposer.propose(plan, copy: copy, context: context, random: random)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {
@@ -98,9 +98,9 @@ private final class Timed: Proposer {
     }
 
     func verify(
-        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
-        try timed(\.verify) { try proposer.verify(draft, proposal, probs, random) }
+        try timed(\.verify) { try proposer.verify(draft, as: proposal, against: probs, random: random) }
     }
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
@@ -161,8 +161,9 @@ final class HostWorkBenchmark: XCTestCase {
         let text = DecoderState()
         text.restart([1], [1], remaining: 1 << 30, cut: cutAtEos([]))
         let loop = Speculation(
-            target, Timed(proposer, parts), text, try SamplingConfig(temperature: temperature),
-            try FixedLength(drafted), SplitMix64(0))
+            target: target, proposer: Timed(proposer, parts), text: text,
+            sampling: try SamplingConfig(temperature: temperature),
+            draftLength: try FixedLength(drafted), random: SplitMix64(0))
         var rounds: [[Int]] = []
         for number in 0..<warmUp + measured {
             parts.clear()

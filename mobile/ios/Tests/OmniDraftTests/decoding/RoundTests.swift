@@ -22,7 +22,9 @@ final class RoundTests: XCTestCase {
             let drafter = Drafter(ContextModel(3, draftTokens.count, maxLength: 48), start: [7])
             let proposer = CopyingProposer(MatchProposer(drafter, try toyCache(toyMap(), ["FO"])))
             let text = state(prompt, most: 60)
-            let loop = Speculation(target, proposer, text, try SamplingConfig(), try FixedLength(count), SplitMix64(0))
+            let loop = Speculation(
+                target: target, proposer: proposer, text: text, sampling: try SamplingConfig(),
+                draftLength: try FixedLength(count), random: SplitMix64(0))
             var emitted: [Int32] = []
             while let round = try loop.next() { emitted += round.emitted }
             XCTAssertEqual(emitted, plain)
@@ -38,7 +40,7 @@ final class RoundTests: XCTestCase {
         let drafts = try [true, false].map { ahead in
             let drafter = Drafter(ContextModel(5, draftTokens.count, maxLength: 256), start: [7])
             if ahead { try drafter.readAhead(context) }
-            return try drafter.propose(context, 6, 1, [7], SplitMix64(8)).tokens
+            return try drafter.propose(context, count: 6, temperature: 1, banned: [7], random: SplitMix64(8)).tokens
         }
         XCTAssertEqual(drafts[0], drafts[1])
         XCTAssertEqual(drafts[0].count, 6)
@@ -58,7 +60,9 @@ final class RoundTests: XCTestCase {
         let proposer = TrieProposer(Drafter(ContextModel(3, draftTokens.count)), cache, temperature: 1)
         let text = state([0, 3, 1])
         let sampling = try SamplingConfig(temperature: 1)
-        let loop = Speculation(target, proposer, text, sampling, try FixedLength(2), SplitMix64(1))
+        let loop = Speculation(
+            target: target, proposer: proposer, text: text, sampling: sampling, draftLength: try FixedLength(2),
+            random: SplitMix64(1))
         for _ in 0..<2 { XCTAssertNotNil(try loop.next()) }  // after the pass over the prompt
         let (tokens, context, entries) = (text.tokens, text.context, cache.entries())
         XCTAssertThrowsError(try loop.next()) { XCTAssertTrue($0 is Cancelled) }
@@ -71,7 +75,9 @@ final class RoundTests: XCTestCase {
         let target = UnsoundModel(2, targetTokens.count) { $0[1] = .nan }
         let proposer = TrieProposer(Drafter(nil), try toyCache(toyMap(), []), temperature: 1)
         let sampling = try SamplingConfig(temperature: 1)
-        let loop = Speculation(target, proposer, state([1]), sampling, try FixedLength(0), SplitMix64(1))
+        let loop = Speculation(
+            target: target, proposer: proposer, text: state([1]), sampling: sampling, draftLength: try FixedLength(0),
+            random: SplitMix64(1))
         XCTAssertEqual(try faultOf { while try loop.next() != nil {} }, "logits")
     }
 

@@ -57,7 +57,7 @@ final class RowMathTests: XCTestCase {
                 let logits = randomRow(width, 60)
                 let largest = logits[argmax(logits, width)]
                 var weights = [Float](repeating: 0, count: width)
-                let sums = exponentials(logits, width, largest: largest, temperature: temperature, &weights)
+                let sums = exponentials(logits, size: width, largest: largest, temperature: temperature, into: &weights)
                 var wrong: [Double] = []
                 for id in 0..<width {
                     let x = Double((logits[id] - largest) / temperature)
@@ -70,7 +70,8 @@ final class RowMathTests: XCTestCase {
                 XCTAssertEqual(sums.reduce(0, +), whole, accuracy: 1e-6 * whole)
                 let inPlace = Row(width)
                 for id in 0..<width { inPlace.numbers[id] = logits[id] }
-                _ = exponentials(inPlace.numbers, width, largest: largest, temperature: temperature, inPlace.numbers)
+                _ = exponentials(
+                    inPlace.numbers, size: width, largest: largest, temperature: temperature, into: inPlace.numbers)
                 XCTAssertEqual((0..<width).map { inPlace.numbers[$0] }, weights, "in place")
             }
         }
@@ -79,7 +80,7 @@ final class RowMathTests: XCTestCase {
     func testTheLargestHasWeightOneAndMinusInfinityHasNone() {
         let row: [Float] = [3, -.infinity, -3.4e38, 3, 2]
         var weights = [Float](repeating: 9, count: row.count)
-        _ = exponentials(row, row.count, largest: 3, temperature: 1, &weights)
+        _ = exponentials(row, size: row.count, largest: 3, temperature: 1, into: &weights)
         XCTAssertEqual(Array(weights.prefix(4)), [1, 0, 0, 1])
     }
 
@@ -88,7 +89,7 @@ final class RowMathTests: XCTestCase {
             let weights = randomRow(width, 1).map(abs)
             let mask = (0..<width).map { Float($0 % 3 == 0 ? 1 : 0) }
             let due = stride(from: 0, to: width, by: 3).reduce(0) { $0 + Double(weights[$1]) }
-            XCTAssertEqual(maskedSum(weights, mask, width), due, accuracy: 1e-6 * due)
+            XCTAssertEqual(maskedSum(weights, mask: mask, size: width), due, accuracy: 1e-6 * due)
         }
     }
 }

@@ -40,7 +40,7 @@ func toyCache(_ map: VocabMap, _ names: [String]) throws -> NgramCache {
 }
 
 /// Random logits that depend on the whole context; scores and rewinds like any model.
-class ContextModel: Model {
+class ContextModel: CausalModel {
     let vocabSize: Int
     let maxLength: Int
     private let seed: UInt64

@@ -38,12 +38,11 @@ final class ExchangeTests: XCTestCase {
         let folder = try place("OMNIDRAFT_EXCHANGE")
         let report = try place("OMNIDRAFT_REPORT")
         let loaded = try StarterBundles.load("learning")
-        var found = JsonObject([
-            ("session", try talk(loaded, "\(folder)/talk.session")),
-            ("cache", try cache(loaded, "\(folder)/cache.odc")),
-            ("adapter", try adapter(loaded, "\(folder)/learned.safetensors")),
-            ("trace", try trace(loaded, "\(folder)/traces")),
-        ])
+        var found: JsonObject = [
+            "session": try talk(loaded, "\(folder)/talk.session"), "cache": try cache(loaded, "\(folder)/cache.odc"),
+            "adapter": try adapter(loaded, "\(folder)/learned.safetensors"),
+            "trace": try trace(loaded, "\(folder)/traces"),
+        ]
         if isDirectory("\(folder)/release") { found["release"] = try release(loaded, "\(folder)/release") }
         try writeAtomically(report, dumpJson(.object(found)))
     }
@@ -65,13 +64,22 @@ final class ExchangeTests: XCTestCase {
     }
 
     private func learned(_ loaded: LoadedBundle, _ traces: String) throws -> Adapter {
-        let options = LearnOptions(step: StepOptions(learningRate: 2e-3), steps: 4)
-        let responses = try responsesOf([traces], loaded.bundle, loaded.vocabMap, options)
+        let responses = try aligned(loaded, traces)
         let learner = try OrtLearner(
-            OrtEngine.shared(), loaded.bundle, loaded.vocabMap, options.step, now: { "2026-01-02T03:04:05Z" })
-        let result = try learn(learner, responses, options)
-        XCTAssertTrue(result.isFinished)
+            OrtEngine.shared(), bundle: loaded.bundle, map: loaded.vocabMap, options: StepOptions(learningRate: 2e-3),
+            now: { "2026-01-02T03:04:05Z" })
+        for _ in 0..<4 { _ = try learner.learn(responses, .unbounded) }
         return try learner.adapter()
+    }
+
+    private func aligned(_ loaded: LoadedBundle, _ traces: String) throws -> [Aligned] {
+        let drafter = loaded.bundle.drafter
+        let aligner = TraceAligner(
+            aligner: Aligner(trie: fullTrie(loaded.vocabMap), maxLength: drafter.kv.maxLength), start: startOf(drafter))
+        var responses: [Aligned] = []
+        let source: TraceSource = { try readTraces([traces], Vocabularies(loaded.vocabMap), $0) }
+        try fromTraces(source, aligner: aligner) { responses.append($0) }
+        return responses
     }
 
     private func talk(_ loaded: LoadedBundle, _ file: String) throws -> JsonValue {
@@ -80,37 +88,33 @@ final class ExchangeTests: XCTestCase {
         let begun = try XCTUnwrap(session.answer).tokenIds
         let resumed = try session.resume().finish().tokenIds
         let after = try session.chat(messages[2], greedy).finish().tokenIds
-        return .object(JsonObject([("begun", list(begun)), ("resumed", list(resumed)), ("after", list(after))]))
+        return ["begun": list(begun), "resumed": list(resumed), "after": list(after)]
     }
 
     private func cache(_ loaded: LoadedBundle, _ file: String) throws -> JsonValue {
         let table = try readCacheTable(file, loaded.vocabMap)
-        return .object(JsonObject([("ngrams", .int(table.count)), ("again", digest(try encodeCache(table)))]))
+        return ["ngrams": .int(table.count), "again": digest(try encodeCache(table))]
     }
 
     private func adapter(_ loaded: LoadedBundle, _ file: String) throws -> JsonValue {
         let adapter = try readAdapter(file)
         let answer = try SessionCore(loaded, adapter: file).generate(messages[0], sampled).finish()
         let counts = [answer.statistics.rounds, answer.statistics.acceptedDrafts]
-        return .object(
-            JsonObject([
-                ("digest", .string(adapter.digest)), ("again", digest(try encodeAdapter(adapter))),
-                ("ids", list(answer.tokenIds)), ("counts", .array(counts.map { .int($0) })),
-            ]))
+        return [
+            "digest": .string(adapter.digest), "again": digest(try encodeAdapter(adapter)),
+            "ids": list(answer.tokenIds), "counts": .array(counts.map { .int($0) }),
+        ]
     }
 
     private func trace(_ loaded: LoadedBundle, _ directory: String) throws -> JsonValue {
         var segments: [TraceSegment] = []
         try readSegments(directory, Vocabularies(loaded.vocabMap)) { segments.append($1) }
         let generations = segments.flatMap { $0.generations() }
-        let responses = try responsesOf([directory], loaded.bundle, loaded.vocabMap, LearnOptions())
-        return .object(
-            JsonObject([
-                ("generations", .int(generations.count)),
-                ("rounds", .int(generations.reduce(0) { $0 + $1.rounds.count })),
-                ("responses", .int(responses.count)),
-                ("again", .array(try segments.map { digest(try encodeSegment($0)) })),
-            ]))
+        return [
+            "generations": .int(generations.count), "rounds": .int(generations.reduce(0) { $0 + $1.rounds.count }),
+            "responses": .int(try aligned(loaded, directory).count),
+            "again": .array(try segments.map { digest(try encodeSegment($0)) }),
+        ]
     }
 
     private func release(_ loaded: LoadedBundle, _ store: String) throws -> JsonValue {
@@ -122,13 +126,13 @@ final class ExchangeTests: XCTestCase {
         let device = Device(
             models: loaded.adapterPlace, vocabMap: loaded.vocabMap, into: "\(directory)/releases", cache: file)
         let release = try readFile(
-            "\(store)/\(channelOf(loaded.adapterPlace).id)/release", most: mostSignedBytes)
+            "\(store)/\(channelOf(loaded.adapterPlace).id)/release", most: Defaults.syncMaxBytes)
         let key = try readFile("\(store)/key", most: 1 << 10)
         let pulled = try withEd25519 { try pull(readSigned(release, .release, publicKey: key), device) }
         XCTAssertEqual(pulled.outcome, .switched)
         let adapter = try readAdapter(XCTUnwrap(pulled.adapter))
         let ngrams = try readCacheTable(file, loaded.vocabMap).count
-        return .object(JsonObject([("adapter", .string(adapter.digest)), ("ngrams", .int(ngrams))]))
+        return ["adapter": .string(adapter.digest), "ngrams": .int(ngrams)]
     }
 
     private func list(_ ids: [Int32]) -> JsonValue { .array(ids.map { .integer(Int64($0)) }) }

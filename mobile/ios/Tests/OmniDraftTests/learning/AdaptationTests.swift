@@ -122,7 +122,8 @@ private struct RecordedSession {
         budget: StepBudget = .unbounded
     ) throws -> Adapted {
         let adaptation = Adaptation(
-            session.loaded.engine, session.bundle, session.vocabMap, LearnedDirectory("\(place)/\(name)"),
+            engine: session.loaded.engine, bundle: session.bundle, map: session.vocabMap,
+            directory: LearnedDirectory("\(place)/\(name)"),
             traces: "\(place)/traces", options: options, step: step, now: { "2026-01-02T03:04:05Z" })
         return try adaptation.step(SessionUser(session), begun: nil, budget)
     }

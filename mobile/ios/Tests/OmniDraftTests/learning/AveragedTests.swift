@@ -6,23 +6,6 @@ private let site = "layers.0.o"
 
 /// The averaged learner: its adapter is the average of the steps, and a restart changes nothing.
 final class AveragedTests: XCTestCase {
-    func testItAveragesTheStepsThatChangedSomething() throws {
-        let learner = AveragedLearner(Walk())
-        XCTAssertEqual(try learner.adapter().digest, try walked(2, 0).digest)  // nothing was learned yet
-        for _ in 0..<5 { _ = try learner.learn([], .unbounded) }
-        XCTAssertNil(try learner.learn([], StepBudget { false }))
-        let steps = try [1, 2, 4, 5].map { valuesOf(try walked(2, $0)) }
-        let actual = valuesOf(try learner.adapter())
-        for index in steps[0].indices {
-            var expected = Double(steps[0][index])
-            for (count, values) in steps.enumerated() {
-                let kept = Double(count) / (Double(count) + 9)
-                expected = expected * kept + Double(values[index]) * (1 - kept)
-            }
-            XCTAssertEqual(Double(actual[index]), expected, accuracy: 1e-6)
-        }
-    }
-
     func testGoingOnIsAsIfThereHadBeenNoBreak() throws {
         let learners = (0..<3).map { _ in AveragedLearner(Walk()) }
         func steps(_ learner: any Learner, _ count: Int) throws {

@@ -3,6 +3,9 @@ import XCTest
 
 @testable import OmniDraft
 
+/// The checkpoints of a learner alone, as Python writes them.
+let learnerCheckpoint = StateFormat(name: "omnidraft.learner_state", version: "1", task: "learning")
+
 private let created = "2026-01-02T03:04:05Z"
 
 /// The training step of a real bundle: it learns what Python learns, also in parts, and within the memory that is said.
@@ -41,7 +44,7 @@ final class LearnerTests: XCTestCase {
             let file = "\(place)/state.safetensors"
             let straight = try learner(loaded, options)
             _ = try straight.learn(responses, .unbounded)
-            try learnerCheckpoint.write(file, straight.state(), JsonObject([("rate", .double(4e-3))]))
+            try learnerCheckpoint.write(file, straight.state(), ["rate": .double(4e-3)])
             _ = try straight.learn(responses, .unbounded)
             let again = try learner(loaded, options)
             try again.restore(learnerCheckpoint.read(file).arrays)
@@ -69,7 +72,7 @@ final class LearnerTests: XCTestCase {
         let before = try learner.adapter().digest
         let map = randomMap(SplitMix64(1))
         let rows = try TargetRows(ids: [[0]], probabilities: [[1]], rest: [0])
-        let foreign = try Aligner(trie: fullTrie(map), maxLength: 20).align([1], [0], rows)
+        let foreign = try Aligner(trie: fullTrie(map), maxLength: 20).align([1], tokens: [0], rows: rows)
         for responses in [[], [foreign]] {
             XCTAssertThrowsError(try learner.learn(responses, .unbounded)) { error in
                 guard case OmniDraftError.setting = error else { return XCTFail("\(error)") }
@@ -100,7 +103,7 @@ final class LearnerTests: XCTestCase {
         let ids = (0..<most).map { _ in map.leaves[Int(random.uniform() * Double(map.leaves.count))] }
         let rows = try TargetRows(
             ids: ids.map { [$0] }, probabilities: ids.map { _ in [0.5] }, rest: ids.map { _ in 0.5 })
-        return try Aligner(trie: fullTrie(map), maxLength: most).align([1], ids, rows)
+        return try Aligner(trie: fullTrie(map), maxLength: most).align([1], tokens: ids, rows: rows)
     }
 
     /// Resets the peak of memory of this process; false where the system cannot.
@@ -114,7 +117,7 @@ final class LearnerTests: XCTestCase {
     }
 
     private func learner(_ loaded: LoadedBundle, _ options: StepOptions) throws -> OrtLearner {
-        try OrtLearner(loaded.engine, loaded.bundle, loaded.vocabMap, options, now: { created })
+        try OrtLearner(loaded.engine, bundle: loaded.bundle, map: loaded.vocabMap, options: options, now: { created })
     }
 
     private func checkEnd(_ learner: OrtLearner, _ place: String) throws {

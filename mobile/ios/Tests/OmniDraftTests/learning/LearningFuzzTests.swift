@@ -11,8 +11,8 @@ final class LearningFuzzTests: XCTestCase {
             let file = "\(place)/state.safetensors"
             let parameters = TypedArray([Float](repeating: 0, count: 5))
             let arrays = Arrays([("parameters", parameters), ("counts", TypedArray([Int64](repeating: 0, count: 2)))])
-            let settings = JsonObject([("rate", .double(0.001)), ("steps", .int(3))])
-            try learnerCheckpoint.write(file, arrays, JsonObject([("settings", .object(settings))]))
+            let settings: JsonObject = ["rate": .double(0.001), "steps": .int(3)]
+            try learnerCheckpoint.write(file, arrays, ["settings": .object(settings)])
             let whole = try readFile(file, most: 1 << 20)
             XCTAssertEqual(try learnerCheckpoint.read(file).arrays, arrays)
             try files.check([whole], [""]) { given in

@@ -14,7 +14,7 @@ final class GraphContractTests: XCTestCase {
     ) -> KvShape { KvShape(numLayers: layers, numKvHeads: heads, headDim: size, maxLength: length) }
 
     private func graph(_ kv: KvShape, width: Int = 13, file: String? = nil) throws -> Graph {
-        try Graph(OrtEngine.shared(), file ?? self.file, kv, vocabSize: width)
+        try Graph(OrtEngine.shared(), path: file ?? self.file, kv: kv, vocabSize: width)
     }
 
     func testAGraphThatDoesNotFitIsRefused() throws {
@@ -36,7 +36,8 @@ final class GraphContractTests: XCTestCase {
     func testInputsWithADefaultAreThoseOfTheManifest() throws {
         let bundle = try Self.loaded.get().bundle
         let drafter = bundle.drafter
-        let graph = try Graph(OrtEngine.shared(), bundle.file(drafter.graph), drafter.kv, vocabSize: drafter.vocabSize)
+        let graph = try Graph(
+            OrtEngine.shared(), path: bundle.file(drafter.graph), kv: drafter.kv, vocabSize: drafter.vocabSize)
         let own = Dictionary(
             uniqueKeysWithValues: (graph.session.inputs + graph.session.defaults).map { ($0.name, $0) })
         let named = adapterValues(drafter.lora)

@@ -61,7 +61,7 @@ final class RealBundleTests: XCTestCase {
         let session = try SessionCore(alone)
         let answer = try session.generate(question, long).finish()
         XCTAssertEqual(answer.tokenIds, whole)
-        XCTAssertGreaterThan(answer.statistics.acceptedCopies, 0)
+        XCTAssertGreaterThan(answer.statistics.accepted, 0)
         XCTAssertEqual(answer.statistics.drafted, 0)
         XCTAssertThrowsError(try session.models.loadDrafter())
     }
@@ -138,7 +138,7 @@ final class RealBundleTests: XCTestCase {
             try close("log-probabilities", answer.logprobs, run["logprobs"]!.array[number].nums, 1e-4)
         }
         print("ids \(name.prefix(1)) \(equal)/\(prompts.count)")
-        let totals = session.stats.totals
+        let totals = session.stats
         let counts = [totals.rounds, totals.drafted, totals.evaluated, totals.acceptedDrafts, totals.learned]
         XCTAssertEqual(counts, run["counts"]!.ints, name)
     }

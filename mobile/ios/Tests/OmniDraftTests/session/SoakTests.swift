@@ -40,29 +40,4 @@ final class SoakTests: XCTestCase {
         try answer.finish()
         if number % 10 == 0 { try session.models.loadDrafter() }
     }
-
-    /// Prints seconds and resident memory of a tokenizer, or of a bundle and its first text.
-    func testOpening() throws {
-        guard let path = ProcessInfo.processInfo.environment["OMNIDRAFT_OPEN"] else {
-            throw XCTSkip("OMNIDRAFT_OPEN is not set")
-        }
-        let (before, started) = (residentBytes(), seconds())
-        func told(_ what: String) -> String {
-            "\(what): \(String(format: "%.3f", seconds() - started)) s, \((residentBytes() - before) >> 20) MiB more"
-        }
-        if !isDirectory(path) {
-            let tokenizer = try CompiledTokenizer(file: path)
-            print(told("opened \(tokenizer.count) ids"))
-            XCTAssertFalse(tokenizer.encode("How many legs do 3 cats have?").isEmpty)
-            return print(told("encoded"))
-        }
-        let loaded = try loadBundle(openBundle(path), Loading(engine: OrtEngine.shared(), measure: .never))
-        print(told("opened"))
-        let session = try SessionCore(loaded)
-        let answer = try session.generate("How many legs do 3 cats have?", GenerationConfig(maxNewTokens: 32))
-        XCTAssertNotNil(try answer.next())
-        print(told("first text"))
-        try answer.finish()
-        print(told("all of the text"))
-    }
 }

@@ -63,27 +63,6 @@ final class ThreadsTests: XCTestCase {
         }
     }
 
-    func testTwoSessionsInTwoThreadsSayWhatEachSaysAlone() throws {
-        let loaded = try Self.loaded.get()
-        let question = question
-        @Sendable func answers(_ seed: UInt64) -> [[Int32]]? {
-            let config = GenerationConfig(maxNewTokens: 32, temperature: 1, seed: seed, numDraftTokens: 4)
-            guard let session = try? SessionCore(loaded) else { return nil }
-            return (1...4).map { number in
-                let answer = try? session.generate("\(question) And \(number) dogs?", config).finish()
-                return answer?.tokenIds ?? []
-            }
-        }
-        let alone = [answers(1), answers(2)]
-        XCTAssert(alone.allSatisfy { $0?.contains([]) == false })
-        let together = Guarded<[[[Int32]]?]>([nil, nil])
-        DispatchQueue.concurrentPerform(iterations: 2) { index in
-            let said = answers(UInt64(index + 1))
-            together.with { $0[index] = said }
-        }
-        XCTAssertEqual(together.with { $0 }, alone)
-    }
-
     func testASecondUserIsRefusedAtOnce() throws {
         let session = try SessionCore(Self.loaded.get())
         let (question, config) = (question, greedy())
@@ -121,17 +100,6 @@ final class ThreadsTests: XCTestCase {
         XCTAssertNil(session.models.digest(.drafter))
     }
 
-    func testTheDrafterIsLoadedAgain() throws {
-        let session = try SessionCore(Self.loaded.get())
-        let whole = try session.generate(question, greedy()).finish().tokenIds
-        session.models.dropDrafter()
-        XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
-        try session.models.loadDrafter()
-        let again = try session.generate(question, greedy()).finish()
-        XCTAssertEqual(again.tokenIds, whole)
-        XCTAssertGreaterThan(again.statistics.drafted, 0)
-    }
-
     func testAConversationReadsOnlyWhatIsNew() throws {
         let session = try SessionCore(Self.loaded.get())
         try session.chat(question, greedy()).finish()
@@ -167,27 +135,5 @@ final class ThreadsTests: XCTestCase {
         #else
             try work()
         #endif
-    }
-
-    func testThrottlingChangesNoText() throws {
-        let session = try SessionCore(Self.loaded.get())
-        let throttle = session.models.throttle
-        let whole = try session.generate(question, greedy()).finish().tokenIds
-        throttle.level = 2
-        XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
-        let answer = try session.generate(question, greedy())
-        _ = try answer.next()
-        throttle.level = 3
-        let join = start { _ = try? answer.finish() }
-        throttle.level = 0
-        join()
-        XCTAssertEqual(answer.tokenIds, whole)
-        let paused = try session.generate(question, greedy())
-        _ = try paused.next()
-        throttle.level = 3
-        let stop = start { _ = try? paused.finish() }
-        paused.cancel()
-        stop()
-        XCTAssertEqual(paused.stopReason, .cancelled)
     }
 }

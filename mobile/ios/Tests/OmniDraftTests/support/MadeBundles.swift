@@ -83,3 +83,9 @@ func treeOf(_ directory: String, _ prefix: String = "") throws -> [String: [UInt
     }
     return files
 }
+
+/// Reads every file of an archive and compares its hash with the manifest's.
+func checkHashes(_ archive: Archive) throws {
+    let data = try bytesOf(archive)
+    for name in archive.files { try readChecked(archive, data: data, name: name) { _ in } }
+}

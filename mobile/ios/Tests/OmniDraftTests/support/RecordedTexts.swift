@@ -24,7 +24,7 @@ func responsesIn(_ traces: String, _ loaded: LoadedBundle) throws -> [Aligned] {
         aligner: Aligner(trie: fullTrie(map), maxLength: drafter.kv.maxLength), start: startOf(drafter))
     var responses: [Aligned] = []
     let records: TraceSource = { try readTraces([traces], Vocabularies(map), $0) }
-    try fromTraces(records, aligner) { responses.append($0) }
+    try fromTraces(records, aligner: aligner) { responses.append($0) }
     return responses
 }
 

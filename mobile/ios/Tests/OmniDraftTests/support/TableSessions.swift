@@ -10,7 +10,7 @@ func modelEntry(
     ModelEntry(
         source: role, architecture: "Table", graph: "\(role)/cpu/model.onnx", tokenizer: role,
         kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 64), vocabSize: vocabSize,
-        quantization: "fp32", bosId: nil, eosIds: [], parameters: 1, places: ByName(), place: nil,
+        quantization: "fp32", bosId: nil, eosIds: [], parameters: 1, places: ByName(),
         fingerprint: fingerprint, lora: lora, layout: .shared, train: nil,
         tokenizerFingerprint: tokenizerFingerprint, compiledTokenizer: nil)
 }
@@ -24,11 +24,11 @@ func tableSession(_ given: JsonObject) throws -> SessionCore {
     let kv = KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 64)
     let graph: (String, Int) throws -> SharedGraph = { role, size in
         try SharedGraph {
-            try Graph(OrtEngine.shared(), "\(vectorRoot)/generate/\(role).onnx", kv, vocabSize: size)
+            try Graph(OrtEngine.shared(), path: "\(vectorRoot)/generate/\(role).onnx", kv: kv, vocabSize: size)
         }.ready()
     }
-    let tokenizer = try CompiledTokenizer(file: "\(vectorRoot)/tokenize/byte_level.tokenizer.bin")
-    var bundle = Bundle(
+    let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/byte_level.tokenizer.bin")
+    var bundle = ModelBundle(
         path: "vectors",
         target: modelEntry(
             "target", vocabSize: map.targetSize, tokenizerFingerprint: identity["target_fingerprint"]!.string),
@@ -40,7 +40,7 @@ func tableSession(_ given: JsonObject) throws -> SessionCore {
     bundle.files = ByName(
         identity["graphs"]!.object.members.map { ($0.name, FileRecord(sha256: $0.value.string, bytes: 1)) })
     let loaded = try LoadedBundle(
-        bundle, try graph("target", map.targetSize), tokenizer, map, try graph("drafter", map.draftSize), tokenizer,
-        engine: OrtEngine.shared())
+        bundle, target: try graph("target", map.targetSize), targetTokenizer: tokenizer, vocabMap: map,
+        drafter: try graph("drafter", map.draftSize), drafterTokenizer: tokenizer, engine: OrtEngine.shared())
     return try SessionCore(loaded)
 }

@@ -62,7 +62,9 @@ final class ToyGeneration {
     func run(_ observe: @escaping Observer = { _, _ in }) throws -> [Round] {
         text.restart(toyPrompt, toyPrompt, remaining: 40, cut: cutAtEos([]))
         let length = try FixedLength(mode == .plain ? 0 : 5, source: mode == .lookup ? .copy : .draft)
-        let loop = Speculation(target, proposer, text, sampling, length, SplitMix64(seed), observe: observe)
+        let loop = Speculation(
+            target: target, proposer: proposer, text: text, sampling: sampling, draftLength: length,
+            random: SplitMix64(seed), observe: observe)
         var rounds: [Round] = []
         while let round = try loop.next() { rounds.append(round) }
         return rounds

@@ -78,7 +78,7 @@ struct TraceValues {
         let ids = Set((0..<below(7)).map { _ in Int32(below(size)) }).sorted()
         let weights = (0...ids.count).map { _ in random.uniform() }
         let shares = weights.map { $0 / weights.reduce(0, +) * (1 - beside) }
-        let kept = ids.indices.filter { shares[$0] >= traceFloor }
+        let kept = ids.indices.filter { shares[$0] >= Defaults.traceFloor }
         let rest = 1 - beside - kept.reduce(0.0) { $0 + shares[$1] }
         return Masses(
             ids: kept.map { ids[$0] }, probabilities: kept.map { floatOf(half: halfOf(Float(shares[$0]))) },
@@ -117,7 +117,7 @@ func numberedRound(_ number: Int, more: Int = 0) -> TracedRound {
 
 /// Records numbered rounds one after another, and gives the place of the last.
 @discardableResult
-func recordRounds(_ place: some TracePlace, _ first: Int, _ count: Int, at: SegmentPlace? = nil) -> SegmentPlace? {
+func recordRounds(_ place: TraceStore, _ first: Int, _ count: Int, at: SegmentPlace? = nil) -> SegmentPlace? {
     var at = at
     for number in first..<first + count {
         let (skipped, context) = windowOf([Int32](repeating: 7, count: 2 * number))

@@ -21,7 +21,7 @@ func costsOf(_ costs: JsonObject) -> Costs {
 
 /// A cache with the active n-grams of a vector, which may have less room for them or be prefilled.
 func cacheOf(_ given: JsonObject) throws -> NgramCache {
-    let capacity = given["capacity"]?.optional?.int ?? cacheCapacity
+    let capacity = given["capacity"]?.optional?.int ?? Defaults.cacheCapacity
     let cache = try NgramCache(vectorMap(given["map"]!.string), capacity: capacity)
     for target in given["active"]!.int32s { try same("the n-gram of \(target)", cache.insert(target), true) }
     if given["prefilled"]?.bool == true { _ = cache.prefill() }

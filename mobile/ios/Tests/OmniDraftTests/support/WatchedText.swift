@@ -51,7 +51,7 @@ final class WatchedModel: OrtModel {
     init(_ file: String, vocabSize: Int, maxLength: Int) throws {
         let kv = KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: maxLength)
         let path = "\(vectorRoot)/generate/\(file)"
-        try super.init(Graph(OrtEngine.shared(), path, kv, vocabSize: vocabSize))
+        try super.init(Graph(OrtEngine.shared(), path: path, kv: kv, vocabSize: vocabSize))
         spoil()
     }
 
@@ -117,7 +117,7 @@ final class WatchedText {
             given["prompt"]!.int32s, given["draft_prompt"]!.int32s, remaining: given["max_new_tokens"]!.int,
             cut: cutAtEos(eos))
         let config = configOf(given, logprobs: rows[0]["logprobs"] != nil)
-        let decode = try Decode(models, text, config, length, random)
+        let decode = try Decode(models, text: text, config: config, draftLength: length, random: random)
         var emitted: [Int32] = []
         var number = 0
         while let round = try decode.next() {

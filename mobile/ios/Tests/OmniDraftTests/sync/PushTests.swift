@@ -28,7 +28,7 @@ final class PushTests: XCTestCase {
             let file = joined(world.place, "device.key")
             let seed = try deviceSeed(file)
             XCTAssertThrowsError(try writePush(world.channel(), PushContents(), seed: seed))
-            let large = PushContents(traces: [[UInt8](repeating: 0, count: mostSignedBytes)])
+            let large = PushContents(traces: [[UInt8](repeating: 0, count: Defaults.syncMaxBytes)])
             XCTAssertEqual(try faultOf { _ = try writePush(world.channel(), large, seed: seed) }, "too_large")
             try put(file, [1, 2, 3])
             XCTAssertEqual(try faultOf { _ = try deviceSeed(file) }, "malformed")

@@ -14,7 +14,7 @@ final class SyncTests: XCTestCase {
     private func released() throws -> String { try readAdapter(expected("released.safetensors")).digest }
     private func store() throws -> [UInt8] {
         let name = try channelOf(Self.loaded.get().adapterPlace).id
-        return try readFile(expected("store") + "/\(name)/release", most: mostSignedBytes)
+        return try readFile(expected("store") + "/\(name)/release", most: Defaults.syncMaxBytes)
     }
 
     /// Runs `body` in a new place with a session that learns, and with the digest of the adapter that it has in use.

@@ -21,7 +21,7 @@ final class RecorderTests: XCTestCase {
     /// Records a generation; `before` is called with the number of each round.
     @discardableResult
     private func record(
-        _ store: any TracePlace, _ seed: UInt64, before: @escaping (Int) -> Void = { _ in }
+        _ store: TraceStore, _ seed: UInt64, before: @escaping (Int) -> Void = { _ in }
     ) throws -> ToyGeneration {
         let toy = try toy()
         let generation = try ToyGeneration(toy, .tokens, seed, SamplingConfig(temperature: 0.7))
@@ -29,7 +29,7 @@ final class RecorderTests: XCTestCase {
             map: toy, context: { toyPrompt }, adapters: { self.adapters }, temperature: 0.7, mode: "trie",
             continues: false)
         let tracer = Tracer(toy) { store.isRecording }
-        let recorder = Recorder(store, tracer, generation.proposer, source)
+        let recorder = Recorder(store, tracer: tracer, proposer: generation.proposer, source: source)
         defer { recorder.close() }
         var number = 0
         try generation.run { outcome, probs in
@@ -41,7 +41,7 @@ final class RecorderTests: XCTestCase {
     }
 
     private func inStore(_ body: (TraceStore) throws -> ToyGeneration) throws -> ToyGeneration {
-        let store = try openTrace(path, toy())
+        let store = try TraceStore(path, Vocabularies(toy()))
         defer { store.close() }
         return try body(store)
     }
@@ -108,28 +108,8 @@ final class RecorderTests: XCTestCase {
         for seed in 0..<UInt64(5) {
             let plain = try ToyGeneration(toy(), .tokens, seed, SamplingConfig(temperature: 0.7))
             try plain.run()
-            let recorded = try record(TraceMemory(Vocabularies(toy())), seed)
+            let recorded = try inStore { try record($0, seed) }
             XCTAssertEqual(recorded.text.tokens, plain.text.tokens)
         }
-    }
-
-    func testMemoryKeepsWhatADirectoryKeeps() throws {
-        let pair = Vocabularies(try toy())
-        let memory = TraceMemory(pair)
-        try record(memory, 6)
-        _ = try inStore { try record($0, 6) }
-        let file = try segmentsOf(path)[0]
-        XCTAssertEqual(try segmentOf(memory.take(), pair, number: 1), try readFile(file, most: .max))
-    }
-
-    func testAPlaceOfAnotherPairIsRefused() throws {
-        let memory = TraceMemory(Vocabularies(try vectorMap("deep")))
-        XCTAssertEqual(try faultOf { _ = try openTrace(memory, toy()) }, "foreign_vocabulary")
-        let own = TraceMemory(Vocabularies(try toy()))
-        XCTAssertIdentical(try openTrace(own, toy()), own)
-        let store = try TraceStore(path, memory.vocabularies)
-        recordRounds(store, 1, 1)
-        store.close()
-        XCTAssertEqual(try faultOf { _ = try openTrace(path, toy()) }, "foreign_vocabulary")
     }
 }

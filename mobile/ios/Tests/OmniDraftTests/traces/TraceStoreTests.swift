@@ -21,7 +21,7 @@ final class TraceStoreTests: XCTestCase {
 
     /// Runs `body` with an open store, which is closed then.
     private func withStore(_ path: String? = nil, _ body: (TraceStore) throws -> Void) throws {
-        let store = try TraceStore(path ?? self.path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path ?? self.path, pair, maxBytes: Defaults.traceLeastBytes)
         defer { store.close() }
         try body(store)
     }
@@ -57,7 +57,7 @@ final class TraceStoreTests: XCTestCase {
     }
 
     func testRoundsComeBackInOrderAndRecordsAreToldApart() throws {
-        let store = try TraceStore(path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path, pair, maxBytes: Defaults.traceLeastBytes)
         recordRounds(store, 1, 5)
         recordRounds(store, 6, 3)
         XCTAssertEqual(try traces().map(\.rounds.count), [5, 3])
@@ -69,15 +69,6 @@ final class TraceStoreTests: XCTestCase {
         XCTAssertEqual(try segmentsOf(path).count, 1)
     }
 
-    func testTheSameRoundsAreTheSameBytes() throws {
-        let files = try ["a", "b"].map { name in
-            try withStore(joined(place, name)) { recordRounds($0, 1, 3000) }
-            return try treeOf(joined(place, name))
-        }
-        XCTAssertEqual(files[0], files[1])
-        XCTAssertGreaterThan(files[0].count, 1)
-    }
-
     func testTheRingKeepsItsBoundAndTheLatest() throws {
         var at: SegmentPlace?
         var last = 0
@@ -86,14 +77,15 @@ final class TraceStoreTests: XCTestCase {
                 at = recordRounds(store, last + 1, 200, at: at)
                 last += 200
                 let sizes = try segmentsOf(path).map { try OpenFile($0).size }
-                XCTAssert(sizes.reduce(0, +) <= leastTraceBytes && sizes.max()! <= leastTraceBytes / 8)
+                XCTAssert(
+                    sizes.reduce(0, +) <= Defaults.traceLeastBytes && sizes.max()! <= Defaults.traceLeastBytes / 8)
             }
         }
         let recorded = try numbers()
         XCTAssertGreaterThan(recorded[0], 1, "nothing was dropped")
         XCTAssertEqual(recorded, Array(recorded[0]...last))
         let whole = try segmentsOf(path).reduce(0) { $0 + (try OpenFile($1).size) }
-        XCTAssertGreaterThan(whole, leastTraceBytes * 3 / 4)
+        XCTAssertGreaterThan(whole, Defaults.traceLeastBytes * 3 / 4)
         // Each segment can be read alone, and says that its first record goes on.
         for (file, segment) in try segments() {
             XCTAssert(segment.generations().allSatisfy(\.start.continues))
@@ -145,7 +137,6 @@ final class TraceStoreTests: XCTestCase {
         try withStore { store in
             recordRounds(store, 1, 1)
             XCTAssertEqual(try refusal(), "in_use")
-            XCTAssertEqual(try faultOf { try wipeTrace(path) }, "in_use")
         }
         try withStore { XCTAssert($0.isRecording) }
     }
@@ -158,26 +149,6 @@ final class TraceStoreTests: XCTestCase {
         }
         XCTAssertEqual(mode(path), 0o700)
         XCTAssertEqual(mode(try segmentsOf(path)[0]), 0o600)
-    }
-
-    func testWipingTakesSegmentsOnly() throws {
-        let store = try TraceStore(path, pair, maxBytes: leastTraceBytes)
-        recordRounds(store, 1, 3)
-        let others = ["notes.txt": "mine", "trace-0000000009.odt": "no trace", "trace-9.odt": "another"]
-        for (name, text) in others { try put(joined(path, name), Array(text.utf8)) }
-        XCTAssertEqual(try store.wipe(), 1)  // while it records, and it goes on
-        recordRounds(store, 4, 1)
-        // A number behind that of the file that is none of ours.
-        XCTAssertEqual(try segmentsOf(path).map { numberOf(split($0).name) }, [9, 10])
-        store.close()
-        XCTAssertEqual(try wipeTrace(path), 1)
-        XCTAssertEqual(try treeOf(path), others.mapValues { Array($0.utf8) })
-        XCTAssertEqual(try faultOf { try wipeTrace(path) }, "not_a_trace")
-        XCTAssertEqual(try faultOf { try wipeTrace(joined(path, "notes.txt")) }, "not_a_trace")
-        let other = joined(place, "u")
-        try withStore(other) { recordRounds($0, 1, 1) }
-        XCTAssertEqual(try wipeTrace(other), 1)
-        XCTAssertFalse(exists(other))
     }
 
     func testOtherVocabulariesAreRefused() throws {
@@ -210,17 +181,8 @@ final class TraceStoreTests: XCTestCase {
         XCTAssertEqual(faults, ["unreadable", "not_a_trace", "not_a_trace"])
     }
 
-    func testAFileThatIsTooLargeIsNotRead() throws {
-        try withStore { recordRounds($0, 1, 1) }
-        let file = try segmentsOf(path)[0]
-        var data = try bytes(file)
-        data += [UInt8](repeating: 0, count: maxSegmentBytes + 1 - data.count)
-        try put(file, data)
-        XCTAssertEqual(try faultOf { _ = try numbers() }, "unreadable")
-    }
-
     func testADirectoryThatIsGoneEndsTheRecordingAndNothingElse() throws {
-        let store = try TraceStore(path, pair, maxBytes: leastTraceBytes)
+        let store = try TraceStore(path, pair, maxBytes: Defaults.traceLeastBytes)
         removeTree(path)
         XCTAssertNil(recordRounds(store, 1, 1))
         XCTAssert((store.problem ?? "").contains("recording stopped"), store.problem ?? "no problem")

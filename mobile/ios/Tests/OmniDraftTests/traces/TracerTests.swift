@@ -67,7 +67,7 @@ final class TracerTests: XCTestCase {
     }
 
     private func check(_ kept: Masses, _ p: [Double], beside: Double) {
-        let expected = p.indices.filter { p[$0] >= traceFloor }
+        let expected = p.indices.filter { p[$0] >= Defaults.traceFloor }
         XCTAssertEqual(kept.ids, expected.map(Int32.init))
         for (probability, id) in zip(kept.probabilities, expected) {
             XCTAssertEqual(Double(probability), p[id], accuracy: p[id] / 2048 + 1e-7)
@@ -123,69 +123,6 @@ final class TracerTests: XCTestCase {
             let copied = try recorded(.lookup, sampling(0), seed)
             XCTAssert(copied.traced.allSatisfy { $0.labels.isEmpty && $0.draft.isEmpty })
         }
-    }
-
-    func testEveryRoundCanBeWrittenAndRead() throws {
-        for mode in ToyMode.allCases {
-            for seed in 0..<UInt64(5) {
-                var position = toyPrompt.count
-                let rounds = try recorded(mode, sampling(0.7), seed).traced.map { round in
-                    defer { position += round.numPieces }
-                    return round.at(position)
-                }
-                let start = TraceStart(
-                    drafterAdapter: nil, targetAdapter: nil, temperature: 0.5, mode: mode.word, continues: false,
-                    skipped: 0, context: toyPrompt)
-                let pair = Vocabularies(try vectorMap("toy"))
-                let bytes = try segmentOf([Traced(start: start, rounds: rounds)], pair, number: 1)
-                XCTAssertEqual(try encodeSegment(decodeSegment(Bytes(bytes))), bytes)
-            }
-        }
-    }
-
-    func testOfManyTiesTheLowestAreKept() {
-        var weights = [Float](repeating: 1e-3, count: 900)
-        weights[450] = 0.05
-        weights[700] = 0.05
-        let kept = largestMasses(weights, weights.count, total: 1, whole: 1, 64)
-        XCTAssertEqual(kept.ids, Array(0...61) + [450, 700])
-        XCTAssertEqual(kept.rest, 1 - 0.1 - 62e-3, accuracy: 1e-6)
-    }
-
-    func testAWeightOfAFloat64TotalIsDividedAsPythonDividesIt() {
-        var weights = [Float](repeating: 0.35, count: 10)
-        weights[3] = 2.1
-        weights[8] = 2.1
-        let kept = largestMasses(weights, weights.count, total: 7, whole: 1, 4)
-        XCTAssertEqual(kept.ids, [0, 1, 3, 8])
-        XCTAssertEqual(kept.rest, 0.3, accuracy: 1e-6)
-    }
-
-    func testWhatSumsAreOffByIsNoMassWithoutASpelling() throws {
-        let map = try vectorMap("toy")
-        let spelled = Set(map.leaves)
-        let (random, tracer) = (SplitMix64(0), Tracer(map))
-        for _ in 0..<200 {
-            let logits = (0..<Int32(map.targetSize)).map { id in
-                spelled.contains(id) ? Float(3 * random.uniform()) : -.infinity
-            }
-            guard let row = tracer.row(Logits(logits, width: logits.count), 0) else { return XCTFail("no row") }
-            XCTAssertEqual(tracer.roots(row).unspelled, 0)
-        }
-    }
-
-    func testARowThatIsNoDistributionIsNotRecorded() throws {
-        let map = try vectorMap("toy")
-        let (tracer, width) = (Tracer(map), map.targetSize)
-        func row(_ change: (inout [Float]) -> Void) -> TracedRow? {
-            var logits = [Float](repeating: 0, count: width)
-            change(&logits)
-            return tracer.row(Logits(logits, width: width), 0)
-        }
-        XCTAssertNil(row { $0[5] = .nan })
-        XCTAssertNil(row { $0[5] = .infinity })
-        XCTAssertNil(row { $0 = $0.map { _ in -.infinity } })
-        XCTAssertNotNil(row { $0[0] = -.infinity })
     }
 
     func testAPauseMakesNoRecord() throws {

@@ -91,8 +91,6 @@ final class CacheStoreTests: XCTestCase {
             XCTAssertEqual(try faultOf { try writeCache(file, learned()) }, fault)
             XCTAssertEqual(try bytes(file), data)
             XCTAssertEqual(namesIn(folder), ["c"])
-            XCTAssertEqual(try isOfAnotherPair(file, toy()), name == foreign)
-            XCTAssertEqual(try faultOf { try checkCachePlace(file) }, name == foreign ? nil : fault)
         }
     }
 
@@ -113,9 +111,6 @@ final class CacheStoreTests: XCTestCase {
             let data = try putInvalid(name)
             XCTAssertEqual(try faultOf { try writeCacheTable(file, learned().table()) }, "unwritable")
             XCTAssertEqual(try bytes(file), data)
-            try writeCacheTable(file, learned().table(), overwrite: true)
-            XCTAssertEqual(try readCacheTable(file, toy()).count, 2)
-            XCTAssertEqual(namesIn(folder), ["c"])
         }
     }
 
@@ -126,23 +121,5 @@ final class CacheStoreTests: XCTestCase {
             XCTAssertEqual(try faultOf { try writeCache(place, learned()) }, "unwritable")
         }
         XCTAssertEqual(namesIn(folder), [])
-    }
-
-    func testALinkIsWrittenThroughAndWipedWithItsFile() throws {
-        let link = joined(folder, "link")
-        XCTAssertEqual(symlink(file, link), 0)
-        for _ in 0..<2 { try writeCache(link, learned()) }
-        XCTAssert(isLink(link) && exists(file))
-        try put(joined(folder, ".c.0123456789abcdef.tmp"), Array("of a writer that was killed".utf8))
-        XCTAssertEqual(try wipeCache(link), 2)
-        XCTAssertEqual(namesIn(folder), [])
-    }
-
-    func testOnlyACacheIsWiped() throws {
-        let data = try putInvalid("other_file.bin")
-        XCTAssertEqual(try faultOf { _ = try wipeCache(file) }, "not_a_cache")
-        XCTAssertEqual(try bytes(file), data)
-        XCTAssertEqual(unlink(file), 0)
-        XCTAssertEqual(try faultOf { _ = try wipeCache(file) }, "unwritable")
     }
 }

@@ -18,7 +18,7 @@ final class TokenizerLinesTests: XCTestCase {
         XCTAssertGreaterThanOrEqual(texts.count, 20_000)
         for name in Self.names {
             let ids = try lists(joined(folder, "\(name).ids"), 4).map(idsOf)
-            let tokenizer = try CompiledTokenizer(file: joined(folder, "\(name).bin"))
+            let tokenizer = try Tokenizer(file: joined(folder, "\(name).bin"))
             XCTAssertEqual(ids.count, texts.count, "lists of ids of \(name)")
             let taken = stride(from: 0, to: min(texts.count, ids.count), by: step)
             for index in taken {
@@ -37,7 +37,7 @@ final class TokenizerLinesTests: XCTestCase {
         let taken = Array(stride(from: 0, to: texts.count, by: 10 * step))
         for name in ["starter-drafter", "llama3"] {
             let ids = try lists(joined(folder, "\(name).ids"), 4).map(idsOf)
-            let tokenizer = try CompiledTokenizer(file: joined(folder, "\(name).bin"))
+            let tokenizer = try Tokenizer(file: joined(folder, "\(name).bin"))
             let wrong = Guarded(0)
             DispatchQueue.concurrentPerform(iterations: 4) { _ in
                 let count = taken.count { tokenizer.encode(texts[$0]) != ids[$0] }

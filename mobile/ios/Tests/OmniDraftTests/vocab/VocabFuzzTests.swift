@@ -55,7 +55,7 @@ final class VocabFuzzTests: XCTestCase {
         let texts = ["Hello  world, don't\r\n 12345!", "\u{e9}e\u{301} \u{2581}<s> \u{1F600}"]
         let long = String(repeating: "a", count: 300)
         try files.check(given, faults) { given in
-            let tokenizer = CompiledTokenizer(try readTokenizerFile(Bytes(files.changed(given))))
+            let tokenizer = Tokenizer(try readTokenizerFile(Bytes(files.changed(given))))
             for text in texts + [long] {
                 let ids = tokenizer.encodePrompt(["<s>", text, "</s>"], goesOn: files.below(2) == 0)
                 _ = tokenizer.textOf(ids)
@@ -111,6 +111,5 @@ final class VocabFuzzTests: XCTestCase {
             if let node { XCTAssertLessThanOrEqual(trie.children(node).targets.count, trie.targets(node).count) }
         }
         for draft in 0..<map.draftSize { _ = map.expansions.row(draft) }
-        XCTAssert(map.longerFrom.values.allSatisfy { !$0.isEmpty })
     }
 }

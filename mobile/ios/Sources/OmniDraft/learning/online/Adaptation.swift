@@ -1,9 +1,5 @@
-// Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one.
-//
-// The Python runtime answers and learns in one loop. On a phone the app answers, the session records, and learning
-// comes later, in calls with a budget. So the answers are read from the trace, and the state is kept between two calls.
-// A kill at any moment loses the work of some seconds, or of one step; the next call repeats it. The text follows the
-// target's own distribution, independent of the drafter's adapter.
+// Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one. A kill
+// at any moment loses the work of some seconds, or of one step; the next call repeats it.
 
 /// The learning rate of learning without an end, with an adapter that is a running average.
 let onlineRate = 4e-3
@@ -21,50 +17,27 @@ struct Adapted: Sendable {
     let events: [IntervalEvent]
     /// Of the steps that were finite.
     let losses: [Double]
-    /// That were made.
     let steps: Int
     /// Whether nothing is left to learn from.
     let isFinished: Bool
-    /// Whether a learned adapter is in use.
     let usesLearned: Bool
 }
 
 /// A drafter that adapts to the texts of its session.
 struct Adaptation {
-    /// Of what is learned.
+    let engine: any InferenceEngine
+    let bundle: ModelBundle
+    let map: VocabMap
     let directory: LearnedDirectory
-    private let engine: any InferenceEngine
-    private let bundle: Bundle
-    private let map: VocabMap
-    private let traces: String
-    private let options: AdaptOptions
-    private let step: StepOptions
-    private let now: () -> String
-    private let of: AdaptationOf
+    /// The directory of the trace.
+    let traces: String
+    var options = AdaptOptions()
+    var step = onlineOptions()
+    /// Gives the creation time of adapters.
+    let now: () -> String
 
-    /// - Parameters:
-    ///   - engine: runs the graphs.
-    ///   - bundle: with a training step.
-    ///   - map: of the bundle.
-    ///   - directory: of what is learned.
-    ///   - traces: the directory of the trace.
-    ///   - options: of the adaptation.
-    ///   - step: of the learner.
-    ///   - now: gives the creation time of adapters.
-    init(
-        _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ directory: LearnedDirectory,
-        traces: String, options: AdaptOptions = AdaptOptions(), step: StepOptions = onlineOptions(),
-        now: @escaping () -> String
-    ) {
-        self.engine = engine
-        self.bundle = bundle
-        self.map = map
-        self.directory = directory
-        self.traces = traces
-        self.options = options
-        self.step = step
-        self.now = now
-        of = AdaptationOf(
+    private var of: AdaptationOf {
+        AdaptationOf(
             facts: [
                 ("target", bundle.target.fingerprint ?? ""), ("drafter", bundle.drafter.fingerprint ?? ""),
                 ("drafter's tokenizer", map.draftFingerprint), ("target's tokenizer", map.targetFingerprint),
@@ -79,12 +52,7 @@ struct Adaptation {
 
     /// Learn from what was recorded, within a budget.
     ///
-    /// - Parameters:
-    ///   - user: the session.
-    ///   - begun: the adapter in use where nothing was learned so far; learning begins with it, if it fits.
-    ///   - budget: asked between calls of the step's graph.
-    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step, the directory is in use or cannot be
-    ///   written, or the checkpoint is refused. ``OmniDraftError/traceFile(_:)``: a segment of the trace is refused.
+    /// - Parameter budget: asked between calls of the step's graph.
     func step(_ user: any AdapterUser, begun: Adapter?, _ budget: StepBudget) throws -> Adapted {
         try options.check()
         return try directory.claimed {
@@ -132,10 +100,10 @@ struct Adaptation {
     /// A learner that begins with an adapter; with new tensors where the training step cannot take the adapter.
     private func learnerOf(_ adapter: Adapter?) throws -> OrtLearner {
         do {
-            return try OrtLearner(engine, bundle, map, step, adapter: adapter, now: now)
+            return try OrtLearner(engine, bundle: bundle, map: map, options: step, adapter: adapter, now: now)
         } catch OmniDraftError.adapter(let refusal) {
             if !notPacked.contains(refusal.fault) { throw OmniDraftError.adapter(refusal) }
-            return try OrtLearner(engine, bundle, map, step, adapter: nil, now: now)
+            return try OrtLearner(engine, bundle: bundle, map: map, options: step, adapter: nil, now: now)
         }
     }
 }

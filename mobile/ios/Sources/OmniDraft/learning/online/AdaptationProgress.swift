@@ -1,7 +1,4 @@
 // How far an adaptation is, as the values of its checkpoint (spec/13-learner.md, The end of an interval).
-//
-// The Python runtime has the same fields in `profiles.py`. Besides them, this one has the place in the trace of each
-// answer, and a round of learning that a budget ended, since on a phone both live longer than a call.
 
 private let mostAnswers = 1 << 16
 private let mostCount = 1 << 53
@@ -33,7 +30,6 @@ struct UnfinishedLearning: Sendable, Equatable {
 
 /// How far an adaptation is.
 struct AdaptationProgress: Sendable, Equatable {
-    /// Answers so far.
     var answered = 0
     /// Of the adapter in use, counted by learning; 0 for the one that learning began with.
     var version = 0
@@ -76,9 +72,9 @@ struct AdaptationProgress: Sendable, Equatable {
         version = try count(fields.at("version"))
         good = try count(fields.at("good"))
         learned = try count(fields.at("learned"))
-        rollbacks = try integer(fields.at("falls"), 0, mostRollbacks)
-        cooldown = try integer(fields.at("rest"), 0, maxCooldown)
-        rateScale = try number(fields.at("slow"), 0, 1)
+        rollbacks = try integer(fields.at("falls"), in: 0...mostRollbacks)
+        cooldown = try integer(fields.at("rest"), in: 0...Defaults.learnerMaxRest)
+        rateScale = try number(fields.at("slow"), in: 0...1)
         memory = try numbers(fields.at("memory"))
         pending = try numbers(fields.at("pending"))
         guardState = try GuardState(json: fields.at("guard"))
@@ -91,19 +87,15 @@ struct AdaptationProgress: Sendable, Equatable {
     /// The fields under their names in the file.
     var json: JsonObject {
         func list(_ numbers: [Int]) -> JsonValue { .array(numbers.map(JsonValue.int)) }
-        let rest = unfinished.map {
-            JsonObject([
-                ("new", list($0.new)), ("earlier", list($0.earlier)), ("done", .int($0.done)),
-                ("applied", .bool($0.applied)),
-            ])
+        let rest: JsonValue? = unfinished.map {
+            ["new": list($0.new), "earlier": list($0.earlier), "done": .int($0.done), "applied": .bool($0.applied)]
         }
-        return JsonObject([
-            ("answered", .int(answered)), ("version", .int(version)), ("good", .int(good)), ("learned", .int(learned)),
-            ("falls", .int(rollbacks)), ("rest", .int(cooldown)), ("slow", .double(rateScale)),
-            ("memory", list(memory)),
-            ("pending", list(pending)), ("guard", guardState.json), ("places", .array(places.map(\.json))),
-            ("read", read?.json ?? .null), ("unfinished", rest.map(JsonValue.object) ?? .null),
-        ])
+        return [
+            "answered": .int(answered), "version": .int(version), "good": .int(good), "learned": .int(learned),
+            "falls": .int(rollbacks), "rest": .int(cooldown), "slow": .double(rateScale), "memory": list(memory),
+            "pending": list(pending), "guard": guardState.json, "places": .array(places.map(\.json)),
+            "read": read?.json ?? .null, "unfinished": rest ?? .null,
+        ]
     }
 
     /// Forget the places of answers that nothing names any more.
@@ -113,10 +105,10 @@ struct AdaptationProgress: Sendable, Equatable {
     }
 }
 
-private func count(_ value: JsonValue) throws -> Int { try integer(value, 0, mostCount) }
+private func count(_ value: JsonValue) throws -> Int { try integer(value, in: 0...mostCount) }
 
 private func numbers(_ value: JsonValue) throws -> [Int] {
-    try array(value, most: mostAnswers).map { try integer($0, 1, mostCount) }
+    try array(value, most: mostAnswers).map { try integer($0, in: 1...mostCount) }
 }
 
 private func place(_ value: JsonValue) throws -> AnswerPlace {
@@ -127,7 +119,7 @@ private func place(_ value: JsonValue) throws -> AnswerPlace {
 private func unfinishedOf(_ fields: JsonObject) throws -> UnfinishedLearning {
     UnfinishedLearning(
         new: try numbers(fields.at("new")), earlier: try numbers(fields.at("earlier")),
-        done: try integer(fields.at("done"), 0), applied: try boolean(fields.at("applied")))
+        done: try integer(fields.at("done"), from: 0), applied: try boolean(fields.at("applied")))
 }
 
 /// What an adaptation belongs to, by the names that messages use: models, tokenizers, and the settings that a later run
@@ -137,7 +129,6 @@ struct AdaptationOf: Sendable, Equatable {
 
     static func == (a: AdaptationOf, b: AdaptationOf) -> Bool { a.json == b.json }
 
-    /// As JSON values.
     var json: JsonObject { JsonObject(facts.map { ($0.name, .string($0.value)) }) }
 
     /// The first fact in which a checkpoint differs, as a clause of a sentence; nil for none.

@@ -6,17 +6,15 @@ private let drafted = "trie"  // the mode whose answers the guard counts: others
 struct AdaptOptions: Sendable {
     /// Answers between two rounds of learning, at least.
     var interval = Defaults.learnerInterval
-    /// Over the answers of an interval, in steps of ``answersInStep``.
+    /// Over the answers of an interval, in steps of ``Defaults/learnerBatch``.
     var passes = Defaults.learnerPasses
     /// Earlier answers in each step, besides the new ones.
     var replayed = Defaults.learnerReplayed
     /// Earlier answers that are kept to be replayed, and new answers that are learned from at once.
     var memory = Defaults.learnerMemory
-    /// Of the choice of earlier answers.
     var seed: UInt64 = 0
     /// Draft tokens of a response with its prompt at most; nil for all that the drafter's context holds.
     var maxLength: Int?
-    /// Of the guard.
     var judging = GuardOptions()
 
     /// The options that a checkpoint records, by name; a later run needs the same values.
@@ -60,11 +58,8 @@ protocol AdapterUser: AnyObject {
 final class AdaptedTarget {
     /// It learns, at its first rate times the rate scale of the progress.
     let learner: any Learner
-    /// Of the adaptation.
     let options: AdaptOptions
-    /// Judges the adapter in use.
     var judge: Guard
-    /// Counts.
     var progress: AdaptationProgress
     /// Called after each step, when ``checkpoint()`` may be written.
     var afterStep: () throws -> Void = {}
@@ -76,18 +71,10 @@ final class AdaptedTarget {
     private var good: Arrays
     private var used: Adapter?
 
-    /// - Parameters:
-    ///   - bundle: of the pair.
-    ///   - map: of the bundle.
-    ///   - user: the session.
-    ///   - learner: see ``learner``.
-    ///   - trace: the records that it learns from.
-    ///   - options: of the adaptation.
-    ///   - checkpoint: to go on from; nil begins.
-    ///   - begun: the adapter that learning begins with, where there is no checkpoint.
+    /// - Parameter checkpoint: to go on from; nil begins.
     /// - Throws: ``OmniDraftError/setting(_:)``: the checkpoint is of another learner.
     init(
-        _ bundle: Bundle, _ map: VocabMap, user: any AdapterUser, learner: any Learner, trace: RecordedAnswers,
+        _ bundle: ModelBundle, _ map: VocabMap, user: any AdapterUser, learner: any Learner, trace: RecordedAnswers,
         options: AdaptOptions, checkpoint: LearningCheckpoint?, begun: Adapter?
     ) throws {
         self.user = user

@@ -1,14 +1,10 @@
 // A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard).
-//
-// The measure is tokens per target pass, a ratio of sums over a window of answers. The sample is the answers, not the
-// tokens: the tokens of one answer are correlated. The test uses no clock and no randomness.
 
 /// What the guard says of the adapter in use; the raw value is its name in vectors.
 enum GuardVerdict: String, Sendable { case good, unsure, worse }
 
 /// What one answer counts.
 struct AnswerCounts: Sendable, Equatable {
-    /// Emitted tokens.
     let tokens: Int
     /// Target passes, 1 or more.
     let passes: Int
@@ -44,8 +40,7 @@ struct GuardState: Sendable, Equatable {
         current = try answers(fields.at("current"), most: Self.most)
     }
 
-    /// As a JSON value.
-    var json: JsonValue { .object(JsonObject([("reference", jsonOf(reference)), ("current", jsonOf(current))])) }
+    var json: JsonValue { ["reference": jsonOf(reference), "current": jsonOf(current)] }
 
     private func jsonOf(_ answers: [AnswerCounts]) -> JsonValue {
         .array(answers.map { .array([.int($0.tokens), .int($0.passes)]) })
@@ -54,7 +49,7 @@ struct GuardState: Sendable, Equatable {
 
 private func answers(_ value: JsonValue, most: Int) throws -> [AnswerCounts] {
     try array(value, most: most).map { each in
-        let pair = try array(each, most: 2, least: 2).map { try integer($0, 1) }
+        let pair = try array(each, most: 2, least: 2).map { try integer($0, from: 1) }
         return AnswerCounts(tokens: pair[0], passes: pair[1])
     }
 }
@@ -106,8 +101,6 @@ func ratioOf(_ answers: [AnswerCounts]) -> Double {
 /// - Parameters:
 ///   - before: at least two answers.
 ///   - after: at least two answers.
-///   - deviations: confidence in normal standard deviations.
-///   - fall: the smallest decrease that counts, as a share of the value before.
 func isWorse(
     _ before: [AnswerCounts], _ after: [AnswerCounts], deviations: Double = Defaults.learnerGuardDeviations,
     fall: Double = 0

@@ -1,24 +1,12 @@
 // Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md).
-//
-// The functions change counts alone; the caller changes the session and the learner. After each rollback in a row the
-// pause is longer. Where the texts have changed and no adapter is at fault, the guard starts over with the new texts.
 
 /// What comes next at the end of an interval.
 enum IntervalDecision: Sendable { case rollBack, coolDown, learn }
 
-/// Intervals without learning after a rollback, at most.
-let maxCooldown = Defaults.learnerMaxRest
-
-private let rollbackScale = Defaults.learnerSlower  // of the learning rate
-private let recoveryScale = Defaults.learnerRecovery  // at an adapter that is found good, up to the full rate
-private let doublings = 5  // 2^5 = maxCooldown
+private let doublings = 5  // 2^5 = Defaults.learnerMaxRest
 
 /// Judge the adapter in use and decide what comes next.
 ///
-/// - Parameters:
-///   - progress: with the answers of the interval pending.
-///   - judge: has observed these answers.
-///   - memory: answers to keep.
 /// - Returns: the decision, and whether the adapter in use was found good, so that a rollback goes back to it.
 func decide(
     _ progress: inout AdaptationProgress, _ judge: inout Guard, memory: Int
@@ -35,7 +23,7 @@ func decide(
     if isGood {
         progress.good = progress.version
         progress.rollbacks = 0
-        progress.rateScale = min(1, progress.rateScale * recoveryScale)
+        progress.rateScale = min(1, progress.rateScale * Defaults.learnerRecovery)
     }
     remember(&progress, memory)
     if progress.cooldown > 0 {
@@ -48,8 +36,8 @@ func decide(
 /// Go back to the last good adapter and pause learning: its answers become the guard's reference.
 func rollBack(_ progress: inout AdaptationProgress, _ judge: inout Guard, memory: Int) {
     progress.rollbacks += 1
-    progress.cooldown = progress.rollbacks > doublings ? maxCooldown : 1 << (progress.rollbacks - 1)
-    progress.rateScale *= rollbackScale
+    progress.cooldown = progress.rollbacks > doublings ? Defaults.learnerMaxRest : 1 << (progress.rollbacks - 1)
+    progress.rateScale *= Defaults.learnerSlower
     progress.version = progress.good
     remember(&progress, memory)
     judge.forget()

@@ -1,17 +1,10 @@
 // The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md).
-//
-// Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next
-// call.
-
-/// New answers in one step, as in the paper.
-let answersInStep = Defaults.learnerBatch
 
 /// What happened at the end of an interval.
 enum IntervalEvent: Sendable { case learned, skipped, rolledBack, rested, unfinished }
 
 /// What an interval gave.
 struct IntervalResult: Sendable {
-    /// What happened.
     let event: IntervalEvent
     /// Of the steps that were finite.
     var losses: [Double] = []
@@ -21,9 +14,7 @@ struct IntervalResult: Sendable {
 
 /// Judge the adapter in use, then learn the next one.
 ///
-/// - Parameters:
-///   - target: the answers of the interval are pending, or a round of learning is unfinished.
-///   - budget: asked between calls of the step's graph.
+/// - Parameter budget: asked between calls of the step's graph.
 /// - Throws: ``OmniDraftError/adapter(_:)``: the learner's adapter does not fit the session.
 func endInterval(_ target: AdaptedTarget, _ budget: StepBudget) throws -> IntervalResult {
     if target.progress.unfinished == nil {
@@ -106,13 +97,13 @@ private func steps(_ target: AdaptedTarget, _ budget: StepBudget) throws -> Step
 
 /// Steps of a pass over the new answers.
 private func batches(_ unfinished: UnfinishedLearning) -> Int {
-    (unfinished.new.count + answersInStep - 1) / answersInStep
+    (unfinished.new.count + Defaults.learnerBatch - 1) / Defaults.learnerBatch
 }
 
 /// The answers of a step: some new ones, and as many earlier ones as are repeated, drawn with the seed.
 private func batchOf(_ unfinished: UnfinishedLearning, _ options: AdaptOptions, learned: Int) -> [Int] {
-    let first = unfinished.done % max(1, batches(unfinished)) * answersInStep
-    let new = unfinished.new[first..<min(first + answersInStep, unfinished.new.count)]
+    let first = unfinished.done % max(1, batches(unfinished)) * Defaults.learnerBatch
+    let new = unfinished.new[first..<min(first + Defaults.learnerBatch, unfinished.new.count)]
     let random = SplitMix64(mixed([options.seed, UInt64(learned), UInt64(unfinished.done)]))
     var earlier = unfinished.earlier
     let again = (0..<min(options.replayed, earlier.count)).map { _ in

@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // The directory of what a device learned for one pair of models: the checkpoint, and the adapter in use.
 //
@@ -18,9 +14,7 @@ private let baseName = "base"
 
 /// The state of an adaptation between two steps.
 struct LearningCheckpoint {
-    /// Counts.
     let progress: AdaptationProgress
-    /// The learner's state.
     let learner: Arrays
     /// The learner's state at the last adapter that was found good; empty where that is ``learner``.
     let good: Arrays
@@ -35,7 +29,6 @@ struct LearningCheckpoint {
 
 /// The directory of what a device learned for one pair of models.
 struct LearnedDirectory {
-    /// The path.
     let place: String
     private let checkpoint: String
     private let adapter: String
@@ -63,9 +56,6 @@ struct LearnedDirectory {
 
     /// Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole.
     ///
-    /// - Parameters:
-    ///   - state: the state.
-    ///   - of: what the state belongs to.
     /// - Throws: ``OmniDraftError/setting(_:)`` or ``OmniDraftError/adapter(_:)``: it cannot be written.
     func write(_ state: LearningCheckpoint, _ of: AdaptationOf) throws {
         var arrays = Arrays()
@@ -73,7 +63,7 @@ struct LearnedDirectory {
         for (name, array) in state.good.members { arrays[goodPrefix + name] = array }
         if let used = state.used { arrays[usedName] = TypedArray(try encodeAdapter(used)) }
         if let base = state.base { arrays[baseName] = TypedArray(try encodeAdapter(base)) }
-        let metadata = JsonObject([("of", .object(of.json)), ("progress", .object(state.progress.json))])
+        let metadata: JsonObject = ["of": .object(of.json), "progress": .object(state.progress.json)]
         try format.write(checkpoint, arrays, metadata)
         if let used = state.used {
             try writeAdapter(adapter, used)

@@ -1,20 +1,14 @@
 import Foundation
 
-// Learning of one session, as an app sees it (spec/08-phones.md, The interface).
-//
-// Three things on the disk belong to it: the trace, what was learned (`LearnedDirectory`), and the releases that were
-// pulled (`sync/Installed.swift`). The adapter in use is the learned one, else that of a release, else that of the
-// session's options. None of the calls sends anything.
+// Learning of one session, as an app sees it (spec/08-phones.md, The interface). The adapter in use is the learned one, else
+// that of a release, else that of the session's options. None of the calls sends anything.
 
 private let releasesName = "releases"
 private let mostSeconds = 1e6
 
 /// Learning of a session.
 ///
-/// - Parameters:
-///   - session: whose answers are recorded, and whose drafter learns.
-///   - options: of the session: places.
-///   - publicKey: of the publisher of releases; without one no release is taken.
+/// - Parameter publicKey: of the publisher of releases; without one no release is taken.
 func learningOf(session: SessionCore, options: SessionOptions, publicKey: [UInt8]? = nil) -> any Learning {
     LearningController(session, options, publicKey: publicKey)
 }
@@ -39,11 +33,6 @@ final class LearningController: Learning, @unchecked Sendable {
     private let recording = Guarded(Recording())
     let worker = Worker("learning")
 
-    /// - Parameters:
-    ///   - session: see ``learningOf(session:options:publicKey:)``.
-    ///   - options: likewise.
-    ///   - publicKey: likewise.
-    ///   - adapting: how to learn.
     init(
         _ session: SessionCore, _ options: SessionOptions, publicKey: [UInt8]? = nil,
         adapting: AdaptOptions = AdaptOptions()
@@ -180,19 +169,17 @@ final class LearningController: Learning, @unchecked Sendable {
 
     private func adaptation(maxLength: Int? = nil) throws -> Adaptation {
         Adaptation(
-            session.loaded.engine, session.bundle, session.vocabMap, try directory(), traces: try traces(),
+            engine: session.loaded.engine, bundle: session.bundle, map: session.vocabMap, directory: try directory(),
+            traces: try traces(),
             options: adapting.within(maxLength), now: { utc() })
     }
 
-    /// The directory of what was pulled.
     func releases() throws -> DeviceReleases { DeviceReleases(joined(try directory().place, releasesName)) }
 
-    /// The directory of what is learned.
     func directory() throws -> LearnedDirectory {
         LearnedDirectory(try options.learned?.path ?? traces() + ".learned")
     }
 
-    /// The directory of the traces.
     func traces() throws -> String {
         guard let traces = options.traces else {
             let message = "the session has no directory for traces, so nothing can be learned"

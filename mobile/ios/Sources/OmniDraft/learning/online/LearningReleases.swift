@@ -49,7 +49,7 @@ extension LearningController {
     /// A comparison on what was recorded; nil where nothing was, and then a release is used without one.
     private func trial(_ isCancelled: @escaping () -> Bool) throws -> Trial? {
         guard let drafter = session.loaded.drafter, try isRecorded() else { return nil }
-        return trialOn(try traces(), session.loaded.adapterPlace, session.vocabMap) { use in
+        return trialOn(try traces(), place: session.loaded.adapterPlace, map: session.vocabMap) { use in
             let model = try drafter.acquire()
             defer { drafter.release(free: false) }
             model.cancelled = isCancelled

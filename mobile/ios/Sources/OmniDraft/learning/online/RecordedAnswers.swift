@@ -9,18 +9,14 @@ struct FoundRecord {
 
 /// The answers in a trace's directory, which a session may append to and delete from meanwhile.
 struct RecordedAnswers {
-    /// The directory.
     let place: String
     /// Of the pair; a trace of another pair is refused.
     let vocabularies: Vocabularies
 
     /// The records behind a place, in order. One segment at a time is in memory.
     ///
-    /// - Parameters:
-    ///   - read: the last record that was taken; nil takes all. A trace that was started again is read from its
-    ///     beginning.
-    ///   - isGrowing: whether the last record is left out, because a session still appends to it.
-    ///   - take: is called with each record.
+    /// - Parameter read: the last record that was taken; nil takes all. A trace that was started again is read from its
+    ///   beginning.
     /// - Throws: ``OmniDraftError/traceFile(_:)``: a segment is refused.
     func since(_ read: AnswerPlace?, isGrowing: Bool, _ take: (FoundRecord) throws -> Void) throws {
         let numbers = try numbers()

@@ -1,10 +1,4 @@
 // Align a response of the target with the drafter's positions (spec/13-learner.md, Places).
-//
-// The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and
-// ends at a draft token, where both models have read the same text. No text is encoded again.
-//
-// Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of
-// the target was computed after the target tokens before i; it is the distribution of token i.
 
 /// Some distributions over draft tokens, each with its listed ids.
 struct SparseDistributions: Sendable {
@@ -12,14 +6,11 @@ struct SparseDistributions: Sendable {
     var rows: [Int] = []
     /// Draft ids of each distribution.
     var ids: [[Int32]] = []
-    /// Of these ids.
     var probabilities: [[Double]] = []
     /// Probability of all ids that are not listed.
     var other: [Double] = []
-    /// See ``DraftDistribution``.
     var weights: [Double] = []
 
-    /// Number of distributions.
     var count: Int { rows.count }
 
     mutating func append(_ row: Int, _ distribution: DraftDistribution) {
@@ -50,7 +41,6 @@ struct TargetTokens: Sendable {
     /// Byte offset of its end.
     let ends: [Int]
 
-    /// Number of tokens.
     var count: Int { ids.count }
 }
 
@@ -62,21 +52,18 @@ struct Aligned: Sendable {
     let promptLength: Int
     /// The index of the target token that each draft token of the response writes.
     let owners: [Int]
-    /// Of the target.
     let tokens: TargetTokens
     /// The target's distribution in the drafter's vocabulary, at each position that has one.
     let trieDistributions: SparseDistributions
     /// For each target token, its row on the intersection of the vocabularies. `other` is the mass that the row does
     /// not list, `weights` the listed mass on the intersection plus `other`.
     let directDistributions: SparseDistributions
-    /// Of the pair.
     let map: VocabMap
 
     /// Rows of logits: one after the prompt, and one after each draft token of the response.
     var numRows: Int { draftIds.count - promptLength + 1 }
 }
 
-/// Options of the alignment.
 struct Aligner {
     /// Its active spellings are taught; ``fullTrie(_:)`` for all spellings.
     let trie: ActiveTrie
@@ -91,15 +78,11 @@ struct Aligner {
     ///
     /// - Parameters:
     ///   - draftPrompt: the prompt in draft ids, with the start token; at least one id.
-    ///   - tokens: the emitted target ids.
-    ///   - rows: the target's distribution before each of them.
     ///   - before: the last target id of the prompt; -1 if unknown.
     ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it
     ///     from `rows`.
-    /// - Throws: ``OmniDraftError/setting(_:)``: there is no prompt, rows and tokens differ in number, a row is not a
-    ///   distribution, or ids outside a vocabulary.
     func align(
-        _ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows, before: Int32 = -1,
+        _ draftPrompt: [Int32], tokens: [Int32], rows: TargetRows, before: Int32 = -1,
         roots: [DraftDistribution?]? = nil
     ) throws -> Aligned {
         try check(draftPrompt, tokens, rows)

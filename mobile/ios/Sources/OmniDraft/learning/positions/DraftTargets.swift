@@ -1,9 +1,4 @@
 // The target's distribution over *draft* tokens at each position of a draft context (spec/13-learner.md).
-//
-// A position is at the start of a spelling, inside a spelling, or right after one. Mass whose draft token is unknown is
-// in one bucket, OTHER: the end of a token inside a spelling, and the mass that a cut row does not list. Target tokens
-// without a spelling are excluded, because the drafter cannot propose them. The distribution is conditional on none of
-// them coming next, and the weight is the probability of that condition.
 
 private let nothing = 1e-12  // mass below which a conditional distribution is rounding
 
@@ -11,7 +6,6 @@ private let nothing = 1e-12  // mass below which a conditional distribution is r
 struct DraftDistribution: Sendable {
     /// Distinct draft ids.
     let ids: [Int32]
-    /// Of these ids.
     let probabilities: [Double]
     /// Probability of OTHER, all draft tokens that are not listed.
     let other: Double

@@ -1,18 +1,6 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Foundation
 
 // Recorded generations as training positions of the drafter, without a pass of either model (spec/13-learner.md).
-//
-// A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids, and the
-// masses below each first draft token, computed from the whole distribution. Both are independent of the *drafter's*
-// adapter. With another adapter the *target* is another target, so its records are refused. The recorded drafts are not
-// used.
-
-/// Incomplete generations in memory: sessions that share a store write records in turn.
-let openGenerations = Defaults.learnerOpenGenerations
 
 private let nothing = 1e-9  // mass at the root below which no draft token can be written
 
@@ -47,8 +35,6 @@ struct TraceAligner {
     /// Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token,
     /// so that each has draft positions. The text before the first token is cut from the left if necessary, to no less
     /// than half of `maxLength`. Tokens beyond `maxLength` are left out.
-    ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: the record is of the target with another adapter, or of another pair.
     func align(_ traced: Traced) throws -> Aligned? {
         try check(traced)
         try checkIds(traced)
@@ -56,7 +42,7 @@ struct TraceAligner {
         if !takes(traced, prompt) { return nil }
         let tokens = traced.tokens
         let roots = aligner.trie.active.allSatisfy { $0 } ? tokens.map(rootOf) : nil
-        return try aligner.align(prompt, tokens.map(\.tokenId), rowsOf(tokens), roots: roots)
+        return try aligner.align(prompt, tokens: tokens.map(\.tokenId), rows: rowsOf(tokens), roots: roots)
     }
 
     /// A record of another pair may have ids that no table of this one has.
@@ -85,13 +71,9 @@ struct TraceAligner {
 
 /// The positions of recorded generations; the records of one generation are joined to one response.
 ///
-/// - Parameters:
-///   - traces: gives the records, as ``readTraces(_:_:_:)`` does.
-///   - aligner: of the pair.
-///   - take: is called with each response.
 /// - Throws: as ``TraceAligner/align(_:)`` and `traces`.
 func fromTraces(
-    _ traces: TraceSource, _ aligner: TraceAligner, _ take: @escaping (Aligned) throws -> Void
+    _ traces: TraceSource, aligner: TraceAligner, _ take: @escaping (Aligned) throws -> Void
 ) throws {
     try joinTraces(traces) { traced in
         if let aligned = try aligner.align(traced) { try take(aligned) }
@@ -101,7 +83,7 @@ func fromTraces(
 /// Join the records that continue one another to whole generations.
 ///
 /// A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a text that
-/// was not recorded, so it stays alone. At most ``openGenerations`` generations are in memory.
+/// was not recorded, so it stays alone. At most ``Defaults/learnerOpenGenerations`` generations are in memory.
 func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void) throws {
     var waiting: [Traced] = []
     try traces { traced in
@@ -110,7 +92,7 @@ func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void
             return
         }
         waiting.append(traced)
-        if waiting.count > openGenerations { try take(waiting.removeFirst()) }
+        if waiting.count > Defaults.learnerOpenGenerations { try take(waiting.removeFirst()) }
     }
     for traced in waiting { try take(traced) }
 }

@@ -1,6 +1,4 @@
 // The target's distributions along a response, whole or cut to the most likely tokens.
-//
-// A cut row has the mass of the ids that it does not list, so that no objective takes a missing token as impossible.
 
 private let rounding = 1e-3  // a row of float16 or float32 probabilities sums to 1 within this
 
@@ -8,7 +6,6 @@ private let rounding = 1e-3  // a row of float16 or float32 probabilities sums t
 struct TargetRows: Sendable {
     /// Distinct target ids of each row.
     let ids: [[Int32]]
-    /// Of these ids.
     let probabilities: [[Double]]
     /// Probability of all ids that a row does not list; 0 where it lists every id.
     let rest: [Double]
@@ -25,7 +22,6 @@ struct TargetRows: Sendable {
         self.rest = rest
     }
 
-    /// Number of rows.
     var count: Int { ids.count }
 
     /// Whether every row is a distribution: finite, not negative, of sum 1.

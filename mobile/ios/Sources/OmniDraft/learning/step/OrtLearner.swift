@@ -1,7 +1,4 @@
 // A learner without a training package: the engine runs the training step of the bundle (spec/14-train-step.md).
-//
-// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call takes
-// a few responses of a batch, so memory does not grow with the batch.
 
 private let countsName = "counts"
 
@@ -11,7 +8,6 @@ struct StepOptions: Sendable {
     var objective = "trie-kl"
     /// Of AdamW with betas (0.9, 0.999).
     var learningRate = 1e-4
-    /// Of AdamW.
     var weightDecay = 0.01
     /// Largest norm of the gradient.
     var clipNorm = 1.0
@@ -21,7 +17,6 @@ struct StepOptions: Sendable {
     var seed: UInt64 = 0
     /// Responses in one call of the graph; a larger value takes more memory and slightly less time.
     var atOnce = 1
-    /// Of the graphs.
     var threads = 1
 
     /// - Throws: ``OmniDraftError/setting(_:)``: a value outside its range.
@@ -48,7 +43,7 @@ final class OrtLearner: Learner {
     private(set) var steps = 0
     /// Steps that were not finite and did not change the drafter.
     private(set) var skipped = 0
-    private let bundle: Bundle
+    private let bundle: ModelBundle
     private let map: VocabMap
     private let entry: StepEntry
     private let lora: LoraSites
@@ -58,18 +53,9 @@ final class OrtLearner: Learner {
     private let drafter: StepRun
     private let now: () -> String
 
-    /// - Parameters:
-    ///   - engine: runs the graphs.
-    ///   - bundle: exported with a training step.
-    ///   - map: of the bundle.
-    ///   - options: of the learner.
-    ///   - adapter: to begin with, packed by a learner; new tensors from the seed when nil.
-    ///   - now: gives the creation time of adapters.
-    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step;
-    ///   ``OmniDraftError/adapter(_:)``: the adapter is of another drafter, or has another form;
-    ///   ``OmniDraftError/bundle(_:)``: the engine cannot load a graph, or a file is not the one that was hashed.
+    /// - Parameter adapter: to begin with, packed by a learner; new tensors from the seed when nil.
     init(
-        _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ options: StepOptions = StepOptions(),
+        _ engine: any InferenceEngine, bundle: ModelBundle, map: VocabMap, options: StepOptions = StepOptions(),
         adapter: Adapter? = nil, now: @escaping () -> String
     ) throws {
         try options.check()
@@ -84,8 +70,8 @@ final class OrtLearner: Learner {
             let place = AdapterPlace(
                 name: bundle.path, drafter: bundle.drafter, target: bundle.target,
                 draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint)
-            _ = try fit(adapter, place, .drafter)
-            begin = try vectorOf(adapter, entry.layout, lora, scale: scale)
+            _ = try fit(adapter, in: place, as: .drafter)
+            begin = try vectorOf(adapter, layout: entry.layout, lora: lora, scale: scale)
         } else {
             begin = initialVector(entry.layout, seed: options.seed)
         }
@@ -111,9 +97,6 @@ final class OrtLearner: Learner {
     var updates: Int64 { drafter.updates }
 
     /// Do one step on a batch of at least one response.
-    ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: there is no response, or a response is of another pair or longer than
-    ///   the drafter's context; nothing changed.
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         try check(responses)
         let groups = stride(from: 0, to: responses.count, by: options.atOnce).map {
@@ -138,7 +121,7 @@ final class OrtLearner: Learner {
     func adapter() throws -> Adapter {
         try Adapter(
             base: base, draftTokenizer: map.draftFingerprint, targetTokenizer: map.targetFingerprint,
-            tensors: sitesOf(drafter.parameters, entry.layout, lora, scale: scale), created: now())
+            tensors: sitesOf(drafter.parameters, layout: entry.layout, lora: lora, scale: scale), created: now())
     }
 
     func state() -> Arrays {
@@ -163,7 +146,7 @@ final class OrtLearner: Learner {
         _ groups: [[Aligned]], _ budget: StepBudget
     ) throws -> (outcome: StepOutcome, terms: [String: Double])? {
         let (factors, names) = (factors, entry.layout.terms)
-        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors, names)
+        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors: factors, terms: names)
         var settings = settings(rate, decay: options.weightDecay)
         settings["scales"] = TypedArray(scales)
         let parts = groups.map { group in { stepBatch(group, factors).inputs } }
@@ -199,7 +182,7 @@ final class OrtLearner: Learner {
 }
 
 /// Refuse a vector that no phone's memory holds; the manifest is checked, but for this size.
-private func checkSize(_ bundle: Bundle, _ layout: StepLayout) throws {
+private func checkSize(_ bundle: ModelBundle, _ layout: StepLayout) throws {
     if layout.size > mostParameters {
         throw settingError(
             "the training step of \(bundle.path) has \(layout.size) parameters, more than \(mostParameters)",

@@ -1,31 +1,15 @@
-// The learning rate over a pass: constant, or with a warm-up and a decay to 0 (spec/13-learner.md, The rate).
+/// The learning rate over a pass (spec/13-learner.md, The rate); the raw value is its name.
+enum Schedule: String, Sendable {
+    /// For learning without an end.
+    case constant
+    /// It rises over the first 5 % of the steps and falls to 0 over the last 30 %.
+    case decay
 
-/// Learning without an end keeps a constant rate.
-let constantSchedule = "constant"
-/// A pass over recorded text ends with a rate that falls to 0.
-let decayingSchedule = "decay"
-
-private let warmUp = Defaults.learnerWarmUp
-private let decay = Defaults.learnerDecay
-
-/// - Throws: ``OmniDraftError/setting(_:)``: the name is unknown.
-func checkSchedule(_ schedule: String) throws {
-    if schedule != constantSchedule && schedule != decayingSchedule {
-        throw settingError("schedule \"\(schedule)\" is unknown", "use constant or decay")
+    /// The learning rate of a step, from 0, of a pass with this highest rate and `total` steps.
+    func rate(at step: Int, of total: Int, highest: Double) -> Double {
+        if self == .constant { return highest }
+        let rising = Double(step + 1) / max(1, Defaults.learnerWarmUp * Double(total))
+        let falling = Double(total - step) / max(1, Defaults.learnerDecay * Double(total))
+        return highest * min(1, rising, falling)
     }
-}
-
-/// The learning rate of a step.
-///
-/// - Parameters:
-///   - schedule: "constant", for learning without an end; "decay" rises over the first 5 % of the steps and falls to 0
-///     over the last 30 %.
-///   - rate: the highest rate.
-///   - step: from 0.
-///   - total: steps of the pass.
-func rateAt(_ schedule: String, _ rate: Double, step: Int, total: Int) -> Double {
-    if schedule == constantSchedule { return rate }
-    let rising = Double(step + 1) / max(1, warmUp * Double(total))
-    let falling = Double(total - step) / max(1, decay * Double(total))
-    return rate * min(1, rising, falling)
 }

@@ -1,7 +1,4 @@
 // The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
-//
-// Learning from traces keeps a learner's state in it, and learning without an end its whole state. Each has a format
-// name and a version of its own. The Python runtime reads and writes the same file.
 
 private let lengthBytes = 8
 private let maxHeaderBytes = 1 << 22
@@ -11,7 +8,6 @@ private let maxFileBytes = 1 << 30
 struct StateFormat: Sendable {
     /// Written into the file; a file with another name is refused.
     let name: String
-    /// Likewise.
     let version: String
     /// What goes on from the file, as the refusal says it: "learning".
     let task: String
@@ -20,10 +16,6 @@ struct StateFormat: Sendable {
 
     /// Replace the file. A kill at any moment leaves the old file or the new one, whole.
     ///
-    /// - Parameters:
-    ///   - file: the path.
-    ///   - arrays: by name.
-    ///   - metadata: JSON values by name; `format` and `version` are not among the names.
     /// - Throws: ``OmniDraftError/setting(_:)``: the file cannot be written; an old one is whole.
     func write(_ file: String, _ arrays: Arrays, _ metadata: JsonObject) throws {
         do {
@@ -47,7 +39,7 @@ struct StateFormat: Sendable {
         let header = try headerOf(file, data)
         do {
             var arrays = Arrays()
-            for (name, tensor) in try readTensors(data, header.entries, header.start) {
+            for (name, tensor) in try readTensors(data, entries: header.entries, start: header.start) {
                 arrays[name] = try arrayOf(name, tensor)
             }
             return (arrays, try metadataOf(file, header))
@@ -56,31 +48,9 @@ struct StateFormat: Sendable {
         }
     }
 
-    /// The metadata alone; no array is made.
-    ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: the file cannot be read, or has another format.
-    func readMetadata(_ file: String) throws -> JsonObject { try metadataOf(file, headerOf(file, bytesOf(file))) }
-
     /// The error of a file from which nothing can go on; `why` is the verb of the sentence.
     func refusal(_ file: String, _ why: String) -> OmniDraftError {
         settingError("\(file) \(why), so \(task) cannot go on from it", remedy)
-    }
-
-    /// Refuse a file that was made with other settings.
-    ///
-    /// - Parameters:
-    ///   - file: the path, for messages.
-    ///   - recorded: the settings in its metadata; nil where it has none.
-    ///   - current: those of this run; a setting that the file lacks counts as null.
-    /// - Throws: ``OmniDraftError/setting(_:)``: a setting differs; the message has both values.
-    func checkSame(_ file: String, _ recorded: JsonValue?, _ current: JsonObject) throws {
-        guard case .object(let settings)? = recorded else { throw refusal(file, "has no readable settings") }
-        for (name, value) in current.members {
-            let theirs = settings[name] ?? .null
-            if !isEqual(theirs, value) {
-                throw refusal(file, "was made with \(name) \(quoted(theirs)) and not \(quoted(value))")
-            }
-        }
     }
 
     private func bytesOf(_ file: String) throws -> Bytes {
@@ -131,15 +101,14 @@ func encodeState(_ arrays: Arrays, _ metadata: JsonObject) throws -> [UInt8] {
         let (ours, theirs) = (a.value.valueBytes, b.value.valueBytes)
         return ours == theirs ? precedes(a.name, b.name) : ours > theirs
     }
-    var header = JsonObject([("__metadata__", .object(metadata))])
+    var header: JsonObject = ["__metadata__": .object(metadata)]
     var end = 0
     for (name, array) in order {
         let offsets: [JsonValue] = [.int(end), .int(end + array.byteCount)]
-        header[name] = .object(
-            JsonObject([
-                ("dtype", .string(array.type)), ("shape", .array(array.shape.map(JsonValue.int))),
-                ("data_offsets", .array(offsets)),
-            ]))
+        header[name] = [
+            "dtype": .string(array.type), "shape": .array(array.shape.map(JsonValue.int)),
+            "data_offsets": .array(offsets),
+        ]
         end += array.byteCount
     }
     let text = try dumpJson(.object(header))
@@ -188,18 +157,5 @@ private func numbers<T: BitwiseCopyable>(_ data: Bytes, _ type: T.Type) -> [T] {
     return [T](unsafeUninitializedCapacity: count) { buffer, filled in
         data.withUnsafeBytes { UnsafeMutableRawBufferPointer(buffer).copyMemory(from: $0) }
         filled = count
-    }
-}
-
-/// Whether two JSON values are equal; numbers are compared by their value.
-private func isEqual(_ a: JsonValue, _ b: JsonValue) -> Bool {
-    switch (a, b) {
-    case (.integer(let whole), .double(let number)), (.double(let number), .integer(let whole)):
-        return Double(whole) == number
-    case (.array(let a), .array(let b)): return a.count == b.count && zip(a, b).allSatisfy(isEqual)
-    case (.object(let a), .object(let b)):
-        return a.count == b.count
-            && a.members.allSatisfy { each in b[each.name].map { isEqual(each.value, $0) } ?? false }
-    default: return a == b
     }
 }

@@ -26,32 +26,27 @@ func stepBatch(_ responses: [Aligned], _ factors: TermFactors) -> StepBatch {
     let batch = collate(responses)
     let trie = has("trie") ? batch.trie : chosen(batch.trie) { _ in false }
     let direct = has("direct") ? onIntersection(batch) : chosen(batch.direct) { _ in false }
-    let labels = batch.labels
-    let inside = labels.rows.indices.filter { has("ngram") && batch.tokens.lengths[labels.tokens[$0]] > 1 }
-    let rows = zip(batch.sequences, batch.positions).map { $0 * Int64(batch.longest) + $1 }
+    let ngrams = has("ngram") ? batch.ngrams : []
     var inputs = Arrays()
     inputs["input_ids"] = TypedArray(batch.inputIds, shape: [responses.count, batch.longest])
-    inputs["rows"] = TypedArray(rows)
+    inputs["rows"] = TypedArray(batch.rows)
     put(&inputs, "trie", trie)
     inputs["trie.weights"] = TypedArray(trie.weights)
     put(&inputs, "direct", direct)
-    inputs["ngram.rows"] = TypedArray(inside.map { labels.rows[$0] })
-    inputs["ngram.ids"] = TypedArray(inside.map { labels.ids[$0] })
+    inputs["ngram.rows"] = TypedArray(ngrams.map(\.row))
+    inputs["ngram.ids"] = TypedArray(ngrams.map(\.id))
     let counts = [
         "trie": trie.weights.reduce(0.0) { $0 + Double($1) }, "direct": Double(direct.count),
-        "ngram": Double(inside.count),
+        "ngram": Double(ngrams.count),
     ]
     return StepBatch(inputs: inputs, counts: counts)
 }
 
 /// The scale of each term in every call of a step, factor / count, and the counts of the step by term.
 ///
-/// - Parameters:
-///   - parts: the counts of all calls of the step.
-///   - factors: of the objective.
-///   - terms: of the graph, in its order.
+/// - Parameter terms: of the graph, in its order.
 func stepScales(
-    _ parts: [[String: Double]], _ factors: TermFactors, _ terms: [String]
+    _ parts: [[String: Double]], factors: TermFactors, terms: [String]
 ) -> (scales: [Float], counts: [String: Double]) {
     var counts: [String: Double] = [:]
     for (term, _) in factors { counts[term] = max(parts.reduce(0.0) { $0 + ($1[term] ?? 0) }, leastCount) }
@@ -74,7 +69,7 @@ func factorsOf(_ objective: String) throws -> TermFactors {
 
 /// The distributions at tokens with a direct partner; mass outside the intersection is in OTHER.
 private func onIntersection(_ batch: Batch) -> Distributions {
-    var chosen = chosen(batch.direct) { batch.tokens.direct[$0] }
+    var chosen = chosen(batch.direct) { batch.isDirect[$0] }
     for index in 0..<chosen.count {
         let row = index * chosen.width..<(index + 1) * chosen.width
         let other = Double(chosen.other[index]) + max(1 - Double(chosen.weights[index]), 0)

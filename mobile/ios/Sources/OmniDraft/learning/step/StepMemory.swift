@@ -13,13 +13,10 @@ private let megabyte = 1_000_000
 /// The longest response with its prompt, in draft tokens, of which a call of the step fits the memory.
 ///
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `memory`: not even a short response fits.
-func lengthWithin(_ bundle: Bundle, freeMemory: Int) throws -> Int {
+func lengthWithin(_ bundle: ModelBundle, freeMemory: Int) throws -> Int {
     // The largest length whose bound fits; it grows with the length.
-    var (length, beyond) = (0, bundle.drafter.kv.maxLength + 1)
-    while beyond - length > 1 {
-        let middle = (length + beyond) / 2
-        if stepBytes(bundle, length: middle) <= freeMemory { length = middle } else { beyond = middle }
-    }
+    let length =
+        firstIndex(in: 1..<(bundle.drafter.kv.maxLength + 1)) { stepBytes(bundle, length: $0) <= freeMemory } - 1
     let least = min(shortest, bundle.drafter.kv.maxLength)  // a drafter may have fewer positions
     if length < least {
         let bytes = (stepBytes(bundle, length: least) + megabyte - 1) / megabyte
@@ -31,7 +28,7 @@ func lengthWithin(_ bundle: Bundle, freeMemory: Int) throws -> Int {
 }
 
 /// Bytes of a call of the step for one response of a length, at most 2^53 - 1.
-func stepBytes(_ bundle: Bundle, length: Int) -> Int {
+func stepBytes(_ bundle: ModelBundle, length: Int) -> Int {
     let drafter = bundle.drafter
     let parameters = Double(drafter.train?.layout.size ?? 0)
     let widths = (drafter.lora?.sites.values ?? []).reduce(0.0) { $0 + Double($1.inputs) + Double($1.outputs) }

@@ -20,7 +20,7 @@ struct StepOutcome: Sendable {
     ///
     /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the graph has no such output.
     func value(_ output: String) throws -> Double {
-        guard let value = values[output] else { throw refused(name, "it has no output \(output) of 1 number") }
+        guard let value = values[output] else { throw runError(name, "it has no output \(output) of 1 number") }
         return value
     }
 }
@@ -41,12 +41,7 @@ final class StepRun {
     private let carried: [(name: String, shape: [Int])]
     private var vectors: [[Float]]  // in the order of `vectorNames`
 
-    /// - Parameters:
-    ///   - graph: a training graph.
-    ///   - begin: initial parameters.
-    ///   - name: of the graph, for messages.
-    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run graphs; `graph`: a size is not a number of
-    ///   bytes.
+    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`.
     init(_ graph: any EngineGraph, _ begin: [Float], name: String) throws {
         self.graph = graph
         self.name = name
@@ -55,14 +50,14 @@ final class StepRun {
         do {
             stop = try graph.newStop()
         } catch {
-            throw refused(name, reason(error))
+            throw runError(name, reason(error))
         }
         // Inputs that are the outputs of the call before: all that have one, but for the state.
         carried = try (graph.inputs + graph.defaults).compactMap { input in
             let isState = vectorNames.contains(input.name) || input.name == updatesName
             if isState || !graph.outputs.contains(where: { isSame($0.name, next + input.name) }) { return nil }
             let count = input.shape.contains { $0 < 0 } ? mostExact : cappedProduct(input.shape)
-            if count > mostParameters { throw refused(name, "its input \(input.name) has no size") }
+            if count > mostParameters { throw runError(name, "its input \(input.name) has no size") }
             return (input.name, input.shape)
         }
     }
@@ -75,7 +70,6 @@ final class StepRun {
     /// - Parameters:
     ///   - parts: give the inputs of each call, at least one; a part is made when its call begins, so that memory holds
     ///     one at a time.
-    ///   - settings: inputs of every call.
     ///   - budget: asked before each call.
     /// - Returns: nil where the budget ended the step; nothing changed then.
     /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run the graph.
@@ -152,7 +146,7 @@ final class StepRun {
         if applied {
             let changed = try vectorNames.map { try floats(outputs, next + $0, parameters.count) }
             guard let count = outputs[next + updatesName]?.longs?.first else {
-                throw refused(name, "its output \(next + updatesName) is no count")
+                throw runError(name, "its output \(next + updatesName) is no count")
             }
             vectors = changed
             updates = count
@@ -166,7 +160,7 @@ final class StepRun {
 
     private func floats(_ outputs: Arrays, _ name: String, _ count: Int) throws -> [Float] {
         guard let values = outputs[name]?.floats, values.count == count else {
-            throw refused(self.name, "it has no output \(name) of \(count) numbers")
+            throw runError(self.name, "it has no output \(name) of \(count) numbers")
         }
         return values
     }
@@ -174,7 +168,7 @@ final class StepRun {
     private func call(_ inputs: Arrays, _ isLast: Bool) throws -> Arrays {
         let tensors = try graph.inputs.map { input in
             guard let value = inputs[input.name] else {
-                throw refused(name, "it has an input \(input.name), which a training step does not have")
+                throw runError(name, "it has an input \(input.name), which a training step does not have")
             }
             return try engineTensor(input.name, value)
         }
@@ -187,12 +181,12 @@ final class StepRun {
         } catch let error as OmniDraftError {
             throw error
         } catch {
-            throw refused(name, reason(error))
+            throw runError(name, reason(error))
         }
     }
 
     private func engineTensor(_ input: String, _ array: TypedArray) throws -> EngineTensor {
-        guard let memory = EngineMemory(max(1, array.byteCount)) else { throw refused(name, "no memory for \(input)") }
+        guard let memory = EngineMemory(max(1, array.byteCount)) else { throw runError(name, "no memory for \(input)") }
         let type: ElementType
         switch array.values {
         case .floats(let values):
@@ -208,18 +202,18 @@ final class StepRun {
             type = .bool
             for (index, value) in values.enumerated() { memory.bytes[index] = value ? 1 : 0 }
         }
-        return EngineTensor(input, type, array.shape, memory)
+        return EngineTensor(input, type: type, shape: array.shape, memory: memory)
     }
 
     private func typedArray(_ tensor: EngineTensor) throws -> TypedArray {
-        guard let count = tensor.count else { throw refused(name, "its output \(tensor.name) has no size") }
+        guard let count = tensor.count else { throw runError(name, "its output \(tensor.name) has no size") }
         let bytes = UnsafeRawBufferPointer(
             rebasing: UnsafeRawBufferPointer(tensor.memory.bytes)[..<(count * tensor.type.size)])
         switch tensor.type {
         case .float32: return TypedArray(Array(bytes.bindMemory(to: Float.self)), shape: tensor.shape)
         case .int64: return TypedArray(Array(bytes.bindMemory(to: Int64.self)), shape: tensor.shape)
         case .bool: return TypedArray(bytes.map { $0 != 0 }, shape: tensor.shape)
-        case .uint8, .int32: throw refused(name, "its output \(tensor.name) has a type that no training step has")
+        case .uint8, .int32: throw runError(name, "its output \(tensor.name) has a type that no training step has")
         }
     }
 }
@@ -230,9 +224,4 @@ private func cappedProduct(_ shape: [Int]) -> Int {
         let (whole, overflow) = product.multipliedReportingOverflow(by: size)
         return overflow ? mostExact : min(whole, mostExact)
     }
-}
-
-private func refused(_ name: String, _ why: String) -> OmniDraftError {
-    let message = "the engine cannot run \(name) (\(why))"
-    return .bundle(Refusal(fault: "run", message: message, remedy: "run `omnidraft export` again"))
 }

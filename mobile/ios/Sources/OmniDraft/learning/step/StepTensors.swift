@@ -19,7 +19,7 @@ func initialVector(_ layout: StepLayout, seed: UInt64) -> [Float] {
 }
 
 /// A and B of each site in the form of an adapter: parts side by side, the scale multiplied into B.
-func sitesOf(_ vector: [Float], _ layout: StepLayout, _ lora: LoraSites, scale: Double) -> ByName<SitePair> {
+func sitesOf(_ vector: [Float], layout: StepLayout, lora: LoraSites, scale: Double) -> ByName<SitePair> {
     let places = StepPlaces(layout)
     return ByName(
         lora.sites.members.map { name, site in (name, packed(vector, site, places.of(name, site), Float(scale))) })
@@ -44,10 +44,7 @@ private func packed(_ vector: [Float], _ site: Site, _ parts: [PartPlace], _ sca
 }
 
 /// The vector of an adapter that ``sitesOf(_:_:_:scale:)`` packed; sites that the adapter does not have are zero.
-///
-/// - Throws: ``OmniDraftError/adapter(_:)``: the adapter does not fit the graph, has another rank, or mixes the parts
-///   of a site.
-func vectorOf(_ adapter: Adapter, _ layout: StepLayout, _ lora: LoraSites, scale: Double) throws -> [Float] {
+func vectorOf(_ adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: Double) throws -> [Float] {
     try adapter.checkFits(lora)
     let places = StepPlaces(layout)
     var vector = [Float](repeating: 0, count: layout.size)
@@ -108,7 +105,7 @@ private struct PartPlace {
 }
 
 private struct StepPlaces {
-    private let spans: ByName<Span>
+    private let spans: ByName<TensorSpan>
 
     init(_ layout: StepLayout) { spans = ByName(layout.spans().map { ($0.name, $0) }) }
 

@@ -1,10 +1,7 @@
 // A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
-//
-// Every file is hashed before use, and a missing hash is an error: integrity fails closed.
 
 /// A verified bundle.
-struct Bundle: Sendable {
-    /// The directory.
+struct ModelBundle: Sendable {
     let path: String
     /// The model whose text is written.
     var target: ModelEntry
@@ -29,7 +26,6 @@ struct Bundle: Sendable {
     /// Where the files are; nil where all of them are in the directory.
     var found: FilePlaces?
 
-    /// Where the files are.
     var places: FilePlaces { found ?? FilePlaces(path: path) }
 
     /// The target, and the drafter if there is one.
@@ -50,24 +46,17 @@ struct Bundle: Sendable {
 
 /// Read and verify a bundle.
 ///
-/// - Parameters:
-///   - path: the directory.
-///   - publicKey: of the signer; a bundle without a signature by this key is refused. Nil checks nothing.
-///   - verify: how the files are checked.
-///   - state: the directory of what this device remembers, for ``Verify/stamp``.
-/// - Throws: ``OmniDraftError/bundle(_:)``: no bundle at the path, another format version, a missing field, or a file
-///   that is absent, cut short or changed. ``OmniDraftError/signature(_:)``: the bundle is not signed with the key.
-///   ``OmniDraftError/setting(_:)``: the key is not a public key.
+/// - Parameter publicKey: of the signer; a bundle without a signature by this key is refused. Nil checks nothing.
 func openBundle(
     _ path: String, publicKey: [UInt8]? = nil, verify: Verify = .full, state: StateDirectory = .none
-) throws -> Bundle {
+) throws -> ModelBundle {
     let key = try publicKey.map(readPublicKey)
     let data = try readManifest(path)
     // The signature is checked before any field of the manifest is used.
     if let key { try verifySignature(data, readSignature(path), publicKey: key) }
     var bundle = try describedBundle(path, data)
     let how = verify == .auto ? (key == nil ? .stamp : .full) : verify
-    bundle.stamps = try verifyFiles(bundle.places, bundle.files, seal: bundle.seal, how, state)
+    bundle.stamps = try verifyFiles(bundle.places, files: bundle.files, seal: bundle.seal, verify: how, state: state)
     bundle.signedBy = key.map(keyId)
     return bundle
 }
@@ -84,49 +73,39 @@ func hasFiles(_ path: String) -> Bool {
 
 /// The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
 ///
-/// - Parameters:
-///   - path: the directory, or the file of an archive.
-///   - data: the bytes of the manifest.
-///   - packed: `path` is an archive.
 /// - Throws: ``OmniDraftError/bundle(_:)`` of the manifest, or of pack.json in the directory.
-func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) throws -> Bundle {
+func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) throws -> ModelBundle {
     let manifest = try parseManifest(path, data)
     let file = joined(path, manifestName)
     var bundle = try bundleOf(path, manifest)
     bundle.files = try checkFiles(file, manifest["files"])
-    bundle.found = packed ? nil : try findPlaces(path, data, bundle.files)
+    bundle.found = packed ? nil : try findPlaces(path, manifest: data, files: bundle.files)
     for name in try used(bundle, packed: packed) where !bundle.files.has(name) { throw noHash(file, name) }
     return bundle
 }
 
 /// The fields of a manifest as values; no file is looked at.
-///
-/// - Throws: ``OmniDraftError/bundle(_:)`` `field`.
-private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
+private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> ModelBundle {
     do {
         _ = try text(manifest.at("omnidraft"), most: BundleLimits.maxVersion)
         let costs = try mapping(manifest.at("costs"))
-        let drafter = try manifest.at("drafter")
-        return Bundle(
+        return ModelBundle(
             path: path,
             target: try readEntry(mapping(manifest.at("target"))),
-            drafter: drafter == .null ? noModel : try readEntry(mapping(drafter)),
+            drafter: try manifest.orNull("drafter").map { try readEntry(mapping($0)) } ?? noModel,
             prompt: try promptOf(mapping(manifest.at("prompt"))),
             costs: try readCosts(costs),
-            vocabMap: try text(manifest.at("vocab_map"), most: maxPath),
+            vocabMap: try text(manifest.at("vocab_map"), most: BundleLimits.maxPath),
             manifest: manifest,
             measuredOn: try costs.given("machine").map { try readMachine(mapping($0)) })
     } catch let error as ValueError {
         let message = "\(joined(path, manifestName)) has a field of the wrong kind (\(error.message))"
-        throw bundleError("field", message, "run `omnidraft export` again")
+        throw bundleError("field", message)
     }
 }
 
-/// Files in the directory of the bundle that the manifest does not list; nothing reads them.
-func unlistedFiles(_ bundle: Bundle) -> [String] { unlisted(bundle.path, bundle.files.names) }
-
 /// The files that a runtime reads, each of which needs a hash.
-private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
+private func used(_ bundle: ModelBundle, packed: Bool) throws -> [String] {
     var names = [bundle.vocabMap]
     if case .object(let prompt)? = bundle.manifest["prompt"], case .string(let template)? = prompt["template"] {
         names.append(template)
@@ -143,8 +122,7 @@ private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
 
 private func promptOf(_ data: JsonObject) throws -> PromptTemplate {
     let prompt = try readPrompt(data)
-    let template = try data.at("template")
-    if template != .null { _ = try text(template, most: maxPath) }
+    _ = try data.orNull("template").map { try text($0, most: BundleLimits.maxPath) }
     for (name, value) in try mapping(data.at("names"), most: BundleLimits.maxNames).members {
         _ = try text(.string(name), most: BundleLimits.maxName)
         _ = try text(value, most: maxPrompt)

@@ -1,30 +1,18 @@
 // A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
-//
-// It replaces a regular expression of a pre-tokenizer. No pair (split, position) is visited twice, so the time for a text
-// is at most its length times the cost of the program.
 
 /// The instructions of a program; execution begins at the first.
 struct Program: Sendable {
-    /// Of each instruction.
     let ops: [Op]
     /// Of each instruction; targets of jumps count from the program's beginning.
     let a: [Int]
-    /// Of each instruction.
     let b: [Int]
     /// Of each split among the splits; 0 for other instructions.
     let number: [Int]
-    /// Number of splits.
     let splits: Int
     /// Instructions that run for each position of a text, at most: from the beginning, and both ways from each split.
     let cost: Int
 
     /// A program of the instructions `start` until `start + size`, checked: execution stays inside and ends.
-    ///
-    /// - Parameters:
-    ///   - code: op, a and b of each instruction of the file, one after another.
-    ///   - classes: number of classes of code points.
-    /// - Throws: ``ValueError``: an unknown instruction, a class or a target outside, a jump back to another instruction
-    ///   than a split, or a last instruction that goes on behind the program.
     init(_ code: IntTable, start: Int, size: Int, classes: Int) throws {
         ops = try (0..<size).map { try checkedInstruction(code, start, size, $0, classes) }
         guard let last = ops.last, [.match, .split, .jump].contains(last) else {
@@ -76,8 +64,6 @@ private func checkedInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ a
 }
 
 /// The matches of a program in a text, from left to right; none overlaps the one before it.
-///
-/// - Parameter masks: of each code point of the text, the classes that it is in, a bit each.
 func matches(_ program: Program, _ masks: [UInt64]) -> [Range<Int>] {
     var attempts = Attempts(program, masks)
     var found: [Range<Int>] = []

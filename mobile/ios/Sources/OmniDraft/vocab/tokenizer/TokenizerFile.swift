@@ -1,7 +1,5 @@
-// Read the file of a compiled tokenizer: it is mapped, not copied, and every number in it is checked.
-//
-// Faults and bounds: spec/02-tokenizer.md. A wrong *order* of pieces is not looked for: it gives other ids and nothing
-// worse.
+// Read the file of a compiled tokenizer (spec/02-tokenizer.md): it is mapped, not copied, and every number in it is checked. A
+// wrong *order* of pieces is not looked for: it gives other ids and nothing worse.
 
 private let versionEnd = 12
 private let fingerprintAt = 16
@@ -47,7 +45,6 @@ func readTokenizerFile(_ data: Bytes) throws -> TokenizerTables {
         ranges: sections.words(.ranges), masks: LongTable(sections[.masks]), steps: steps)
 }
 
-/// A refusal of a tokenizer's file.
 func tokenizerError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .tokenizer(Refusal(fault: fault, message: message, remedy: remedy))
 }

@@ -18,7 +18,6 @@ final class PointTable<Value> {
         pages = [[Value]?](repeating: nil, count: pageCount)
     }
 
-    /// The value of a code point.
     subscript(_ point: UInt32) -> Value {
         let number = Int(point >> pageBits)
         if let page = pages[number] { return page[Int(point) & (pageSize - 1)] }
@@ -31,12 +30,7 @@ final class PointTable<Value> {
 
 /// The classes of a code point, a bit each, looked up in the ranges of the file.
 func classMask(_ ranges: IntTable, _ masks: LongTable, _ point: UInt32) -> UInt64 {
-    var low = 0
-    var high = ranges.count
-    while low < high {
-        let middle = (low + high) / 2
-        if UInt32(bitPattern: ranges[middle]) <= point { low = middle + 1 } else { high = middle }
-    }
+    let low = firstIndex(in: 0..<ranges.count) { UInt32(bitPattern: ranges[$0]) <= point }
     return masks[low - 1]
 }
 
@@ -82,8 +76,6 @@ struct TextStepRunner {
     }
 
     /// Runs the steps of the pre-tokenizer on a normalised text.
-    ///
-    /// - Parameter atStart: nothing is before the text.
     func words(_ text: [UInt32], atStart: Bool) -> [ArraySlice<UInt32>] {
         var words = text.isEmpty ? [] : [text[...]]
         for step in steps where !step.op.isNormaliser {

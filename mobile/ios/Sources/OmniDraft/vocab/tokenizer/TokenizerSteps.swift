@@ -18,10 +18,8 @@ struct TokenizerStrings {
         for index in 0..<count { try requireSound(isUtf8(bytes(index)), "strings", "a string is not UTF-8") }
     }
 
-    /// Number of strings.
     var count: Int { offsets.count - 1 }
 
-    /// The code points of a string.
     subscript(_ index: Int) -> [UInt32] { codePoints(String(decoding: bytes(index), as: UTF8.self)) }
 
     private func bytes(_ index: Int) -> [UInt8] { data.array(Int(offsets[index]), Int(offsets[index + 1])) }
@@ -93,8 +91,6 @@ func textSteps(
 }
 
 /// Refuses steps that lengthen a text too much, or work on it too long, whatever the text is.
-///
-/// - Parameter added: the added tokens, which are looked for behind the normaliser.
 func checkWork(_ steps: [TextStep], _ added: [AddedToken]) throws {
     let longest = added.map { utf8($0.content).count }.max() ?? 0
     let normalisers = steps.count { $0.op.isNormaliser }

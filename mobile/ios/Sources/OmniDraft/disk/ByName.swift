@@ -1,9 +1,6 @@
-// Values by name, in the order of a file. Names are compared by their bytes: Swift's own comparison of texts takes
-// canonically equivalent names as equal.
-
-/// Names and values in an order; a name occurs once.
+/// Names and values in the order of a file; a name occurs once. Names are compared by their bytes: Swift's own comparison of
+/// texts takes canonically equivalent names as equal.
 struct ByName<Value> {
-    /// All names with their values.
     private(set) var members: [(name: String, value: Value)] = []
     private var places: [[UInt8]: Int] = [:]
 
@@ -14,9 +11,7 @@ struct ByName<Value> {
         for (name, value) in members { self[name] = value }
     }
 
-    /// Number of names.
     var count: Int { members.count }
-    /// All names, in order.
     var names: [String] { members.map(\.name) }
     /// All values, in the order of their names.
     var values: [Value] { members.map(\.value) }
@@ -36,16 +31,14 @@ struct ByName<Value> {
         }
     }
 
-    /// Whether there is a value of a name.
     func has(_ name: String) -> Bool { places[Array(name.utf8)] != nil }
-
-    /// The same names with other values.
-    func mapValues<Other>(_ change: (Value) throws -> Other) rethrows -> ByName<Other> {
-        ByName<Other>(try members.map { ($0.name, try change($0.value)) })
-    }
 
     /// The members in the order of the bytes of their names.
     var sorted: [(name: String, value: Value)] { members.sorted { precedes($0.name, $1.name) } }
+}
+
+extension ByName: ExpressibleByDictionaryLiteral {
+    init(dictionaryLiteral members: (String, Value)...) { self.init(members) }
 }
 
 extension ByName: Sendable where Value: Sendable {}

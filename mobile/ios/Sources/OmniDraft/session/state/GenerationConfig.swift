@@ -122,14 +122,7 @@ extension GenerationConfig {
 }
 
 /// Refuses a prompt that the target cannot read.
-///
-/// - Parameters:
-///   - ids: of the prompt.
-///   - target: its size and its context.
-///   - tooLong: the remedy where the prompt is longer than the context.
-/// - Throws: ``OmniDraftError/prompt(_:)``: it has no tokens, or one outside the vocabulary, or is longer than the
-///   context.
-func checkPrompt(_ ids: [Int32], _ target: ModelEntry, _ tooLong: String = tooLongRemedy) throws {
+func checkPrompt(_ ids: [Int32], target: ModelEntry, tooLong: String = tooLongRemedy) throws {
     let limit = target.kv.maxLength
     if ids.isEmpty { throw promptError("the prompt has no tokens", "give at least one") }
     if let wrong = ids.first(where: { $0 < 0 || Int($0) >= target.vocabSize }) {

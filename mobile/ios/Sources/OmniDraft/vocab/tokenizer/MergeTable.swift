@@ -12,9 +12,7 @@ final class MergeTable {
     private let values: IntTable
     private var known: [UInt64: Merge?] = [:]
 
-    /// - Parameters:
-    ///   - keys: left << 32 | right of each merge, ascending.
-    ///   - values: rank and merged id of each merge, one after the other.
+    /// - Parameter keys: left << 32 | right of each merge, ascending.
     init(_ keys: LongTable, _ values: IntTable) {
         self.keys = keys
         self.values = values
@@ -31,12 +29,7 @@ final class MergeTable {
     }
 
     private func search(_ key: UInt64) -> Merge? {
-        var low = 0
-        var high = keys.count
-        while low < high {
-            let middle = (low + high) / 2
-            if keys[middle] < key { low = middle + 1 } else { high = middle }
-        }
+        let low = firstIndex(in: 0..<keys.count) { keys[$0] < key }
         if low == keys.count || keys[low] != key { return nil }
         return Merge(rank: values.unsigned(2 * low), id: values[2 * low + 1])
     }

@@ -1,81 +1,10 @@
-// A compiled tokenizer: it reads a mapped file and needs no regular expressions (spec/02-tokenizer.md).
+// The ids of words by a compiled tokenizer; it needs no regular expressions (spec/02-tokenizer.md).
 
 private let mostWords = 1 << 13  // that are kept with their ids
 private let longestKept = 64  // code points of a word
 
-/// A tokenizer on the checked tables of a file. What it looked up is kept behind a lock, so any threads share it.
-final class CompiledTokenizer: Tokenizer {
-    let name: String
-    let controls: [Control]
-    let addsBos: String?
-    private let tables: TokenizerTables
-    private let encoder: Guarded<Encoder>
-
-    /// - Parameters:
-    ///   - tables: of the file.
-    ///   - name: of the file.
-    init(_ tables: TokenizerTables, name: String = "tokenizer.bin") {
-        self.tables = tables
-        self.name = name
-        controls = tables.added.filter { $0.flags & AddedFlag.control != 0 }.map {
-            var content = String.UnicodeScalarView()
-            content.append(contentsOf: $0.content.compactMap(Unicode.Scalar.init))
-            return Control(
-                id: $0.id, content: String(content), stripsLeft: $0.flags & AddedFlag.lstrip != 0,
-                stripsRight: $0.flags & AddedFlag.rstrip != 0)
-        }
-        addsBos = controls.last { $0.id == tables.bosId }?.content
-        encoder = Guarded(Encoder(tables))
-    }
-
-    /// Maps a file.
-    ///
-    /// - Throws: ``OmniDraftError/tokenizer(_:)``: the file cannot be read, or it is refused.
-    convenience init(file path: String) throws { self.init(try openTokenizerFile(path), name: path) }
-
-    var kind: TokenizerKind { tables.kind }
-    var count: Int { tables.roles.count }
-    var byteIds: [Int32] { tables.byteIds }
-    /// SHA-256 of the vocabulary, as the export computed it from the same ids.
-    var fingerprint: String { tables.fingerprint }
-
-    func bytes(of id: Int32) -> [UInt8]? {
-        if id < 0 || Int(id) >= count { return nil }
-        let text = tables.textOf(Int(id))
-        switch TokenRole(rawValue: Int(tables.roles[Int(id)])) {
-        case .piece: return kind == .sentencePiece ? spaces(text) : text
-        case .byte: return [UInt8(truncatingIfNeeded: 16 * hexDigit(text[3]) + hexDigit(text[4]))]
-        case .added: return text
-        default: return nil
-        }
-    }
-
-    func encode(_ points: [UInt32]) -> [Int32] { encoder.with { $0.encode(points) } }
-    func spellWords(_ points: [UInt32]) -> [Int32] { encoder.with { $0.spellWords(points) } }
-    func pieces(_ word: [UInt32]) -> [Int32] { encoder.with { $0.pieces(word[...]) } }
-    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)] { encoder.with { $0.goingOn.parts(points) } }
-
-    func spellBytes(_ data: [UInt8]) -> [Int32]? {
-        if kind == .byteLevel { return pieces(data.map { byteLetters[Int($0)] }) }
-        let ids = data.map { tables.byteIds[Int($0)] }
-        return ids.contains(noId) ? nil : ids
-    }
-}
-
-/// The text of a piece with U+2581 as a space.
-private func spaces(_ text: [UInt8]) -> [UInt8] {
-    var out: [UInt8] = []
-    var at = 0
-    while at < text.count {
-        let isSpace = at + 2 < text.count && text[at] == 0xe2 && text[at + 1] == 0x96 && text[at + 2] == 0x81
-        out.append(isSpace ? 0x20 : text[at])
-        at += isSpace ? 3 : 1
-    }
-    return out
-}
-
 /// Encodes texts, and keeps what it looked up. One thread uses it at a time.
-private struct Encoder {
+struct WordEncoder {
     private let tables: TokenizerTables
     private let runner: TextStepRunner
     private let merges: MergeTable
@@ -168,11 +97,7 @@ private struct Encoder {
 /// The id of a piece of the model by its text, `noId` if there is none; binary search.
 private func pieceId(_ tables: TokenizerTables, _ data: [UInt8]) -> Int32 {
     let ids = tables.sortedIds
-    var (low, high) = (0, ids.count)
-    while low < high {
-        let middle = (low + high) / 2
-        if tables.compareText(Int(ids[middle]), data) < 0 { low = middle + 1 } else { high = middle }
-    }
+    let low = firstIndex(in: 0..<ids.count) { tables.compareText(Int(ids[$0]), data) < 0 }
     return low < ids.count && tables.compareText(Int(ids[low]), data) == 0 ? ids[low] : noId
 }
 
@@ -207,60 +132,5 @@ private struct Symbols {
     mutating func end() -> [Int32] {
         if waits { symbols.append(tables.unknownId) }
         return symbols
-    }
-}
-
-/// Added tokens that are read in plain text.
-private struct AddedTokens {
-    private let tokens: [AddedToken]
-    private let finder: ContentFinder
-    private let isWord: (UInt32) -> Bool
-
-    /// - Parameters:
-    ///   - tokens: their contents differ.
-    ///   - isWord: whether a code point belongs to a word; asked for tokens that are single words alone.
-    init(_ tokens: [AddedToken], _ isWord: @escaping (UInt32) -> Bool) {
-        self.tokens = tokens
-        self.isWord = isWord
-        finder = ContentFinder(tokens.map(\.content))
-    }
-
-    /// Added tokens and the text between them, in order; text has no id.
-    func parts(_ text: [UInt32]) -> [(range: Range<Int>, id: Int32?)] {
-        var parts: [(Range<Int>, Int32?)] = []
-        var last = 0
-        var space = 0  // up to there all is white space behind a token with RSTRIP
-        for match in finder.matches(text) {
-            let token = tokens[match.number]
-            let (from, until) = (match.range.lowerBound, match.range.upperBound)
-            if token.flags & AddedFlag.singleWord != 0 && isInsideWord(text, from, until) { continue }
-            let start = token.flags & AddedFlag.lstrip != 0 ? beforeSpace(text, last, from) : from
-            if last < start { parts.append((last..<start, nil)) }
-            last = until
-            if token.flags & AddedFlag.rstrip != 0 {
-                space = behindSpace(text, max(until, space))
-                last = space
-            }
-            parts.append((min(start, last)..<last, token.id))
-        }
-        if last < text.count { parts.append((last..<text.count, nil)) }
-        return parts
-    }
-
-    private func isInsideWord(_ text: [UInt32], _ start: Int, _ end: Int) -> Bool {
-        (start > 0 && isWord(text[start - 1])) || (end < text.count && isWord(text[end]))
-    }
-
-    /// The first place from `last` on that has only white space up to `start`; `last` where that is behind it.
-    private func beforeSpace(_ text: [UInt32], _ last: Int, _ start: Int) -> Int {
-        var at = max(start, last)
-        while at > last && isWhiteSpace(text[at - 1]) { at -= 1 }
-        return at
-    }
-
-    private func behindSpace(_ text: [UInt32], _ end: Int) -> Int {
-        var at = end
-        while at < text.count && isWhiteSpace(text[at]) { at += 1 }
-        return at
     }
 }

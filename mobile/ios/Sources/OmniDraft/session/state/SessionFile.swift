@@ -1,7 +1,4 @@
 // The file of a session, format version 4: spec/09-session.md.
-//
-// Reading is total: every length is checked before it is used, every field before it is trusted, and each failure has a
-// name. A state has one way to be written, so a reader writes it again and compares the bytes.
 
 let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
 let sessionVersion = 4
@@ -17,14 +14,13 @@ private let maxGraphFiles = 256
 private let maxDecayed = 1e9  // of a decayed count
 private let fingerprintDigits = 64
 
-/// A refusal of a session file.
 func sessionFileError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
     .sessionFile(Refusal(fault: fault, message: message, remedy: remedy))
 }
 
 /// The bytes of a session file: equal values give equal bytes.
 ///
-/// - Throws: ``OmniDraftError/sessionFile(_:)`` `limits`, where the state or the cache is larger than a reader takes.
+/// - Throws: ``OmniDraftError/sessionFile(_:)`` `limits`.
 func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
     let state = try dumpJson(stateOf(saved))
     try checkSizes(state.count, cache.count)
@@ -103,30 +99,19 @@ private func checkSizes(_ stateBytes: Int, _ cacheBytes: Int) throws {
 private func stateOf(_ saved: SavedSession) -> JsonValue {
     let identity = saved.identity
     let graphs = identity.graphs.sorted.map { ($0.name, JsonValue.string($0.value)) }
-    let turns = saved.turns.map { turn in
-        JsonValue.object(JsonObject([("message", .string(turn.message)), ("answer", idsOf(turn.answer))]))
-    }
-    return .object(
-        JsonObject([
-            ("omnidraft", .string(saved.omnidraft)),
-            (
-                "identity",
-                .object(
-                    JsonObject([
-                        ("draft_fingerprint", .string(identity.draftFingerprint)),
-                        ("target_fingerprint", .string(identity.targetFingerprint)),
-                        ("graphs", .object(JsonObject(graphs))),
-                        ("drafter_adapter", optional(identity.adapters[.drafter])),
-                        ("target_adapter", optional(identity.adapters[.target])),
-                    ]))
-            ),
-            ("costs", costsObject(saved.costs)),
-            ("draft_length", lengthsObject(saved.lengths)),
-            ("system", optional(saved.system)),
-            ("turns", .array(turns)),
-            ("message", optional(saved.message)),
-            ("answer", saved.answer.map(answerObject) ?? .null),
-        ]))
+    let turns: [JsonValue] = saved.turns.map { ["message": .string($0.message), "answer": idsOf($0.answer)] }
+    return [
+        "omnidraft": .string(saved.omnidraft),
+        "identity": [
+            "draft_fingerprint": .string(identity.draftFingerprint),
+            "target_fingerprint": .string(identity.targetFingerprint), "graphs": .object(JsonObject(graphs)),
+            "drafter_adapter": optional(identity.adapters[.drafter]),
+            "target_adapter": optional(identity.adapters[.target]),
+        ],
+        "costs": costsObject(saved.costs), "draft_length": lengthsObject(saved.lengths),
+        "system": optional(saved.system), "turns": .array(turns), "message": optional(saved.message),
+        "answer": saved.answer.map(answerObject) ?? .null,
+    ]
 }
 
 private func optional(_ text: String?) -> JsonValue { text.map { .string($0) } ?? .null }
@@ -141,9 +126,9 @@ private func savedOf(_ value: JsonValue) throws -> SavedSession {
         costs: try costsOf(mapping(state.at("costs"))),
         lengths: try lengthsOf(mapping(state.at("draft_length"))),
         turns: try array(state.at("turns"), most: maxTurns).map { try turnOf(mapping($0)) },
-        message: try given(state, "message").map { try text($0) },
-        answer: try given(state, "answer").map { try answerOf(mapping($0)) },
-        system: try given(state, "system").map { try text($0) })
+        message: try state.orNull("message").map { try text($0) },
+        answer: try state.orNull("answer").map { try answerOf(mapping($0)) },
+        system: try state.orNull("system").map { try text($0) })
     if saved.message == nil && !saved.turns.isEmpty && saved.answer != nil {
         throw ValueError("the last answer of a conversation has no message")
     }
@@ -153,16 +138,10 @@ private func savedOf(_ value: JsonValue) throws -> SavedSession {
     return saved
 }
 
-/// A field that must be there and may be null.
-private func given(_ object: JsonObject, _ name: String) throws -> JsonValue? {
-    let value = try object.at(name)
-    return value == .null ? nil : value
-}
-
 private func identityOf(_ value: JsonObject) throws -> Identity {
     var adapters: [Role: String] = [:]
     for role in Role.allCases {
-        if let digest = try given(value, "\(role.rawValue)_adapter") {
+        if let digest = try value.orNull("\(role.rawValue)_adapter") {
             adapters[role] = try hexadecimal(digest, fingerprintDigits)
         }
     }
@@ -178,11 +157,10 @@ private func identityOf(_ value: JsonObject) throws -> Identity {
 private func reals(_ numbers: [Double]) -> JsonValue { .array(numbers.map { .string(bitsOf($0)) }) }
 
 private func costsObject(_ costs: Costs) -> JsonValue {
-    .object(
-        JsonObject([
-            ("target", reals(costs.target)), ("draft", .string(bitsOf(costs.draft))),
-            ("host", .string(bitsOf(costs.host))), ("acceptance", .string(bitsOf(costs.acceptance))),
-        ]))
+    [
+        "target": reals(costs.target), "draft": .string(bitsOf(costs.draft)), "host": .string(bitsOf(costs.host)),
+        "acceptance": .string(bitsOf(costs.acceptance)),
+    ]
 }
 
 private func costsOf(_ value: JsonObject) throws -> Costs {
@@ -194,13 +172,12 @@ private func costsOf(_ value: JsonObject) throws -> Costs {
 }
 
 private func lengthsObject(_ lengths: LengthState) -> JsonValue {
-    .object(
-        JsonObject([
-            ("evaluated", reals(lengths.evaluated)), ("accepted", reals(lengths.accepted)),
-            ("drafts", .string(bitsOf(lengths.drafts))), ("targets", .string(bitsOf(lengths.targets))),
-            ("compared", reals(lengths.compared)), ("agreed", reals(lengths.agreed)),
-            ("idle", .int(lengths.idle)), ("share", .string(bitsOf(lengths.share))),
-        ]))
+    [
+        "evaluated": reals(lengths.evaluated), "accepted": reals(lengths.accepted),
+        "drafts": .string(bitsOf(lengths.drafts)), "targets": .string(bitsOf(lengths.targets)),
+        "compared": reals(lengths.compared), "agreed": reals(lengths.agreed), "idle": .int(lengths.idle),
+        "share": .string(bitsOf(lengths.share)),
+    ]
 }
 
 private func lengthsOf(_ value: JsonObject) throws -> LengthState {
@@ -209,17 +186,17 @@ private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     (state.evaluated, state.accepted) = try trials(value.at("evaluated"), value.at("accepted"), depths)
     let classes = state.compared.count
     (state.compared, state.agreed) = try trials(value.at("compared"), value.at("agreed"), classes)
-    state.drafts = try real(value.at("drafts"), 0, maxDecayed)
-    state.targets = try real(value.at("targets"), 0, maxDecayed)
-    state.idle = try integer(value.at("idle"), 0)
-    state.share = try real(value.at("share"), lastShare, firstShare)
+    state.drafts = try real(value.at("drafts"), in: 0...maxDecayed)
+    state.targets = try real(value.at("targets"), in: 0...maxDecayed)
+    state.idle = try integer(value.at("idle"), from: 0)
+    state.share = try real(value.at("share"), in: Defaults.draftLengthLastShare...Defaults.draftLengthFirstShare)
     return state
 }
 
 /// Two lists of `count` decayed counts, of trials and of those that succeeded.
 private func trials(_ trials: JsonValue, _ successes: JsonValue, _ count: Int) throws -> ([Double], [Double]) {
-    let a = try array(trials, most: count).map { try real($0, 0, maxDecayed) }
-    let b = try array(successes, most: count).map { try real($0, 0, maxDecayed) }
+    let a = try array(trials, most: count).map { try real($0, in: 0...maxDecayed) }
+    let b = try array(successes, most: count).map { try real($0, in: 0...maxDecayed) }
     if a.count != count || b.count != count || zip(a, b).contains(where: { $1 > $0 }) {
         throw ValueError("counts of the draft length")
     }
@@ -231,13 +208,11 @@ private func turnOf(_ value: JsonObject) throws -> Turn {
 }
 
 private func answerObject(_ answer: SavedAnswer) -> JsonValue {
-    .object(
-        JsonObject([
-            ("config", configObject(answer.config)), ("prompt", idsOf(answer.prompt)),
-            ("output", idsOf(answer.output)), ("logprobs", reals(answer.logprobs)),
-            ("context", answer.context.map(idsOf) ?? .null), ("random", .string(hex64(answer.random))),
-            ("stop_reason", optional(answer.stopReason?.rawValue)),
-        ]))
+    [
+        "config": configObject(answer.config), "prompt": idsOf(answer.prompt), "output": idsOf(answer.output),
+        "logprobs": reals(answer.logprobs), "context": answer.context.map(idsOf) ?? .null,
+        "random": .string(hex64(answer.random)), "stop_reason": optional(answer.stopReason?.rawValue),
+    ]
 }
 
 private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
@@ -245,10 +220,10 @@ private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
         config: try configOf(mapping(value.at("config"))),
         prompt: try ids(value.at("prompt")),
         output: try ids(value.at("output")),
-        context: try given(value, "context").map { try ids($0) },
+        context: try value.orNull("context").map { try ids($0) },
         random: try word(value.at("random")),
-        stopReason: try given(value, "stop_reason").map { try named($0) },
-        logprobs: try array(value.at("logprobs")).map { try real($0, -1e9, 1e-6) })
+        stopReason: try value.orNull("stop_reason").map { try named($0) },
+        logprobs: try array(value.at("logprobs")).map { try real($0, in: -1e9...(1e-6)) })
     if answer.logprobs.count != (answer.config.logprobs ? answer.output.count : 0) { throw ValueError("logprobs") }
     if answer.prompt.isEmpty || answer.output.count > answer.config.maxNewTokens {
         throw ValueError("prompt or output")

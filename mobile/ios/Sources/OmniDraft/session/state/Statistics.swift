@@ -4,31 +4,19 @@
 struct Statistics: Sendable, Equatable {
     /// Target passes after the prompt.
     var rounds = 0
-    /// Draft tokens drawn.
     var drafted = 0
-    /// Draft tokens verified.
     var evaluated = 0
-    /// Draft tokens accepted.
     var acceptedDrafts = 0
     /// Target tokens proposed.
     var proposed = 0
     /// Target tokens accepted into the output.
     var accepted = 0
-    /// Proposed tokens that were copied from the context.
-    var copied = 0
-    /// Accepted tokens that were copied from the context.
-    var acceptedCopies = 0
     /// Target tokens of the output.
     var emitted = 0
     /// N-grams that are new in the cache.
     var learned = 0
     /// Rounds in which the drafter gave NaN or infinity, so that its draft ended there.
     var unsound = 0
-    /// Number of rounds without copies, by their draft tokens.
-    var lengths: [Int: Int] = [:]
-    /// Number of rounds with copies, by their copied tokens.
-    var copiedLengths: [Int: Int] = [:]
-    /// Seconds by part of a round.
     var seconds = Seconds()
     /// Tokens of prompts that the target read, without those that its KV buffers held, and the seconds of that.
     var read = TextRead()
@@ -43,21 +31,14 @@ struct Statistics: Sendable, Equatable {
         var sum = self
         for count in Statistics.counts { sum[keyPath: count] += later[keyPath: count] }
         for part in Statistics.parts { sum[keyPath: part] += later[keyPath: part] }
-        sum.lengths.merge(later.lengths, uniquingKeysWith: +)
-        sum.copiedLengths.merge(later.copiedLengths, uniquingKeysWith: +)
         if later.firstTokenSeconds > 0 { sum.firstTokenSeconds = later.firstTokenSeconds }
         return sum
     }
 
-    /// Seconds of all rounds; reading the prompt is not part of a round.
-    var totalSeconds: Double {
-        seconds.draft + seconds.translate + seconds.target + seconds.verify + seconds.learn
-    }
-
     private static var counts: [WritableKeyPath<Statistics, Int>] {
         [
-            \.rounds, \.drafted, \.evaluated, \.acceptedDrafts, \.proposed, \.accepted, \.copied, \.acceptedCopies,
-            \.emitted, \.learned, \.unsound, \.read.tokens,
+            \.rounds, \.drafted, \.evaluated, \.acceptedDrafts, \.proposed, \.accepted, \.emitted, \.learned, \.unsound,
+            \.read.tokens,
         ]
     }
     private static var parts: [WritableKeyPath<Statistics, Double>] {
@@ -69,7 +50,6 @@ struct Statistics: Sendable, Equatable {
 }
 
 extension Statistics {
-    /// The counts of one round.
     init(_ round: Round) {
         rounds = 1
         drafted = round.draft.count
@@ -77,13 +57,27 @@ extension Statistics {
         acceptedDrafts = round.acceptedDrafts
         proposed = round.proposed.count
         accepted = round.accepted
-        copied = round.copied ? round.proposed.count : 0
-        acceptedCopies = round.copied ? round.accepted : 0
         emitted = round.emitted.count
         learned = round.learned
         unsound = round.unsound ? 1 : 0
-        if round.copied { copiedLengths[round.proposed.count] = 1 } else { lengths[round.draft.count] = 1 }
         seconds = round.seconds
         read = round.read
+    }
+}
+
+extension Statistics {
+    /// The counts of some generations as an app reads them, with the memory of this process.
+    func stats(answers: Int) -> Stats {
+        var stats = Stats()
+        stats.answers = answers
+        (stats.rounds, stats.unsound, stats.learned) = (rounds, unsound, learned)
+        (stats.drafted, stats.evaluated, stats.acceptedDrafts) = (drafted, evaluated, acceptedDrafts)
+        (stats.proposed, stats.accepted, stats.emitted) = (proposed, accepted, emitted)
+        (stats.seconds.draft, stats.seconds.translate) = (seconds.draft, seconds.translate)
+        (stats.seconds.target, stats.seconds.verify) = (seconds.target, seconds.verify)
+        stats.seconds.learn = seconds.learn
+        (stats.read, stats.readSeconds, stats.firstTokenSeconds) = (read.tokens, read.seconds, firstTokenSeconds)
+        stats.peakMemory = peakBytes()
+        return stats
     }
 }

@@ -1,10 +1,6 @@
-// A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md).
-//
-// Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens
-// look equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code points
-// or bytes.
+// A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md). All rules are on code
+// points or bytes: as strings, different tokens look equal and equal tokens different.
 
-/// SentencePiece's form of a space.
 let sentencePieceSpace: UInt32 = 0x2581
 
 /// A control token: it never matches by bytes, and plain text never encodes to it.
@@ -12,7 +8,6 @@ let sentencePieceSpace: UInt32 = 0x2581
 /// It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
 struct Control: Sendable {
     let id: Int32
-    /// Its text.
     let content: String
     /// The white space before it is dropped.
     let stripsLeft: Bool
@@ -20,35 +15,82 @@ struct Control: Sendable {
     let stripsRight: Bool
 }
 
-/// A tokenizer, read as bytes. It does not change, so any threads share it.
-protocol Tokenizer: Sendable {
-    /// Of its file.
-    var name: String { get }
-    /// What its pieces are made of.
-    var kind: TokenizerKind { get }
-    /// Number of ids.
-    var count: Int { get }
+/// A tokenizer on the checked tables of a file. What it looked up is kept behind a lock, so any threads share it.
+final class Tokenizer: Sendable {
+    let name: String
     /// Control tokens, in the order of the file.
-    var controls: [Control] { get }
+    let controls: [Control]
     /// Content of the control token that begins a text; nil for none.
-    var addsBos: String? { get }
+    let addsBos: String?
+    private let tables: TokenizerTables
+    private let encoder: Guarded<WordEncoder>
+
+    init(_ tables: TokenizerTables, name: String = "tokenizer.bin") {
+        self.tables = tables
+        self.name = name
+        controls = tables.added.filter { $0.flags & AddedFlag.control != 0 }.map {
+            var content = String.UnicodeScalarView()
+            content.append(contentsOf: $0.content.compactMap(Unicode.Scalar.init))
+            return Control(
+                id: $0.id, content: String(content), stripsLeft: $0.flags & AddedFlag.lstrip != 0,
+                stripsRight: $0.flags & AddedFlag.rstrip != 0)
+        }
+        addsBos = controls.last { $0.id == tables.bosId }?.content
+        encoder = Guarded(WordEncoder(tables))
+    }
+
+    /// Maps a file.
+    ///
+    /// - Throws: ``OmniDraftError/tokenizer(_:)``: the file cannot be read, or it is refused.
+    convenience init(file path: String) throws { self.init(try openTokenizerFile(path), name: path) }
+
+    /// What its pieces are made of.
+    var kind: TokenizerKind { tables.kind }
+    var count: Int { tables.roles.count }
     /// Id of each single byte, -1 for none; if two ids have it, the `<0xNN>` form, which byte fallback uses.
-    var byteIds: [Int32] { get }
+    var byteIds: [Int32] { tables.byteIds }
     /// SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints.
-    var fingerprint: String { get }
+    var fingerprint: String { tables.fingerprint }
 
     /// Bytes of an id; nil for control tokens, unused ids and ids that do not exist.
-    func bytes(of id: Int32) -> [UInt8]?
+    func bytes(of id: Int32) -> [UInt8]? {
+        if id < 0 || Int(id) >= count { return nil }
+        let text = tables.textOf(Int(id))
+        switch TokenRole(rawValue: Int(tables.roles[Int(id)])) {
+        case .piece: return kind == .sentencePiece ? spaces(text) : text
+        case .byte: return [UInt8(truncatingIfNeeded: 16 * hexDigit(text[3]) + hexDigit(text[4]))]
+        case .added: return text
+        default: return nil
+        }
+    }
+
     /// Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
-    func encode(_ points: [UInt32]) -> [Int32]
+    func encode(_ points: [UInt32]) -> [Int32] { encoder.with { $0.encode(points) } }
     /// Ids of a text of whole characters in a byte-level vocabulary, not normalised.
-    func spellWords(_ points: [UInt32]) -> [Int32]
-    /// The ids of stray bytes; nil if the vocabulary cannot write them.
-    func spellBytes(_ data: [UInt8]) -> [Int32]?
+    func spellWords(_ points: [UInt32]) -> [Int32] { encoder.with { $0.spellWords(points) } }
     /// The ids of a word of the model, in which U+2581 is a space.
-    func pieces(_ word: [UInt32]) -> [Int32]
+    func pieces(_ word: [UInt32]) -> [Int32] { encoder.with { $0.pieces(word[...]) } }
     /// Plain added tokens of a text that goes on, and the text between; text has no id.
-    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)]
+    func parts(_ points: [UInt32]) -> [(range: Range<Int>, id: Int32?)] { encoder.with { $0.goingOn.parts(points) } }
+
+    /// The ids of stray bytes; nil if the vocabulary cannot write them.
+    func spellBytes(_ data: [UInt8]) -> [Int32]? {
+        if kind == .byteLevel { return pieces(data.map { byteLetters[Int($0)] }) }
+        let ids = data.map { tables.byteIds[Int($0)] }
+        return ids.contains(noId) ? nil : ids
+    }
+}
+
+/// The text of a piece with U+2581 as a space.
+private func spaces(_ text: [UInt8]) -> [UInt8] {
+    var out: [UInt8] = []
+    var at = 0
+    while at < text.count {
+        let isSpace = at + 2 < text.count && text[at] == 0xe2 && text[at + 1] == 0x96 && text[at + 2] == 0x81
+        out.append(isSpace ? 0x20 : text[at])
+        at += isSpace ? 3 : 1
+    }
+    return out
 }
 
 extension Tokenizer {
@@ -61,10 +103,6 @@ extension Tokenizer {
     func encode(_ text: String) -> [Int32] { encode(codePoints(text)) }
 
     /// Ids of a prompt: control tokens are read in the template's strings, never in the texts between.
-    ///
-    /// - Parameters:
-    ///   - parts: a string of the template, a text, a string of the template, and so on; an odd number.
-    ///   - goesOn: the prompt follows earlier ids, so its first words get no dummy prefix.
     func encodePrompt(_ parts: [String], goesOn: Bool = false) -> [Int32] {
         let controls = controls
         let finder = ContentFinder(controls.map { codePoints($0.content) })
@@ -146,13 +184,13 @@ extension Tokenizer {
 
 /// The ids of a prompt so far, and the text behind its last control token.
 private struct PromptRuns {
-    private let tokenizer: any Tokenizer
+    private let tokenizer: Tokenizer
     private let goesOn: Bool
     private var ids: [Int32] = []
     private var plain: [UInt32] = []
     private var strips = false
 
-    init(_ tokenizer: any Tokenizer, _ goesOn: Bool) {
+    init(_ tokenizer: Tokenizer, _ goesOn: Bool) {
         self.tokenizer = tokenizer
         self.goesOn = goesOn
     }
@@ -181,79 +219,9 @@ private struct PromptRuns {
     }
 }
 
-/// Whether a code point has Unicode's property White_Space, unchanged since Unicode 6.3.
-func isWhiteSpace(_ point: UInt32) -> Bool {
-    switch point {
-    case 0x09...0x0d, 0x20, 0x85, 0xa0, 0x1680, 0x2000...0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000: return true
-    default: return false
-    }
-}
-
-/// Finds the contents of added tokens in a text: leftmost first, the longest of those that begin there.
-///
-/// The contents are sorted, and those that share their beginning are a range of them, as in the trie of spellings.
-struct ContentFinder: Sendable {
-    private let numbers: [Int]
-    private let sorted: [[UInt32]]
-    private let begins: Set<UInt32>
-
-    /// - Parameter contents: to be found, none of them empty, all different.
-    init(_ contents: [[UInt32]]) {
-        numbers = contents.indices.sorted { contents[$0].lexicographicallyPrecedes(contents[$1]) }
-        sorted = numbers.map { contents[$0] }
-        begins = Set(contents.compactMap(\.first))
-    }
-
-    /// The matches in a text, none of which overlaps the one before it, each with the number of its content.
-    func matches(_ text: [UInt32]) -> [(range: Range<Int>, number: Int)] {
-        if sorted.isEmpty { return [] }
-        var found: [(Range<Int>, Int)] = []
-        var start = 0
-        while start < text.count {
-            if begins.contains(text[start]), let match = longest(text, start) {
-                let end = start + sorted[match].count
-                found.append((start..<end, numbers[match]))
-                start = end
-            } else {
-                start += 1
-            }
-        }
-        return found
-    }
-
-    /// The place in `sorted` of the longest content that begins at a place of a text.
-    private func longest(_ text: [UInt32], _ start: Int) -> Int? {
-        var (low, high) = (0, sorted.count)
-        var best: Int?
-        for depth in 0..<(text.count - start) {
-            low = bound(low, high, depth, text[start + depth])
-            high = bound(low, high, depth, text[start + depth] + 1)
-            if low == high { break }
-            // A content comes before those that go on behind it.
-            if sorted[low].count == depth + 1 {
-                best = low
-                low += 1
-            }
-        }
-        return best
-    }
-
-    /// The first content from `low` on, of those that agree up to `depth`, whose code point there is not below `point`.
-    private func bound(_ low: Int, _ high: Int, _ depth: Int, _ point: UInt32) -> Int {
-        var (from, until) = (low, high)
-        while from < until {
-            let middle = (from + until) / 2
-            if sorted[middle][depth] < point { from = middle + 1 } else { until = middle }
-        }
-        return from
-    }
-}
-
 /// SHA-256 of a vocabulary: spec/03-bundle.md has the bytes.
 ///
-/// - Parameters:
-///   - tokens: bytes of each id; nil for control tokens and unused ids.
-///   - controls: id and content of each control token.
+/// - Parameter tokens: bytes of each id; nil for control tokens and unused ids.
 func vocabularyFingerprint(_ tokens: [[UInt8]?], _ controls: [(id: Int32, content: String)]) -> String {
     var out = ByteWriter()
     for token in tokens {

@@ -12,13 +12,11 @@ struct AddedToken: Sendable {
     let id: Int32
     /// What a text is compared with; normalized already where the flag `normalized` is set.
     let content: [UInt32]
-    /// Of ``AddedFlag``.
     let flags: Int
 }
 
 /// A step with its arguments looked up; those that its `op` does not have keep their defaults.
 struct TextStep: Sendable {
-    /// What the step does.
     let op: StepOp
     /// Its strings, as code points.
     var strings: [[UInt32]] = []
@@ -43,7 +41,6 @@ struct TokenizerTables: Sendable {
     let fingerprint: String
     /// What the pieces are made of.
     let kind: TokenizerKind
-    /// Of ``ModelFlag``.
     let flags: Int
     /// `noId` where there is none.
     let unknownId: Int32
@@ -53,15 +50,11 @@ struct TokenizerTables: Sendable {
     let wordClass: Int32
     /// Id i has the text `text[offsets[i]..<offsets[i + 1]]`.
     let offsets: IntTable
-    /// The bytes of all ids.
     let text: Bytes
-    /// Of each id.
     let roles: IntTable
     /// Ids of the model's pieces by ascending text.
     let sortedIds: IntTable
-    /// Of ``MergeTable``.
     let mergeKeys: LongTable
-    /// Of ``MergeTable``.
     let mergeValues: IntTable
     /// The id that writes each byte alone.
     let byteIds: [Int32]

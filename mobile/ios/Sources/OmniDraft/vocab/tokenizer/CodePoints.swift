@@ -1,6 +1,5 @@
 // Texts as arrays of code points. All rules of a tokenizer are on code points or bytes, never on Swift's characters.
 
-/// The code points of a text.
 func codePoints(_ text: String) -> [UInt32] { text.unicodeScalars.map(\.value) }
 
 /// The UTF-8 of code points, which are no surrogates.
