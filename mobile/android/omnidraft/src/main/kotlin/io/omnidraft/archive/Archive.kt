@@ -38,13 +38,11 @@ private const val AGAIN = "download it again or run `omnidraft pack` again"
 /**
  * An archive whose headers, manifest and index are right.
  *
- * @property bundle what its manifest says; its path is the archive.
- * @property index which files it holds.
  * @property entries by name, in order; of a stream only those of [beside], because the others were not read yet.
  * @property beside the bytes of the entries that the manifest does not list: itself, its signature, the index.
  */
 internal class Archive(
-    val bundle: Bundle,
+    val bundle: Bundle, // what its manifest says; its path is the archive
     val index: PackIndex,
     val entries: Map<String, ArchiveEntry>,
     val beside: Map<String, ByteArray>,
@@ -52,7 +50,6 @@ internal class Archive(
     val path: File
         get() = bundle.path
 
-    /** The address of its drafter. */
     val address: String
         get() = drafterAddress(bundle.files)
 
@@ -99,7 +96,6 @@ internal interface Contents : Closeable {
     fun finish()
 }
 
-/** The files of an archive in a file. */
 internal class FileContents(private val archive: Archive) : Contents {
     private val file = openFile(archive.path)
     private val bytes = FileBytes(file.channel)
@@ -138,8 +134,6 @@ internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take
 /**
  * Read every file of an archive and compare its hash with the manifest's.
  *
- * @param archive from [openArchive].
- * @param progress called after each piece.
  * @throws ArchiveException `checksum`.
  */
 internal fun checkHashes(archive: Archive, progress: ByteProgress = { _, _ -> }) {
@@ -165,9 +159,6 @@ internal fun contentsOf(archive: Archive): Contents = try {
 /**
  * The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
  *
- * @param archive from [openArchive].
- * @param contents of the archive.
- * @param name of the file.
  * @throws ArchiveException `checksum` or `truncated`.
  */
 internal fun readChecked(archive: Archive, contents: Contents, name: String, take: TakePiece) {
@@ -183,6 +174,5 @@ internal fun readChecked(archive: Archive, contents: Contents, name: String, tak
     }
 }
 
-/** The refusal of an archive. */
 internal fun refused(path: File, why: String, fault: String): ArchiveException =
     ArchiveException(fault, "$path is refused: $why", AGAIN)

@@ -28,11 +28,7 @@ private const val NOTE_BYTES = 1 shl 10
  * Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent
  * or has another size, all are written again.
  *
- * @param source of the archive.
- * @param into the directory of the bundle; for a drafter alone, the directory that bundles are in.
  * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
- * @param overwrite replace another bundle that is there.
- * @param web how an address is read.
  * @param progress called after each piece with the bytes that are done and all bytes. A download counts twice: the
  *   first half is the transfer, the second the unpacking.
  * @return the directory that holds the bundle.
@@ -41,10 +37,10 @@ private const val NOTE_BYTES = 1 shl 10
  */
 internal fun install(
     source: BundleSource,
-    into: File,
+    into: File, // the directory of the bundle; for a drafter alone, the directory that bundles are in
     publicKey: ByteArray? = null,
-    overwrite: Boolean = false,
-    web: Web = Web(),
+    overwrite: Boolean = false, // replace another bundle that is there
+    web: Web = Web(), // how an address is read
     progress: ByteProgress = { _, _ -> },
 ): File = when (source) {
     is BundleSource.Stream -> source.stream.use { stream ->

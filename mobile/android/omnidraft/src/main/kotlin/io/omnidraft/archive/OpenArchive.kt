@@ -22,7 +22,6 @@ import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.openFile
-import io.omnidraft.disk.readFile
 import io.omnidraft.disk.sha256
 import io.omnidraft.parts.FilePlaces
 import io.omnidraft.parts.INDEX
@@ -39,17 +38,9 @@ import java.io.InputStream
 private val BESIDE: Map<String, Int> =
     linkedMapOf(MANIFEST to MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
 
-/** Whether a path is a file that begins as an archive. */
-internal fun isArchive(path: File): Boolean = try {
-    !path.isDirectory && readFile(path, LOCAL.size).contentEquals(LOCAL)
-} catch (_: IOException) {
-    false
-}
-
 /**
  * Open an archive: its headers, its manifest, its signature where a key is given, and its index.
  *
- * @param path the file.
  * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
  * @throws ArchiveException with the name of the first fault; [BundleException] of its manifest.
  * @throws io.omnidraft.SignatureException it is not signed with the key.
@@ -134,13 +125,11 @@ private fun checkSize(archive: Archive, entry: ArchiveEntry) {
  *
  * Headers are checked as they arrive, so a wrong bundle is refused before its weights are read, and a wrong directory
  * at the end.
- *
- * @property archive what the first entries say.
  */
 internal class ArchiveStream private constructor(
     private val data: ZipBytes,
     private val walk: ZipWalk,
-    val archive: Archive,
+    val archive: Archive, // what the first entries say
 ) : Contents {
     private val buffer = ByteArray(PIECE)
     private val left = ArrayDeque(archive.files)
@@ -179,7 +168,6 @@ internal class ArchiveStream private constructor(
         /**
          * Read the first entries of a stream.
          *
-         * @param path for messages.
          * @throws ArchiveException see [openArchive].
          */
         fun open(stream: InputStream, path: File, publicKey: ByteArray? = null): ArchiveStream {

@@ -69,7 +69,6 @@ internal data class ArchiveEntry(val name: String, val at: Long, val size: Long,
         return out.u16(PADDING).u16(padding).u16(ALIGNMENT).put(ByteArray(padding - 2)).bytes()
     }
 
-    /** The entry of the central directory. */
     fun centralHeader(): ByteArray {
         val values = ByteWriter().put(zip64().drop(4).toByteArray())
         if (at >= FULL) values.i64(at)

@@ -45,11 +45,8 @@ internal fun readEntries(data: ZipBytes): List<ArchiveEntry> {
 
 /**
  * A walk through an archive, from entry to entry. A caller of a stream reads the bytes of an entry before the next one.
- *
- * @property data the archive.
  */
 internal class ZipWalk(private val data: ZipBytes) {
-    /** The entries so far. */
     val entries = ArrayList<ArchiveEntry>()
     private val names = HashSet<String>()
     private var at = 0L
@@ -163,7 +160,6 @@ private fun compare(entry: ArchiveEntry, fixed: ByteArray, extra: ByteArray) {
     }
 }
 
-/** Whether bytes begin with others. */
 private fun begins(data: ByteArray, start: ByteArray): Boolean =
     data.size >= start.size && start.indices.all { data[it] == start[it] }
 

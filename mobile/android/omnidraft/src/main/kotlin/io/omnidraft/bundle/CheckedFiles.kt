@@ -19,8 +19,6 @@ internal const val MOST_STEP = 1 shl 28
 /**
  * The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
  *
- * @param bundle from [openBundle].
- * @param name path in the bundle.
  * @param most bytes at most.
  * @throws BundleException the file is not listed, larger, absent or not the one that was hashed.
  */
@@ -43,7 +41,6 @@ internal fun checkedBytes(bundle: Bundle, name: String, most: Int): ByteArray {
  * onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
  * [checkUnchanged] after the graph is loaded.
  *
- * @param bundle from [openBundle].
  * @param name path of the graph in the bundle.
  * @throws BundleException the graph cannot be read or holds what no graph may hold, or it names a file that the manifest
  *   does not list or that was left out.
@@ -63,7 +60,6 @@ internal fun checkedGraph(bundle: Bundle, name: String): File {
 /**
  * The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
  *
- * @param bundle from [openBundle].
  * @param name path of the graph in the bundle.
  * @param folder the folder in the bundle that the graph's weights are relative to.
  * @throws BundleException see [checkedBytes] and [checkedGraph].
@@ -89,10 +85,7 @@ private fun placesIn(file: File, graph: ByteBuffer): Set<String> = try {
 /**
  * Refuse weights that are not in files that the manifest lists, or that were left out.
  *
- * @param bundle from [openBundle].
  * @param name path of the graph in the bundle.
- * @param places the files that the graph names.
- * @param folder of these files, in the bundle.
  * @param opened the folder in which onnxruntime opens them.
  */
 private fun checkPlaces(bundle: Bundle, name: String, places: Set<String>, folder: List<String>, opened: File) {

@@ -33,10 +33,8 @@ import java.nio.file.Files
  */
 internal enum class Verify { AUTO, FULL, STAMP }
 
-/** Files of a bundle at most. */
 internal const val MAX_FILES = BundleLimits.MAX_FILES
 
-/** Bytes of a path at most. */
 internal const val MAX_PATH = BundleLimits.MAX_PATH
 
 /** The largest integer of a manifest: every binary64 below it is exact. */
@@ -44,7 +42,6 @@ internal const val MOST_EXACT = (1L shl 53) - 1
 private const val PIECE = 1 shl 16 // bytes that are read at once
 private const val MILLISECOND = 1_000_000L // in ns
 
-/** What a manifest says of a file. */
 internal data class Record(override val sha256: String, override val bytes: Long) : FileRecord
 
 /**
@@ -115,8 +112,6 @@ internal fun changed(file: File): BundleException {
 /**
  * The field `files` of a manifest as values; no file is looked at.
  *
- * @param manifest the path of the manifest, for error messages.
- * @param files the field.
  * @throws BundleException `no_hash` or `outside`.
  */
 internal fun checkFiles(manifest: File, files: Any?): Map<String, Record> {
@@ -154,19 +149,14 @@ internal fun isInside(name: String): Boolean {
 /**
  * Hash every file that a manifest lists and that was not left out; return the stamps from before.
  *
- * @param places where the files are.
- * @param files from [checkFiles].
- * @param seal of the manifest, for the record of this check.
- * @param verify `STAMP` hashes nothing where all stamps are those of the last full check on this device.
- * @param state the directory of what this device remembers.
  * @throws BundleException a file is absent, cut short or changed.
  */
 internal fun verifyFiles(
     places: FilePlaces,
     files: Map<String, Record>,
-    seal: String,
-    verify: Verify,
-    state: StateDirectory,
+    seal: String, // of the manifest, for the record of this check
+    verify: Verify, // `STAMP` hashes nothing where all stamps are those of the last full check on this device
+    state: StateDirectory, // the directory of what this device remembers
 ): Map<String, Stamp> {
     val now = System.currentTimeMillis() * MILLISECOND
     if (verify == Verify.STAMP) {

@@ -25,7 +25,6 @@ internal data class Part(val name: String, val width: Int)
  * @property parts of its output, in order.
  */
 internal data class Site(val inputs: Int, val parts: List<Part>) {
-    /** Width of the whole output. */
     val outputs: Int
         get() = parts.sumOf { it.width }
 }

@@ -23,7 +23,6 @@ internal const val BUNDLE_FORMAT = "omnidraft.bundle"
 private const val VERSION = 3L
 internal const val MANIFEST = "manifest.json"
 
-/** Bytes of manifest.json at most. */
 internal const val MAX_MANIFEST_BYTES = BundleLimits.MAX_MANIFEST_BYTES
 private const val BEFORE = "{\"seal\": \""
 private const val SEALED = BEFORE.length + 64 // what is sealed begins with the quotation mark behind the digits
@@ -57,8 +56,6 @@ internal fun readManifest(path: File): ByteArray {
 /**
  * The fields of a manifest, their values unchecked.
  *
- * @param path the directory, for messages.
- * @param data the bytes of the file.
  * @throws BundleException `unreadable`, `not_a_bundle`, `version` or `seal`.
  */
 internal fun parseManifest(path: File, data: ByteArray): Map<String, Any?> {

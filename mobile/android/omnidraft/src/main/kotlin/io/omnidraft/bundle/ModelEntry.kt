@@ -23,7 +23,6 @@ internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
 
 /** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
 internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
-    /** Bytes of all buffers. */
     val bytes: Long
         get() = 8L * numLayers * numKvHeads * headDim * maxLength
 }
@@ -32,11 +31,6 @@ internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim
  * One model of a bundle.
  *
  * The fields are those of spec/03-bundle.md; null where the manifest has none.
- *
- * @property places where the static graphs may run, by name; empty if there are none.
- * @property place the chosen one; null is the dynamic graph.
- * @property lora where adapters enter the graph; null if they cannot.
- * @property layout one of [LAYOUTS].
  */
 internal data class ModelEntry(
     val source: String,
@@ -49,15 +43,19 @@ internal data class ModelEntry(
     val bosId: Int?,
     val eosIds: List<Int>,
     val parameters: Long,
-    val places: Map<String, Place> = emptyMap(),
-    val place: Place? = null,
+    val places: Map<String, Place> = emptyMap(), // where the static graphs may run, by name; empty if there are none
+    val place: Place? = null, // the chosen one; null is the dynamic graph
     val fingerprint: String? = null,
-    val lora: LoraSites? = null,
+    val lora: LoraSites? = null, // where adapters enter the graph; null if they cannot
     val layout: String = SHARED_LAYOUT,
     val train: StepEntry? = null,
     val tokenizerFingerprint: String = "",
     val compiledTokenizer: String? = null,
 ) {
+    /** The ids that every text of the model begins with. */
+    val start: IntArray
+        get() = bosId?.let { intArrayOf(it) } ?: IntArray(0)
+
     /** Whether this stands for the drafter of a bundle that has none. */
     val isAbsent: Boolean
         get() = graph.isEmpty()

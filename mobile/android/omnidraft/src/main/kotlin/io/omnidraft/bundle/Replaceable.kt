@@ -59,7 +59,6 @@ private fun filesOf(place: File): Set<String>? {
  * Paths of the files and links in the directory of a bundle that its manifest does not list, ascending.
  *
  * @param place the directory; links in it are not followed.
- * @param files the names that the manifest lists.
  */
 internal fun unlisted(place: File, files: Set<String>): List<String> = (namesIn(place, "") - files - BESIDE).sorted()
 

@@ -10,6 +10,7 @@ import io.omnidraft.SettingException
 import io.omnidraft.SignatureException
 import io.omnidraft.disk.bytesOf
 import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.sha256
 import io.omnidraft.reason
@@ -21,7 +22,6 @@ internal const val SIGNATURE = "manifest.sig"
 private const val FIRST_LINES = "omnidraft.signature 1\nalgorithm ed25519\nkey "
 private const val MIDDLE = "\nsignature "
 
-/** Bytes of a signature file. */
 internal const val SIGNATURE_BYTES = FIRST_LINES.length + 16 + MIDDLE.length + 128 + 1
 private const val KEY_BYTES = 32
 private const val SIGN_BIT = 0x80 // of the last byte of a public key: the sign of x
@@ -63,15 +63,13 @@ internal fun decode(data: ByteArray): Signature {
     if (data.size == SIGNATURE_BYTES) {
         val key = text.substring(FIRST_LINES.length, FIRST_LINES.length + 16)
         val digits = text.substring(SIGNATURE_BYTES - 129, SIGNATURE_BYTES - 1)
-        if (isHexadecimal(key) && isHexadecimal(digits) && text == "$FIRST_LINES$key$MIDDLE$digits\n") {
+        if (isHexadecimal(key, 16) && isHexadecimal(digits, 128) && text == "$FIRST_LINES$key$MIDDLE$digits\n") {
             return Signature(key, bytesOf(digits))
         }
     }
     val message = "$SIGNATURE is not a signature of version 1"
     throw SignatureException("malformed", message, "sign the bundle again or copy it again")
 }
-
-private fun isHexadecimal(text: String): Boolean = text.all { it in '0'..'9' || it in 'a'..'f' }
 
 /**
  * The signature beside a manifest, unchecked; null if there is none.
@@ -93,7 +91,6 @@ internal fun readSignature(bundle: File): Signature? {
 /**
  * Check a signature over the bytes of a manifest.
  *
- * @param manifest the bytes of the file.
  * @param signature null if the bundle has none.
  * @param publicKey 32 bytes.
  * @throws SignatureException `unsigned`, `other_key` or `wrong_signature`.

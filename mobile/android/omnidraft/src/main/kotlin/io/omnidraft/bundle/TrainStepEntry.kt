@@ -15,7 +15,6 @@ internal val TERMS: List<String> = listOf("trie", "direct", "ngram")
 
 /** The shape of a tensor of the vector. */
 internal data class Matrix(val rows: Int, val columns: Int) {
-    /** Number of values. */
     val size: Long
         get() = rows.toLong() * columns
 }
@@ -27,7 +26,6 @@ internal class Span(val name: String, val begin: Int, val end: Int, val shape: M
  * How the vector of trainable parameters is cut into tensors, one after another in row-major order.
  *
  * @property tensors shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
- * @property terms of the loss.
  */
 internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List<String> = TERMS) {
     /** Length of the vector; a learner refuses one that no array holds. */
@@ -46,18 +44,11 @@ internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List
     }
 }
 
-/**
- * The training step of a bundle's drafter (spec/14-train-step.md).
- *
- * @property graph path in the bundle.
- * @property folder the folder that the paths of the graph's weights are relative to.
- * @property rank of each part of a site.
- * @property layout of the parameters.
- */
+/** The training step of a bundle's drafter (spec/14-train-step.md). */
 internal data class StepEntry(
     val graph: String,
-    val folder: String,
-    val rank: Int,
+    val folder: String, // the folder that the paths of the graph's weights are relative to
+    val rank: Int, // of each part of a site
     val layout: StepLayout,
 )
 

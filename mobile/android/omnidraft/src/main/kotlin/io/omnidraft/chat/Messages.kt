@@ -12,12 +12,7 @@ internal const val MAX_MESSAGES: Int = 1 shl 17
 internal const val MAX_CONTENT: Int = 1 shl 22 // bytes; a session file holds no longer message
 internal val ROLES: List<String> = listOf("system", "user", "assistant")
 
-/**
- * A message of the user with the answer to it, both as texts.
- *
- * @property message of the user.
- * @property answer of the assistant.
- */
+/** A message of the user with the answer to it, both as texts. */
 internal data class GivenTurn(val message: String, val answer: String)
 
 /**
@@ -57,7 +52,6 @@ internal fun readMessages(messages: List<Pair<String, String>>): MessageList {
  * A prompt's text, unchanged.
  *
  * @param text of a prompt, or of a system prompt.
- * @param name of the text, for messages.
  * @throws PromptException empty, white space alone, not encodable as UTF-8, or too long.
  */
 internal fun checkedText(text: String, name: String = "the prompt"): String {

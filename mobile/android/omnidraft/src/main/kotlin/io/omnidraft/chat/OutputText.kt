@@ -12,17 +12,11 @@ import java.io.ByteArrayOutputStream
 private const val MOST_TAIL = 128 // ids at the end of a prompt in which an open tag is looked for
 private val WHITE_BYTES = " \t\n\r".toByteArray(Charsets.US_ASCII) // behind the open tag
 
-/**
- * Reads the ids of outputs as text in which think tags are written.
- *
- * @param tokenizer the target's.
- * @param think tags of the model; null for a model that writes no thoughts.
- * @param plainBytesOf the bytes of a target id; none for a control token.
- */
+/** Reads the ids of outputs as text in which think tags are written. */
 internal class OutputText(
     private val tokenizer: Tokenizer,
-    private val think: ThinkTags?,
-    private val plainBytesOf: (Int) -> ByteArray,
+    private val think: ThinkTags?, // tags of the model; null for a model that writes no thoughts
+    private val plainBytesOf: (Int) -> ByteArray, // the bytes of a target id; none for a control token
 ) {
     private val tags: Map<Int, ByteArray> = listOfNotNull(think?.open, think?.close)
         .mapNotNull { name -> tokenizer.controls[name]?.let { it.id to name.toByteArray(Charsets.UTF_8) } }.toMap()
@@ -31,7 +25,6 @@ internal class OutputText(
     /** Bytes of an id: a think tag is written, every other control token is silent. */
     fun bytesOf(token: Int): ByteArray = tags[token] ?: plainBytesOf(token)
 
-    /** Bytes of ids in order. */
     fun text(ids: IntArray): ByteArray {
         val text = ByteArrayOutputStream()
         for (id in ids) {

@@ -16,11 +16,7 @@ import io.omnidraft.disk.text
 internal const val MAX_PROMPT: Int = 1 shl 16 // bytes of each text of the field `prompt`
 internal const val MAX_TAG: Int = 64 // bytes of a think tag
 
-/**
- * What a conversation keeps of the thought of an earlier answer.
- *
- * @property word the name in a manifest.
- */
+/** What a conversation keeps of the thought of an earlier answer. */
 internal enum class EarlierThoughts(val word: String) {
     /** All of it. */
     KEEP("keep"),
@@ -32,11 +28,7 @@ internal enum class EarlierThoughts(val word: String) {
     TRIM("trim"),
 }
 
-/**
- * An end of a message at which a template leaves out white space.
- *
- * @property word the name in a manifest.
- */
+/** An end of a message at which a template leaves out white space. */
 internal enum class TrimmedEnd(val word: String) {
     /** Of the system prompt. */
     SYSTEM_START("system_start"),
@@ -115,9 +107,6 @@ internal data class ThinkTags(val open: String, val close: String, val earlier: 
 /**
  * The text around messages; control tokens are read only here, never in a message.
  *
- * @property prefix before the first message.
- * @property suffix after the first message.
- * @property between from the end of an answer to the next message.
  * @property after between that message and its answer. Both are null if strings cannot express the model's chat
  *   template in several turns.
  * @property begin what follows [suffix] or [after] before the answer that is to be written, and not before an earlier
@@ -125,19 +114,17 @@ internal data class ThinkTags(val open: String, val close: String, val earlier: 
  * @property lead white space that the model writes at the beginning of an answer; an answer that a program gives gets
  *   it.
  * @property system the place of a system prompt; null where the template has none, or strings cannot express it.
- * @property think the tags of thoughts; null for a model that writes none.
- * @property trim the ends of messages at which the template leaves out white space.
  */
 internal data class PromptTemplate(
     val prefix: String,
     val suffix: String,
-    val between: String? = null,
+    val between: String? = null, // from the end of an answer to the next message
     val after: String? = null,
     val begin: String = "",
     val lead: String = "",
     val system: SystemSlot? = null,
-    val think: ThinkTags? = null,
-    val trim: List<TrimmedEnd> = TRIMMED_ANSWERS,
+    val think: ThinkTags? = null, // the tags of thoughts; null for a model that writes none
+    val trim: List<TrimmedEnd> = TRIMMED_ANSWERS, // the ends of messages at which the template leaves out white space
 ) : Template {
     /** Whether no text stands around messages: the model has no template, and continues what it reads. */
     val isBare: Boolean

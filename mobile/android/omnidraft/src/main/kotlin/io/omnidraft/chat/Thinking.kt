@@ -13,7 +13,6 @@ private const val WHITE = " \t\n\r" // before the open tag
  * The byte of an output at which its answer begins: 0 without a thought, its length if one is not closed.
  *
  * @param output the bytes of an output, with the tags in it.
- * @param tags of the model.
  * @param inside the output begins inside a thought.
  */
 internal fun answerStart(output: ByteArray, tags: ThinkTags, inside: Boolean): Int {
@@ -45,7 +44,6 @@ private fun beginsAt(data: ByteArray, at: Int, part: ByteArray): Boolean =
  * A text in two parts.
  *
  * @property thought what the model thought, without the tags.
- * @property answer what follows the thought.
  */
 internal data class SplitText(val thought: String, val answer: String)
 
@@ -79,7 +77,6 @@ internal fun givenAnswer(text: String, tags: ThinkTags?, ends: Ends = Ends(start
 /**
  * A part of an output's text.
  *
- * @property text that became certain.
  * @property isThought whether it is thought; the tags belong to the thought.
  */
 internal data class StreamPart(val text: String, val isThought: Boolean)
@@ -89,7 +86,6 @@ internal data class StreamPart(val text: String, val isThought: Boolean)
  *
  * Text that may be the beginning of a tag is held back.
  *
- * @param tags of the model.
  * @param inside the output begins inside a thought.
  */
 internal class ThoughtStream(private val tags: ThinkTags, inside: Boolean) {

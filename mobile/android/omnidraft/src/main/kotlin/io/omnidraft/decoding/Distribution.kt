@@ -8,13 +8,10 @@ package io.omnidraft.decoding
 
 /** A probability distribution over token ids 0 until [size]. */
 internal interface Distribution {
-    /** Number of ids. */
     val size: Int
 
-    /** Whether one token has all the mass. */
     val isCertain: Boolean
 
-    /** The probability of an id. */
     fun probability(id: Int): Double
 
     /** The sum of the probabilities of distinct ids. */
@@ -64,16 +61,12 @@ internal class OneHot(val token: Int, override val size: Int) : Distribution {
  * A distribution with unnormalised weights in float32.
  *
  * Sums are taken over blocks in float32 and from there in float64: a probability is right to about 1e-7.
- *
- * @param weights in proportion to the probabilities, the first [size] of them; not copied.
- * @param workspace lends memory of the size of a row.
- * @param blocks the sum of each [BLOCK] weights.
  */
 internal class Categorical(
-    private val weights: FloatArray,
+    private val weights: FloatArray, // in proportion to the probabilities, the first size of them; not copied
     override val size: Int = weights.size,
-    private val workspace: Workspace = Workspace(),
-    private val blocks: DoubleArray = blockSums(weights, size, workspace),
+    private val workspace: Workspace = Workspace(), // lends memory of the size of a row
+    private val blocks: DoubleArray = blockSums(weights, size, workspace), // the sum of each BLOCK weights
 ) : Distribution {
     private val total = blocks.sum()
 

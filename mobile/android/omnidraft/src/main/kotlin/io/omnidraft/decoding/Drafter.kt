@@ -15,15 +15,13 @@ internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading 
 /**
  * Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
  *
- * @property tokens draft ids; none where the context was copied from.
  * @property distributions one for each draft token, over the draft vocabulary. They live until the next draft: it
  *   borrows the same memory.
- * @property copied target ids from the context.
  */
 internal class Draft(
-    val tokens: IntList = IntList(),
+    val tokens: IntList = IntList(), // draft ids; none where the context was copied from
     val distributions: MutableList<Distribution> = ArrayList(),
-    val copied: IntArray = NO_IDS,
+    val copied: IntArray = NO_IDS, // target ids from the context
 ) {
     /**
      * Whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or infinity. A
@@ -35,7 +33,6 @@ internal class Draft(
 /**
  * Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
  *
- * @property model the small model.
  * @property start ids that every context begins with (bos).
  */
 internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
@@ -70,20 +67,12 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         if (failed != null) throw failed
     }
 
-    /**
-     * Draw tokens that may follow a context of draft ids.
-     *
-     * @param context all draft ids so far, without the start.
-     * @param count how many tokens to draw.
-     * @param temperature of the drafter's distribution; 0 takes the argmax.
-     * @param banned draft ids that may not be drawn.
-     * @param random the source of randomness.
-     */
+    /** Draw tokens that may follow a context of draft ids. */
     open fun propose(
-        context: IntList,
-        count: Int,
-        temperature: Double,
-        banned: IntArray,
+        context: IntList, // all draft ids so far, without the start
+        count: Int, // how many tokens to draw
+        temperature: Double, // of the drafter's distribution; 0 takes the argmax
+        banned: IntArray, // draft ids that may not be drawn
         random: RandomSource,
     ): Draft {
         if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
@@ -167,7 +156,6 @@ private class NoModel(override val vocabSize: Int) : Model {
 /** A drafter without a model, for sessions in which no round drafts. */
 internal fun noDrafter(vocabSize: Int): Drafter = Drafter(NoModel(vocabSize))
 
-/** Length of the common prefix of a list and an array. */
 internal fun commonLength(a: IntList, b: IntArray): Int {
     val most = minOf(a.size, b.size)
     var length = 0

@@ -27,9 +27,6 @@ internal val NO_COPY: Copy = Copy()
 /**
  * A verified round before anything was learned from it.
  *
- * @property draft of the round.
- * @property proposal of the round.
- * @property verdict of the round.
  * @property emitted target ids that are output, which may end before the verdict does.
  */
 internal class Outcome(val draft: Draft, val proposal: Proposal, val verdict: Verdict, val emitted: IntArray)
@@ -59,9 +56,7 @@ internal interface Proposer {
      * Tokens that may follow, as planned.
      *
      * @param plan the source, and how many tokens.
-     * @param copy what [find] gave.
      * @param context the text so far in draft ids.
-     * @param random the source of randomness.
      */
     fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft
 
@@ -82,17 +77,14 @@ internal interface Proposer {
 /**
  * Asks the drafter and translates its tokens by the trie of active spellings.
  *
- * @property drafter the small model; its KV cache is rewritten.
- * @property cache n-grams, which grow.
  * @param temperature of the drafter's distribution. Truncation and penalties are not applied to it: the output is
  *   exact with any distribution q, if the verifier gets the same q.
- * @param verifier [verifyTokens] or [verifyBlock].
  */
 internal open class TrieProposer(
-    val drafter: Drafter,
+    val drafter: Drafter, // the small model; its KV cache is rewritten
     val cache: NgramCache,
     private val temperature: Double,
-    private val verifier: Verifier = Verifier(::verifyTokens),
+    private val verifier: Verifier = Verifier(::verifyTokens), // verifyTokens or verifyBlock
 ) : Proposer {
     override val trie: ActiveTrie = cache.trie
     private val buffers by lazy(LazyThreadSafetyMode.NONE) { OptionBuffers(trie) }
@@ -158,10 +150,7 @@ internal class SpelledToken(val draftIds: IntArray, val inside: Boolean = false)
  * Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft
  * token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
  *
- * @param draft of the round.
- * @param proposal of the round.
  * @param tokens accepted proposed tokens, and the one after them.
- * @param map gives the spellings.
  */
 internal fun respell(draft: Draft, proposal: Proposal, tokens: IntArray, map: VocabMap): List<SpelledToken> {
     val ends = proposal.ends

@@ -9,7 +9,6 @@ import java.security.SecureRandom
  * outcome of the real code with its exact probability.
  */
 
-/** The source of all randomness of a round. */
 internal interface RandomSource {
     /** True with the given probability (values >= 1 always, <= 0 never). */
     fun bernoulli(probability: Double): Boolean

@@ -89,7 +89,6 @@ internal class Utf8Stream {
  *
  * The first stop string is the one whose last byte comes first; of several that end with the same byte, the longest.
  *
- * @param stops strings that end the output.
  * @throws SettingException a stop string that is empty or cannot be encoded.
  */
 internal class StopText(stops: List<String> = emptyList()) {
@@ -178,7 +177,6 @@ internal data class WholeTokens(val tokens: Int, val bytes: Int)
  * How many tokens lie entirely before byte [start], and how many bytes of the next token do.
  *
  * @param lengths bytes of each token.
- * @param start where a stop string begins.
  */
 internal fun wholeTokens(lengths: IntArray, start: Int): WholeTokens {
     var left = start

@@ -18,21 +18,12 @@ internal const val GAIN: Double = Defaults.BLOCK_GAIN
 internal const val EXTRA_SECONDS: Double = Defaults.BLOCK_EXTRA_SECONDS
 internal const val EXTRA_SECONDS_PER_TOKEN: Double = Defaults.BLOCK_EXTRA_SECONDS_PER_TOKEN
 
-/**
- * The outcome of a verification.
- *
- * @property accepted number of proposed target tokens that are accepted.
- * @property token the target token after them: a correction, or the bonus when all are accepted.
- * @property isBonus whether every decision was accepted.
- * @property evaluated number of draft tokens that were verified.
- * @property acceptedDrafts number of those that were accepted.
- */
 internal data class Verdict(
-    val accepted: Int,
-    val token: Int,
-    val isBonus: Boolean,
-    val evaluated: Int,
-    val acceptedDrafts: Int,
+    val accepted: Int, // number of proposed target tokens that are accepted
+    val token: Int, // the target token after them: a correction, or the bonus when all are accepted
+    val isBonus: Boolean, // whether every decision was accepted
+    val evaluated: Int, // number of draft tokens that were verified
+    val acceptedDrafts: Int, // number of those that were accepted
 ) {
     /** The target tokens of the round: the accepted ones, and the one after them. */
     fun tokens(proposal: Proposal): IntArray =
@@ -41,19 +32,12 @@ internal data class Verdict(
 
 /** A rule that verifies the decisions of a proposal. */
 internal fun interface Verifier {
-    /**
-     * @param proposal the translated draft.
-     * @param draft the drafter's distributions, one for each draft token, as they were sampled from.
-     * @param probs the target's distribution at each proposed position and after the last.
-     * @param trie the active trie that the proposal was translated with, unchanged since.
-     * @param random the source of randomness.
-     * @param buffers of this round.
-     */
+
     fun verify(
         proposal: Proposal,
-        draft: List<Distribution>,
-        probs: Probs,
-        trie: ActiveTrie,
+        draft: List<Distribution>, // the drafter's distributions, one for each draft token, as they were sampled from
+        probs: Probs, // the target's distribution at each proposed position and after the last
+        trie: ActiveTrie, // the active trie that the proposal was translated with, unchanged since
         random: RandomSource,
         buffers: OptionBuffers,
     ): Verdict
@@ -126,7 +110,6 @@ internal fun verifyBlock(
 /**
  * Whether a round is long enough for the gain of block verification to outweigh its host work.
  *
- * @param roundSeconds of a round with token-level verification.
  * @param vocabSize width of the target's logits.
  */
 internal fun blockPays(roundSeconds: Double, vocabSize: Int): Boolean =

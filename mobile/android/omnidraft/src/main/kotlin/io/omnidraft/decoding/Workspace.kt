@@ -6,7 +6,6 @@ package io.omnidraft.decoding
  * In Python this is the class of the same name in distribution.py.
  */
 internal class Workspace {
-    /** Loops over rows. */
     val math: RowMath = RowMath()
 
     private val rows = ArrayList<FloatArray>()

@@ -66,7 +66,6 @@ private const val MOST_LINKS = 40
  * A link is written through. A new file is its owner's alone; a file that is replaced keeps its permissions. Leftovers of
  * killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
  *
- * @param data the whole content.
  * @param keep rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
  * @param shared a new file is as readable to others as the system's mask says.
  * @return the new name of the old file; null if there is none.
@@ -141,7 +140,6 @@ private fun freeName(file: File): File {
 /**
  * Remove the temporary files of killed writers of a path, and return their number.
  *
- * @param file the file that was written.
  * @param olderThan seconds since the last change; a younger file may belong to a running writer.
  */
 internal fun removeLeftovers(file: File, olderThan: Double = 0.0): Int {

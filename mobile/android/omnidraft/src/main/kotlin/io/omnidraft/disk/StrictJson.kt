@@ -22,7 +22,6 @@ internal const val MAX_DEPTH: Int = 32
 /** Arrays and objects together at most. */
 internal const val MAX_CONTAINERS: Int = 1 shl 18
 
-/** Characters of a number at most. */
 internal const val MAX_NUMBER: Int = 32
 
 /** A value from outside that is not what it must be; the reader of a file turns it into a refusal of that file. */

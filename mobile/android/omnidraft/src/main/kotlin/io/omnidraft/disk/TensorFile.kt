@@ -120,6 +120,5 @@ internal fun part(data: ByteBuffer, begin: Int, end: Int): ByteBuffer {
     return view.slice().order(ByteOrder.LITTLE_ENDIAN)
 }
 
-/** A copy of a part of a buffer. */
 internal fun bytes(data: ByteBuffer, begin: Int, end: Int): ByteArray =
     ByteArray(end - begin).also { part(data, begin, end).get(it) }

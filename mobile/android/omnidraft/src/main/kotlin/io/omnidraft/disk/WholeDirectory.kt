@@ -63,23 +63,16 @@ internal fun removeTree(directory: File) {
 }
 
 /**
- * Put right what killed writers of a place left, and return a sentence for each.
- *
- * @param out the final place. Where it is absent, the directory that was to be replaced gets its name back.
+ * Put right what killed writers of a place left. Where the place is absent, the directory that was to be replaced gets its
+ * name back.
  */
-internal fun recover(out: File): List<String> {
+internal fun recover(out: File) {
     val place = out.absoluteFile
     val left = place.parentFile?.listFiles().orEmpty().sortedBy { it.name }.mapNotNull { leftover(it, place.name) }
     val running = left.filter { it.kind == "tmp" && !isFree(it.place) }.map { it.writer }
-    return left.filter { it.writer !in running }.map { each ->
+    for (each in left.filter { it.writer !in running }) {
         lockOf(each.place).delete()
-        if (each.kind == "old" && !place.exists()) {
-            rename(each.place, place)
-            "$place was taken back from ${each.place.name}, which a killed process left"
-        } else {
-            removeTree(each.place)
-            "${each.place.name} was removed; a killed process left it"
-        }
+        if (each.kind == "old" && !place.exists()) rename(each.place, place) else removeTree(each.place)
     }
 }
 
@@ -90,7 +83,7 @@ private fun leftover(file: File, name: String): Leftover? {
     if (java.nio.file.Files.isSymbolicLink(pathOf(file))) return null
     val rest = file.name.substring(name.length + 2)
     val (writer, kind) = rest.split('.').takeIf { it.size == 2 } ?: return null
-    val isOurs = writer.length == 16 && writer.all { it in '0'..'9' || it in 'a'..'f' }
+    val isOurs = isHexadecimal(writer, 16)
     return if (isOurs && (kind == "tmp" || kind == "old")) Leftover(file, writer, kind) else null
 }
 

@@ -34,7 +34,6 @@ private const val STEPS = "average_steps"
  * Tensors averaged over steps.
  *
  * @property tensors by name; empty before the first step. A step makes new ones.
- * @property steps so far.
  */
 internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps: Long = 0) {
     private val means = LinkedHashMap(tensors)
@@ -44,7 +43,6 @@ internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps
 
     val tensors: Map<String, FloatTensor> get() = means
 
-    /** Add the tensors of a step. */
     fun add(latest: Map<String, FloatTensor>) {
         val share = min(KEPT, steps / (steps + 9.0)).toFloat()
         for ((name, tensor) in latest) {

@@ -27,23 +27,14 @@ internal const val LEAST_GENERATIONS = Defaults.SYNC_LEAST_GENERATIONS
 
 private const val CHUNK = 64 // positions whose logits are in memory at once
 
-/**
- * The result of comparing an offered adapter with the current one.
- *
- * @property generations that both adapters read.
- * @property positions that both adapters read.
- * @property current expected acceptance of a draft token with the current adapter, 0 to 1.
- * @property offered expected acceptance of a draft token with the offered adapter, 0 to 1.
- * @property low lower end of the 95 % interval of `offered - current`; -infinity for too few generations.
- * @property high upper end of that interval; infinity for too few generations.
- */
+/** The result of comparing an offered adapter with the current one. */
 internal class AdapterComparison(
     val generations: Int,
     val positions: Int,
-    val current: Double,
-    val offered: Double,
-    val low: Double,
-    val high: Double,
+    val current: Double, // expected acceptance of a draft token with the current adapter, 0 to 1
+    val offered: Double, // expected acceptance of a draft token with the offered adapter, 0 to 1
+    val low: Double, // lower end of the 95 % interval of `offered - current`; -infinity for too few generations
+    val high: Double, // upper end of that interval; infinity for too few generations
 ) {
     /** Whether the offered adapter is significantly better. */
     val isBetter: Boolean get() = low > 0.0
@@ -55,14 +46,11 @@ internal class AdapterComparison(
 /**
  * Compare two adapters of a drafter.
  *
- * @param model the drafter; afterwards it has the offered adapter and an empty context.
- * @param responses recorded generations (`fromTraces`), none longer than the model's context.
  * @param current tensors by the names of the graph's inputs; empty for the drafter without an adapter.
- * @param offered likewise.
  */
 internal fun compare(
-    model: SessionModel,
-    responses: List<Aligned>,
+    model: SessionModel, // the drafter; afterwards it has the offered adapter and an empty context
+    responses: List<Aligned>, // recorded generations (`fromTraces`), none longer than the model's context
     current: Map<String, FloatTensor>,
     offered: Map<String, FloatTensor>,
 ): AdapterComparison {
@@ -167,8 +155,6 @@ internal fun probabilities(logits: Logits, row: Int, allowed: BooleanArray): Dou
  * spelling, so OTHER counts as one outcome. Elsewhere OTHER is many tokens of which only the sum is known. It counts as
  * 0 there, because a drafter with a flat distribution would gain by it.
  *
- * @param q the drafter's probabilities at the distribution.
- * @param distributions P of a response.
  * @param n the number of the distribution.
  * @param inside whether it is inside a spelling.
  */

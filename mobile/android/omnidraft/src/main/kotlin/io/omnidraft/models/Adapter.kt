@@ -26,19 +26,14 @@ internal class SitePair(val a: FloatTensor, val b: FloatTensor)
 /**
  * Learned changes of a model: low-rank additions to its products.
  *
- * @property base fingerprint of the checkpoint that was trained.
- * @property draftTokenizer fingerprint of the drafter's tokenizer.
- * @property targetTokenizer fingerprint of the target's tokenizer.
- * @property tensors A and B of each site; sites may differ in rank.
- * @property created time in ISO 8601, UTC.
  * @throws AdapterException `missing_tensor`, `extra_tensor`, `shape`, `non_finite` or `rank`.
  */
 internal class Adapter(
-    val base: String,
-    val draftTokenizer: String,
-    val targetTokenizer: String,
-    val tensors: Map<String, SitePair>,
-    val created: String,
+    val base: String, // fingerprint of the checkpoint that was trained
+    val draftTokenizer: String, // fingerprint of the drafter's tokenizer
+    val targetTokenizer: String, // fingerprint of the target's tokenizer
+    val tensors: Map<String, SitePair>, // A and B of each site; sites may differ in rank
+    val created: String, // time in ISO 8601, UTC
 ) {
     init {
         if (tensors.isEmpty()) throw AdapterException("missing_tensor", "it has no tensors")
@@ -48,7 +43,6 @@ internal class Adapter(
         }
     }
 
-    /** The largest rank of a site. */
     val rank: Int get() = tensors.values.maxOf { it.b.shape[0] }
 
     /** All tensors by the names of the graph's inputs: the sites by name, A first. */

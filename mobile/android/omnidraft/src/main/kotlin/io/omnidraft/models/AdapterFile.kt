@@ -8,6 +8,7 @@ import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.Tensor
 import io.omnidraft.disk.TensorFileError
 import io.omnidraft.disk.dump
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.readHeader
@@ -38,7 +39,6 @@ private val REMEDIES = mapOf(
     "version" to "update omnidraft",
 )
 
-/** The bytes of an adapter's file. */
 internal fun encodeAdapter(adapter: Adapter): ByteArray {
     val named = adapter.named.toSortedMap()
     val header = LinkedHashMap<String, Any?>()
@@ -59,7 +59,6 @@ internal fun encodeAdapter(adapter: Adapter): ByteArray {
     return out.bytes()
 }
 
-/** The metadata of the file of an adapter. */
 internal fun metadataOf(adapter: Adapter): Map<String, String> = linkedMapOf(
     "format" to FORMAT,
     "version" to VERSION,
@@ -131,7 +130,7 @@ private fun pairs(arrays: MutableMap<String, FloatTensor>): Map<String, SitePair
 private fun adapter(metadata: Map<String, String>, tensors: Map<String, SitePair>): Adapter {
     for (name in listOf("base", "draft_tokenizer", "target_tokenizer", "created")) {
         val value = metadata[name]
-        val isRight = value != null && if (name == "created") isTime(value) else isFingerprint(value)
+        val isRight = value != null && if (name == "created") isTime(value) else isHexadecimal(value, 64)
         if (!isRight) throw AdapterException("metadata", "its $name is ${quoted(value)}")
     }
     val adapter = Adapter(
@@ -149,8 +148,6 @@ private fun adapter(metadata: Map<String, String>, tensors: Map<String, SitePair
     }
     return adapter
 }
-
-private fun isFingerprint(text: String) = text.length == 64 && text.all { it in '0'..'9' || it in 'a'..'f' }
 
 /** Whether a text is written as `2026-01-02T03:04:05Z`. */
 internal fun isTime(text: String): Boolean {

@@ -11,11 +11,7 @@ import io.omnidraft.vocab.VocabMap
 /** A model of a bundle; the target first. */
 internal enum class Role(val word: String) { TARGET("target"), DRAFTER("drafter") }
 
-/**
- * An adapter, or none, and the tensors to feed the graph of the model.
- *
- * @property tensors by the names of the graph's inputs.
- */
+/** An adapter, or none, and the tensors to feed the graph of the model. */
 internal class Fitted(val adapter: Adapter? = null, val tensors: Map<String, FloatTensor> = emptyMap()) {
     /** The digest of the adapter; null without one. */
     val digest: String? get() = adapter?.digest
@@ -29,7 +25,6 @@ internal class AdapterPlace(
     val draftFingerprint: String,
     val targetFingerprint: String,
 ) {
-    /** The model of a role. */
     fun entry(role: Role): ModelEntry = if (role == Role.DRAFTER) drafter else target
 }
 
@@ -40,8 +35,6 @@ internal fun placeOf(bundle: Bundle, map: VocabMap): AdapterPlace =
 /**
  * The model that an adapter was made for, and the tensors to feed its graph.
  *
- * @param adapter the adapter.
- * @param place both models of the bundle.
  * @param role the model; null tries both, and takes the drafter if both fit.
  * @throws AdapterException `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of [Adapter.checkFits].
  */

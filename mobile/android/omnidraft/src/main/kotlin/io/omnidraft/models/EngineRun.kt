@@ -12,9 +12,6 @@ import io.omnidraft.reason
 /**
  * Runs a graph on bindings, one after another. Another thread can end a run, and an error of the engine is a
  * sentence with its name.
- *
- * @param session of the graph.
- * @param name of the graph, for messages.
  */
 internal class EngineRun(private val session: OrtSession, private val name: String) : AutoCloseable {
     // Held while the options are replaced or freed, never while a graph runs: cancelling does not wait for a pass.

@@ -124,7 +124,6 @@ internal fun direct(bytes: Int): ByteBuffer = ByteBuffer.allocateDirect(bytes).o
 /**
  * Refuses a graph that lacks one of these inputs or outputs, or has it of another type or shape.
  *
- * @param path of the graph, for messages.
  * @throws BundleException `graph`.
  */
 internal fun checkValues(path: File, session: OrtSession, values: SharedValues) {
@@ -142,9 +141,7 @@ private fun checkEach(path: File, what: String, wanted: Map<String, Value>, foun
 /**
  * Refuses a graph with an input that nothing feeds, or without the adapters of the manifest.
  *
- * @param path of the graph.
  * @param known inputs that are fed in every pass.
- * @param adapters inputs that the manifest names.
  * @throws BundleException `graph`.
  */
 internal fun checkAdapters(path: File, session: OrtSession, known: Set<String>, adapters: Map<String, Value>) {

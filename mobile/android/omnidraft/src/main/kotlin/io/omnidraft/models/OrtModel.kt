@@ -38,19 +38,14 @@ internal interface OwnModel : SessionModel, AutoCloseable
 /**
  * The weights of a graph whose keys and values are in shared buffers.
  *
- * @param path the graph; weights in a file beside it are mapped into memory, not read.
- * @param kv shape of its KV buffers.
- * @param vocabSize width of its logits.
- * @param threads of one pass; a drafter is fastest on one.
- * @param xnnpack whether kernels of XNNPACK are used where it has them.
  * @throws BundleException onnxruntime cannot load the graph, or it has other inputs and outputs.
  */
 internal class Graph(
-    val path: File,
-    val kv: KvShape,
-    val vocabSize: Int,
-    threads: Int = 1,
-    xnnpack: Boolean = false,
+    val path: File, // the graph; weights in a file beside it are mapped into memory, not read
+    val kv: KvShape, // shape of its KV buffers
+    val vocabSize: Int, // width of its logits
+    threads: Int = 1, // of one pass; a drafter is fastest on one
+    xnnpack: Boolean = false, // whether kernels of XNNPACK are used where it has them
 ) : Weights {
     val session: OrtSession = cpuSession(path, threads, xnnpack)
 

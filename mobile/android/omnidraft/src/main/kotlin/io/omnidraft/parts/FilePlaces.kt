@@ -87,7 +87,6 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
  *
  * @param path the bundle's directory.
  * @param manifest the bytes of its manifest.json.
- * @param files that the manifest lists.
  * @throws BundleException `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a file that is in
  *   the directory. pack.json is not signed, and a file that it leaves out is not hashed.
  */

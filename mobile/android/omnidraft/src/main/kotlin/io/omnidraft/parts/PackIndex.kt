@@ -37,15 +37,12 @@ internal class PackIndexException(message: String, val fault: String = "index") 
 /**
  * What a packed bundle holds.
  *
- * @property manifest SHA-256 of the bytes of manifest.json.
- * @property device that the bundle was packed for, one of [DEVICES].
- * @property drafter `with` the files of the drafter, `without` them, or them `only`.
  * @property leftOut each listed file that the device does not need, with the devices that get it.
  */
 internal data class PackIndex(
-    val manifest: String,
-    val device: String,
-    val drafter: String = WITH,
+    val manifest: String, // SHA-256 of the bytes of manifest.json
+    val device: String, // that the bundle was packed for, one of DEVICES
+    val drafter: String = WITH, // `with` the files of the drafter, `without` them, or them `only`
     val leftOut: Map<String, List<String>> = emptyMap(),
 ) {
     /** Whether an archive with this index holds a file that the manifest lists. */
@@ -56,9 +53,7 @@ internal data class PackIndex(
 /**
  * The index of a packed bundle.
  *
- * @param data the bytes of pack.json.
  * @param manifest SHA-256 of the bytes of manifest.json.
- * @param files names that the manifest lists.
  * @throws PackIndexException it is not an index, is of another version, or belongs to another manifest.
  */
 internal fun readIndex(data: ByteArray, manifest: String, files: Collection<String>): PackIndex {

@@ -36,11 +36,6 @@ internal class Turn(val message: String, val answer: IntArray) {
 /**
  * The target ids of a conversation, up to the position at which the answer to [message] begins.
  *
- * @param tokenizer the target's.
- * @param template the text around messages.
- * @param turns earlier turns.
- * @param message the new message.
- * @param system the system prompt; null without one.
  * @throws PromptException see [Template.parts].
  */
 internal fun conversationIds(
@@ -48,7 +43,7 @@ internal fun conversationIds(
     template: Template,
     turns: List<Turn>,
     message: String,
-    system: String? = null,
+    system: String? = null, // the system prompt; null without one
 ): IntArray {
     val parts = template.parts(turns.size + 1, system != null).toMutableList()
     val ends = template.trimmed(turns.size + 1, system != null).toMutableList()
@@ -69,11 +64,6 @@ internal fun conversationIds(
  *
  * The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
  * white space at those of its ends where the template leaves it out.
- *
- * @param tokenizer the target's.
- * @param prompt the compiled template.
- * @param message of the user.
- * @param text the answer.
  */
 internal fun givenTurn(tokenizer: Tokenizer, prompt: PromptTemplate, message: String, text: String): Turn {
     val answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
@@ -83,8 +73,6 @@ internal fun givenTurn(tokenizer: Tokenizer, prompt: PromptTemplate, message: St
 /**
  * The earlier turns of a list of messages; an answer that this session generated keeps its ids.
  *
- * @param loaded the bundle.
- * @param messages the list.
  * @param known the turns of the session's own conversation.
  */
 internal fun listedTurns(loaded: LoadedBundle, messages: MessageList, known: List<Turn>): List<Turn> {
@@ -109,9 +97,6 @@ internal fun listedTurns(loaded: LoadedBundle, messages: MessageList, known: Lis
  * The end token is left out, because the template has its own. A thought is left out where the template leaves it out.
  * Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay as
  * they were generated.
- *
- * @param loaded the bundle.
- * @param answer the generation.
  */
 internal fun answerIds(loaded: LoadedBundle, answer: Generation): IntArray {
     var ids = answer.tokenIds
@@ -130,7 +115,6 @@ internal fun answerIds(loaded: LoadedBundle, answer: Generation): IntArray {
 /**
  * The text of the generation before, in both vocabularies.
  *
- * @property mode of that generation.
  * @property tokens target ids of its prompt and output.
  * @property context the same text in draft ids.
  */
@@ -149,8 +133,6 @@ internal fun draftText(target: Tokenizer, drafter: Tokenizer, ids: IntArray): In
 /**
  * A prompt in draft ids; where it continues the text before, only the new part is encoded.
  *
- * @param target the target's tokenizer.
- * @param drafter the drafter's tokenizer.
  * @param ids target ids of the whole prompt.
  * @param before the text before; null where there is none.
  */

@@ -57,8 +57,6 @@ internal fun GenerationConfig.check() {
 /**
  * Refuses a prompt that the target cannot read.
  *
- * @param ids of the prompt.
- * @param target its size and its context.
  * @param tooLong the remedy where the prompt is longer than the context.
  * @throws PromptException it has no tokens, or one outside the vocabulary, or is longer than the context.
  */

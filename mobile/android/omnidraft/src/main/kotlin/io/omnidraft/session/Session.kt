@@ -5,7 +5,7 @@ import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.checkedText
-import io.omnidraft.traces.TracePlace
+import io.omnidraft.traces.TraceStore
 import java.io.File
 
 /*
@@ -24,7 +24,7 @@ internal class Session(
     loaded: LoadedBundle,
     cache: File? = null,
     adapter: File? = null,
-    trace: TracePlace? = null,
+    trace: TraceStore? = null,
 ) : SessionResources(loaded, cache, adapter, trace) {
     /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
     fun reset() = turn { text.forgetText() }
@@ -32,9 +32,6 @@ internal class Session(
     /**
      * Starts a text and forgets the last one.
      *
-     * @param prompt text.
-     * @param config settings of the generation.
-     * @param raw leave the prompt template out.
      * @throws PromptException empty, or too long for the context; or the template has no place for the session's system
      *   prompt.
      * @throws io.omnidraft.SettingException a setting outside its range.
@@ -56,8 +53,6 @@ internal class Session(
     /**
      * Answers the next message of a conversation; the target reads only what is new in it.
      *
-     * @param message text.
-     * @param config settings of the answer.
      * @throws PromptException empty, too long a conversation for the context, or a template without a place for the
      *   system prompt; nothing changes.
      * @throws io.omnidraft.SettingException a setting outside its range.
@@ -164,17 +159,13 @@ internal class Session(
         return generation
     }
 
-    /**
-     * Begins the answer to a message; nothing changes where it is refused.
-     *
-     * @param tooLong the remedy where there are earlier turns and the context cannot hold them all.
-     */
+    /** Begins the answer to a message; nothing changes where it is refused. */
     private fun answer(
         turns: List<Turn>,
         message: String,
         system: String?,
         config: GenerationConfig,
-        tooLong: String = UNDO,
+        tooLong: String = UNDO, // the remedy where there are earlier turns and the context cannot hold them all
     ): Generation {
         val ids = conversationIds(targetTokenizer, template, turns, message, system)
         val remedy = if (turns.isEmpty()) TOO_LONG else tooLong
@@ -187,8 +178,8 @@ internal class Session(
 
     /** All turns so far, with the last answer as far as it went. */
     private fun finishedTurns(): List<Turn> {
-        val message = message ?: return turns
-        val answer = answer ?: return turns
-        return turns + Turn(message, answerIds(loaded, answer))
+        val message = text.message ?: return text.turns
+        val answer = answer ?: return text.turns
+        return text.turns + Turn(message, answerIds(loaded, answer))
     }
 }

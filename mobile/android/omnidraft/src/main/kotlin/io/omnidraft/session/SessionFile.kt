@@ -15,7 +15,6 @@ import io.omnidraft.disk.at
 import io.omnidraft.disk.bitsOf
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.dump
-import io.omnidraft.disk.encodeUtf8
 import io.omnidraft.disk.hex64
 import io.omnidraft.disk.hexadecimal
 import io.omnidraft.disk.ids
@@ -26,6 +25,7 @@ import io.omnidraft.disk.real
 import io.omnidraft.disk.text
 import io.omnidraft.disk.u32
 import io.omnidraft.models.Role
+import io.omnidraft.parts.BY_UTF8
 
 /*
  * The file of a session, format version 4: spec/09-session.md.
@@ -42,7 +42,6 @@ internal const val SESSION_HEADER_BYTES = 32
 private const val MAX_STATE_BYTES = 1L shl 24
 private const val MAX_CACHE_BYTES = 1L shl 28
 
-/** Bytes of a session file at most. */
 internal const val MAX_SESSION_BYTES: Long = SESSION_HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
 private const val MAX_TURNS = 1 shl 16
 private const val MAX_GRAPH_FILES = 256
@@ -138,7 +137,7 @@ private fun stateOf(saved: SavedSession): Map<String, Any?> = linkedMapOf(
     "identity" to linkedMapOf(
         "draft_fingerprint" to saved.identity.draftFingerprint,
         "target_fingerprint" to saved.identity.targetFingerprint,
-        "graphs" to byBytes(saved.identity.graphs),
+        "graphs" to saved.identity.graphs.toSortedMap(BY_UTF8),
         "drafter_adapter" to saved.identity.adapters[Role.DRAFTER],
         "target_adapter" to saved.identity.adapters[Role.TARGET],
     ),
@@ -149,18 +148,6 @@ private fun stateOf(saved: SavedSession): Map<String, Any?> = linkedMapOf(
     "message" to saved.message,
     "answer" to saved.answer?.let { answerObject(it) },
 )
-
-/** Names in the order of their bytes in UTF-8, which is that of their code points. */
-internal fun byBytes(graphs: Map<String, String>): Map<String, String> =
-    graphs.toSortedMap { a, b -> compareBytes(encodeUtf8(a), encodeUtf8(b)) }
-
-private fun compareBytes(a: ByteArray, b: ByteArray): Int {
-    for (i in 0 until minOf(a.size, b.size)) {
-        val difference = (a[i].toInt() and 0xff) - (b[i].toInt() and 0xff)
-        if (difference != 0) return difference
-    }
-    return a.size - b.size
-}
 
 private fun longs(ids: IntArray): List<Long> = ids.map { it.toLong() }
 

@@ -30,13 +30,9 @@ internal class SmallModel(val model: OwnModel, start: IntArray) {
  * @property loaded shared with other sessions.
  */
 internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
-    /** Gives seconds. */
-    val clock: Clock = ::seconds
-
     /** How much the app lets the session do. */
     val throttle = Throttle()
 
-    /** The target's model. */
     val target: OwnModel = loaded.target.acquire()
 
     // Held for a moment each time, never during a pass; all fields below belong to it.
@@ -58,14 +54,12 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     /** The drafter and its context; one without a model where none is loaded. */
     val drafter: Drafter get() = small?.drafter ?: withoutDrafter
 
-    /** Whether the drafter is loaded now. */
     val hasDrafter: Boolean get() = small != null && !dropAsked
 
     /** How often the drafter was dropped; its context counts as empty after each time. */
     @Volatile var drops: Int = 0
         private set
 
-    /** The adapters that were given, by role. */
     val adapters: Map<Role, Adapter>
         get() = synchronized(lock) {
             chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
@@ -187,7 +181,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     }
 
     private fun newDrafter(): SmallModel? =
-        loaded.drafter?.let { SmallModel(it.acquire(), startOf(loaded.bundle.drafter)) }
+        loaded.drafter?.let { SmallModel(it.acquire(), loaded.bundle.drafter.start) }
 
     /**
      * Gives the models the adapters of [useAdapter]; their contexts are of the old weights.

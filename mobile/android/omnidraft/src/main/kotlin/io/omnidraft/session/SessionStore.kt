@@ -77,7 +77,6 @@ private fun refused(file: File, error: SessionFileException) =
 /**
  * What sessions of a bundle belong to.
  *
- * @param bundle the bundle.
  * @param adapters digests of the adapters in use, by role.
  */
 internal fun identityOf(bundle: Bundle, adapters: Map<Role, String> = emptyMap()): Identity {
@@ -85,7 +84,7 @@ internal fun identityOf(bundle: Bundle, adapters: Map<Role, String> = emptyMap()
     return Identity(
         bundle.drafter.tokenizerFingerprint,
         bundle.target.tokenizerFingerprint,
-        byBytes(read.mapValues { it.value.sha256 }),
+        read.mapValues { it.value.sha256 },
         adapters,
     )
 }
@@ -122,16 +121,11 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
  *
  * The models read the text again: the KV buffers are not part of the file.
  *
- * @param models of the session.
- * @param text its present state, whose cache gives capacity and policy.
- * @param file for messages.
- * @param saved from [readSession].
- * @param cacheBytes from [readSession].
  * @throws SessionFileException the file is of another bundle, or holds values that this bundle cannot have.
  */
 internal fun restore(
     models: SessionModels,
-    text: TextState,
+    text: TextState, // its present state, whose cache gives capacity and policy
     file: File,
     saved: SavedSession,
     cacheBytes: ByteArray,

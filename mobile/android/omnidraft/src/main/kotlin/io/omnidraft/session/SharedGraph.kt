@@ -37,7 +37,6 @@ internal class SharedGraph(private val load: () -> Weights) : AutoCloseable {
         if (users == 0) unload()
     }
 
-    /** Loads the graph now. */
     @Synchronized
     fun ready(): SharedGraph {
         if (graph == null) graph = load()

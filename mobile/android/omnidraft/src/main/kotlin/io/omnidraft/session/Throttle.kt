@@ -23,7 +23,6 @@ internal class Throttle {
      * Waits between two rounds.
      *
      * @param pass seconds of a pass.
-     * @param isCancelled ends the waiting.
      */
     fun pause(pass: Double, isCancelled: () -> Boolean) {
         if (level < SLOWER) return

@@ -4,6 +4,7 @@ import io.omnidraft.SyncException
 import io.omnidraft.disk.Claim
 import io.omnidraft.disk.ClaimException
 import io.omnidraft.disk.claim
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.readWhole
 import io.omnidraft.disk.writeAtomically
@@ -53,27 +54,18 @@ internal data class Seen(val number: Long, val sha256: String) {
  * An adapter that is or was in use.
  *
  * @property number of its release; 0 for the device's own adapter.
- * @property file of the adapter.
  */
 internal data class Used(val number: Long, val file: StoredFile) {
     override fun toString(): String = "$number $file"
 }
 
-/**
- * The content of the pointer file.
- *
- * @property channel of the device's bundle.
- * @property seen the newest release that was verified.
- * @property refused number of the newest release whose adapter was not taken, 0 for none.
- * @property current the adapter in use; null for the drafter without an adapter.
- * @property previous the adapter before it; null likewise.
- */
+/** The content of the pointer file. */
 internal data class Installed(
     val channel: Channel,
-    val seen: Seen? = null,
-    val refused: Long = 0,
-    val current: Used? = null,
-    val previous: Used? = null,
+    val seen: Seen? = null, // the newest release that was verified
+    val refused: Long = 0, // number of the newest release whose adapter was not taken, 0 for none
+    val current: Used? = null, // the adapter in use; null for the drafter without an adapter
+    val previous: Used? = null, // the adapter before it; null likewise
 ) {
     /** The names of all files in the pointer file. */
     val files: Set<String>
@@ -82,7 +74,6 @@ internal data class Installed(
             previous?.let { it.file.sha256 + ADAPTER_END },
         ).toSet()
 
-    /** The bytes of the pointer file. */
     val text: ByteArray
         get() = ascii(
             "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
@@ -168,7 +159,6 @@ internal fun tidy(place: File, state: Installed) {
     }
 }
 
-/** Whether a name is that of an adapter. */
 private fun isKept(name: String): Boolean =
     name.endsWith(ADAPTER_END) && isHexadecimal(name.removeSuffix(ADAPTER_END), HASH_DIGITS)
 

@@ -32,56 +32,33 @@ internal fun interface Trial {
     fun compare(current: Adapter?, offered: Adapter): AdapterComparison
 }
 
-/**
- * The device that pulls.
- *
- * @property models both models of the device's bundle.
- * @property vocabMap of the bundle.
- * @property into the directory of `Installed.kt`.
- * @property trial compares adapters on recent traces; null takes the release without a comparison.
- * @property own an adapter that the device learned and has in use; null for the adapter in [into].
- * @property cache the device's own n-grams, into which those of the release are merged; null for none.
- */
 internal class Device(
-    val models: AdapterPlace,
+    val models: AdapterPlace, // both models of the device's bundle
     val vocabMap: VocabMap,
-    val into: File,
-    val trial: Trial? = null,
-    val own: Adapter? = null,
-    val cache: File? = null,
+    val into: File, // the directory of `Installed.kt`
+    val trial: Trial? = null, // compares adapters on recent traces; null takes the release without a comparison
+    val own: Adapter? = null, // an adapter that the device learned and has in use; null for the adapter in into
+    val cache: File? = null, // the device's own n-grams, into which those of the release are merged; null for none
 ) {
-    /** The channel of the bundle. */
     val channel: Channel get() = channelOfBundle(models)
 }
 
-/**
- * The result of a pull.
- *
- * @property outcome of the release's adapter.
- * @property release the newest release.
- * @property comparison of the offered adapter with the one in use; null where there was no trial.
- * @property adapter the file in use now; null for the drafter without an adapter.
- * @property learned n-grams that were new to the device's own cache; null without a cache.
- */
 internal class Pulled(
     val outcome: PullOutcome,
     val release: SignedRecord,
-    val comparison: AdapterComparison?,
-    val adapter: File?,
-    val learned: Int?,
+    val comparison: AdapterComparison?, // of the offered adapter with the one in use; null where there was no trial
+    val adapter: File?, // the file in use now; null for the drafter without an adapter
+    val learned: Int?, // n-grams that were new to the device's own cache; null without a cache
 )
 
 /** The state after a release, and what happened to its adapter. */
 private class Decision(val state: Installed, val outcome: PullOutcome, val comparison: AdapterComparison? = null)
 
-/** A state, and the adapter in use in it. */
 private class InUse(val state: Installed, val adapter: Adapter?)
 
 /**
  * Take a verified release if it is current and its adapter is better.
  *
- * @param signed the release.
- * @param device that pulls.
  * @param now ISO 8601 in UTC.
  * @throws io.omnidraft.SyncException the release is refused, or the directory cannot be written.
  * @throws io.omnidraft.AdapterException an adapter of the release or of the device is refused.

@@ -32,21 +32,17 @@ internal const val RECENT = Defaults.SYNC_RECENT_RECORDS
  * A trial on the traces in a directory. Records of the target with an adapter are left out: they have the distributions
  * of another target.
  *
- * @param traces the directory.
- * @param bundle of the device.
- * @param vocabMap of the bundle.
  * @param withModel runs the comparison with a model of the drafter that has an empty context.
  */
 internal fun trialOn(
-    traces: File,
+    traces: File, // the directory
     bundle: Bundle,
     vocabMap: VocabMap,
     withModel: ((SessionModel) -> AdapterComparison) -> AdapterComparison,
 ): Trial = Trial { current, offered ->
     val aligner = Aligner(fullTrie(vocabMap), bundle.drafter.kv.maxLength)
-    val start = bundle.drafter.bosId?.let { intArrayOf(it) } ?: IntArray(0)
     val recent = recentOf(readTraces(listOf(traces), Vocabularies.of(vocabMap)))
-    val responses = fromTraces(recent.asSequence(), TraceAligner(aligner, start)).toList()
+    val responses = fromTraces(recent.asSequence(), TraceAligner(aligner, bundle.drafter.start)).toList()
     val place = placeOf(bundle, vocabMap)
     val tensors = { adapter: Adapter? ->
         if (adapter == null) unfitted(bundle.drafter).tensors else fit(adapter, place, Role.DRAFTER).second.tensors

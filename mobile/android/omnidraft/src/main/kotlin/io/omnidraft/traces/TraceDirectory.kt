@@ -6,40 +6,10 @@ import io.omnidraft.disk.ClaimException
 import io.omnidraft.disk.claim
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.removeLeftovers
-import io.omnidraft.reason
 import java.io.File
 import java.io.IOException
 
 /* The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces. */
-
-/**
- * Delete a trace, one segment or those of a directory, and a directory that is empty then.
- *
- * @return the number of deleted files.
- * @throws TraceFileException the path is not a trace, a session is recording in it, or it cannot be deleted.
- */
-internal fun wipe(path: File): Int = try {
-    if (path.isDirectory) wipeDirectory(path) else wipeSegment(path)
-} catch (error: IOException) {
-    throw TraceFileException("unwritable", "$path cannot be wiped (${reason(error)})", "check the path")
-}
-
-private fun wipeSegment(path: File): Int {
-    if (!path.isFile || !isTrace(path)) {
-        throw TraceFileException("not_a_trace", "$path is not a trace, so it stays", "check the path")
-    }
-    deleteFile(path)
-    return 1
-}
-
-private fun wipeDirectory(path: File): Int {
-    if (segmentsOf(path).none { isTrace(it) }) {
-        throw TraceFileException("not_a_trace", "$path holds no trace, so it stays", "check the path")
-    }
-    val count = claimForRecording(path).use { removeSegments(path) }
-    path.delete() // fails, as it should, where the directory has other files
-    return count
-}
 
 /**
  * Delete the segments in a directory and the leftovers of their writers.

@@ -16,7 +16,6 @@ import io.omnidraft.disk.u32
  * write that did not finish, is not a fault: its bytes are counted and left out.
  */
 
-/** The first bytes of each segment. */
 internal val MAGIC: ByteArray = bytesOf("894f44540d0a1a0a")
 
 internal const val VERSION = 1
@@ -31,7 +30,6 @@ internal const val HEADER_BYTES = 100
 /** Bytes of a frame without its payload: the fields before it, the CRC-32 after it. */
 internal const val FRAME_BYTES = 16
 
-/** Kinds of frames. */
 internal const val START = 1
 internal const val ROUND = 2
 
@@ -56,7 +54,6 @@ internal class Frame(val record: Long, val content: Content)
 /**
  * A file of a trace.
  *
- * @property frames the whole frames.
  * @property torn bytes at the end that were left out, of a write that did not finish.
  */
 internal class Segment(val header: TraceHeader, val frames: List<Frame>, val torn: Int = 0) {
@@ -148,7 +145,6 @@ internal fun decode(data: ByteArray): Segment {
  * Where the frames of a segment are.
  *
  * @property ends the ends of the whole frames, the header's end first; more elements than [count] + 1 may follow.
- * @property count of the whole frames.
  * @property torn bytes at the end that are no whole frame.
  */
 internal class Scan(val ends: IntArray, val count: Int, val torn: Int)

@@ -32,14 +32,11 @@ private val NOTHING = Masses(NO_IDS, NO_PROBABILITIES, 1.0)
 
 /** The sizes of both vocabularies, which give the width of ids: 2 bytes up to 65,536 ids, else 4. */
 internal class PayloadLayout(val draftSize: Long, val targetSize: Long) {
-    /** Bytes of a draft id. */
     val draftBytes: Int get() = idBytes(draftSize)
 
-    /** Bytes of a target id. */
     val targetBytes: Int get() = idBytes(targetSize)
 
     companion object {
-        /** The layout of the ids of some vocabularies. */
         fun of(vocabularies: Vocabularies): PayloadLayout =
             PayloadLayout(vocabularies.draftSize, vocabularies.targetSize)
     }
@@ -56,7 +53,6 @@ internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
     return out.bytes()
 }
 
-/** The payload of a round. */
 internal fun encodeRound(traced: TracedRound, layout: PayloadLayout): ByteArray {
     val labels = traced.labels
     val out = ByteWriter(1 shl 10)

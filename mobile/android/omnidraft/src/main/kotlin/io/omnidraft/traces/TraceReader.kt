@@ -87,10 +87,8 @@ internal fun segmentsOf(directory: File): List<File> {
     return files.filter { isSegmentName(it.name) && it.isFile }.sortedBy { it.name }
 }
 
-/** The file name of a segment. */
 internal fun nameOf(number: Long): String = PREFIX + number.toString().padStart(DIGITS, '0') + SUFFIX
 
-/** The number of a segment by its file name. */
 internal fun numberOf(file: File): Long = file.name.removePrefix(PREFIX).removeSuffix(SUFFIX).toLong()
 
 private fun isSegmentName(name: String): Boolean {

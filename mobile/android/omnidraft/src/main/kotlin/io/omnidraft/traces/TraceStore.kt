@@ -23,10 +23,8 @@ import java.nio.file.Files
 /** Bytes of all segments of a trace together, at most. */
 internal const val MAX_BYTES = Defaults.TRACE_MAX_BYTES.toLong()
 
-/** The least bound that a trace may have. */
 internal const val LEAST_BYTES = Defaults.TRACE_LEAST_BYTES.toLong()
 
-/** Segments of a full store. */
 internal const val SEGMENTS = Defaults.TRACE_SEGMENTS
 
 /** Rounds between two flushes to the disk within a generation. */
@@ -40,18 +38,17 @@ internal data class SegmentPlace(val segment: Long, val record: Long)
  *
  * One process and one store at a time record in a directory; any number of sessions and threads may share the store.
  *
- * @property path the directory; it is made, for its owner alone, where it is absent.
- * @property maxBytes of all segments together.
  * @throws TraceFileException `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (another pair's).
  * @throws SettingException [maxBytes] is too small.
  */
 internal class TraceStore(
-    val path: File,
-    override val vocabularies: Vocabularies,
-    val maxBytes: Long = MAX_BYTES,
-) : TracePlace, AutoCloseable {
+    private val path: File, // the directory; it is made, for its owner alone, where it is absent
+    private val vocabularies: Vocabularies,
+    private val maxBytes: Long = MAX_BYTES,
+) : AutoCloseable {
+    /** Why recording stopped, in one sentence; null while it works. */
     @Volatile
-    override var problem: String? = null
+    var problem: String? = null
         private set
 
     @Volatile
@@ -81,15 +78,14 @@ internal class TraceStore(
         }
     }
 
-    override val name: String get() = path.path
+    val isRecording: Boolean get() = !paused && problem == null && claim != null
 
-    override val isRecording: Boolean get() = !paused && problem == null && claim != null
-
-    override fun pause() {
+    /** Record nothing more until [resume]; from any thread. */
+    fun pause() {
         paused = true
     }
 
-    override fun resume() {
+    fun resume() {
         paused = false
     }
 
@@ -118,9 +114,15 @@ internal class TraceStore(
         }
     }
 
-    /** Record a round; see [TracePlace.append]. A full disk stops the recording, never the generation. */
+    /**
+     * Record a round. A full disk stops the recording, never the generation.
+     *
+     * @param at the value returned for the round before; null begins a record.
+     * @param start makes the beginning of a record; called only if the round begins one.
+     * @return where the record continues; null where nothing was recorded.
+     */
     @Synchronized
-    override fun append(traced: TracedRound, at: SegmentPlace?, start: () -> Start): SegmentPlace? {
+    fun append(traced: TracedRound, at: SegmentPlace?, start: () -> Start): SegmentPlace? {
         if (!isRecording) return null
         return try {
             added(traced, at, start)
@@ -131,8 +133,9 @@ internal class TraceStore(
         }
     }
 
+    /** Make what was recorded reach the disk; called at the end of a generation. */
     @Synchronized
-    override fun sync() {
+    fun sync() {
         try {
             segment?.sync()
         } catch (error: IOException) {
@@ -227,7 +230,6 @@ private fun wholeSegment(file: File): Pair<Long, Long>? = try {
  * A stream and no channel: an interrupt of the writing thread closes a channel, and recording would stop.
  *
  * @property size bytes of the file.
- * @property records that began in it.
  */
 private class OpenSegment(file: File, val number: Long, var size: Long, var records: Long) {
     private val stream: FileOutputStream

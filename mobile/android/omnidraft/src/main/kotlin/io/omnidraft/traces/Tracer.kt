@@ -25,8 +25,6 @@ private const val ROUNDING = 2e-6 // error of a sum of 150,000 float32
  * Makes a [TracedRound] from a round while recording is on. It holds memory of the size of the vocabularies, which each
  * row uses again; one thread uses it.
  *
- * @param map of the two models.
- * @param recording false during a pause.
  * @param top number of probabilities to keep of a row.
  */
 internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean, private val top: Int = TOP) {
@@ -95,22 +93,14 @@ private fun firstsOf(map: VocabMap): IntArray {
     return firsts.toArray()
 }
 
-/**
- * The distribution of a row at temperature 1.
- *
- * @property logits the row of them that has number [index].
- * @property shift the largest logit.
- * @property weights exp(logit - shift) of each id; the next row overwrites them.
- * @property total the sum of the weights.
- * @param candidates memory that all rows use.
- */
+/** The distribution of a row at temperature 1. */
 internal class Row(
-    private val logits: Logits,
+    private val logits: Logits, // the row of them that has number index
     private val index: Int,
     val shift: Double,
-    val weights: FloatArray,
-    val total: Double,
-    private val candidates: Candidates,
+    val weights: FloatArray, // exp(logit - shift) of each id; the next row overwrites them
+    val total: Double, // the sum of the weights
+    private val candidates: Candidates, // memory that all rows use
 ) {
     /** -ln of a token's probability, in nats. */
     fun surprisal(token: Int): Double = max(0.0, shift + ln(total) - logits[index, token])
@@ -119,24 +109,15 @@ internal class Row(
     fun largest(top: Int): Masses = largest(weights, logits.width, total, 1.0, top, candidates = candidates)
 }
 
-/**
- * The largest of some probabilities (ties: lowest first), and the sum of the others.
- *
- * @param weights in proportion to the probabilities, the first [size] of them.
- * @param total the weight of probability 1.
- * @param whole the sum of all probabilities.
- * @param top number of probabilities to keep.
- * @param ids the ids of the probabilities, ascending; their positions when null.
- * @param candidates memory that calls use one after another.
- */
+/** The largest of some probabilities (ties: lowest first), and the sum of the others. */
 internal fun largest(
-    weights: FloatArray,
+    weights: FloatArray, // in proportion to the probabilities, the first size of them
     size: Int,
-    total: Double,
-    whole: Double,
-    top: Int,
-    ids: IntArray? = null,
-    candidates: Candidates = Candidates(),
+    total: Double, // the weight of probability 1
+    whole: Double, // the sum of all probabilities
+    top: Int, // number of probabilities to keep
+    ids: IntArray? = null, // the ids of the probabilities, ascending; their positions when null
+    candidates: Candidates = Candidates(), // memory that calls use one after another
 ): Masses {
     val floor = (FLOOR * total).toFloat()
     val likely = candidates.places

@@ -23,7 +23,6 @@ internal val CACHE_MAGIC: ByteArray = bytesOf("894f444e430d0a1a")
 /** Bytes of the header, with its own CRC-32. */
 internal const val CACHE_HEADER_BYTES: Int = 136
 
-/** Bytes that a file has at most. */
 internal const val MAX_CACHE_BYTES: Long = 1L shl 28
 
 private const val VERSION = 2L
@@ -39,23 +38,16 @@ private const val CHECKSUM_AT = 132
 private const val VERSION_END = 12
 private val CACHE_SECTIONS = listOf("targets", "lengths", "pieces", "ticks", "counts")
 
-/**
- * The first 136 bytes, verified: the sections that follow and their lengths.
- *
- * @property widths of targets, pieces, ticks, counts.
- * @property lengths bytes of each section.
- * @property checksums CRC-32 of each section.
- */
+/** The first 136 bytes, verified: the sections that follow and their lengths. */
 internal class CacheHeader(
-    val widths: IntArray,
+    val widths: IntArray, // of targets, pieces, ticks, counts
     val draftFingerprint: String,
     val targetFingerprint: String,
     val entries: Long,
     val tick: Long,
-    val lengths: LongArray,
-    val checksums: LongArray,
+    val lengths: LongArray, // bytes of each section
+    val checksums: LongArray, // CRC-32 of each section
 ) {
-    /** Bytes of the whole file. */
     val fileBytes: Long get() = CACHE_HEADER_BYTES + lengths.sum()
 }
 

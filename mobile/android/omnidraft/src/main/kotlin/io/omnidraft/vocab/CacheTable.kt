@@ -15,29 +15,17 @@ internal const val MAX_PIECES: Int = Defaults.CACHE_MAX_PIECES
 /** Counts and ticks do not grow further. */
 internal const val MAX_COUNT: Long = 0xffffffffL
 
-/**
- * The n-grams of one pair of vocabularies, by ascending target id.
- *
- * @property draftFingerprint SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
- * @property targetFingerprint the same of the target's tokenizer.
- * @property tick rounds learned from, at most 2^32 - 1.
- * @property targets target ids, ascending and distinct.
- * @property spellings the draft tokens of each entry, 2 to 255.
- * @property ticks the round in which each entry was last emitted; unsigned.
- * @property hits times each entry was emitted; unsigned.
- * @property accepted times each entry was emitted because it was proposed; unsigned.
- */
+/** The n-grams of one pair of vocabularies, by ascending target id. */
 internal class CacheTable(
-    val draftFingerprint: String,
-    val targetFingerprint: String,
-    val tick: Long,
-    val targets: IntTable,
-    val spellings: Ragged,
-    val ticks: IntTable,
-    val hits: IntTable,
-    val accepted: IntTable,
+    val draftFingerprint: String, // SHA-256 of the drafter's tokenizer, 64 hexadecimal digits
+    val targetFingerprint: String, // the same of the target's tokenizer
+    val tick: Long, // rounds learned from, at most 2^32 - 1
+    val targets: IntTable, // target ids, ascending and distinct
+    val spellings: Ragged, // the draft tokens of each entry, 2 to 255
+    val ticks: IntTable, // the round in which each entry was last emitted; unsigned
+    val hits: IntTable, // times each entry was emitted; unsigned
+    val accepted: IntTable, // times each entry was emitted because it was proposed; unsigned
 ) {
-    /** Number of entries. */
     val size: Int get() = targets.size
 
     /** The table of some entries, given by their ascending indices. */
@@ -129,7 +117,6 @@ private fun mergedSpellings(a: Ragged, b: Ragged, fromA: IntArray, fromB: IntArr
     return Ragged(ArrayTable(values), ArrayTable(offsets))
 }
 
-/** Some rows of a ragged array. */
 internal fun rows(ragged: Ragged, chosen: IntArray): Ragged {
     val offsets = IntArray(chosen.size + 1)
     for (i in chosen.indices) offsets[i + 1] = offsets[i] + ragged.length(chosen[i])

@@ -12,9 +12,7 @@ import io.omnidraft.disk.ValueError
 /**
  * The instructions of a program; execution begins at the first.
  *
- * @property ops of each instruction.
  * @property a of each instruction; targets of jumps count from the program's beginning.
- * @property b of each instruction.
  * @property number of each SPLIT among the SPLITs; 0 for other instructions.
  * @property splits number of SPLITs.
  */

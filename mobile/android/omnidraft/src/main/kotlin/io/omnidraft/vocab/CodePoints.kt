@@ -9,7 +9,6 @@ import io.omnidraft.PromptException
 
 /** A part of an array of code points, which does not change. */
 internal class Word(val points: IntArray, val from: Int = 0, val until: Int = points.size) {
-    /** Number of code points. */
     val size: Int get() = until - from
 }
 

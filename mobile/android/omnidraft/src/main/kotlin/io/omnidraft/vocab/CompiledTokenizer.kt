@@ -36,12 +36,7 @@ internal class TokenBytes(private val tables: TokenizerTables) : AbstractList<By
     }
 }
 
-/**
- * A tokenizer on the checked tables of a file.
- *
- * @param tables of the file.
- * @property name of the file.
- */
+/** A tokenizer on the checked tables of a file. */
 internal class CompiledTokenizer(private val tables: TokenizerTables, override val name: String = "tokenizer.bin") :
     Tokenizer() {
 
@@ -72,7 +67,7 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     override fun encode(points: IntArray): IntArray {
         val ids = IntList(points.size / 3 + 8)
         raw.eachPart(points) { start, end, token ->
-            if (token != NONE) ids.add(token) else addNormalised(points.part(start, end), start == 0, ids)
+            if (token != NONE) ids.add(token) else addNormalised(points.copyOfRange(start, end), start == 0, ids)
         }
         return ids.toArray()
     }
@@ -83,7 +78,7 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
             if (token != NONE) {
                 ids.add(token)
             } else {
-                val rest = if (end - start == points.size) points else points.part(start, end)
+                val rest = if (end - start == points.size) points else points.copyOfRange(start, end)
                 val words = wordsOf(tables.steps, masks, rest, atStart = isFirst && start == 0)
                 for (word in words) addPieces(word, ids)
             }
@@ -159,7 +154,6 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
         return if (byte < 0) NONE else tables.modelBytes[byte]
     }
 
-    /** The symbols that merging begins with. */
     private inner class Symbols(room: Int) {
         private val symbols = IntList(room)
         private var waits = false // an unknown token comes before the next piece, but behind byte tokens
@@ -198,13 +192,8 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     /** The id of a piece of the model by its text, NONE if there is none; binary search. */
     fun pieceId(data: ByteArray): Int {
         val ids = tables.sortedIds
-        var low = 0
-        var high = ids.size
-        while (low < high) {
-            val middle = (low + high) ushr 1
-            if (tables.compareText(ids[middle], data) < 0) low = middle + 1 else high = middle
-        }
-        return if (low < ids.size && tables.compareText(ids[low], data) == 0) ids[low] else NONE
+        val at = firstNot(0, ids.size) { tables.compareText(ids[it], data) < 0 }
+        return if (at < ids.size && tables.compareText(ids[at], data) == 0) ids[at] else NONE
     }
 
     internal companion object {
@@ -233,7 +222,7 @@ private class WordCache {
     }
 
     fun keep(word: Word, ids: IntArray): IntArray {
-        known[placeOf(word)] = Known(word.points.part(word.from, word.until), ids)
+        known[placeOf(word)] = Known(word.points.copyOfRange(word.from, word.until), ids)
         return ids
     }
 
@@ -258,7 +247,6 @@ private fun byteOf(letter: Int): Int = if (letter in BYTES.indices) BYTES[letter
 /**
  * Added tokens that are read in plain text.
  *
- * @param tokens their contents differ.
  * @param isWord whether a code point belongs to a word; asked for tokens that are single words alone.
  */
 internal class AddedTokens(private val tokens: List<AddedToken>, private val isWord: (Int) -> Boolean = { false }) {

@@ -22,7 +22,6 @@ internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long,
 /**
  * Cached n-grams of one pair of drafter and target. One thread uses it.
  *
- * @property map the vocabulary map of the pair.
  * @property policy `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
  * @param capacity entries at most; inserting another evicts one.
  * @throws SettingException a capacity below 1 or an unknown policy.
@@ -31,11 +30,9 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
     /** The active trie that the translator and the verifier read. */
     val trie: ActiveTrie = ActiveTrie(map)
 
-    /** Entries at most. */
     var capacity: Int = capacity
         private set
 
-    /** Rounds learned from. */
     var tick: Long = 0
         private set
 
@@ -53,14 +50,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
         }
     }
 
-    /** Number of entries. */
     val size: Int get() = trie.size
-
-    /** Bytes of all arrays that the cache and its trie own. */
-    val memoryBytes: Long get() = 8L * (ticks.size + hits.size + accepted.size) + trie.memoryBytes
-
-    /** Whether the n-gram of a target token is cached. */
-    operator fun contains(targetId: Int): Boolean = place(targetId) >= 0
 
     /** All entries, by target id. */
     fun entries(): List<Entry> = List(size) { Entry(trie.gramTargets[it], hits[it], accepted[it], ticks[it]) }
@@ -118,18 +108,6 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
         return leaves.size
     }
 
-    /** Evicts down to a number of entries, and returns the number of evicted entries. */
-    fun prune(capacity: Int): Int {
-        val tooMany = maxOf(0, size - capacity)
-        if (tooMany == 0) return 0
-        val order = evictionOrder(policy, column(hits), column(ticks))
-        val evicted = order.copyOf(tooMany)
-        evicted.sort()
-        for (i in evicted.indices.reversed()) evict(evicted[i])
-        return tooMany
-    }
-
-    /** The contents as a value. */
     fun table(): CacheTable {
         val grams = trie.grams()
         return CacheTable(
@@ -163,16 +141,12 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
 
     /** The index of a target token's entry, -1 if it has none. */
     private fun place(targetId: Int): Int {
-        val at = lowerBound(trie.gramTargets, targetId, until = size)
+        val at = trie.place(targetId)
         return if (at < size && trie.gramTargets[at] == targetId) at else -1
     }
 
     internal companion object {
-        /**
-         * The cache with the contents of a table; entries beyond the capacity are evicted.
-         *
-         * @param table fits the map, see [checkAgainst].
-         */
+        /** The cache with the contents of a table; entries beyond the capacity are evicted. */
         fun ofTable(table: CacheTable, map: VocabMap, capacity: Int = CAPACITY, policy: String = "lfu"): NgramCache {
             val cache = NgramCache(map, capacity, policy)
             val kept = within(table, capacity, policy)

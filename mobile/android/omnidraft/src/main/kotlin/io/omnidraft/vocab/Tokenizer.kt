@@ -23,8 +23,6 @@ internal const val SPACE: Int = 0x2581
  *
  * It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
  *
- * @property id of the token.
- * @property content its text.
  * @property stripsLeft the white space before it is dropped.
  * @property stripsRight the white space behind it is dropped.
  */
@@ -32,10 +30,8 @@ internal class Control(val id: Int, val content: String, val stripsLeft: Boolean
 
 /** A tokenizer, read as bytes. It does not change, so any threads share it. */
 internal abstract class Tokenizer {
-    /** Of its file. */
     abstract val name: String
 
-    /** What its pieces are made of. */
     abstract val kind: Kind
 
     /** Bytes of each id; null for control tokens and unused ids. They are made when they are asked for. */
@@ -53,7 +49,6 @@ internal abstract class Tokenizer {
     /** SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints. */
     abstract val fingerprint: String
 
-    /** Number of ids. */
     val size: Int get() = tokens.size
 
     /**
@@ -198,7 +193,7 @@ internal abstract class Tokenizer {
             var until = plain.size
             while (strips && from < until && isWhiteSpace(plain[from])) from++
             while (stripsEnd && from < until && isWhiteSpace(plain[until - 1])) until--
-            val points = plain.toArray().part(from, until)
+            val points = plain.toArray().copyOfRange(from, until)
             val goingOn = if (goesOn && ids.size == 0) goingOnIds(points) else null
             ids.addAll(goingOn ?: encode(points))
         }
@@ -266,15 +261,8 @@ internal class ContentFinder(contents: List<String>) {
     /**
      * The first content from [low] on, of those that agree up to [depth], whose code point there is not below [point].
      */
-    private fun bound(low: Int, high: Int, depth: Int, point: Int): Int {
-        var from = low
-        var until = high
-        while (from < until) {
-            val middle = (from + until) ushr 1
-            if (sorted[middle][depth] < point) from = middle + 1 else until = middle
-        }
-        return from
-    }
+    private fun bound(low: Int, high: Int, depth: Int, point: Int): Int =
+        firstNot(low, high) { sorted[it][depth] < point }
 
     private fun compare(a: IntArray, b: IntArray): Int {
         for (at in 0 until minOf(a.size, b.size)) if (a[at] != b[at]) return a[at].compareTo(b[at])

@@ -13,7 +13,6 @@ internal class Strings(sections: Map<String, ByteBuffer>) {
     private val offsets = words(sections, "string_offsets")
     private val texts: Array<String?>
 
-    /** Number of strings. */
     val size: Int get() = texts.size
 
     init {

@@ -6,78 +6,45 @@ import java.nio.ByteBuffer
 
 internal const val NONE: Int = -1 // in place of an id
 
-/** Whether the step belongs to the normaliser. */
 internal val StepOp.isNormaliser: Boolean get() = number <= StepOp.REPLACE_MATCHES.number
 
 /**
  * An added token.
  *
- * @property id of the token.
  * @property content what a text is compared with; normalized already where the flag NORMALIZED is set.
- * @property flags of [AddedFlag].
  */
 internal class AddedToken(val id: Int, val content: String, val flags: Int)
 
-/**
- * A step with its arguments looked up; those that its [op] does not have keep their defaults.
- *
- * @property op what the step does.
- * @property strings its strings, as code points.
- * @property program of a split, or of REPLACE_MATCHES.
- * @property codeClass of NFC.
- * @property behaviour of a split.
- * @property invert of a split.
- */
+/** A step with its arguments looked up; those that its [op] does not have keep their defaults. */
 internal class TextStep(
     val op: StepOp,
-    val strings: List<IntArray> = emptyList(),
-    val program: Program? = null,
+    val strings: List<IntArray> = emptyList(), // its strings, as code points
+    val program: Program? = null, // of a split, or of REPLACE_MATCHES
     val codeClass: Int = 0,
     val behaviour: SplitBehaviour = SplitBehaviour.REMOVED,
     val invert: Boolean = false,
 )
 
-/**
- * The checked contents of a file. The large tables are views of the mapped file.
- *
- * @property fingerprint of the vocabulary, as its writer computed it.
- * @property kind what the pieces are made of.
- * @property flags of [ModelFlag].
- * @property unknownId NONE where there is none.
- * @property bosId NONE where there is none.
- * @property wordClass the class of the letters of words; NONE where no added token needs it.
- * @property offsets id i has the text `text[offsets[i] until offsets[i + 1]]`.
- * @property text the bytes of all ids.
- * @property roles of each id.
- * @property sortedIds ids of the model's pieces by ascending text.
- * @property mergeKeys of [MergeTable].
- * @property mergeValues of [MergeTable].
- * @property byteIds the id that writes each byte alone.
- * @property modelBytes byte-level: the id of the piece of each byte; SentencePiece: the id of its byte token.
- * @property added control tokens and other added tokens; of each sort a content is there once.
- * @property ranges code points from `ranges[i]` to before `ranges[i + 1]` are in the classes of `masks[i]`.
- * @property masks of each range, a bit for each class.
- * @property steps of the normaliser, then of the pre-tokenizer.
- */
+/** The checked contents of a file. The large tables are views of the mapped file. */
 internal class TokenizerTables(
-    val fingerprint: String,
-    val kind: Kind,
+    val fingerprint: String, // of the vocabulary, as its writer computed it
+    val kind: Kind, // what the pieces are made of
     val flags: Int,
-    val unknownId: Int,
-    val bosId: Int,
-    val wordClass: Int,
-    val offsets: IntTable,
-    val text: ByteBuffer,
-    val roles: IntTable,
-    val sortedIds: IntTable,
+    val unknownId: Int, // NONE where there is none
+    val bosId: Int, // NONE where there is none
+    val wordClass: Int, // the class of the letters of words; NONE where no added token needs it
+    val offsets: IntTable, // id i has the text `text[offsetsi until offsets[i + 1]]`
+    val text: ByteBuffer, // the bytes of all ids
+    val roles: IntTable, // of each id
+    val sortedIds: IntTable, // ids of the model's pieces by ascending text
     val mergeKeys: LongTable,
     val mergeValues: IntTable,
-    val byteIds: IntArray,
-    val modelBytes: IntArray,
-    val added: List<AddedToken>,
-    val ranges: IntTable,
-    val masks: LongTable,
-    val steps: List<TextStep>,
+    val byteIds: IntArray, // the id that writes each byte alone
+    val modelBytes: IntArray, // byte-level: the id of the piece of each byte; SentencePiece: the id of its byte token
+    val added: List<AddedToken>, // control tokens and other added tokens; of each sort a content is there once
+    val ranges: IntTable, // code points from `rangesi` to before `ranges[i + 1]` are in the classes of `masksi`
+    val masks: LongTable, // of each range, a bit for each class
+    val steps: List<TextStep>, // of the normaliser, then of the pre-tokenizer
 ) {
     /** The text of an id: its piece, or its content. */
     fun textOf(token: Int): ByteArray {

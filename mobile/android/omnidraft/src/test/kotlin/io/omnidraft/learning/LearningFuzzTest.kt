@@ -81,7 +81,7 @@ internal class LearningFuzzTest {
 
     @Test
     fun states() = inNewDirectory { place ->
-        val format = StateFormat("omnidraft.learner_state", "1", "learning")
+        val format = StateFormat("omnidraft.learner_state", "1")
         val state = File(place, "state.safetensors")
         val arrays = mapOf("parameters" to FloatValues(FloatArray(5)), "counts" to LongValues(LongArray(2)))
         format.write(state, arrays, mapOf("settings" to mapOf("rate" to 0.001, "steps" to 3L)))

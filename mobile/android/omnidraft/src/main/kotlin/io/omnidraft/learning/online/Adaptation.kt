@@ -28,38 +28,20 @@ internal const val ONLINE_RATE = 4e-3
 internal fun onlineOptions(threads: Int = 1): StepOptions =
     StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0, threads = threads)
 
-/**
- * What a call did.
- *
- * @property events at the ends of the intervals, in order.
- * @property losses of the steps that were finite.
- * @property steps that were made.
- * @property isFinished whether nothing is left to learn from.
- * @property usesLearned whether a learned adapter is in use.
- */
 internal class Adapted(
-    val events: List<IntervalEvent>,
-    val losses: List<Double>,
+    val events: List<IntervalEvent>, // at the ends of the intervals, in order
+    val losses: List<Double>, // of the steps that were finite
     val steps: Int,
-    val isFinished: Boolean,
-    val usesLearned: Boolean,
+    val isFinished: Boolean, // whether nothing is left to learn from
+    val usesLearned: Boolean, // whether a learned adapter is in use
 )
 
-/**
- * A drafter that adapts to the texts of its session.
- *
- * @param bundle with a training step.
- * @param vocabMap of the bundle.
- * @property directory of what is learned.
- * @param traces the directory of the trace.
- * @param options of the adaptation.
- * @param step of the learner.
- */
+/** A drafter that adapts to the texts of its session. */
 internal class Adaptation(
     private val bundle: Bundle,
     private val vocabMap: VocabMap,
     val directory: LearnedDirectory,
-    private val traces: File,
+    private val traces: File, // the directory of the trace
     private val options: AdaptOptions = AdaptOptions(),
     private val step: StepOptions = onlineOptions(),
 ) {
@@ -84,7 +66,6 @@ internal class Adaptation(
     /**
      * Learn from what was recorded, within a budget.
      *
-     * @param user the session.
      * @param begun the adapter in use where nothing was learned so far; learning begins with it, if it fits.
      * @param budget asked between calls of the step's graph.
      * @throws io.omnidraft.SettingException the bundle has no training step, the directory is in use or cannot be

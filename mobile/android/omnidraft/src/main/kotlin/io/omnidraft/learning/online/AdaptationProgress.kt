@@ -39,37 +39,20 @@ internal data class AnswerPlace(val number: Long, val segment: Long, val record:
  */
 internal data class Unfinished(val new: List<Long>, val earlier: List<Long>, val done: Int, val applied: Boolean)
 
-/**
- * How far an adaptation is.
- *
- * @property answered answers so far.
- * @property version of the adapter in use, counted by learning; 0 for the one that learning began with.
- * @property good the last version that the guard found good.
- * @property learned versions learned so far, with those that were rolled back.
- * @property rollbacks in a row, since the last version that was found good.
- * @property cooldown intervals left without learning after a rollback.
- * @property rateScale factor of the learning rate, 0 to 1.
- * @property memory numbers of the answers to learn from again.
- * @property pending numbers of the answers that were not learned from so far.
- * @property guard the answers that the guard compares.
- * @property places where the answers of [memory], [pending] and [unfinished] are.
- * @property read the last record of the trace that was taken; null before the first.
- * @property unfinished a round of learning that goes on in the next step; null for none.
- */
 internal class AdaptationProgress(
     var answered: Long = 0,
-    var version: Long = 0,
-    var good: Long = 0,
-    var learned: Long = 0,
-    var rollbacks: Int = 0,
-    var cooldown: Int = 0,
-    var rateScale: Double = 1.0,
-    var memory: List<Long> = emptyList(),
-    var pending: List<Long> = emptyList(),
-    var guard: GuardState = GuardState.EMPTY,
-    var places: Map<Long, AnswerPlace> = emptyMap(),
-    var read: AnswerPlace? = null,
-    var unfinished: Unfinished? = null,
+    var version: Long = 0, // of the adapter in use, counted by learning; 0 for the one that learning began with
+    var good: Long = 0, // the last version that the guard found good
+    var learned: Long = 0, // versions learned so far, with those that were rolled back
+    var rollbacks: Int = 0, // in a row, since the last version that was found good
+    var cooldown: Int = 0, // intervals left without learning after a rollback
+    var rateScale: Double = 1.0, // factor of the learning rate, 0 to 1
+    var memory: List<Long> = emptyList(), // numbers of the answers to learn from again
+    var pending: List<Long> = emptyList(), // numbers of the answers that were not learned from so far
+    var guard: GuardState = GuardState.EMPTY, // the answers that the guard compares
+    var places: Map<Long, AnswerPlace> = emptyMap(), // where the answers of memory, pending and unfinished are
+    var read: AnswerPlace? = null, // the last record of the trace that was taken; null before the first
+    var unfinished: Unfinished? = null, // a round of learning that goes on in the next step; null for none
 ) {
     /** The fields under their names in the file. */
     fun asJson(): Map<String, Any?> = mapOf(
@@ -155,7 +138,6 @@ internal class AdaptationProgress(
  * needs too.
  */
 internal class AdaptationOf(private val facts: Map<String, String>) {
-    /** As JSON values. */
     fun asJson(): Map<String, Any?> = facts
 
     /** The first fact in which a checkpoint differs, as a clause of a sentence; null for none. */

@@ -24,21 +24,16 @@ private const val DRAFTED = "trie"
 /**
  * Options of an adaptation.
  *
- * @property interval answers between two rounds of learning, at least.
- * @property passes over the answers of an interval, in steps of [BATCH].
- * @property replayed earlier answers in each step, besides the new ones.
  * @property memory earlier answers that are kept to be replayed, and new answers that are learned from at once.
- * @property seed of the choice of earlier answers.
  * @property maxLength draft tokens of a response with its prompt at most; null for all that the drafter's context
  *   holds.
- * @property guard options of the guard.
  */
 internal class AdaptOptions(
-    val interval: Int = Defaults.LEARNER_INTERVAL,
-    val passes: Int = Defaults.LEARNER_PASSES,
-    val replayed: Int = Defaults.LEARNER_REPLAYED,
+    val interval: Int = Defaults.LEARNER_INTERVAL, // answers between two rounds of learning, at least
+    val passes: Int = Defaults.LEARNER_PASSES, // over the answers of an interval, in steps of BATCH
+    val replayed: Int = Defaults.LEARNER_REPLAYED, // earlier answers in each step, besides the new ones
     val memory: Int = Defaults.LEARNER_MEMORY,
-    val seed: Long = 0,
+    val seed: Long = 0, // of the choice of earlier answers
     val maxLength: Int? = null,
     val guard: GuardOptions = GuardOptions(),
 ) {
@@ -67,7 +62,6 @@ internal class AdaptOptions(
     }
 }
 
-/** The session that an adapter is learned for. */
 internal interface AdapterUser {
     /** Digest of the target's adapter in use; null for none. */
     val targetAdapter: String?
@@ -82,30 +76,22 @@ internal interface AdapterUser {
 /**
  * The pair that learns.
  *
- * @param bundle of the pair.
- * @param vocabMap of the bundle.
- * @property user the session.
- * @property learner it learns, at its first rate times the rate scale of the progress.
- * @property trace the records that it learns from.
- * @property options of the adaptation.
- * @param checkpoint to go on from; null begins.
- * @param begun the adapter that learning begins with, where there is no checkpoint.
  * @throws SettingException the checkpoint is of another learner.
  */
 internal class AdaptedTarget(
     bundle: Bundle,
     vocabMap: VocabMap,
     val user: AdapterUser,
-    val learner: Learner,
-    val trace: RecordedAnswers,
+    val learner: Learner, // it learns, at its first rate times the rate scale of the progress
+    val trace: RecordedAnswers, // the records that it learns from
     val options: AdaptOptions,
-    checkpoint: LearningCheckpoint?,
-    begun: Adapter?,
+    checkpoint: LearningCheckpoint?, // to go on from; null begins
+    begun: Adapter?, // the adapter that learning begins with, where there is no checkpoint
 ) {
     private val baseRate = learner.rate
     private val aligner = TraceAligner(
         Aligner(fullTrie(vocabMap), minOf(options.maxLength ?: Int.MAX_VALUE, bundle.drafter.kv.maxLength)),
-        bundle.drafter.bosId?.let { intArrayOf(it) } ?: IntArray(0),
+        bundle.drafter.start,
         user.targetAdapter,
     )
     private val base: Adapter? = if (checkpoint == null) begun else checkpoint.base
@@ -118,7 +104,6 @@ internal class AdaptedTarget(
     /** Judges the adapter in use. */
     val guard = Guard(options.guard)
 
-    /** Counts. */
     val progress: AdaptationProgress = checkpoint?.progress ?: AdaptationProgress()
 
     init {

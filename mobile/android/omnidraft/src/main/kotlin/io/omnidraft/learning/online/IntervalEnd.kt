@@ -15,14 +15,11 @@ import io.omnidraft.learning.step.StepBudget
 /** New answers in one step, as in the paper. */
 internal const val BATCH = Defaults.LEARNER_BATCH
 
-/** What happened at the end of an interval. */
 internal enum class IntervalEvent { LEARNED, SKIPPED, ROLLED_BACK, RESTED, UNFINISHED }
 
 /**
  * What an interval gave.
  *
- * @property event what happened.
- * @property losses of the steps that were finite.
  * @property steps that were made, with those that were not finite.
  */
 internal class IntervalResult(val event: IntervalEvent, val losses: List<Double> = emptyList(), val steps: Int = 0)

@@ -17,19 +17,12 @@ import kotlin.math.min
 
 private const val NOTHING = 1e-12 // mass below which a conditional distribution is rounding
 
-/**
- * A distribution over draft tokens and OTHER, of sum 1.
- *
- * @property ids distinct draft ids.
- * @property probabilities of these ids.
- * @property other probability of OTHER, all draft tokens that are not listed.
- * @property weight probability that the target continues with a token that the drafter can write.
- */
+/** A distribution over draft tokens and OTHER, of sum 1. */
 internal class DraftDistribution(
-    val ids: IntArray,
-    val probabilities: DoubleArray,
-    val other: Double,
-    val weight: Double = 1.0,
+    val ids: IntArray, // distinct draft ids
+    val probabilities: DoubleArray, // of these ids
+    val other: Double, // probability of OTHER, all draft tokens that are not listed
+    val weight: Double = 1.0, // probability that the target continues with a token that the drafter can write
 ) {
     /** The [count] most likely ids (ties: the first); the mass of the others moves to OTHER. */
     fun top(count: Int): DraftDistribution {
@@ -151,7 +144,6 @@ private class Leaves(val leaves: IntArray, val probabilities: DoubleArray)
 /** Draft ids, ascending, with the mass of each. */
 private class Sums(val ids: IntArray, val masses: DoubleArray)
 
-/** The leaves of the active tokens in a row. */
 private fun leavesOf(trie: ActiveTrie, rows: TargetRows, row: Int): Leaves {
     val listed = rows.ids[row]
     val found = LongArray(listed.size)

@@ -23,17 +23,11 @@ internal const val OPEN = Defaults.LEARNER_OPEN_GENERATIONS
 
 private const val NOTHING = 1e-9 // mass at the root below which no draft token can be written
 
-/**
- * Options of aligning recorded generations.
- *
- * @property aligner of the pair that the generations were recorded with.
- * @property start ids at the start of every context of the drafter (bos).
- * @property targetAdapter digest of the target's adapter in every record; null for no adapter.
- */
+/** Options of aligning recorded generations. */
 internal class TraceAligner(
-    val aligner: Aligner,
-    val start: IntArray = IntArray(0),
-    val targetAdapter: String? = null,
+    val aligner: Aligner, // of the pair that the generations were recorded with
+    val start: IntArray = IntArray(0), // ids at the start of every context of the drafter (bos)
+    val targetAdapter: String? = null, // digest of the target's adapter in every record; null for no adapter
 ) {
     /**
      * Refuse a record of another target.

@@ -15,21 +15,13 @@ internal fun interface StepBudget {
     }
 }
 
-/**
- * The result of one training step.
- *
- * @property step number of this step, from 1.
- * @property loss of the batch.
- * @property terms mean of each term of the loss, by name.
- * @property norm of the gradient before clipping.
- * @property skipped whether the loss or the gradient was not finite, so that nothing changed.
- */
+/** The result of one training step. */
 internal class Learned(
-    val step: Long,
+    val step: Long, // number of this step, from 1
     val loss: Double,
-    val terms: Map<String, Double>,
-    val norm: Double,
-    val skipped: Boolean,
+    val terms: Map<String, Double>, // mean of each term of the loss, by name
+    val norm: Double, // of the gradient before clipping
+    val skipped: Boolean, // whether the loss or the gradient was not finite, so that nothing changed
 )
 
 /** A drafter's LoRA tensors in training; implemented by [OrtLearner]. */

@@ -24,26 +24,14 @@ import io.omnidraft.vocab.VocabMap
 
 private const val STEPS = "counts"
 
-/**
- * Options of a learner.
- *
- * @property objective trie-kl or omnidraft.
- * @property learningRate of AdamW with betas (0.9, 0.999).
- * @property weightDecay of AdamW.
- * @property clipNorm largest norm of the gradient.
- * @property loraAlpha the scale of the adapter is loraAlpha / rank.
- * @property seed of the initial LoRA tensors.
- * @property atOnce responses in one call of the graph; a larger value takes more memory and slightly less time.
- * @property threads of the graphs.
- */
 internal class StepOptions(
     val objective: String = "trie-kl",
-    val learningRate: Double = 1e-4,
+    val learningRate: Double = 1e-4, // of AdamW with betas (0.9, 0.999)
     val weightDecay: Double = 0.01,
-    val clipNorm: Double = 1.0,
-    val loraAlpha: Double = 32.0,
-    val seed: Long = 0,
-    val atOnce: Int = 1,
+    val clipNorm: Double = 1.0, // largest norm of the gradient
+    val loraAlpha: Double = 32.0, // the scale of the adapter is loraAlpha / rank
+    val seed: Long = 0, // of the initial LoRA tensors
+    val atOnce: Int = 1, // responses in one call of the graph; a larger value takes more memory and slightly less time
     val threads: Int = 1,
 ) {
     init {
@@ -68,21 +56,16 @@ internal class StepOptions(
 /**
  * A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph.
  *
- * @param bundle exported with a training step.
- * @param vocabMap of the bundle.
- * @param options of the learner.
- * @param adapter to begin with, packed by a learner; new tensors from the seed when null.
- * @param now gives the creation time of adapters.
  * @throws SettingException the bundle has no training step.
  * @throws io.omnidraft.AdapterException the adapter is of another drafter, or has another form.
  * @throws io.omnidraft.BundleException onnxruntime cannot load a graph, or a file is not the one that was hashed.
  */
 internal class OrtLearner(
-    private val bundle: Bundle,
+    private val bundle: Bundle, // exported with a training step
     private val vocabMap: VocabMap,
-    val options: StepOptions = StepOptions(),
-    adapter: Adapter? = null,
-    private val now: () -> String,
+    private val options: StepOptions = StepOptions(),
+    adapter: Adapter? = null, // to begin with, packed by a learner; new tensors from the seed when null
+    private val now: () -> String, // gives the creation time of adapters
 ) : Learner, AutoCloseable {
     private val entry: StepEntry = stepOf(bundle)
     private val lora: LoraSites = bundle.drafter.lora ?: throw noStep(bundle)
@@ -93,16 +76,12 @@ internal class OrtLearner(
 
     override var rate: Double = options.learningRate
 
-    /** Steps so far. */
     var steps: Long = 0
         private set
 
     /** Steps that were not finite and did not change the drafter. */
     var skipped: Long = 0
         private set
-
-    /** Steps that changed the drafter. */
-    val updates: Long get() = drafter.updates
 
     /**
      * Do one step on a batch of at least one response.

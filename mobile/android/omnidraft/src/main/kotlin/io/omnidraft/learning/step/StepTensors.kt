@@ -124,7 +124,6 @@ private class PartPlace(val a: Int, val b: Int, val row: Int, val column: Int, v
 private class StepPlaces(layout: StepLayout) {
     private val spans: Map<String, Span> = layout.spans().associateBy { it.name }
 
-    /** The places of the parts of a site, in order. */
     fun of(name: String, site: Site): List<PartPlace> {
         var row = 0
         var column = 0
