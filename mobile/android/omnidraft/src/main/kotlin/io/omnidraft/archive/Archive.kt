@@ -1,10 +1,6 @@
 package io.omnidraft.archive
 
-/*
- * An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md).
- *
- * OpenArchive.kt opens it; [checkHashes] reads every byte.
- */
+/* An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md). */
 
 import io.omnidraft.ArchiveException
 import io.omnidraft.BundleException
@@ -84,12 +80,7 @@ internal class Archive(
 
 /** Reads the files of an archive, in their order. */
 internal interface Contents : Closeable {
-    /**
-     * Reads a file of the archive; a stream passes those before it.
-     *
-     * @return its entry.
-     * @throws ArchiveException `truncated` or `unreadable`; of a stream, whatever is wrong before the file's last byte.
-     */
+    /** Reads a file of the archive; a stream passes those before it. */
     fun read(name: String, take: TakePiece): ArchiveEntry
 
     /** Checks what is behind the last file, where it was not checked before. */
@@ -112,11 +103,7 @@ internal class FileContents(private val archive: Archive) : Contents {
     override fun close() = file.close()
 }
 
-/**
- * The bytes of a file of an archive, in pieces.
- *
- * @throws ArchiveException `truncated`, where the archive is shorter; `unreadable`.
- */
+/** The bytes of a file of an archive, in pieces. */
 internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take: TakePiece) {
     var done = 0L
     while (done < entry.size) {
@@ -131,11 +118,7 @@ internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take
     }
 }
 
-/**
- * Read every file of an archive and compare its hash with the manifest's.
- *
- * @throws ArchiveException `checksum`.
- */
+/** Read every file of an archive and compare its hash with the manifest's. */
 internal fun checkHashes(archive: Archive, progress: ByteProgress = { _, _ -> }) {
     var done = 0L
     val total = archive.files.sumOf { archive.entries.getValue(it).size }
@@ -156,11 +139,7 @@ internal fun contentsOf(archive: Archive): Contents = try {
     throw refused(archive.path, "it cannot be read (${reason(error)})", "unreadable")
 }
 
-/**
- * The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
- *
- * @throws ArchiveException `checksum` or `truncated`.
- */
+/** The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece. */
 internal fun readChecked(archive: Archive, contents: Contents, name: String, take: TakePiece) {
     val digest = newSha256()
     val crc32 = CRC32()

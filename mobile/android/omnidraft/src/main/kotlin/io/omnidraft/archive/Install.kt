@@ -6,8 +6,8 @@ package io.omnidraft.archive
  */
 
 import io.omnidraft.BundleSource
+import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.MANIFEST
-import io.omnidraft.bundle.MAX_MANIFEST_BYTES
 import io.omnidraft.bundle.hasFiles
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.pathOf
@@ -27,13 +27,6 @@ private const val NOTE_BYTES = 1 shl 10
 /**
  * Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent
  * or has another size, all are written again.
- *
- * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
- * @param progress called after each piece with the bytes that are done and all bytes. A download counts twice: the
- *   first half is the transfer, the second the unpacking.
- * @return the directory that holds the bundle.
- * @throws io.omnidraft.ArchiveException the archive is refused or cannot be read, or the place cannot be written.
- * @throws io.omnidraft.BundleException its manifest is refused.
  */
 internal fun install(
     source: BundleSource,
@@ -83,7 +76,7 @@ private fun installed(
 
 /** Whether a directory has the same manifest and index, byte for byte. */
 private fun holds(into: File, beside: Map<String, ByteArray>): Boolean =
-    listOf(MANIFEST to MAX_MANIFEST_BYTES, INDEX to MAX_INDEX_BYTES).all { (name, most) ->
+    listOf(MANIFEST to BundleLimits.MAX_MANIFEST_BYTES, INDEX to MAX_INDEX_BYTES).all { (name, most) ->
         val file = File(into, name)
         val isThere = !Files.isSymbolicLink(pathOf(into)) && file.isFile
         isThere && readFile(file, most + 1).contentEquals(beside.getValue(name))
@@ -128,6 +121,6 @@ private fun writeNote(note: File, source: BundleSource.Download, into: File) {
 }
 
 private fun noteOf(source: BundleSource.Download, into: File): ByteArray {
-    val digests = listOf(MANIFEST, INDEX).map { hexOf(sha256(readFile(File(into, it), MAX_MANIFEST_BYTES + 1))) }
+    val digests = listOf(MANIFEST, INDEX).map { hexOf(sha256(readFile(File(into, it), BundleLimits.MAX_MANIFEST_BYTES + 1))) }
     return (listOf("omnidraft.unpacked 1", source.sha256) + digests).joinToString("\n", postfix = "\n").toByteArray()
 }

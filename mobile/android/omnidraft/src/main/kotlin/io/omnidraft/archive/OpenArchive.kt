@@ -1,16 +1,11 @@
 package io.omnidraft.archive
 
-/*
- * Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md).
- *
- * No file of a model is read here.
- */
+/* Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md). */
 
 import io.omnidraft.ArchiveException
-import io.omnidraft.BundleException
 import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.MANIFEST
-import io.omnidraft.bundle.MAX_MANIFEST_BYTES
 import io.omnidraft.bundle.SIGNATURE
 import io.omnidraft.bundle.SIGNATURE_BYTES
 import io.omnidraft.bundle.decode
@@ -36,16 +31,9 @@ import java.io.InputStream
 
 /** Entries that are not in the manifest, in order, with their bytes at most. */
 private val BESIDE: Map<String, Int> =
-    linkedMapOf(MANIFEST to MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
+    linkedMapOf(MANIFEST to BundleLimits.MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
 
-/**
- * Open an archive: its headers, its manifest, its signature where a key is given, and its index.
- *
- * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
- * @throws ArchiveException with the name of the first fault; [BundleException] of its manifest.
- * @throws io.omnidraft.SignatureException it is not signed with the key.
- * @throws io.omnidraft.SettingException the key is not a public key.
- */
+/** Open an archive: its headers, its manifest, its signature where a key is given, and its index. */
 internal fun openArchive(path: File, publicKey: ByteArray? = null): Archive {
     val key = publicKey?.let { readPublicKey(it) }
     try {
@@ -165,11 +153,7 @@ internal class ArchiveStream private constructor(
     override fun close() = Unit
 
     internal companion object {
-        /**
-         * Read the first entries of a stream.
-         *
-         * @throws ArchiveException see [openArchive].
-         */
+        /** Read the first entries of a stream. */
         fun open(stream: InputStream, path: File, publicKey: ByteArray? = null): ArchiveStream {
             val key = publicKey?.let { readPublicKey(it) }
             val data = StreamBytes(stream)

@@ -92,11 +92,7 @@ private fun refuseExisting(out: File, overwrite: Boolean) {
     throw ArchiveException("unwritable", message, remedy)
 }
 
-/**
- * Runs [write] with a temporary directory beside the place, where the archive has room.
- *
- * @throws ArchiveException `space` or `unwritable`.
- */
+/** Runs [write] with a temporary directory beside the place, where the archive has room. */
 private fun whole(archive: Archive, place: File, write: (File) -> Unit) {
     try {
         val parent = place.absoluteFile.parentFile ?: throw IOException("it has no directory above it")
@@ -110,12 +106,7 @@ private fun whole(archive: Archive, place: File, write: (File) -> Unit) {
     }
 }
 
-/**
- * Refuse a directory whose disk has too little room.
- *
- * @param needed bytes.
- * @throws ArchiveException `space`.
- */
+/** Refuse a directory whose disk has too little room. */
 internal fun checkSpace(directory: File, needed: Long, what: String) {
     val free = directory.usableSpace
     if (free >= needed) return

@@ -1,10 +1,6 @@
 package io.omnidraft.archive
 
-/*
- * The bytes of a ZIP file around its entries, which names, sizes and checksums decide (spec/16-archive.md).
- *
- * There is one way to write an archive. So a reader computes these bytes and compares.
- */
+/* The bytes of a ZIP file around its entries, which names, sizes and checksums decide (spec/16-archive.md). */
 
 import io.omnidraft.disk.ByteWriter
 
@@ -83,12 +79,7 @@ internal data class ArchiveEntry(val name: String, val at: Long, val size: Long,
 
 private fun ascii(text: String): ByteArray = text.toByteArray(Charsets.US_ASCII)
 
-/**
- * The bytes behind the last file, to the end of the archive.
- *
- * @param entries in order.
- * @param at the byte at which the directory begins.
- */
+/** The bytes behind the last file, to the end of the archive. */
 internal fun centralDirectory(entries: List<ArchiveEntry>, at: Long): ByteArray {
     val out = ByteWriter()
     for (entry in entries) out.put(entry.centralHeader())

@@ -1,10 +1,6 @@
 package io.omnidraft.bundle
 
-/*
- * A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
- *
- * Every file is hashed before use, and a missing hash is an error: integrity fails closed.
- */
+/* A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md). */
 
 import io.omnidraft.BundleException
 import io.omnidraft.chat.MAX_PROMPT
@@ -49,23 +45,11 @@ internal data class Bundle(
     val seal: String
         get() = manifest["seal"] as String
 
-    /**
-     * Path of a file of the bundle.
-     *
-     * @throws BundleException the file was left out when the bundle was packed for a device.
-     */
+    /** Path of a file of the bundle. */
     fun file(name: String): File = places.file(name)
 }
 
-/**
- * Read and verify a bundle.
- *
- * @param publicKey of the signer; a bundle without a signature by this key is refused. Null checks nothing.
- * @throws BundleException no bundle at the path, another format version, a missing field, or a file that is absent, cut
- *   short or changed.
- * @throws io.omnidraft.SignatureException the bundle is not signed with the key.
- * @throws io.omnidraft.SettingException the key is not a public key.
- */
+/** Read and verify a bundle. */
 internal fun openBundle(
     path: File, // the directory
     publicKey: ByteArray? = null,
@@ -92,12 +76,7 @@ internal fun hasFiles(path: File): Boolean = try {
     false
 }
 
-/**
- * The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
- *
- * @param path the directory, or the file of an archive.
- * @throws BundleException of the manifest, or of pack.json in the directory.
- */
+/** The bundle that the bytes of a manifest describe; the hashes of its files are not checked here. */
 internal fun describedBundle(path: File, data: ByteArray, packed: Boolean = false): Bundle {
     val manifest = parseManifest(path, data)
     val fields = bundleOf(path, manifest)
@@ -108,11 +87,7 @@ internal fun describedBundle(path: File, data: ByteArray, packed: Boolean = fals
     return bundle
 }
 
-/**
- * The fields of a manifest as values; no file is looked at.
- *
- * @throws BundleException `field`.
- */
+/** The fields of a manifest as values; no file is looked at. */
 private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
     text(manifest.at("omnidraft"), BundleLimits.MAX_VERSION)
     val costs = mapping(manifest.at("costs"))
@@ -122,7 +97,7 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
         drafter = manifest.at("drafter")?.let { readEntry(mapping(it)) } ?: NO_DRAFTER,
         prompt = promptOf(mapping(manifest.at("prompt"))),
         costs = readCosts(costs),
-        vocabMap = text(manifest.at("vocab_map"), MAX_PATH),
+        vocabMap = text(manifest.at("vocab_map"), BundleLimits.MAX_PATH),
         manifest = manifest,
         measuredOn = costs["machine"]?.let { readMachine(mapping(it)) },
     )
@@ -148,7 +123,7 @@ private fun used(bundle: Bundle, packed: Boolean): List<String> {
 
 private fun promptOf(data: Map<String, Any?>): PromptTemplate {
     val prompt = readPrompt(data)
-    data.at("template")?.let { text(it, MAX_PATH) }
+    data.at("template")?.let { text(it, BundleLimits.MAX_PATH) }
     for ((name, value) in mapping(data.at("names"), BundleLimits.MAX_NAMES)) {
         text(name, BundleLimits.MAX_NAME)
         text(value, MAX_PROMPT)

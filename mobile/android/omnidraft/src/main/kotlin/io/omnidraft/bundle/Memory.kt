@@ -37,13 +37,7 @@ internal class Need(
         get() = base + target + drafter + kv + vocabulary + work
 }
 
-/**
- * Why a generation should run without the drafter, as a sentence; null if it need not.
- *
- * @param needed bytes with the drafter.
- * @param plain bytes without it.
- * @param available free bytes; null if unknown.
- */
+/** Why a generation should run without the drafter, as a sentence; null if it need not. */
 internal fun whyPlain(needed: Long, plain: Long, available: Long?): String? {
     if (available == null || needed * (1 + HEADROOM) <= available) return null
     return "decoding without the drafter: with it ${megabytes(needed)} MB are needed, " +

@@ -27,11 +27,7 @@ internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim
         get() = 8L * numLayers * numKvHeads * headDim * maxLength
 }
 
-/**
- * One model of a bundle.
- *
- * The fields are those of spec/03-bundle.md; null where the manifest has none.
- */
+/** One model of a bundle. */
 internal data class ModelEntry(
     val source: String,
     val architecture: String,
@@ -87,11 +83,7 @@ internal val NO_DRAFTER: ModelEntry = ModelEntry(
     tokenizerFingerprint = "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e",
 )
 
-/**
- * The part of a manifest for one model.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The part of a manifest for one model. */
 internal fun readEntry(data: Map<String, Any?>): ModelEntry {
     val places = data["npu"]?.let { readPlaces(mapping(it)) } ?: emptyMap()
     val lora = data["lora"]?.let { loraOf(mapping(it)) }

@@ -33,22 +33,13 @@ internal data class Form(
         get() = graphs.values + weights
 }
 
-/**
- * A form of static graphs, and the provider that runs them.
- *
- * @property host the file of tables that the host reads.
- * @property kvLength positions of the past that the graphs take.
- */
+/** A form of static graphs, and the provider that runs them. */
 internal data class Place(val form: Form, val host: String, val kvLength: Int, val provider: Provider = Provider()) {
     val files: List<String>
         get() = form.files + host
 }
 
-/**
- * The places in the field `npu` of a manifest, and the place "npu": the float graphs on the CPU.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The places in the field `npu` of a manifest, and the place "npu": the float graphs on the CPU. */
 internal fun readPlaces(data: Map<String, Any?>): Map<String, Place> {
     val host = text(data.at("host"))
     val kvLength = integer(data.at("kv_length"), 1)

@@ -1,10 +1,6 @@
 package io.omnidraft.bundle
 
-/*
- * The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
- *
- * Format and order of the checks: spec/10-signing.md.
- */
+/* The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it (spec/10-signing.md). */
 
 import io.omnidraft.SettingException
 import io.omnidraft.SignatureException
@@ -53,11 +49,7 @@ internal fun keyId(publicKey: ByteArray): String = hexOf(sha256(publicKey)).take
 internal fun encode(signature: Signature): ByteArray =
     "$FIRST_LINES${signature.keyId}$MIDDLE${hexOf(signature.value)}\n".toByteArray(Charsets.US_ASCII)
 
-/**
- * Read a signature file. There is one way to write a signature; any other bytes are refused.
- *
- * @throws SignatureException `malformed`.
- */
+/** Read a signature file. There is one way to write a signature; any other bytes are refused. */
 internal fun decode(data: ByteArray): Signature {
     val text = String(data, Charsets.ISO_8859_1)
     if (data.size == SIGNATURE_BYTES) {
@@ -71,11 +63,7 @@ internal fun decode(data: ByteArray): Signature {
     throw SignatureException("malformed", message, "sign the bundle again or copy it again")
 }
 
-/**
- * The signature beside a manifest, unchecked; null if there is none.
- *
- * @throws SignatureException `malformed`, or the file cannot be read.
- */
+/** The signature beside a manifest, unchecked; null if there is none. */
 internal fun readSignature(bundle: File): Signature? {
     val file = File(bundle, SIGNATURE)
     try {
@@ -88,13 +76,7 @@ internal fun readSignature(bundle: File): Signature? {
     }
 }
 
-/**
- * Check a signature over the bytes of a manifest.
- *
- * @param signature null if the bundle has none.
- * @param publicKey 32 bytes.
- * @throws SignatureException `unsigned`, `other_key` or `wrong_signature`.
- */
+/** Check a signature over the bytes of a manifest. */
 internal fun verify(manifest: ByteArray, signature: Signature?, publicKey: ByteArray) {
     if (signature == null) {
         val message = "the bundle is not signed, and a public key was given"
@@ -131,7 +113,6 @@ private fun isOfSmallOrder(publicKey: ByteArray): Boolean {
  * The 32 bytes of an Ed25519 public key.
  *
  * @param key its 32 bytes, or the 44 bytes of its SubjectPublicKeyInfo, which a PEM file holds in Base64.
- * @throws SettingException it is neither.
  */
 internal fun readPublicKey(key: ByteArray): ByteArray {
     if (key.size == KEY_BYTES) return key.copyOf()

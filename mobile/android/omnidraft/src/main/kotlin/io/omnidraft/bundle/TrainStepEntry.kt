@@ -52,11 +52,7 @@ internal data class StepEntry(
     val layout: StepLayout,
 )
 
-/**
- * The object `train` of a drafter.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The object `train` of a drafter. */
 internal fun readStep(data: Map<String, Any?>): StepEntry {
     val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
     if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")
@@ -95,11 +91,7 @@ internal fun layoutOf(lora: LoraSites, rank: Int): StepLayout {
     return StepLayout(tensors)
 }
 
-/**
- * Check that a step learns the tensors that the graph takes.
- *
- * @throws ValueError the tensors differ.
- */
+/** Check that a step learns the tensors that the graph takes. */
 internal fun checkLayout(entry: StepEntry, lora: LoraSites) {
     if (entry.layout.tensors != layoutOf(lora, entry.rank).tensors) {
         throw ValueError("the tensors of the training step are not those of lora")

@@ -2,7 +2,7 @@ package io.omnidraft.chat
 
 import io.omnidraft.decoding.NO_IDS
 import io.omnidraft.decoding.wholeTokens
-import io.omnidraft.vocab.Tokenizer
+import io.omnidraft.vocab.tokenizer.Tokenizer
 import java.io.ByteArrayOutputStream
 
 /*
@@ -34,11 +34,7 @@ internal class OutputText(
         return text.toByteArray()
     }
 
-    /**
-     * Whether an output after a prompt begins inside a thought: the prompt ends with the open tag.
-     *
-     * White space may stand behind the tag, but no other control token.
-     */
+    /** Whether an output after a prompt begins inside a thought: the prompt ends with the open tag. */
     fun endsInThought(prompt: IntArray): Boolean {
         if (think == null) return false
         var first = prompt.size
@@ -50,12 +46,7 @@ internal class OutputText(
         return end >= open.size && data.copyOfRange(end - open.size, end).contentEquals(open)
     }
 
-    /**
-     * The ids of an answer that a conversation keeps: without its thought, if the template leaves it out.
-     *
-     * @param ids of the answer, without the token or string that ended it.
-     * @param inside the answer begins inside a thought.
-     */
+    /** The ids of an answer that a conversation keeps: without its thought, if the template leaves it out. */
     fun kept(ids: IntArray, inside: Boolean): IntArray {
         val start = if (think == null) 0 else keptStart(text(ids), think, inside)
         if (start == 0) return ids

@@ -7,11 +7,7 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 
-/*
- * The compiled form of a chat template: strings around messages, which need no template engine.
- *
- * Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
- */
+/* The compiled form of a chat template: strings around messages, which need no template engine (spec/03-bundle.md). */
 
 internal const val MAX_PROMPT: Int = 1 shl 16 // bytes of each text of the field `prompt`
 internal const val MAX_TAG: Int = 64 // bytes of a think tag
@@ -52,12 +48,7 @@ internal enum class TrimmedEnd(val word: String) {
 
 internal val TRIMMED_ANSWERS: List<TrimmedEnd> = listOf(TrimmedEnd.ANSWER_START, TrimmedEnd.ANSWER_END)
 
-/**
- * The ends of a message.
- *
- * @property start whether white space is left out at its start.
- * @property end whether white space is left out at its end.
- */
+/** The ends of a message. */
 internal data class Ends(val start: Boolean, val end: Boolean)
 
 /** The text around messages; control tokens are read here and only here. */
@@ -65,13 +56,9 @@ internal interface Template {
     /**
      * The strings around the messages of a conversation: before, between and after all of them.
      *
-     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message
-     * begins right after the answer to the message before it. With a system prompt there is one more, at the
-     * beginning: the strings before and after the system prompt take the place of the first.
-     *
-     * @param turns number of messages by the user.
-     * @param system whether a system prompt stands before the first message.
-     * @throws PromptException the template cannot render a conversation of this length, or no system prompt.
+     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message begins
+     * right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
+     * strings before and after the system prompt take the place of the first.
      */
     fun parts(turns: Int, system: Boolean = false): List<String>
 
@@ -79,29 +66,14 @@ internal interface Template {
      * At which ends the template leaves out the white space of each message.
      *
      * The messages are the system prompt, if there is one, and those of the user.
-     *
-     * @param turns number of messages by the user.
-     * @param system whether a system prompt stands before the first message.
-     * @throws PromptException see [parts].
      */
     fun trimmed(turns: Int, system: Boolean = false): List<Ends>
 }
 
-/**
- * The text around a system prompt; with it, this takes the place of the template's prefix.
- *
- * @property before from the beginning of the conversation to the system prompt.
- * @property after from the system prompt to the first message.
- */
+/** The text around a system prompt; with it, this takes the place of the template's prefix. */
 internal data class SystemSlot(val before: String, val after: String)
 
-/**
- * The tags around what a model thinks before it answers.
- *
- * @property open the tag before a thought, such as `<think>`.
- * @property close the tag behind a thought, such as `</think>`.
- * @property earlier what a conversation keeps of the thought of an earlier answer.
- */
+/** The tags around what a model thinks before it answers. */
 internal data class ThinkTags(val open: String, val close: String, val earlier: EarlierThoughts)
 
 /**
@@ -174,11 +146,7 @@ internal fun trimmed(text: String, ends: Ends): String {
     return if (ends.end) begun.trimEnd { isSpace(it) } else begun
 }
 
-/**
- * The compiled template in the field `prompt` of a manifest.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The compiled template in the field `prompt` of a manifest. */
 internal fun readPrompt(data: Map<String, Any?>): PromptTemplate {
     val between = field(data, "between")?.let { text(it, MAX_PROMPT) }
     val after = field(data, "after")?.let { text(it, MAX_PROMPT) }

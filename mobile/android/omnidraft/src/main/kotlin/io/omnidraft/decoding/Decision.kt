@@ -5,15 +5,8 @@ import io.omnidraft.vocab.Children
 import io.omnidraft.vocab.Node
 
 /*
- * P and Q of one decision: what the target would decide, and what the drafter offered (spec/04-speculation.md,
- * sections 5 and 6).
- *
- * Both verifiers use these numbers and nothing else. The proposed option is looked up; all options of a row are
- * computed only when a refusal needs them.
- *
- * The drafter alone decides a *split*, which is known before the decision is verified: whether its next token begins a
- * spelling, is written as several target tokens, or leads nowhere. Q is the distribution given the split, so a chain
- * of decisions may run through any number of splits.
+ * P and Q of one decision: what the target would decide, and what the drafter offered (spec/04-speculation.md, sections
+ * 5 and 6).
  */
 
 /** Replaces a divisor of zero, so that ratios stay finite. */
@@ -46,11 +39,7 @@ internal interface DecisionProbs {
     fun emit(option: Int, random: RandomSource): Int
 }
 
-/**
- * What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary.
- *
- * Python has no such class: there decisions share the workspace of the drafter.
- */
+/** What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary. */
 internal class OptionBuffers(private val trie: ActiveTrie) {
     private val rootMask = FloatArray(trie.map.draftSize)
     private val spelledIds = IdSet(trie.map.targetSize)

@@ -1,20 +1,18 @@
 package io.omnidraft.decoding
 
 import io.omnidraft.Defaults
+import io.omnidraft.Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE as COPY_ACCEPTANCE
+import io.omnidraft.Defaults.DRAFT_LENGTH_DECAY as DECAY
+import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
+import io.omnidraft.Defaults.DRAFT_LENGTH_LAST_SHARE as LAST_SHARE
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ROUNDS as PRIOR_ROUNDS
+import io.omnidraft.Defaults.DRAFT_LENGTH_PROBE as PROBE
+import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
 import io.omnidraft.SettingException
 
-/*
- * How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md).
- *
- * Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give
- * equal lengths. All numbers are float64, in the order of operations of the Python runtime.
- */
-
-internal const val MAX_DRAFT_TOKENS: Int = Defaults.MAX_DRAFT_TOKENS
-internal const val COPY_ACCEPTANCE: Double = Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE // before any copy was compared
-internal const val PRIOR_ROUNDS: Double = Defaults.DRAFT_LENGTH_PRIOR_ROUNDS // of what is assumed at first
-internal const val DECAY: Double = Defaults.DRAFT_LENGTH_DECAY // of a round, after the next one
-internal const val PROBE: Int = Defaults.DRAFT_LENGTH_PROBE // draft tokens of a probe
+/* How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md). */
 
 /** Where the tokens of a round come from. */
 internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COPY("copy") }
@@ -40,26 +38,17 @@ internal data class RoundCounts(
 
 /** Chooses what each round proposes. */
 internal interface DraftLength {
-    /**
-     * The plan of the next round.
-     *
-     * @param match tokens of the context's match; 0 where nothing can be copied.
-     */
+    /** The plan of the next round. */
     fun next(match: Int = 0): Plan
 
     fun record(counts: RoundCounts)
 }
 
-/**
- * The same number in every round.
- *
- * @param numDraftTokens of a round; with the source copy target tokens.
- * @throws SettingException the number is outside its range.
- */
+/** The same number in every round. */
 internal class FixedLength(numDraftTokens: Int, source: Source = Source.DRAFT) : DraftLength {
     init {
         if (numDraftTokens !in 0..MAX_DRAFT_TOKENS) {
-            val sentence = "numDraftTokens $numDraftTokens is outside 0..$MAX_DRAFT_TOKENS"
+            val sentence = "numDraftTokens $numDraftTokens is outside 0..${Defaults.MAX_DRAFT_TOKENS}"
             throw SettingException(sentence, "4 is usual", "numDraftTokens")
         }
     }

@@ -1,13 +1,9 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.vocab.IntList
 
-/*
- * The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3).
- *
- * Its context is free: what the drafter has read changes speed, never the output. It can read in a thread of its own
- * while the target computes.
- */
+/* The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3). */
 
 internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a cancellation waits for one pass
 internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading is worth a thread
@@ -30,11 +26,7 @@ internal class Draft(
     var unsound: Boolean = false
 }
 
-/**
- * Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
- *
- * @property start ids that every context begins with (bos).
- */
+/** Keeps a model's KV cache in step with a context that is partly guessed and partly corrected. */
 internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
     private val workspace = Workspace()
     private val cached = IntList() // ids in the model's KV cache
@@ -136,7 +128,7 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
      * so a restored context is read as it was.
      */
     private fun window(length: Int): Int {
-        val longest = minOf(MAX_DRAFT_TOKENS, model.maxLength / 2)
+        val longest = minOf(Defaults.MAX_DRAFT_TOKENS, model.maxLength / 2)
         val room = model.maxLength - start.size - longest
         val half = maxOf(1, room / 2)
         return maxOf(0, ceilDiv(length - room, half) * half)

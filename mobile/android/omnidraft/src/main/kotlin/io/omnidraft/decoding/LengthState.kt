@@ -1,19 +1,16 @@
 package io.omnidraft.decoding
 
-import io.omnidraft.Defaults
+import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
+import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_TEXT_ROUNDS as TEXT_ROUNDS
 
 /*
  * What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds
  * both.
  */
-
-internal const val PRIOR_ACCEPTANCE: Double = Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE // never measured
-internal const val LONGEST: Int = Defaults.DRAFT_LENGTH_LONGEST // tokens that a round proposes at most
-internal const val LONGEST_MATCH: Int = Defaults.DRAFT_LENGTH_LONGEST_MATCH // longer matches count as this long
-internal const val SHORTEST_MATCH: Int = Defaults.DRAFT_LENGTH_SHORTEST_MATCH
-internal const val TEXT_ROUNDS: Double = Defaults.DRAFT_LENGTH_TEXT_ROUNDS // of all earlier texts, at most
-internal const val FIRST_SHARE: Double = Defaults.DRAFT_LENGTH_FIRST_SHARE // what a probe may cost
-internal const val LAST_SHARE: Double = Defaults.DRAFT_LENGTH_LAST_SHARE
 
 /**
  * Seconds on one device.

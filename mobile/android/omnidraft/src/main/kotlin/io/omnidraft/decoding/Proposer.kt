@@ -14,21 +14,12 @@ import io.omnidraft.vocab.VocabMap
 /** How proposals are verified: decision by decision, or by equality with the target's sample. */
 internal enum class Rule { DECISIONS, MATCH }
 
-/**
- * How the context suggests that a text continues.
- *
- * @property tokens target ids.
- * @property match tokens before them that occurred in the same order before; 0 where none did.
- */
+/** How the context suggests that a text continues. */
 internal class Copy(val tokens: IntArray = NO_IDS, val match: Int = 0)
 
 internal val NO_COPY: Copy = Copy()
 
-/**
- * A verified round before anything was learned from it.
- *
- * @property emitted target ids that are output, which may end before the verdict does.
- */
+/** A verified round before anything was learned from it. */
 internal class Outcome(val draft: Draft, val proposal: Proposal, val verdict: Verdict, val emitted: IntArray)
 
 /** Guesses how a text continues, and verifies its own guesses. */
@@ -52,12 +43,7 @@ internal interface Proposer {
     /** Wait until nothing is read in the background. */
     fun settle()
 
-    /**
-     * Tokens that may follow, as planned.
-     *
-     * @param plan the source, and how many tokens.
-     * @param context the text so far in draft ids.
-     */
+    /** Tokens that may follow, as planned. */
     fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft
 
     /** The draft in target tokens, at most [room] of them. */
@@ -66,11 +52,7 @@ internal interface Proposer {
     /** Verify the proposal by the target's distributions. */
     fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict
 
-    /**
-     * Append the round's output to the draft context and learn from it.
-     *
-     * @return number of n-grams that are new in the cache.
-     */
+    /** Append the round's output to the draft context and learn from it. */
     fun learn(outcome: Outcome, context: IntList): Int
 }
 
@@ -136,12 +118,7 @@ internal class MatchProposer(
         verifyMatch(proposal, probs, random)
 }
 
-/**
- * A target token in draft tokens.
- *
- * @property draftIds its draft tokens; none where [inside].
- * @property inside whether it is a later part of a long draft token, which belongs to an earlier target token.
- */
+/** A target token in draft tokens. */
 internal class SpelledToken(val draftIds: IntArray, val inside: Boolean = false)
 
 /**

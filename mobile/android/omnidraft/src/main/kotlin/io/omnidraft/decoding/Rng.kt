@@ -28,8 +28,6 @@ internal interface RandomSource {
  *
  * Each question takes one uniform number, in the order asked. A question with a single answer takes none, so greedy
  * decoding never changes the state.
- *
- * @property state the state, 64 bits without a sign; the seed at the beginning.
  */
 internal open class SplitMix64(var state: Long) : RandomSource {
     /** The next 64 random bits. */

@@ -6,8 +6,6 @@ import io.omnidraft.SettingException
 /*
  * From logits to distributions: drafting, verification, correction and bonus use the same probabilities
  * (spec/04-speculation.md, section 2).
- *
- * Each row has one processed distribution, used for every step. This keeps the output exact.
  */
 
 private const val COLDEST = 1e-4
@@ -57,11 +55,7 @@ internal data class SamplingConfig(
 private fun refuse(message: String, remedy: String, setting: String): Nothing =
     throw SettingException(message, remedy, setting)
 
-/**
- * The distribution of one row of logits.
- *
- * @throws LogitsError the largest logit, after the penalty, is not finite.
- */
+/** The distribution of one row of logits. */
 internal fun targetDistribution(
     logits: Logits,
     row: Int,
@@ -156,11 +150,7 @@ private fun penalise(logits: FloatArray, size: Int, penalty: Float, context: Int
     }
 }
 
-/**
- * The drafter's distribution of one row, without the ids that it may not propose.
- *
- * @throws LogitsError the largest logit is not finite, or that of the ids that are not banned.
- */
+/** The drafter's distribution of one row, without the ids that it may not propose. */
 internal fun draftDistribution(
     logits: Logits,
     row: Int,
@@ -194,11 +184,7 @@ private fun checkFinite(largest: Float, role: String) {
     }
 }
 
-/**
- * Refuse a temperature that is neither 0 nor large enough to divide float32 logits by.
- *
- * @throws SettingException naming the value.
- */
+/** Refuse a temperature that is neither 0 nor large enough to divide float32 logits by. */
 internal fun checkTemperature(temperature: Double): Double {
     if (temperature.isNaN() || temperature.isInfinite() || temperature < 0.0) {
         val remedy = "use 0 for greedy decoding, 1 for the model's own distribution"

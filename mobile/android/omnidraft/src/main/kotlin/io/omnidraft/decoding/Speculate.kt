@@ -3,14 +3,8 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.vocab.IntList
 
-/*
- * The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md).
- *
- * One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and
- * log-probabilities leave through one observer.
- */
+/* The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md). */
 
-internal const val MAX_PROPOSED: Int = Defaults.MAX_PROPOSED_TOKENS // target tokens in one pass, at most
 internal const val PREFILL_CHUNK: Int = 64 // tokens of a prompt in one pass; a cancellation waits for one pass
 
 /** Called with each verified round before anything is learned from it. */
@@ -110,7 +104,7 @@ internal class DecoderState {
      *
      * A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
      */
-    fun room(target: Model): Int = minOf(MAX_PROPOSED, target.maxLength - tokens.size, remaining - 1)
+    fun room(target: Model): Int = minOf(Defaults.MAX_PROPOSED_TOKENS, target.maxLength - tokens.size, remaining - 1)
 
     /** Read the text up to its last token, as far as the target's KV cache lacks it. */
     fun prefill(target: Model) {

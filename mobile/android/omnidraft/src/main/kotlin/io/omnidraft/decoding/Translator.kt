@@ -7,9 +7,6 @@ import io.omnidraft.vocab.Node
 /*
  * Translate a draft into target tokens: walk the active trie and note the decision at every draft token
  * (spec/04-speculation.md, section 4).
- *
- * Only the draft and the trie are read, never a probability. So one target pass over the proposed tokens is enough to
- * verify all of them.
  */
 
 /** What the walk does at a draft token. */

@@ -6,17 +6,9 @@ import io.omnidraft.vocab.ActiveTrie
 /*
  * Verification: accept as much of a proposal as leaves the output's distribution exactly the target's
  * (spec/04-speculation.md, section 7).
- *
- * Pure functions: distributions and a source of randomness come in, a verdict goes out. [verifyTokens] is speculative
- * sampling on the decisions of the trie walk, one after another. [verifyBlock] verifies the decisions together.
- * [verifyMatch] needs no drafter's distributions.
  */
 
 // Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
-// round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-internal const val GAIN: Double = Defaults.BLOCK_GAIN
-internal const val EXTRA_SECONDS: Double = Defaults.BLOCK_EXTRA_SECONDS
-internal const val EXTRA_SECONDS_PER_TOKEN: Double = Defaults.BLOCK_EXTRA_SECONDS_PER_TOKEN
 
 internal data class Verdict(
     val accepted: Int, // number of proposed target tokens that are accepted
@@ -43,11 +35,7 @@ internal fun interface Verifier {
     ): Verdict
 }
 
-/**
- * Speculative sampling on trie decisions, one after another: exact at every temperature.
- *
- * The parameters are those of [Verifier.verify].
- */
+/** Speculative sampling on trie decisions, one after another: exact at every temperature. */
 internal fun verifyTokens(
     proposal: Proposal,
     draft: List<Distribution>,
@@ -107,13 +95,9 @@ internal fun verifyBlock(
     error("b_0 is 1, so the walk back ends at decision 0")
 }
 
-/**
- * Whether a round is long enough for the gain of block verification to outweigh its host work.
- *
- * @param vocabSize width of the target's logits.
- */
+/** Whether a round is long enough for the gain of block verification to outweigh its host work. */
 internal fun blockPays(roundSeconds: Double, vocabSize: Int): Boolean =
-    GAIN * roundSeconds > EXTRA_SECONDS + EXTRA_SECONDS_PER_TOKEN * vocabSize
+    with(Defaults) { BLOCK_GAIN * roundSeconds > BLOCK_EXTRA_SECONDS + BLOCK_EXTRA_SECONDS_PER_TOKEN * vocabSize }
 
 /** Everything accepted: sample the bonus token, restricted to the subtree of the tail if there is one. */
 private fun bonus(proposal: Proposal, probs: Probs, trie: ActiveTrie, random: RandomSource): Verdict {

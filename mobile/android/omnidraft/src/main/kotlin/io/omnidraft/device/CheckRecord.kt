@@ -49,11 +49,7 @@ internal data class Stamp(val size: Long, val modified: Long, val changed: Long,
         get() = changed != 0L && inode != 0L
 }
 
-/**
- * The stamp of a file, links followed.
- *
- * @throws IOException the file is absent.
- */
+/** The stamp of a file, links followed. */
 internal fun stampOf(file: File): Stamp {
     val path = pathOf(file)
     val all = unix(path, "size,lastModifiedTime,ctime,ino,dev")
@@ -81,12 +77,7 @@ internal fun writeBack(file: File) {
     }
 }
 
-/**
- * Whether all files had these stamps when they were last checked in full.
- *
- * @param path the directory of the bundle.
- * @param stamps of its files now, by name.
- */
+/** Whether all files had these stamps when they were last checked in full. */
 internal fun wasChecked(state: StateDirectory, path: File, seal: String, stamps: Map<String, Stamp>): Boolean {
     if (!stamps.values.all { it.isComplete }) return false
     return try {
@@ -103,10 +94,8 @@ internal fun wasChecked(state: StateDirectory, path: File, seal: String, stamps:
 /**
  * Record that all files were hashed and were right.
  *
- * A file that changed shortly before is not recorded: it could change again within one step of the clock, and keep
- * its stamp.
- *
- * @return whether the record was written.
+ * A file that changed shortly before is not recorded: it could change again within one step of the clock, and keep its
+ * stamp.
  */
 internal fun rememberCheck(
     state: StateDirectory,

@@ -32,22 +32,14 @@ internal enum class CostsSource { MANIFEST, KEPT, MEASURED }
 
 internal class DeviceCosts(val costs: Costs, val source: CostsSource)
 
-/**
- * Measured seconds, as a manifest holds them.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** Measured seconds, as a manifest holds them. */
 internal fun readCosts(data: Map<String, Any?>): Costs {
     val target = array(data.at("target"), MAX_PASSES).map { number(it) }.toDoubleArray()
     val (draft, host, acceptance) = listOf("draft", "host", "acceptance").map { number(data.at(it)) }
     return Costs(target, draft, host, acceptance).also { checkCosts(it) }
 }
 
-/**
- * Check the ranges of costs that were read from a file.
- *
- * @throws ValueError no pass or more than 256, or a number outside its range.
- */
+/** Check the ranges of costs that were read from a file. */
 internal fun checkCosts(costs: Costs) {
     val isCounted = costs.target.size in 1..MAX_PASSES && costs.acceptance in 0.0..1.0
     val above = costs.target.all { it in MIN_SECONDS..MAX_SECONDS } && costs.draft in MIN_SECONDS..MAX_SECONDS
@@ -56,12 +48,7 @@ internal fun checkCosts(costs: Costs) {
     }
 }
 
-/**
- * Which costs to use; `MEASURED` where they must be measured.
- *
- * @param measuredOn the machine that the manifest's costs name; null where it names none.
- * @param kept whether there is a record of this machine and bundle.
- */
+/** Which costs to use; `MEASURED` where they must be measured. */
 internal fun sourceOfCosts(measure: Measure, measuredOn: Machine?, here: Machine, kept: Boolean): CostsSource = when {
     measure == Measure.NEVER -> CostsSource.MANIFEST
     measure == Measure.ALWAYS -> CostsSource.MEASURED

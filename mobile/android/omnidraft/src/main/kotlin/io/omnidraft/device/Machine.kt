@@ -2,7 +2,6 @@ package io.omnidraft.device
 
 /* The machine that costs were measured on: what decides how long a pass takes, nothing that names a user. */
 
-import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.at
 import io.omnidraft.disk.integer
 import io.omnidraft.disk.text
@@ -37,11 +36,7 @@ internal data class Machine(
     )
 }
 
-/**
- * A machine from the fields of an object of JSON.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** A machine from the fields of an object of JSON. */
 internal fun readMachine(data: Map<String, Any?>): Machine = Machine(
     cpu = text(data.at("cpu"), MAX_CPU),
     cores = integer(data.at("cores"), 1, MAX_CORES),

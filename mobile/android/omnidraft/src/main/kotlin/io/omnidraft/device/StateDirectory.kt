@@ -36,11 +36,7 @@ internal fun recordKey(vararg parts: String): String =
  * @property root the directory, which need not exist; null remembers nothing.
  */
 internal class StateDirectory(val root: File?) {
-    /**
-     * The bytes of a record; null where there is none that may be used.
-     *
-     * @param kind the directory of the records of one kind.
-     */
+    /** The bytes of a record; null where there is none that may be used. */
     fun readRecord(kind: String, key: String): ByteArray? {
         val place = File(root ?: return null, kind)
         return try {

@@ -23,11 +23,7 @@ internal val PRIVATE: Set<PosixFilePermission> = PosixFilePermissions.fromString
 private val LONGEST_NAME = 255 - "..${"0".repeat(16)}.tmp".length // so that the temporary name fits a directory too
 private const val STALE_SECONDS = 60.0 // no write takes that long, so the writer of an older leftover was killed
 
-/**
- * The file that a path leads to, through links, if a file can be written or replaced there.
- *
- * @throws IOException no file can be written there; the message ends a sentence that begins with "because".
- */
+/** The file that a path leads to, through links, if a file can be written or replaced there. */
 internal fun placeOf(file: File): File {
     val path = pathOf(file.absoluteFile)
     val isThere = Files.exists(path)

@@ -82,11 +82,7 @@ internal fun hexOf(data: ByteArray): String {
     return String(text)
 }
 
-/**
- * The bytes of hexadecimal text.
- *
- * @throws ValueError an odd number of characters, or one that is no digit.
- */
+/** The bytes of hexadecimal text. */
 internal fun bytesOf(hex: String): ByteArray {
     if (hex.length % 2 != 0 || hex.any { hexDigit(it) < 0 }) throw ValueError("${quoted(hex)} is not hexadecimal")
     return ByteArray(hex.length / 2) { ((hexDigit(hex[2 * it]) shl 4) or hexDigit(hex[2 * it + 1])).toByte() }

@@ -12,12 +12,7 @@ import java.io.IOException
  * so it is not taken for a leftover.
  */
 
-/**
- * Runs [write] with a temporary directory beside [out], which is removed at the end unless it was renamed.
- *
- * @throws IOException it cannot be made.
- * @throws ClaimException another process has it.
- */
+/** Runs [write] with a temporary directory beside [out], which is removed at the end unless it was renamed. */
 internal fun <T> newDirectory(out: File, write: (File) -> T): T {
     val place = out.absoluteFile
     val work = File(place.parentFile, ".${place.name}.${randomHex(8)}.tmp")
@@ -32,12 +27,7 @@ internal fun <T> newDirectory(out: File, write: (File) -> T): T {
     }
 }
 
-/**
- * Give the complete directory its final name; an older directory is removed last.
- *
- * @param replaces whether a directory that is there is replaced.
- * @throws IOException it cannot be renamed, or another writer was faster.
- */
+/** Give the complete directory its final name; an older directory is removed last. */
 internal fun takeName(work: File, out: File, replaces: Boolean = true) {
     val place = out.absoluteFile
     val old = File(place.parentFile, work.name.removeSuffix(".tmp") + ".old")

@@ -21,12 +21,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 
-/*
- * The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md.
- *
- * Reading is total: every length and every field is checked before use, and each fault has a name. Equal adapters are
- * equal bytes. The optional file in onnxruntime's own format is neither read nor written here (see EngineAdapter).
- */
+/* The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md. */
 
 private const val FORMAT = "omnidraft.adapter"
 private const val VERSION = "1"
@@ -71,11 +66,7 @@ internal fun metadataOf(adapter: Adapter): Map<String, String> = linkedMapOf(
     "created" to adapter.created,
 )
 
-/**
- * The adapter in the bytes of a file.
- *
- * @throws AdapterException with the name of the fault.
- */
+/** The adapter in the bytes of a file. */
 internal fun decodeAdapter(data: ByteArray): Adapter {
     val buffer = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN)
     val metadata: Map<String, String>
@@ -157,11 +148,7 @@ internal fun isTime(text: String): Boolean {
     }
 }
 
-/**
- * The adapter in a file.
- *
- * @throws AdapterException with the name of the fault, the path and the remedy.
- */
+/** The adapter in a file. */
 internal fun readAdapter(file: File): Adapter = try {
     decodeAdapter(bytesOf(file))
 } catch (error: AdapterException) {
@@ -180,11 +167,7 @@ private fun bytesOf(file: File): ByteArray = try {
     throw AdapterException("unreadable", "it cannot be read (${reason(error)})")
 }
 
-/**
- * Saves an adapter. Killed at any point, the old file or the new one is there, whole.
- *
- * @throws AdapterException `unwritable`.
- */
+/** Saves an adapter. Killed at any point, the old file or the new one is there, whole. */
 internal fun writeAdapter(file: File, adapter: Adapter) {
     try {
         writeAtomically(file, encodeAdapter(adapter))

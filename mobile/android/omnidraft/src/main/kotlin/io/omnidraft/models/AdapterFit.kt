@@ -36,7 +36,6 @@ internal fun placeOf(bundle: Bundle, map: VocabMap): AdapterPlace =
  * The model that an adapter was made for, and the tensors to feed its graph.
  *
  * @param role the model; null tries both, and takes the drafter if both fit.
- * @throws AdapterException `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of [Adapter.checkFits].
  */
 internal fun fit(adapter: Adapter, place: AdapterPlace, role: Role? = null): Pair<Role, Fitted> {
     checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)

@@ -34,7 +34,6 @@ internal class EngineRun(private val session: OrtSession, private val name: Stri
      * @param outputs by name, in memory that the engine writes to.
      * @param cancelled asked before the run, and again where the run was interrupted: a run that nobody cancelled is
      *   repeated.
-     * @throws Cancelled [cancelled] returned true.
      * @throws BundleException `run`; onnxruntime cannot run the graph.
      */
     fun run(inputs: Map<String, OnnxTensor>, outputs: Map<String, OnnxTensor>, cancelled: () -> Boolean) {

@@ -82,12 +82,7 @@ internal fun sessionOptions(
     return options
 }
 
-/**
- * A session for a graph on the CPU, with the weights beside it.
- *
- * @param xnnpack whether kernels of XNNPACK are used where it has them.
- * @throws BundleException `graph`; onnxruntime cannot load the graph.
- */
+/** A session for a graph on the CPU, with the weights beside it. */
 internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): OrtSession = loaded(path) {
     sessionOptions(threads).use { options ->
         if (xnnpack) options.addXnnpack(mapOf("intra_op_num_threads" to threads.toString()))
@@ -95,13 +90,7 @@ internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): Ort
     }
 }
 
-/**
- * A session for a graph in memory on the CPU.
- *
- * @param graph the bytes of the ONNX file.
- * @param weights the folder that the graph's external weights are relative to.
- * @throws BundleException `graph`; onnxruntime cannot load the graph.
- */
+/** A session for a graph in memory on the CPU. */
 internal fun bytesSession(graph: ByteArray, path: File, weights: File, threads: Int): OrtSession = loaded(path) {
     val key = "session.model_external_initializers_file_folder_path"
     sessionOptions(threads, mapOf(key to weights.path)).use { Engine.environment.createSession(graph, it) }

@@ -35,11 +35,7 @@ internal interface Weights : AutoCloseable {
 /** A model of a session, with what the engine holds for it. */
 internal interface OwnModel : SessionModel, AutoCloseable
 
-/**
- * The weights of a graph whose keys and values are in shared buffers.
- *
- * @throws BundleException onnxruntime cannot load the graph, or it has other inputs and outputs.
- */
+/** The weights of a graph whose keys and values are in shared buffers. */
 internal class Graph(
     val path: File, // the graph; weights in a file beside it are mapped into memory, not read
     val kv: KvShape, // shape of its KV buffers
@@ -58,11 +54,7 @@ internal class Graph(
         }
     }
 
-    /**
-     * Checks that the graph takes the adapters of a manifest, and nothing else.
-     *
-     * @throws io.omnidraft.BundleException `graph`.
-     */
+    /** Checks that the graph takes the adapters of a manifest, and nothing else. */
     fun checkAdapters(lora: LoraSites?) {
         val fed = sharedValues(kv, vocabSize).inputs.keys
         checkAdapters(path, session, fed, adapterValues(lora))
@@ -221,11 +213,7 @@ internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
 
 internal fun floats(count: Int): FloatBuffer = floats(count.toLong())
 
-/**
- * A direct buffer of zeros.
- *
- * @throws BundleException `memory`; the system refuses to promise that much.
- */
+/** A direct buffer of zeros. */
 internal fun floats(count: Long): FloatBuffer {
     if (4 * count > Int.MAX_VALUE) {
         throw BundleException("memory", "a pass takes $count numbers, which are more than one buffer holds")

@@ -2,7 +2,6 @@ package io.omnidraft.models
 
 import ai.onnxruntime.OnnxTensor
 import ai.onnxruntime.OrtSession
-import io.omnidraft.BundleException
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Provider
@@ -29,12 +28,7 @@ internal class StaticForm(
     val mask: Double, // added to the score of a hidden position, so low that its weight rounds to zero
 )
 
-/**
- * Loaded static graphs: any number of [StaticModel]s may run them, each from its own thread.
- *
- * @param threads of one pass on the CPU.
- * @throws BundleException `graph`; a graph or table cannot be loaded.
- */
+/** Loaded static graphs: any number of [StaticModel]s may run them, each from its own thread. */
 internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(), threads: Int = 1) : Weights {
     /** By the number of tokens of a block, ascending. */
     val sessions = TreeMap<Int, OrtSession>()
@@ -56,11 +50,7 @@ internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(
         }
     }
 
-    /**
-     * Checks that the graphs take the adapters of a manifest, and nothing else.
-     *
-     * @throws BundleException `graph`.
-     */
+    /** Checks that the graphs take the adapters of a manifest, and nothing else. */
     fun checkAdapters(lora: LoraSites?) {
         adapters = adapterValues(lora)
         for ((block, session) in sessions) {

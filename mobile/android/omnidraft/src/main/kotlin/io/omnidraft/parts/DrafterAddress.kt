@@ -8,7 +8,6 @@ package io.omnidraft.parts
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.sha256
 import java.io.File
-import java.io.IOException
 
 internal const val DRAFTER = "drafter/"
 
@@ -41,11 +40,6 @@ private fun compareBytes(a: ByteArray, b: ByteArray): Int {
     return a.size - b.size
 }
 
-/**
- * The directory of a shared drafter: beside the directory that a bundle really is in.
- *
- * @param bundle the bundle's directory.
- * @throws IOException the path of the bundle cannot be followed.
- */
+/** The directory of a shared drafter: beside the directory that a bundle really is in. */
 internal fun sharedPlace(bundle: File, address: String): File =
     File(File(bundle.canonicalFile.parentFile, SHARED), address)

@@ -27,11 +27,7 @@ internal const val MAX_INDEX_BYTES = 1 shl 20
 private const val MAX_LEFT_OUT = 1024
 private const val MAX_PATH = 512
 
-/**
- * An index that is refused.
- *
- * @property fault `index` or `version`.
- */
+/** An index that is refused. */
 internal class PackIndexException(message: String, val fault: String = "index") : Exception(message)
 
 /**
@@ -50,12 +46,7 @@ internal data class PackIndex(
         name !in leftOut && (drafter == WITH || name.startsWith(DRAFTER) == (drafter == ONLY))
 }
 
-/**
- * The index of a packed bundle.
- *
- * @param manifest SHA-256 of the bytes of manifest.json.
- * @throws PackIndexException it is not an index, is of another version, or belongs to another manifest.
- */
+/** The index of a packed bundle. */
 internal fun readIndex(data: ByteArray, manifest: String, files: Collection<String>): PackIndex {
     if (data.size > MAX_INDEX_BYTES) throw PackIndexException("it has more than $MAX_INDEX_BYTES bytes")
     val index = try {

@@ -19,8 +19,6 @@ import java.io.File
 /**
  * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the
  * drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
- *
- * @throws io.omnidraft.OmniDraftException the bundle is refused, or needs more memory than there is (fault `memory`).
  */
 internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
     val state = StateDirectory(options.state)

@@ -29,6 +29,8 @@ import io.omnidraft.decoding.Verdict
 import io.omnidraft.decoding.Verifier
 import io.omnidraft.decoding.speculate
 import io.omnidraft.decoding.verifyBlock
+import io.omnidraft.session.state.copies
+import io.omnidraft.session.state.sampling
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 
@@ -37,12 +39,7 @@ import io.omnidraft.vocab.NgramCache
 /** The models and the cache that decode a text. */
 internal class DecoderModels(val target: Model, val drafter: Drafter, val cache: NgramCache)
 
-/**
- * The rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
- *
- * @param config mode, verification ("auto" is token), sampling and log-probabilities are read; [text] and [draftLength]
- *   hold the rest.
- */
+/** The rounds of a generation, each with its seconds and, if asked for, its log-probabilities. */
 internal class Decode(
     models: DecoderModels,
     text: DecoderState, // from which the generation continues; see speculate
@@ -115,18 +112,18 @@ internal enum class RoundPart { DRAFT, TRANSLATE, TARGET, VERIFY, LEARN }
 
 /** Adds up the seconds of the parts of a round. */
 internal class Stopwatch {
-    private val seconds = DoubleArray(RoundPart.values().size)
+    private val parts = DoubleArray(RoundPart.values().size)
     private var read = TextRead()
 
     /** Adds the time since [started] to a part. */
     fun add(part: RoundPart, started: Double) {
-        seconds[part.ordinal] += seconds() - started
+        parts[part.ordinal] += seconds() - started
     }
 
     /** The seconds since the last call. */
     fun take(): Seconds {
-        val taken = Seconds(seconds[0], seconds[1], seconds[2], seconds[3], seconds[4])
-        seconds.fill(0.0)
+        val taken = Seconds(parts[0], parts[1], parts[2], parts[3], parts[4])
+        parts.fill(0.0)
         return taken
     }
 

@@ -3,31 +3,22 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.Piece
 import io.omnidraft.StopReason
-import io.omnidraft.chat.ThinkTags
 import io.omnidraft.chat.StreamPart
+import io.omnidraft.chat.ThinkTags
 import io.omnidraft.chat.ThoughtStream
 import io.omnidraft.chat.splitThought
 import io.omnidraft.decoding.Cancelled
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.StopText
+import io.omnidraft.session.state.Statistics
 import io.omnidraft.vocab.IntList
 
 /* One answer while it is generated: rounds in, pieces of text out, and the reason why it ended. */
 
-/**
- * Where an output ends besides its stop strings.
- *
- * @property eosIds end tokens.
- * @property maxLength positions of the target's context.
- */
+/** Where an output ends besides its stop strings. */
 internal class Limits(val eosIds: Set<Int>, val maxLength: Int)
 
-/**
- * What tells the thought of an output from the answer.
- *
- * @property tags of the model; null for a model that writes no thoughts.
- * @property inside the output begins inside a thought.
- */
+/** What tells the thought of an output from the answer. */
 internal class Thoughts(val tags: ThinkTags? = null, val inside: Boolean = false)
 
 /** The output of a generation that an earlier process began; empty for a new generation. */
@@ -39,11 +30,7 @@ internal class Emitted(
 
 /** Runs the rounds of a generation on the models of its session. */
 internal interface Rounds {
-    /**
-     * The next round; null where there is none.
-     *
-     * @throws Cancelled the generation was cancelled before the round's pass of the target ended.
-     */
+    /** The next round; null where there is none. */
     fun next(generation: Generation): Round?
 
     /** Waits between two rounds as long as the app asks for; see [Throttle]. */

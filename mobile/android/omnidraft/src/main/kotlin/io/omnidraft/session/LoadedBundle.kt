@@ -26,16 +26,17 @@ import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.deviceCosts
 import io.omnidraft.device.thisMachine
 import io.omnidraft.models.Engine
-import io.omnidraft.vocab.CompiledTokenizer
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.copies
 import io.omnidraft.vocab.NgramCache
-import io.omnidraft.vocab.Tokenizer
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.loadVocabMap
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.Tokenizer
 
 /* A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change. */
 
 private const val THREADS_PER_CORE = 4 // at most; more only take memory and time
-private const val USUAL_DRAFT = Defaults.BLOCK_USUAL_DRAFT // tokens of the round that is compared
 private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
 private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private const val MEASURED_TOKENS = 16 // of that text
@@ -90,12 +91,7 @@ internal class Loading(
     fun onCpu(notice: String?): Loading = Loading(threads, drafter, measure = measure, state = state, notice = notice)
 }
 
-/**
- * Loads the graphs of a bundle once, for any number of sessions.
- *
- * @throws io.omnidraft.OmniDraftException the bundle is damaged or incomplete, or the number of threads is out of
- *   range.
- */
+/** Loads the graphs of a bundle once, for any number of sessions. */
 internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
     if (loading.threads != 0) checkThreads(loading.threads)
     val opened = placed(bundle, loading.targetOn, loading.drafterOn)
@@ -150,11 +146,7 @@ private fun timed(loaded: LoadedBundle): Costs? {
     }
 }
 
-/**
- * The tokenizer of a model of a bundle.
- *
- * @throws TokenizerException it cannot be read, or was not compiled.
- */
+/** The tokenizer of a model of a bundle. */
 internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
     val compiled = entry.compiledTokenizer ?: throw TokenizerException(
         "not_compiled",
@@ -164,11 +156,7 @@ internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
     return CompiledTokenizer.fromFile(bundle.file(compiled))
 }
 
-/**
- * Refuses a number of threads that this device would only suffer from.
- *
- * @throws SettingException fewer than one, or more than four for each core.
- */
+/** Refuses a number of threads that this device would only suffer from. */
 internal fun checkThreads(threads: Int) {
     val most = THREADS_PER_CORE * Runtime.getRuntime().availableProcessors()
     if (threads !in 1..most) {
@@ -209,6 +197,6 @@ internal fun draftLengthFor(
  */
 internal fun verificationFor(config: GenerationConfig, bundle: Bundle): Verification {
     if (config.verification != Verification.AUTO) return config.verification
-    val seconds = bundle.costs.roundSeconds(USUAL_DRAFT)
+    val seconds = bundle.costs.roundSeconds(Defaults.BLOCK_USUAL_DRAFT)
     return if (blockPays(seconds, bundle.target.vocabSize)) Verification.BLOCK else Verification.TOKEN
 }

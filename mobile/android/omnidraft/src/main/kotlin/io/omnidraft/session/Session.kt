@@ -1,10 +1,12 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
-import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.checkedText
+import io.omnidraft.session.state.TOO_LONG
+import io.omnidraft.session.state.Turn
+import io.omnidraft.session.state.check
 import io.omnidraft.traces.TraceStore
 import java.io.File
 
@@ -29,15 +31,7 @@ internal class Session(
     /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
     fun reset() = turn { text.forgetText() }
 
-    /**
-     * Starts a text and forgets the last one.
-     *
-     * @throws PromptException empty, or too long for the context; or the template has no place for the session's system
-     *   prompt.
-     * @throws io.omnidraft.SettingException a setting outside its range.
-     * @throws SessionException another thread is using this session.
-     * @throws io.omnidraft.BundleException a file of the bundle was written since it was loaded.
-     */
+    /** Starts a text and forgets the last one. */
     fun generate(prompt: String, config: GenerationConfig = GenerationConfig(), raw: Boolean = false): Generation =
         turn(generates = true) {
             config.check()
@@ -50,14 +44,7 @@ internal class Session(
         begin(prompt, config)
     }
 
-    /**
-     * Answers the next message of a conversation; the target reads only what is new in it.
-     *
-     * @throws PromptException empty, too long a conversation for the context, or a template without a place for the
-     *   system prompt; nothing changes.
-     * @throws io.omnidraft.SettingException a setting outside its range.
-     * @throws SessionException another thread is using this session.
-     */
+    /** Answers the next message of a conversation; the target reads only what is new in it. */
     fun chat(message: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         answer(finishedTurns(), checkedText(message), system, config)
@@ -73,14 +60,7 @@ internal class Session(
         answer(turns, messages.message, messages.system, config, LEAVE_OUT)
     }
 
-    /**
-     * Answers the last message once more, in place of its answer.
-     *
-     * The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
-     * the same again.
-     *
-     * @throws SessionException there is no message that was answered, or another thread is using this session.
-     */
+    /** Answers the last message once more, in place of its answer. */
     fun regenerate(config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         val turns = finishedTurns()
@@ -88,14 +68,7 @@ internal class Session(
         answer(turns.dropLast(1), turns.last().message, system, config)
     }
 
-    /**
-     * Takes back the last message and its answer; what was learned stays.
-     *
-     * The KV buffers keep the text until the next message, which rewinds them to what both texts share.
-     *
-     * @return the message.
-     * @throws SessionException there is no message to take back, or another thread is using this session.
-     */
+    /** Takes back the last message and its answer; what was learned stays. */
     fun undo(): String = turn {
         val turns = finishedTurns()
         if (turns.isEmpty()) throw SessionException("there is no message to take back", "begin with one")
@@ -109,8 +82,6 @@ internal class Session(
      * Continues the generation that a session was saved in.
      *
      * Its text and ids begin with the earlier output; the statistics count from here.
-     *
-     * @throws SessionException there is none, or it had ended.
      */
     fun resume(): Generation = turn(generates = true) {
         val before = answer
@@ -129,9 +100,6 @@ internal class Session(
      * Writes this session to a file, also between the pieces of a generation (spec/09-session.md).
      *
      * A kill at any moment leaves a whole file, the old or the new one.
-     *
-     * @param overwrite whether a file that is not a session is replaced.
-     * @throws io.omnidraft.SessionFileException the place cannot be written, or holds a file that is not a session.
      */
     fun save(file: File, overwrite: Boolean = false) = turn {
         val (saved, cache) = capture(models, text)
@@ -142,8 +110,6 @@ internal class Session(
      * Takes over a saved session of the same bundle. The models read its text again.
      *
      * What follows has the distribution that it would have had; at temperature 0 in float32 it is the same text.
-     *
-     * @throws io.omnidraft.SessionFileException the file is refused; this session stays as it was.
      */
     fun load(file: File) = turn {
         val (saved, cache) = readSession(file)

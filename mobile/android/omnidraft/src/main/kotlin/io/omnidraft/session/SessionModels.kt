@@ -24,11 +24,7 @@ internal class SmallModel(val model: OwnModel, start: IntArray) {
     val drafter: Drafter = Drafter(model, start)
 }
 
-/**
- * The target, and the drafter where one is loaded.
- *
- * @property loaded shared with other sessions.
- */
+/** The target, and the drafter where one is loaded. */
 internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     /** How much the app lets the session do. */
     val throttle = Throttle()
@@ -68,13 +64,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     /** The digest of the adapter that the last round ran with; null for none. */
     fun digest(role: Role): String? = synchronized(lock) { inUse[role] }
 
-    /**
-     * Uses an adapter from the next round on; from any thread.
-     *
-     * @param adapter the adapter; null takes adapters away.
-     * @param role the model that it is of; by the fingerprint of its base when null.
-     * @throws io.omnidraft.AdapterException it is of other models; the adapter in use stays.
-     */
+    /** Uses an adapter from the next round on; from any thread. */
     fun useAdapter(adapter: Adapter?, role: Role?) {
         val bundle = loaded.bundle
         if (adapter == null) {
@@ -88,12 +78,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         synchronized(lock) { chosen[model] = fitted } // the next round takes it up
     }
 
-    /**
-     * Runs something as the one user of the models; a second user is refused, because waiting could take for ever.
-     *
-     * @param work gets whether the target has another adapter than before, so that it has to read its context again.
-     * @throws SessionException another thread is using the models.
-     */
+    /** Runs something as the one user of the models; a second user is refused, because waiting could take for ever. */
     fun <T> turn(work: (Boolean) -> T): T {
         begin()
         try {
@@ -110,11 +95,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         if (!isBusy) drop()
     }
 
-    /**
-     * Loads the drafter again, for the next generation; from any thread. Nothing happens where it is loaded.
-     *
-     * @throws SessionException the bundle was opened without the drafter.
-     */
+    /** Loads the drafter again, for the next generation; from any thread. Nothing happens where it is loaded. */
     fun loadDrafter() {
         if (loaded.drafter == null) {
             throw SessionException("the bundle was opened without its drafter", "open it again with the drafter")
@@ -145,11 +126,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         }
     }
 
-    /**
-     * Frees the models of this session.
-     *
-     * @throws SessionException a generation is running.
-     */
+    /** Frees the models of this session. */
     override fun close() {
         synchronized(lock) {
             if (isClosed) return

@@ -1,7 +1,6 @@
 package io.omnidraft.session
 
 import io.omnidraft.Stats
-import io.omnidraft.PromptException
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.refuseRewritten
 import io.omnidraft.chat.Template
@@ -13,9 +12,9 @@ import io.omnidraft.models.readAdapter
 import io.omnidraft.traces.TraceStore
 import io.omnidraft.traces.Tracer
 import io.omnidraft.vocab.NgramCache
-import io.omnidraft.vocab.Tokenizer
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.openCache
+import io.omnidraft.vocab.tokenizer.Tokenizer
 import io.omnidraft.vocab.writeCache
 import java.io.File
 
@@ -71,11 +70,7 @@ internal open class SessionResources(
 
     val answer: Generation? get() = text.answer
 
-    /**
-     * The system prompt of texts that begin in the template; null for none. It applies to the next text.
-     *
-     * @throws PromptException where it is set: the template has no place for one, or it is not a text.
-     */
+    /** The system prompt of texts that begin in the template; null for none. It applies to the next text. */
     var system: String?
         get() = text.system
         set(value) {
@@ -97,20 +92,10 @@ internal open class SessionResources(
      *
      * No weights are loaded again; the model reads its context again. An adapter of the drafter changes speed only; an
      * adapter of the target changes the output.
-     *
-     * @param adapter null takes adapters away.
-     * @param role the model that it is of; by the fingerprint of its base when null.
-     * @throws io.omnidraft.AdapterException it is of other models; the adapter in use stays.
      */
     fun useAdapter(adapter: Adapter?, role: Role? = null) = models.useAdapter(adapter, role)
 
-    /**
-     * Writes the n-grams learned so far; no crash can spoil the file.
-     *
-     * @return where the file before was moved to, if it is a damaged cache; else null.
-     * @throws io.omnidraft.CacheFileException the file cannot be written, or another file than a cache of this pair is
-     *   there.
-     */
+    /** Writes the n-grams learned so far; no crash can spoil the file. */
     fun saveCache(file: File): File? = turn { writeCache(file, cache) }
 
     /** Forgets all learned n-grams, and how often drafts were accepted. */
@@ -119,11 +104,7 @@ internal open class SessionResources(
         text.lengths = LengthState()
     }
 
-    /**
-     * Target ids of a prompt, inside the template and behind the system prompt unless [raw].
-     *
-     * @throws PromptException the template has no place for the session's system prompt.
-     */
+    /** Target ids of a prompt, inside the template and behind the system prompt unless [raw]. */
     fun encode(prompt: String, raw: Boolean = false): IntArray {
         if (raw) return targetTokenizer.encodePrompt("", prompt, "")
         return conversationIds(targetTokenizer, template, emptyList(), prompt, system)

@@ -13,6 +13,14 @@ import io.omnidraft.disk.readWhole
 import io.omnidraft.disk.writeAtomically
 import io.omnidraft.models.Role
 import io.omnidraft.reason
+import io.omnidraft.session.state.Identity
+import io.omnidraft.session.state.MAX_SESSION_BYTES
+import io.omnidraft.session.state.SESSION_MAGIC
+import io.omnidraft.session.state.SavedAnswer
+import io.omnidraft.session.state.SavedSession
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.decodeSession
+import io.omnidraft.session.state.encodeSession
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.checkAgainst
 import io.omnidraft.vocab.decode
@@ -26,12 +34,7 @@ import java.io.IOException
 internal const val VERSION = "0.1.0"
 private const val REMEDY = "begin a new session, or give the file that was saved"
 
-/**
- * Writes a session file; a kill at any moment leaves a whole file, the old or the new one.
- *
- * @param overwrite whether a file that is not a session is replaced.
- * @throws SessionFileException the place cannot be written, or holds a file that is not a session.
- */
+/** Writes a session file; a kill at any moment leaves a whole file, the old or the new one. */
 internal fun writeSession(file: File, saved: SavedSession, cache: ByteArray, overwrite: Boolean = false) {
     try {
         val place = placeOf(file)
@@ -53,11 +56,7 @@ private fun mayReplace(place: File): Boolean {
     return head.isEmpty() || head.contentEquals(SESSION_MAGIC)
 }
 
-/**
- * The saved session and the bytes of the cache in a session file.
- *
- * @throws SessionFileException it cannot be read, or is refused.
- */
+/** The saved session and the bytes of the cache in a session file. */
 internal fun readSession(file: File): Pair<SavedSession, ByteArray> {
     val data = try {
         readWhole(file, MAX_SESSION_BYTES)
@@ -74,11 +73,7 @@ internal fun readSession(file: File): Pair<SavedSession, ByteArray> {
 private fun refused(file: File, error: SessionFileException) =
     SessionFileException(error.fault, "$file is refused: ${error.message}", REMEDY)
 
-/**
- * What sessions of a bundle belong to.
- *
- * @param adapters digests of the adapters in use, by role.
- */
+/** What sessions of a bundle belong to. */
 internal fun identityOf(bundle: Bundle, adapters: Map<Role, String> = emptyMap()): Identity {
     val read = bundle.files.filterKeys { bundle.target.reads(it) || bundle.drafter.reads(it) }
     return Identity(
@@ -120,8 +115,6 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
  * everything is checked before it is returned.
  *
  * The models read the text again: the KV buffers are not part of the file.
- *
- * @throws SessionFileException the file is of another bundle, or holds values that this bundle cannot have.
  */
 internal fun restore(
     models: SessionModels,
@@ -148,11 +141,7 @@ internal fun restore(
     }
 }
 
-/**
- * The last generation of the file, which `Session.resume` continues.
- *
- * @throws ValueError its output goes on after its end, or did not end for the stop reason in the file.
- */
+/** The last generation of the file, which `Session.resume` continues. */
 private fun replay(models: SessionModels, text: TextState, saved: SavedAnswer): Generation {
     text.random = SplitMix64(saved.random)
     val emitted = Emitted(saved.output, saved.logprobs, saved.stopReason)
@@ -176,8 +165,6 @@ internal fun contextOf(models: SessionModels, saved: SavedAnswer): IntArray {
  * With another adapter of the target the text would continue with another distribution. Another adapter of the drafter
  * changes the drafts, and so which text a seed gives above temperature 0, but no distribution: this is not a reason to
  * lose a conversation.
- *
- * @throws SessionFileException `foreign_bundle` or `foreign_adapter`.
  */
 private fun checkIdentity(models: SessionModels, file: File, saved: Identity): String? {
     val bundle = models.loaded.bundle
@@ -201,11 +188,7 @@ private fun checkIdentity(models: SessionModels, file: File, saved: Identity): S
 
 private fun named(digest: String?) = if (digest == null) "no adapter" else "adapter ${digest.take(12)}"
 
-/**
- * The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
- *
- * @throws SessionFileException `cache`, with the sentence of the fault.
- */
+/** The cache in some bytes, with the policy of the cache that it replaces, and room for all entries. */
 private fun cacheOf(data: ByteArray, old: NgramCache): NgramCache {
     val table = try {
         decode(data).also { checkAgainst(it, old.map) }

@@ -15,6 +15,9 @@ import io.omnidraft.decoding.freshSeed
 import io.omnidraft.decoding.noDrafter
 import io.omnidraft.disk.ValueError
 import io.omnidraft.models.Role
+import io.omnidraft.session.state.TOO_LONG
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.checkPrompt
 import io.omnidraft.traces.Digests
 import io.omnidraft.traces.Recorder
 import io.omnidraft.traces.RecordingSource
@@ -24,18 +27,10 @@ import io.omnidraft.traces.concatenated
 
 /* How a generation begins, on a prompt or on a saved state, and runs one round at a time. */
 
-/**
- * Where generations are recorded.
- *
- * @property tracer makes a round of a record from a round of the loop.
- */
+/** Where generations are recorded. */
 internal class Recording(val store: TraceStore, val tracer: Tracer)
 
-/**
- * Begins a generation after a prompt in target ids; it becomes the answer of [text].
- *
- * @throws io.omnidraft.PromptException the target cannot read the prompt, or not all of it; nothing changes.
- */
+/** Begins a generation after a prompt in target ids; it becomes the answer of [text]. */
 internal fun generateFromPrompt(
     models: SessionModels,
     text: TextState, // its state; the generation before ends here
@@ -59,11 +54,7 @@ internal fun generateFromPrompt(
     return generation
 }
 
-/**
- * A generation that continues after a prompt and the output so far.
- *
- * @throws ValueError an end token or a stop string comes before the last emitted token.
- */
+/** A generation that continues after a prompt and the output so far. */
 internal fun generateFromState(
     models: SessionModels,
     text: TextState, // its state; what the draft length learned and the random source are set already

@@ -1,22 +1,17 @@
 package io.omnidraft.session
 
-import io.omnidraft.GenerationConfig
 import io.omnidraft.Stats
-import io.omnidraft.StopReason
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.SplitMix64
-import io.omnidraft.models.Role
+import io.omnidraft.session.state.Statistics
+import io.omnidraft.session.state.Turn
 import io.omnidraft.vocab.NgramCache
 
 /* The state of a session's text, in memory and as the values that a session file holds. */
 
-/**
- * The state of a session's text.
- *
- * @property answer the last generation; null where it was taken back.
- */
+/** The state of a session's text. */
 internal class TextState(
     @Volatile var cache: NgramCache,
     @Volatile var costs: Costs, // seconds on this device, which the draft length "auto" uses
@@ -61,32 +56,3 @@ internal class TextState(
         counted = Counted(Statistics(), 0, null)
     }
 }
-
-internal data class Identity(
-    val draftFingerprint: String,
-    val targetFingerprint: String,
-    val graphs: Map<String, String>, // the SHA-256 of each file of the graphs, by path
-    val adapters: Map<Role, String> = emptyMap(), // digest of the adapter in use by role; a role without one is absent
-)
-
-/** The last generation of a session. */
-internal class SavedAnswer(
-    val config: GenerationConfig, // its settings, with the seed that was used
-    val prompt: IntArray, // target ids
-    val output: IntArray, // target ids
-    val context: IntArray?, // the same text in draft ids; null where no drafter was loaded
-    val random: Long, // state of SplitMix64
-    val stopReason: StopReason?, // why it ended; null when it can continue
-    val logprobs: DoubleArray = DoubleArray(0), // of the output, if they were asked for
-)
-
-internal class SavedSession(
-    val omnidraft: String, // version of the package that wrote it
-    val identity: Identity, // what the session belongs to
-    val costs: Costs, // seconds on this device
-    val lengths: LengthState, // what the draft length "auto" learned
-    val turns: List<Turn>, // earlier turns of a conversation
-    val message: String?, // the message that is being answered; null where every message has its turn
-    val answer: SavedAnswer?, // the last generation; null before the first, and where it was taken back
-    val system: String? = null, // the system prompt; null for none
-)

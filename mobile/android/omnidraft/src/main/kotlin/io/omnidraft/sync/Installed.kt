@@ -15,9 +15,6 @@ import java.io.IOException
 
 /*
  * The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
- *
- * A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the
- * switch. Files of a process that was killed are not named in the pointer file, and the next process removes them.
  */
 
 internal const val POINTER = "current"
@@ -33,11 +30,7 @@ private const val RANDOM_DIGITS = 16
 
 /** The newest release that a device verified: its number, and the SHA-256 of its signed lines. */
 internal data class Seen(val number: Long, val sha256: String) {
-    /**
-     * Refuse an older release, and another one of the same number.
-     *
-     * @throws SyncException `older` or `conflict`.
-     */
+    /** Refuse an older release, and another one of the same number. */
     fun check(release: SignedRecord) {
         if (release.number < number) {
             val message = "release ${release.number} is older than release $number, which this device has seen"
@@ -84,11 +77,7 @@ internal data class Installed(
     fun switched(to: Used?): Installed = if (to == current) this else copy(current = to, previous = current)
 }
 
-/**
- * The content of a directory; null where nothing is installed.
- *
- * @throws SyncException `unreadable` or `malformed`.
- */
+/** The content of a directory; null where nothing is installed. */
 internal fun readInstalled(place: File): Installed? {
     val pointer = File(place, POINTER)
     val data = try {
@@ -143,8 +132,6 @@ private fun used(value: String): Used? {
 /**
  * Replace the pointer file; the caller has claimed the directory. A kill at any moment leaves the old state or the new
  * one, whole.
- *
- * @throws SyncException `unwritable`.
  */
 internal fun install(place: File, state: Installed) {
     write(place, POINTER, state.text)
@@ -170,11 +157,7 @@ private fun isLeft(name: String): Boolean {
     return (of == POINTER || isKept(of)) && isHexadecimal(whole.substringAfterLast('.'), RANDOM_DIGITS)
 }
 
-/**
- * Put an adapter into a directory where it is absent or damaged; the pointer file does not change.
- *
- * @throws SyncException `unwritable`.
- */
+/** Put an adapter into a directory where it is absent or damaged; the pointer file does not change. */
 internal fun keep(place: File, data: ByteArray): StoredFile {
     val file = StoredFile.of(data)
     if (kept(place, file) == null) write(place, file.sha256 + ADAPTER_END, data)
@@ -191,11 +174,7 @@ internal fun kept(place: File, file: StoredFile): ByteArray? {
     return if (StoredFile.of(data) == file) data else null
 }
 
-/**
- * Use the previous adapter again. The release of the present adapter is not taken again by itself.
- *
- * @throws SyncException `absent`, no adapter is in use; `in_use` or `unwritable`.
- */
+/** Use the previous adapter again. The release of the present adapter is not taken again by itself. */
 internal fun rollBack(place: File): Installed = claimedDirectory(place) {
     val state = readInstalled(place)
     val current = state?.current ?: throw SyncException(
@@ -213,11 +192,7 @@ internal fun rollBack(place: File): Installed = claimedDirectory(place) {
     rolled
 }
 
-/**
- * Lock a directory for this process while [work] runs; make it if it is absent.
- *
- * @throws SyncException `in_use` or `unwritable`.
- */
+/** Lock a directory for this process while [work] runs; make it if it is absent. */
 internal fun <T> claimedDirectory(place: File, work: () -> T): T = claimed(place).use { work() }
 
 private fun claimed(place: File): Claim = try {

@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.PullOutcome
 import io.omnidraft.learning.AdapterComparison
 import io.omnidraft.models.Adapter
@@ -8,7 +9,6 @@ import io.omnidraft.models.Role
 import io.omnidraft.models.decodeAdapter
 import io.omnidraft.models.encodeAdapter
 import io.omnidraft.models.fit
-import io.omnidraft.vocab.CAPACITY
 import io.omnidraft.vocab.CacheTable
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.checkAgainst
@@ -20,12 +20,7 @@ import io.omnidraft.vocab.readTable
 import io.omnidraft.vocab.writeTable
 import java.io.File
 
-/*
- * Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md).
- *
- * Everything is checked first; then the adapter is written beside that in use, and replacing one pointer file is the
- * switch. A kill or a full disk leaves the adapter in use as it was.
- */
+/* Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md). */
 
 /** Compares the adapter in use (null for none) with the offered one. */
 internal fun interface Trial {
@@ -56,14 +51,7 @@ private class Decision(val state: Installed, val outcome: PullOutcome, val compa
 
 private class InUse(val state: Installed, val adapter: Adapter?)
 
-/**
- * Take a verified release if it is current and its adapter is better.
- *
- * @param now ISO 8601 in UTC.
- * @throws io.omnidraft.SyncException the release is refused, or the directory cannot be written.
- * @throws io.omnidraft.AdapterException an adapter of the release or of the device is refused.
- * @throws io.omnidraft.CacheFileException a cache of the release or of the device is refused.
- */
+/** Take a verified release if it is current and its adapter is better. */
 internal fun pull(signed: Signed, device: Device, now: String = utc()): Pulled = claimedDirectory(device.into) {
     val release = signed.record
     val before = readInstalled(device.into) ?: Installed(device.channel)
@@ -132,7 +120,7 @@ private fun mergeCache(device: Device, place: File, theirs: CacheTable?): Int {
 }
 
 /** A cache cut to the capacity of a session; the least used n-grams are left out. */
-internal fun bounded(table: CacheTable, most: Int = CAPACITY): CacheTable {
+internal fun bounded(table: CacheTable, most: Int = Defaults.CACHE_CAPACITY): CacheTable {
     val order = evictionOrder("lfu", table.hits, table.ticks)
     val kept = order.copyOfRange(maxOf(0, table.size - most), order.size)
     kept.sort()

@@ -24,12 +24,7 @@ import java.security.SecureRandom
 private const val SEED_BYTES = 32
 private const val MILLISECONDS = 1000L
 
-/**
- * The file of a push.
- *
- * @throws SettingException there is nothing to send.
- * @throws SyncException `too_large`.
- */
+/** The file of a push. */
 internal fun writePush(
     channel: Channel,
     adapter: ByteArray?, // the device's own; null for none
@@ -50,11 +45,7 @@ internal fun writePush(
     return writeSigned(record, files, seed)
 }
 
-/**
- * The seed of this device's key; the first call makes it.
- *
- * @throws SyncException `unwritable`, or `malformed` where the file is damaged.
- */
+/** The seed of this device's key; the first call makes it. */
 internal fun deviceSeed(file: File): ByteArray {
     try {
         if (!file.exists()) writeAtomically(file, ByteArray(SEED_BYTES).also { SecureRandom().nextBytes(it) })
@@ -66,11 +57,7 @@ internal fun deviceSeed(file: File): ByteArray {
     throw SyncException("malformed", "$file is not the key of this device", "delete it, which makes a new identity")
 }
 
-/**
- * The segments of a trace.
- *
- * @throws TraceFileException a segment is refused, or there is none.
- */
+/** The segments of a trace. */
 internal fun segmentsIn(place: File, vocabularies: Vocabularies): List<ByteArray> {
     val files = try {
         segmentsOf(place)

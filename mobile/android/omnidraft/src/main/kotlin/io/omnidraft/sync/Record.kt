@@ -17,11 +17,7 @@ import java.util.GregorianCalendar
 import java.util.Locale
 import java.util.TimeZone
 
-/*
- * The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md).
- *
- * A file has exactly one form in bytes, and the reader refuses every other input with a named fault.
- */
+/* The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md). */
 
 private const val VERSION = "1"
 private const val SHOWN_TITLE = 40
@@ -42,11 +38,7 @@ internal data class Channel(
     /** Its name in a store: SHA-256 of its lines, 64 hexadecimal digits. */
     val id: String get() = digestOf(ascii(lines))
 
-    /**
-     * Refuse another channel.
-     *
-     * @throws SyncException `foreign`.
-     */
+    /** Refuse another channel. */
     fun check(channel: Channel, what: String) {
         checkSame("drafter's weights", base, channel.base, what)
         checkSame("target's weights", target, channel.target, what)
@@ -64,12 +56,7 @@ internal data class Channel(
     }
 }
 
-/**
- * A file in a record.
- *
- * @property sha256 in hexadecimal digits.
- * @property size in bytes.
- */
+/** A file in a record. */
 internal data class StoredFile(val sha256: String, val size: Long) {
     override fun toString(): String = "$sha256 $size"
 
@@ -105,13 +92,7 @@ internal data class SignedRecord(
 /** A verified file: its record, and the bytes of the files that it names. */
 internal class Signed(val record: SignedRecord, val adapter: ByteArray?, val cache: ByteArray?, val traces: List<ByteArray>)
 
-/**
- * Sign a record.
- *
- * @param record names the files and the key of [seed].
- * @param seed of the signer's key, 32 bytes.
- * @throws SyncException `too_large`, or `malformed` where there is no file.
- */
+/** Sign a record. */
 internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: ByteArray): ByteArray {
     parseRecord(record.text, record.kind) // what a reader would refuse is not written
     val key = publicKeyOf(seed)
@@ -123,8 +104,6 @@ internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: Byt
  * A whole file, verified.
  *
  * @param publicKey that must have signed it, 32 bytes; null takes the key that the record names.
- * @throws SyncException `malformed`, `other_kind`, `version`, `too_large`, `other_key`, `wrong_signature`, `size` or
- *   `checksum`.
  */
 internal fun readSigned(data: ByteArray, kind: SignedKind, publicKey: ByteArray?): Signed {
     val record = verifiedRecord(data, kind, publicKey)
@@ -186,7 +165,7 @@ internal fun parseRecord(text: ByteArray, kind: SignedKind): SignedRecord {
     if (record.files.isEmpty()) throw malformed(kind, "has no files")
     if (kind == SignedKind.RELEASE && record.traces.isNotEmpty()) throw malformed(kind, "has traces")
     if (text.size > Defaults.SYNC_MAX_TEXT_BYTES || record.size > Defaults.SYNC_MAX_BYTES) {
-        throw SyncException("too_large", "the ${kind.shown} has more than $Defaults.SYNC_MAX_BYTES bytes", "leave files out")
+        throw SyncException("too_large", "the ${kind.shown} has more than ${Defaults.SYNC_MAX_BYTES} bytes", "leave files out")
     }
     return record
 }
@@ -229,12 +208,7 @@ private fun keyOf(digits: String) = ByteArray(digits.length / 2) { digits.substr
 /** The SHA-256 of the signed bytes. */
 internal val SignedRecord.digest: String get() = digestOf(text)
 
-/**
- * Refuse a record of other models, or one that has expired.
- *
- * @param now ISO 8601 in UTC.
- * @throws SyncException `foreign` or `expired`.
- */
+/** Refuse a record of other models, or one that has expired. */
 internal fun checkCurrent(record: SignedRecord, channel: Channel, now: String = utc()) {
     channel.check(record.channel, "the ${record.kind.shown}")
     if (record.expires < now) {
@@ -243,11 +217,7 @@ internal fun checkCurrent(record: SignedRecord, channel: Channel, now: String = 
     }
 }
 
-/**
- * The channel of a bundle's pair of models.
- *
- * @throws SyncException `no_fingerprint`.
- */
+/** The channel of a bundle's pair of models. */
 internal fun channelOfBundle(place: AdapterPlace): Channel {
     val base = place.drafter.fingerprint
     val target = place.target.fingerprint

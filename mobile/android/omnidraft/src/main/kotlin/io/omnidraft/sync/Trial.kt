@@ -25,14 +25,9 @@ import java.io.File
  * comparison).
  */
 
-/** Recorded generations that are read at most; the latest. */
-internal const val RECENT = Defaults.SYNC_RECENT_RECORDS
-
 /**
  * A trial on the traces in a directory. Records of the target with an adapter are left out: they have the distributions
  * of another target.
- *
- * @param withModel runs the comparison with a model of the drafter that has an empty context.
  */
 internal fun trialOn(
     traces: File, // the directory
@@ -54,7 +49,7 @@ private fun recentOf(traces: Sequence<Traced>): List<Traced> {
     val recent = ArrayDeque<Traced>()
     for (traced in traces) {
         if (traced.start.targetAdapter != null) continue
-        if (recent.size == RECENT) recent.removeFirst()
+        if (recent.size == Defaults.SYNC_RECENT_RECORDS) recent.removeFirst()
         recent.addLast(traced)
     }
     return recent

@@ -11,15 +11,6 @@ import kotlin.math.max
  * Training computes from these alone, without a second pass of the target.
  */
 
-/** Ids that are kept of a distribution, at most. */
-internal const val TOP = Defaults.TRACE_TOP
-
-/** The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest. */
-internal const val FLOOR = Defaults.TRACE_FLOOR
-
-/** Draft ids that a record keeps of the text before it, at most. */
-internal const val WINDOW = Defaults.TRACE_WINDOW
-
 /** The pair of vocabularies of the ids of a trace. */
 internal data class Vocabularies(
     val draftFingerprint: String, // of the drafter's tokenizer, 64 hexadecimal digits
@@ -27,11 +18,7 @@ internal data class Vocabularies(
     val draftSize: Long, // width of the drafter's logits, 1 to 2^31
     val targetSize: Long, // width of the target's logits, 1 to 2^31
 ) {
-    /**
-     * Refuse a trace of other vocabularies.
-     *
-     * @throws TraceFileException `foreign_vocabulary`.
-     */
+    /** Refuse a trace of other vocabularies. */
     fun check(vocabularies: Vocabularies) {
         val other = vocabularies
         same("drafter tokenizer", draftFingerprint, other.draftFingerprint)
@@ -61,8 +48,8 @@ internal data class Vocabularies(
 /**
  * The largest probabilities of a distribution.
  *
- * @property ids ascending, [TOP] at most.
- * @property probabilities of these ids, each a number that float16 holds exactly, none below [FLOOR].
+ * @property ids ascending, [Defaults.TRACE_TOP] at most.
+ * @property probabilities of these ids, each a number that float16 holds exactly, none below [Defaults.TRACE_FLOOR].
  * @property rest the mass of all other ids.
  */
 internal class Masses(val ids: IntArray, val probabilities: FloatArray, val rest: Double)
@@ -134,24 +121,20 @@ internal class Start(
     val mode: String,
     val continues: Boolean, // whether it continues a generation, after a pause, another adapter or a full segment
     val skipped: Long, // number of draft ids of the text before context
-    val context: IntArray, // the latest draft ids of the text, WINDOW at most
+    val context: IntArray, // the latest draft ids of the text, Defaults.TRACE_WINDOW at most
 ) : Content {
     /** The same beginning, of a record that continues a generation. */
     fun continuing(): Start = Start(drafterAdapter, targetAdapter, temperature, mode, true, skipped, context)
 }
 
-/**
- * A generation, or a part of one.
- *
- * @property rounds in order, one at least.
- */
+/** A generation, or a part of one. */
 internal class Traced(val start: Start, val rounds: List<TracedRound>) {
     val tokens: List<TracedToken> get() = rounds.flatMap { it.tokens }
 }
 
 /** The number of draft ids of a text that a record leaves out, and the ids that it keeps. */
 internal fun window(text: IntList): Pair<Long, IntArray> {
-    val skipped = max(0, text.size - WINDOW)
+    val skipped = max(0, text.size - Defaults.TRACE_WINDOW)
     return Pair(skipped.toLong(), text.toArray(skipped))
 }
 

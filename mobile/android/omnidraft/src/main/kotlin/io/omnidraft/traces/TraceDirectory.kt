@@ -11,12 +11,7 @@ import java.io.IOException
 
 /* The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces. */
 
-/**
- * Delete the segments in a directory and the leftovers of their writers.
- *
- * @return the number of deleted files.
- * @throws IOException a segment cannot be read or deleted.
- */
+/** Delete the segments in a directory and the leftovers of their writers. */
 internal fun removeSegments(path: File): Int {
     var count = 0
     for (segment in segmentsOf(path)) {
@@ -27,12 +22,7 @@ internal fun removeSegments(path: File): Int {
     return count
 }
 
-/**
- * Claim a directory for this process; see [claim].
- *
- * @throws TraceFileException `in_use`.
- * @throws IOException the directory cannot be made or written.
- */
+/** Claim a directory for this process; see [claim]. */
 internal fun claimForRecording(path: File): Claim = try {
     claim(path)
 } catch (_: ClaimException) {
@@ -43,12 +33,7 @@ internal fun claimForRecording(path: File): Claim = try {
     )
 }
 
-/**
- * Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped.
- *
- * @throws TraceFileException `foreign_vocabulary` or `version`.
- * @throws IOException the segment cannot be read.
- */
+/** Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped. */
 internal fun checkSegment(path: File, vocabularies: Vocabularies) {
     try {
         vocabularies.check(decodeHeader(readFile(path, HEADER_BYTES)).vocabularies)
@@ -62,11 +47,7 @@ internal fun checkSegment(path: File, vocabularies: Vocabularies) {
     }
 }
 
-/**
- * Delete the oldest segments until the segments together have at most [room] bytes.
- *
- * @throws IOException a segment cannot be deleted.
- */
+/** Delete the oldest segments until the segments together have at most [room] bytes. */
 internal fun evict(path: File, room: Long) {
     val segments = segmentsOf(path)
     var total = segments.sumOf { it.length() }

@@ -77,11 +77,7 @@ private fun read(file: File): Segment = try {
     throw TraceFileException("unreadable", "it cannot be read (${reason(error)})")
 }
 
-/**
- * The segments in a directory, by number.
- *
- * @throws IOException the directory cannot be listed.
- */
+/** The segments in a directory, by number. */
 internal fun segmentsOf(directory: File): List<File> {
     val files = directory.listFiles() ?: throw IOException("the directory cannot be listed")
     return files.filter { isSegmentName(it.name) && it.isFile }.sortedBy { it.name }

@@ -1,6 +1,7 @@
 package io.omnidraft.traces
 
 import io.omnidraft.Defaults
+import io.omnidraft.Defaults.TRACE_LEAST_BYTES as LEAST_BYTES
 import io.omnidraft.SettingException
 import io.omnidraft.TraceFileException
 import io.omnidraft.disk.Claim
@@ -20,16 +21,6 @@ import java.nio.file.Files
  * loses power loses the rounds since the last flush.
  */
 
-/** Bytes of all segments of a trace together, at most. */
-internal const val MAX_BYTES = Defaults.TRACE_MAX_BYTES.toLong()
-
-internal const val LEAST_BYTES = Defaults.TRACE_LEAST_BYTES.toLong()
-
-internal const val SEGMENTS = Defaults.TRACE_SEGMENTS
-
-/** Rounds between two flushes to the disk within a generation. */
-internal const val SYNC_ROUNDS = Defaults.TRACE_SYNC_ROUNDS
-
 /** Where a record continues: the number of the segment, and of the record in it. */
 internal data class SegmentPlace(val segment: Long, val record: Long)
 
@@ -44,7 +35,7 @@ internal data class SegmentPlace(val segment: Long, val record: Long)
 internal class TraceStore(
     private val path: File, // the directory; it is made, for its owner alone, where it is absent
     private val vocabularies: Vocabularies,
-    private val maxBytes: Long = MAX_BYTES,
+    private val maxBytes: Long = Defaults.TRACE_MAX_BYTES.toLong(),
 ) : AutoCloseable {
     /** Why recording stopped, in one sentence; null while it works. */
     @Volatile
@@ -59,8 +50,8 @@ internal class TraceStore(
     private var segment: OpenSegment? = null // that is written to
 
     init {
-        if (maxBytes < LEAST_BYTES) {
-            throw SettingException("max_bytes $maxBytes is less than $LEAST_BYTES", "16 MB is usual", "max_bytes")
+        if (maxBytes < LEAST_BYTES.toLong()) {
+            throw SettingException("max_bytes $maxBytes is less than ${LEAST_BYTES}", "16 MB is usual", "max_bytes")
         }
         claim = try {
             claimForRecording(path)
@@ -98,12 +89,7 @@ internal class TraceStore(
         claim = null
     }
 
-    /**
-     * Delete the records and nothing else; the store may go on recording.
-     *
-     * @return the number of deleted files.
-     * @throws TraceFileException `unwritable`.
-     */
+    /** Delete the records and nothing else; the store may go on recording. */
     @Synchronized
     fun wipe(): Int {
         leaveSegment()
@@ -172,7 +158,7 @@ internal class TraceStore(
     private fun record(number: Long, start: Start, traced: TracedRound): ByteArray =
         encodeFrame(Frame(number, start), vocabularies) + encodeFrame(Frame(number, traced), vocabularies)
 
-    private val segmentBytes: Long get() = minOf(maxBytes / SEGMENTS, MAX_SEGMENT_BYTES)
+    private val segmentBytes: Long get() = minOf(maxBytes / Defaults.TRACE_SEGMENTS, MAX_SEGMENT_BYTES)
 
     /** Begin a segment, and delete the oldest, so that the bound holds when the new segment is full. */
     private fun newSegment(): OpenSegment {
@@ -228,8 +214,6 @@ private fun wholeSegment(file: File): Pair<Long, Long>? = try {
  * A segment that is appended to.
  *
  * A stream and no channel: an interrupt of the writing thread closes a channel, and recording would stop.
- *
- * @property size bytes of the file.
  */
 private class OpenSegment(file: File, val number: Long, var size: Long, var records: Long) {
     private val stream: FileOutputStream
@@ -250,7 +234,7 @@ private class OpenSegment(file: File, val number: Long, var size: Long, var reco
         }
         size += data.size
         unsynced += 1
-        if (unsynced >= SYNC_ROUNDS) sync()
+        if (unsynced >= Defaults.TRACE_SYNC_ROUNDS) sync()
     }
 
     fun sync() {

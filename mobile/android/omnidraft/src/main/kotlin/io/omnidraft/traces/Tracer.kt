@@ -1,5 +1,7 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
+import io.omnidraft.Defaults.TRACE_TOP as TOP
 import io.omnidraft.decoding.BLOCK
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.Outcome
@@ -24,8 +26,6 @@ private const val ROUNDING = 2e-6 // error of a sum of 150,000 float32
 /**
  * Makes a [TracedRound] from a round while recording is on. It holds memory of the size of the vocabularies, which each
  * row uses again; one thread uses it.
- *
- * @param top number of probabilities to keep of a row.
  */
 internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean, private val top: Int = TOP) {
     private val math by lazy { RowMath() }
@@ -119,14 +119,14 @@ internal fun largest(
     ids: IntArray? = null, // the ids of the probabilities, ascending; their positions when null
     candidates: Candidates = Candidates(), // memory that calls use one after another
 ): Masses {
-    val floor = (FLOOR * total).toFloat()
+    val floor = (Defaults.TRACE_FLOOR * total).toFloat()
     val likely = candidates.places
     likely.clear()
     for (i in 0 until size) if (weights[i] >= floor) likely.add(i)
     val kept = if (likely.size > top) candidates.heaviest(weights, top) else likely.toArray()
     var listed = 0.0
     val probabilities = FloatArray(kept.size) {
-        val probability = (weights[kept[it]] / total.toFloat()).coerceIn(FLOOR.toFloat(), 1f)
+        val probability = (weights[kept[it]] / total.toFloat()).coerceIn(Defaults.TRACE_FLOOR.toFloat(), 1f)
         listed += probability
         floatOf(halfOf(probability))
     }

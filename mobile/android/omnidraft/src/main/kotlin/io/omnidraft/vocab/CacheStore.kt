@@ -1,6 +1,7 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
+import io.omnidraft.Defaults
 import io.omnidraft.disk.openFile
 import io.omnidraft.disk.pathOf
 import io.omnidraft.disk.readFully
@@ -23,16 +24,16 @@ private val REMEDIES = mapOf(
 )
 private val LEFT_ALONE = listOf("not_a_cache", "foreign_vocabulary") // no session replaces or renames such a file
 
-/**
- * A cache that was opened.
- *
- * @property cache the contents of the file, or an empty cache.
- * @property problem one sentence that says why the file was refused; null if it was not.
- */
+/** A cache that was opened. */
 internal data class OpenedCache(val cache: NgramCache, val problem: String?)
 
 /** The cache in a file, or an empty cache: a bad file never stops a generation. */
-internal fun openCache(file: File, map: VocabMap, capacity: Int = CAPACITY, policy: String = "lfu"): OpenedCache {
+internal fun openCache(
+    file: File,
+    map: VocabMap,
+    capacity: Int = Defaults.CACHE_CAPACITY,
+    policy: String = "lfu",
+): OpenedCache {
     val empty = NgramCache(map, capacity, policy)
     if (isAbsent(file)) return OpenedCache(empty, null)
     val table = try {
@@ -51,11 +52,7 @@ private fun afterRefusal(file: File, error: CacheFileException): String = when {
     else -> "saving keeps it under another name"
 }
 
-/**
- * The table in a cache file, checked against a vocabulary map if one is given.
- *
- * @throws CacheFileException with the name of the fault, the path and the remedy.
- */
+/** The table in a cache file, checked against a vocabulary map if one is given. */
 internal fun readTable(file: File, map: VocabMap? = null): CacheTable = try {
     tableAt(file, map)
 } catch (error: CacheFileException) {
@@ -118,11 +115,7 @@ private fun leftAlone(file: File, fault: String): CacheFileException {
     return CacheFileException(fault, sentence, "give another file, or the name of a new one")
 }
 
-/**
- * Saves a table; it replaces only a whole cache of its pair.
- *
- * @throws CacheFileException `unwritable`.
- */
+/** Saves a table; it replaces only a whole cache of its pair. */
 internal fun writeTable(file: File, table: CacheTable) {
     if (faultAt(file, table.draftFingerprint, table.targetFingerprint) != null) {
         val sentence = "$file is not a whole cache of this pair of models, so it is not replaced"

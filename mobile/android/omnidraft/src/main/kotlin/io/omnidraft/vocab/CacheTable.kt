@@ -1,16 +1,8 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
-import io.omnidraft.Defaults
 
-/*
- * The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md).
- *
- * Pure: no file, clock or random number.
- */
-
-/** Draft tokens in a cached n-gram, at most. */
-internal const val MAX_PIECES: Int = Defaults.CACHE_MAX_PIECES
+/* The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md). */
 
 /** Counts and ticks do not grow further. */
 internal const val MAX_COUNT: Long = 0xffffffffL
@@ -42,8 +34,6 @@ private fun pick(column: IntTable, chosen: IntArray): IntTable =
  * All entries of both tables, with the maximum of hits, of accepted and of tick of each entry.
  *
  * Commutative, associative and idempotent. The result may exceed any capacity; a session that loads the result evicts.
- *
- * @throws CacheFileException `foreign_vocabulary`, or `spelling` where they write a target token differently.
  */
 internal fun merge(a: CacheTable, b: CacheTable): CacheTable {
     checkSamePair(a, b)
@@ -188,11 +178,7 @@ internal fun firstToEvict(policy: String, hits: LongArray, ticks: LongArray, siz
     return best
 }
 
-/**
- * Refuses a table that was learned from other vocabularies.
- *
- * @throws CacheFileException `foreign_vocabulary`, `id_range` or `spelling`.
- */
+/** Refuses a table that was learned from other vocabularies. */
 internal fun checkAgainst(table: CacheTable, map: VocabMap) {
     checkFingerprint("drafter", table.draftFingerprint, map.draftFingerprint)
     checkFingerprint("target", table.targetFingerprint, map.targetFingerprint)

@@ -4,17 +4,12 @@ import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 
 /*
- * The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating.
- *
- * An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map, so an
- * entry is a target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
+ * The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating
+ * (spec/06-ngram-cache.md).
  */
 
 /** The policies of eviction: fewest hits first, or longest unused first. */
 internal val POLICIES: List<String> = listOf("lfu", "lru")
-
-/** Entries at most, unless the caller says another number. */
-internal const val CAPACITY: Int = Defaults.CACHE_CAPACITY
 
 /** One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted. */
 internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long, val tick: Long)
@@ -26,7 +21,7 @@ internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long,
  * @param capacity entries at most; inserting another evicts one.
  * @throws SettingException a capacity below 1 or an unknown policy.
  */
-internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val policy: String = "lfu") {
+internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPACITY, val policy: String = "lfu") {
     /** The active trie that the translator and the verifier read. */
     val trie: ActiveTrie = ActiveTrie(map)
 
@@ -77,12 +72,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
         return room
     }
 
-    /**
-     * Learns from the target tokens of a verified round, and returns the number of new n-grams.
-     *
-     * @param emitted target ids of the round, accepted ones first.
-     * @param numAccepted how many of them were proposed and accepted.
-     */
+    /** Learns from the target tokens of a verified round, and returns the number of new n-grams. */
     fun learn(emitted: IntArray, numAccepted: Int): Int {
         var new = 0
         tick = minOf(tick + 1, MAX_COUNT)
@@ -147,7 +137,12 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
 
     internal companion object {
         /** The cache with the contents of a table; entries beyond the capacity are evicted. */
-        fun ofTable(table: CacheTable, map: VocabMap, capacity: Int = CAPACITY, policy: String = "lfu"): NgramCache {
+        fun ofTable(
+            table: CacheTable,
+            map: VocabMap,
+            capacity: Int = Defaults.CACHE_CAPACITY,
+            policy: String = "lfu",
+        ): NgramCache {
             val cache = NgramCache(map, capacity, policy)
             val kept = within(table, capacity, policy)
             cache.tick = table.tick

@@ -10,13 +10,7 @@ package io.omnidraft.vocab
 /** Leaves [low] until [high], whose spellings agree in their first [depth] draft tokens. */
 internal data class Node(val low: Int, val high: Int, val depth: Int)
 
-/**
- * Active children of a node.
- *
- * @property tokens the distinct draft tokens, ascending.
- * @property targets the active target tokens below them.
- * @property owner for each target token the index of its child in [tokens].
- */
+/** Active children of a node. */
 internal class Children(val tokens: IntArray, val targets: IntArray, val owner: IntArray)
 
 /** The trie over the active leaves: direct pairs always, n-grams once learned. One thread uses it. */

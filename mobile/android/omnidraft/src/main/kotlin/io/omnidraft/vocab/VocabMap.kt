@@ -12,13 +12,7 @@ import java.io.File
 import java.io.IOException
 import java.nio.ByteBuffer
 
-/*
- * The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md).
- *
- * It is built at export and stored in the bundle as safetensors, so that a phone needs no tokenizer of the drafter
- * after the prompt. The tables of bytes, spellings and expansions are read from the mapped file; the index of leaves is
- * in memory.
- */
+/* The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md). */
 
 private const val FORMAT = "omnidraft.vocab_map"
 private const val FORMAT_VERSION = "1"
@@ -99,11 +93,7 @@ internal class VocabMap(
         return ByteArray(targetBytes.length(targetId)) { targetBytes.values[start + it].toByte() }
     }
 
-    /**
-     * Refuses other vocabularies than the map was built for.
-     *
-     * @throws VocabMapException it names the side and both values.
-     */
+    /** Refuses other vocabularies than the map was built for. */
     fun checkFits(draftFingerprint: String, targetFingerprint: String, draftSize: Int, targetSize: Int) {
         checkEqual("draft vocabulary size", "$draftSize", "${this.draftSize}")
         checkEqual("target vocabulary size", "$targetSize", "${this.targetSize}")
@@ -118,11 +108,7 @@ internal class VocabMap(
     }
 }
 
-/**
- * Maps a file, and checks every index before its use.
- *
- * @throws VocabMapException with the name of the first fault, in the order of spec/03-bundle.md.
- */
+/** Maps a file, and checks every index before its use. */
 internal fun loadVocabMap(file: File): VocabMap = try {
     val size = file.length()
     if (size > MAX_FILE_BYTES) throw IOException("it has more than $MAX_FILE_BYTES bytes")
@@ -135,11 +121,7 @@ internal fun loadVocabMap(file: File): VocabMap = try {
     throw VocabMapException("unreadable", "$file has ${file.length()} bytes, more than memory holds", REMEDY, error)
 }
 
-/**
- * The vocabulary map in the bytes of a file, from 0 to the buffer's limit; they are used in place.
- *
- * @throws VocabMapException with the name of the first fault.
- */
+/** The vocabulary map in the bytes of a file, from 0 to the buffer's limit; they are used in place. */
 internal fun decodeVocabMap(data: ByteBuffer): VocabMap {
     val tensors: Map<String, Tensor>
     val metadata: Map<String, String>

@@ -144,14 +144,6 @@ class OpenBundleTest {
         File(place, bundle.target.graph).writeBytes(byteArrayOf(8, 8)) // a version and nothing else
         assertEquals(File(place, bundle.target.graph), checkedGraph(bundle, bundle.target.graph))
     }
-
-    @Test
-    fun `files that the manifest does not list are named and not read`() = inBundle { place ->
-        File(place, "target/note.txt").writeText("mine")
-        assertEquals(listOf("target/note.txt"), unlistedFiles(openBundle(place)))
-        File(place, "target/cpu/model.onnx.data").writeText("weights of a stranger")
-        assertEquals("no_hash", faultOf { openBundle(place) })
-    }
 }
 
 private const val KEY_STORE = "KeyStoreAlone"

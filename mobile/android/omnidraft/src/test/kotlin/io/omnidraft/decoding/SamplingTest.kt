@@ -1,5 +1,6 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertThrows
@@ -121,7 +122,7 @@ class SamplingTest {
             "minP" to { SamplingConfig(minP = 1.5) },
             "repetitionPenalty" to { SamplingConfig(repetitionPenalty = 0.0) },
             "temperature" to { SamplingConfig(temperature = 0.00001) },
-            "numDraftTokens" to { FixedLength(MAX_DRAFT_TOKENS + 1) },
+            "numDraftTokens" to { FixedLength(Defaults.MAX_DRAFT_TOKENS + 1) },
         )
         for ((setting, make) in refused) {
             val error = assertThrows(SettingException::class.java, { make() }, setting)

@@ -1,5 +1,6 @@
 package io.omnidraft.learning
 
+import io.omnidraft.Defaults
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.SessionModel
@@ -78,7 +79,7 @@ class CompareTest {
 
     @Test
     fun `few generations decide nothing`() {
-        val few = compare(model, responses.take(LEAST_GENERATIONS - 1), adapter(0f), adapter(1f))
+        val few = compare(model, responses.take(Defaults.SYNC_LEAST_GENERATIONS - 1), adapter(0f), adapter(1f))
         assertFalse(few.isEnough || few.isBetter)
         val none = compare(model, emptyList(), adapter(0f), adapter(1f))
         assertEquals(listOf(0, 0), listOf(none.generations, none.positions))

@@ -17,7 +17,13 @@ import io.omnidraft.conformance.noteRun
 import io.omnidraft.conformance.nums
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
+import io.omnidraft.session.state.TOO_LONG
 import io.omnidraft.support.StarterBundles
+import java.io.File
+import java.nio.file.Files
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicReference
+import kotlin.concurrent.thread
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -30,11 +36,6 @@ import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.TestFactory
 import org.junit.jupiter.api.TestInstance
-import java.io.File
-import java.nio.file.Files
-import java.util.concurrent.CountDownLatch
-import java.util.concurrent.atomic.AtomicReference
-import kotlin.concurrent.thread
 
 /** Sessions on the starter bundles say what Python says, and keep the rules of spec/08-phones.md. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
@@ -81,8 +82,7 @@ internal class RealBundleTest {
                 assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
             }
             if (bundle.bundle.target.place == null) noteRun("ids $name ${prompts.size}/${prompts.size}")
-            val totals = session.stats.totals
-            val counts = with(totals) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
+            val counts = with(session.stats) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
             assertEquals(run["counts"].list().map { it.int() }, counts)
         }
     }
@@ -211,7 +211,7 @@ internal class RealBundleTest {
         Session(alone).use { session ->
             val answer = session.generate(question, long).finish()
             assertArrayEquals(whole, answer.tokenIds)
-            assertTrue(answer.statistics.acceptedCopies > 0 && answer.statistics.drafted == 0)
+            assertTrue(answer.statistics.accepted > 0 && answer.statistics.drafted == 0)
             assertThrows(SessionException::class.java) { session.models.loadDrafter() }
         }
     }
@@ -262,7 +262,7 @@ internal class RealBundleTest {
         Session(bundle("a")).use { session ->
             session.chat(question, greedy).finish()
             val second = session.chat("And 4 dogs?", greedy).finish()
-            assertTrue(second.statistics.read < second.prompt.size / 2)
+            assertTrue(second.statistics.read.tokens < second.prompt.size / 2)
             val ids = second.tokenIds
             assertArrayEquals(ids, session.regenerate(greedy).finish().tokenIds)
             assertEquals("And 4 dogs?", session.undo())

@@ -1,24 +1,26 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.support.ToyGeneration
 import io.omnidraft.support.ToyMode
 import io.omnidraft.support.randomMap
+import io.omnidraft.support.segmentOf
 import io.omnidraft.support.softmax
 import io.omnidraft.support.vectorMap
+import java.lang.management.ManagementFactory
+import kotlin.math.abs
+import kotlin.math.ln
+import kotlin.math.sqrt
+import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.lang.management.ManagementFactory
-import kotlin.math.abs
-import kotlin.math.ln
-import kotlin.math.sqrt
-import kotlin.random.Random
 
 /** The record of a round agrees with the round, for every way to propose and at every temperature. */
 class TracerTest {
@@ -68,7 +70,7 @@ class TracerTest {
     }
 
     private fun check(kept: Masses, p: DoubleArray, beside: Double) {
-        val expected = p.indices.filter { p[it] >= FLOOR }
+        val expected = p.indices.filter { p[it] >= Defaults.TRACE_FLOOR }
         assertEquals(expected, kept.ids.asList())
         for (i in expected.indices) {
             assertEquals(p[expected[i]], kept.probabilities[i].toDouble(), p[expected[i]] / (1 shl 11) + 1e-7)
@@ -197,13 +199,13 @@ class TracerTest {
         fun keep() {
             val row = checkNotNull(tracer.row(logits, 0))
             tracer.roots(row)
-            row.largest(TOP)
+            row.largest(Defaults.TRACE_TOP)
         }
         keep() // takes the memory that is used again
         val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
         val before = threads.getThreadAllocatedBytes(Thread.currentThread().id)
         repeat(10) { keep() }
         val each = (threads.getThreadAllocatedBytes(Thread.currentThread().id) - before) / 10
-        assertTrue(each < 8 * 4 * TOP, "a row takes $each bytes") // eight arrays of 64 numbers
+        assertTrue(each < 8 * 4 * Defaults.TRACE_TOP, "a row takes $each bytes") // eight arrays of 64 numbers
     }
 }

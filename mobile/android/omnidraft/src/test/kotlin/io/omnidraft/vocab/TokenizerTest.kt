@@ -3,6 +3,16 @@ package io.omnidraft.vocab
 import io.omnidraft.PromptException
 import io.omnidraft.TokenizerException
 import io.omnidraft.conformance.ROOT
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.ContentFinder
+import io.omnidraft.vocab.tokenizer.MergeQueue
+import io.omnidraft.vocab.tokenizer.characterLength
+import io.omnidraft.vocab.tokenizer.codePoints
+import io.omnidraft.vocab.tokenizer.decodePoints
+import io.omnidraft.vocab.tokenizer.openTokenizerFile
+import io.omnidraft.vocab.tokenizer.utf8
+import java.io.File
+import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
@@ -10,8 +20,6 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
-import java.io.File
-import kotlin.random.Random
 
 /** Code points, contents and merges beside plain rules; what a tokenizer refuses. */
 class TokenizerTest {

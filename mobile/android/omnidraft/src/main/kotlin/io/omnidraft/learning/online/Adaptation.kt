@@ -56,22 +56,10 @@ internal class Adaptation(
         ) + options.settings,
     )
 
-    /**
-     * The adapter that the session drafts with; null where nothing was learned so far.
-     *
-     * @throws io.omnidraft.SettingException the checkpoint is refused.
-     */
+    /** The adapter that the session drafts with; null where nothing was learned so far. */
     fun checkpoint(): LearningCheckpoint? = directory.read(of)
 
-    /**
-     * Learn from what was recorded, within a budget.
-     *
-     * @param begun the adapter in use where nothing was learned so far; learning begins with it, if it fits.
-     * @param budget asked between calls of the step's graph.
-     * @throws io.omnidraft.SettingException the bundle has no training step, the directory is in use or cannot be
-     *   written, or the checkpoint is refused.
-     * @throws io.omnidraft.TraceFileException a segment of the trace is refused.
-     */
+    /** Learn from what was recorded, within a budget. */
     fun step(user: AdapterUser, begun: Adapter?, budget: StepBudget): Adapted = directory.claimed {
         val checkpoint = checkpoint()
         learnerOf(if (checkpoint == null) begun else checkpoint.base).use { inner ->

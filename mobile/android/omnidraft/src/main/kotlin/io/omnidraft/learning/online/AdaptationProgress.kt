@@ -1,5 +1,6 @@
 package io.omnidraft.learning.online
 
+import io.omnidraft.Defaults
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.array
 import io.omnidraft.disk.boolean
@@ -20,13 +21,7 @@ private const val MOST_ANSWERS = 1 shl 16
 private const val MOST_COUNT = 1L shl 53
 private const val MOST_ROLLBACKS = 1 shl 20
 
-/**
- * Where an answer is: a record of a trace.
- *
- * @property number of the answer, from 1.
- * @property segment number of the trace's segment.
- * @property record number of the record in it.
- */
+/** Where an answer is: a record of a trace. */
 internal data class AnswerPlace(val number: Long, val segment: Long, val record: Long)
 
 /**
@@ -85,11 +80,7 @@ internal class AdaptationProgress(
     }
 
     companion object {
-        /**
-         * Read back what [asJson] gave.
-         *
-         * @throws ValueError the value is not the progress of an adaptation.
-         */
+        /** Read back what [asJson] gave. */
         fun fromJson(value: Any?): AdaptationProgress {
             val fields = mapping(value)
             if (fields.keys != AdaptationProgress().asJson().keys) {
@@ -101,7 +92,7 @@ internal class AdaptationProgress(
                 good = count(fields["good"]),
                 learned = count(fields["learned"]),
                 rollbacks = integer(fields["falls"], 0, MOST_ROLLBACKS),
-                cooldown = integer(fields["rest"], 0, MAX_COOLDOWN),
+                cooldown = integer(fields["rest"], 0, Defaults.LEARNER_MAX_REST),
                 rateScale = number(fields["slow"], 0.0, 1.0),
                 memory = numbers(fields["memory"]),
                 pending = numbers(fields["pending"]),

@@ -30,7 +30,7 @@ private const val DRAFTED = "trie"
  */
 internal class AdaptOptions(
     val interval: Int = Defaults.LEARNER_INTERVAL, // answers between two rounds of learning, at least
-    val passes: Int = Defaults.LEARNER_PASSES, // over the answers of an interval, in steps of BATCH
+    val passes: Int = Defaults.LEARNER_PASSES, // over the answers of an interval, in steps of Defaults.LEARNER_BATCH
     val replayed: Int = Defaults.LEARNER_REPLAYED, // earlier answers in each step, besides the new ones
     val memory: Int = Defaults.LEARNER_MEMORY,
     val seed: Long = 0, // of the choice of earlier answers
@@ -73,11 +73,7 @@ internal interface AdapterUser {
     fun useDrafterAdapter(adapter: Adapter?)
 }
 
-/**
- * The pair that learns.
- *
- * @throws SettingException the checkpoint is of another learner.
- */
+/** The pair that learns. */
 internal class AdaptedTarget(
     bundle: Bundle,
     vocabMap: VocabMap,

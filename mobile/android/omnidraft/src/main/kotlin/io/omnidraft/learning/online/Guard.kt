@@ -7,22 +7,12 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.learning.studentT
 import kotlin.math.sqrt
 
-/*
- * A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard).
- *
- * The measure is tokens per target pass, a ratio of sums over a window of answers. The sample is the answers, not the
- * tokens: the tokens of one answer are correlated. The test uses no clock and no randomness.
- */
+/* A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard). */
 
 /** What the guard says of the adapter in use. */
 internal enum class GuardVerdict { GOOD, UNSURE, WORSE }
 
-/**
- * What one answer counts.
- *
- * @property tokens emitted tokens.
- * @property passes target passes, 1 or more.
- */
+/** What one answer counts. */
 internal class AnswerCounts(val tokens: Long, val passes: Long)
 
 /**

@@ -53,18 +53,10 @@ internal class LearnedDirectory(val place: File) {
     /** Whether something was learned or is being learned here. */
     val isBegun: Boolean get() = checkpoint.exists()
 
-    /**
-     * Run [work] while no one else learns here; the directory is made if it is absent.
-     *
-     * @throws SettingException the directory is in use, or cannot be written.
-     */
+    /** Run [work] while no one else learns here; the directory is made if it is absent. */
     fun <T> claimed(work: () -> T): T = claimedPlace().use { work() }
 
-    /**
-     * Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole.
-     *
-     * @throws SettingException it cannot be written.
-     */
+    /** Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole. */
     fun write(state: LearningCheckpoint, of: AdaptationOf) {
         val arrays = LinkedHashMap<String, TypedArray>()
         for ((name, array) in state.learner) arrays[LEARNER + name] = array
@@ -75,11 +67,7 @@ internal class LearnedDirectory(val place: File) {
         if (state.used != null) writeAdapter(adapter, state.used) else adapter.delete()
     }
 
-    /**
-     * The checkpoint; null where there is none.
-     *
-     * @throws SettingException it cannot be read, or belongs to something else.
-     */
+    /** The checkpoint; null where there is none. */
     fun read(of: AdaptationOf): LearningCheckpoint? {
         if (!isBegun) return null
         val saved = format.read(checkpoint)

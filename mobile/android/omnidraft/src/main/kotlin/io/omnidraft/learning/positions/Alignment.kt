@@ -6,15 +6,7 @@ import io.omnidraft.traces.concatenated
 import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.VocabMap
 
-/*
- * Align a response of the target with the drafter's positions (spec/13-learner.md, Places).
- *
- * The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and
- * ends at a draft token, where both models have read the same text. No text is encoded again.
- *
- * Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of
- * the target was computed after the target tokens before i; it is the distribution of token i.
- */
+/* Align a response of the target with the drafter's positions (spec/13-learner.md, Places). */
 
 /**
  * Some distributions over draft tokens, each with its listed ids.

@@ -19,13 +19,7 @@ internal class Distributions(
     val size: Int get() = rows.size
 }
 
-/**
- * Draft tokens of the responses.
- *
- * @property rows row of logits that predicts each token.
- * @property ids draft ids.
- * @property tokens the target token that each draft token helps to write, by its index in [Tokens].
- */
+/** Draft tokens of the responses. */
 internal class Labels(val rows: LongArray, val ids: LongArray, val tokens: IntArray)
 
 /** Target tokens of the responses; see [TargetTokens]. */

@@ -6,14 +6,7 @@ import io.omnidraft.vocab.VocabMap
 import kotlin.math.max
 import kotlin.math.min
 
-/*
- * The target's distribution over *draft* tokens at each position of a draft context (spec/13-learner.md).
- *
- * A position is at the start of a spelling, inside a spelling, or right after one. Mass whose draft token is unknown is
- * in one bucket, OTHER: the end of a token inside a spelling, and the mass that a cut row does not list. Target tokens
- * without a spelling are excluded, because the drafter cannot propose them. The distribution is conditional on none of
- * them coming next, and the weight is the probability of that condition.
- */
+/* The target's distribution over *draft* tokens at each position of a draft context (spec/13-learner.md). */
 
 private const val NOTHING = 1e-12 // mass below which a conditional distribution is rounding
 

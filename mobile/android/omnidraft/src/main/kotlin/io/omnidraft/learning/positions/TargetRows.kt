@@ -11,11 +11,7 @@ import kotlin.math.abs
 
 private const val ROUNDING = 1e-3 // a row of float16 or float32 probabilities sums to 1 within this
 
-/**
- * Row i is the target's distribution before its token i, at temperature 1.
- *
- * @throws SettingException the three differ in their sizes.
- */
+/** Row i is the target's distribution before its token i, at temperature 1. */
 internal class TargetRows(
     val ids: Array<IntArray>, // distinct target ids of each row
     val probabilities: Array<DoubleArray>, // of these ids

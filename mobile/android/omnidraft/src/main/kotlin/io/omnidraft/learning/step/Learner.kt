@@ -42,10 +42,6 @@ internal interface Learner {
     /** The whole state (tensors, moments, counts) as copies, by name. */
     fun state(): Arrays
 
-    /**
-     * Take over a [state]; the next steps are those that would have followed it.
-     *
-     * @throws io.omnidraft.SettingException the state is of another learner; nothing changed.
-     */
+    /** Take over a [state]; the next steps are those that would have followed it. */
     fun restore(state: Arrays)
 }

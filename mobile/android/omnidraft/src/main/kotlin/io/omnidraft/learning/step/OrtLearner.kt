@@ -15,12 +15,7 @@ import io.omnidraft.models.fit
 import io.omnidraft.models.placeOf
 import io.omnidraft.vocab.VocabMap
 
-/*
- * A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md).
- *
- * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call
- * takes a few responses of a batch, so memory does not grow with the batch.
- */
+/* A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md). */
 
 private const val STEPS = "counts"
 
@@ -53,13 +48,7 @@ internal class StepOptions(
     }
 }
 
-/**
- * A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph.
- *
- * @throws SettingException the bundle has no training step.
- * @throws io.omnidraft.AdapterException the adapter is of another drafter, or has another form.
- * @throws io.omnidraft.BundleException onnxruntime cannot load a graph, or a file is not the one that was hashed.
- */
+/** A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph. */
 internal class OrtLearner(
     private val bundle: Bundle, // exported with a training step
     private val vocabMap: VocabMap,
@@ -83,12 +72,7 @@ internal class OrtLearner(
     var skipped: Long = 0
         private set
 
-    /**
-     * Do one step on a batch of at least one response.
-     *
-     * @throws SettingException there is no response, or a response is of another pair or longer than the drafter's
-     *   context; nothing changed.
-     */
+    /** Do one step on a batch of at least one response. */
     override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
         check(responses)
         val groups = responses.chunked(options.atOnce)

@@ -35,12 +35,7 @@ internal class StateFormat(
     val version: String,
     val remedy: String = "delete it or name another file", // of a file that is refused
 ) {
-    /**
-     * Replace the file. A kill at any moment leaves the old file or the new one, whole.
-     *
-     * @param metadata JSON values by name; `format` and `version` are not among the names.
-     * @throws SettingException the file cannot be written; an old one is whole.
-     */
+    /** Replace the file. A kill at any moment leaves the old file or the new one, whole. */
     fun write(file: File, arrays: Arrays, metadata: Map<String, Any?>) {
         val texts = metadata.mapValues { stateJson(it.value) } + mapOf("format" to name, "version" to version)
         try {
@@ -50,11 +45,7 @@ internal class StateFormat(
         }
     }
 
-    /**
-     * The arrays and the metadata. Memory is that of the file, which is bounded.
-     *
-     * @throws SettingException the file cannot be read, or has another format.
-     */
+    /** The arrays and the metadata. Memory is that of the file, which is bounded. */
     fun read(file: File): SavedArrays {
         val data = bytesOf(file)
         val header = headerOf(file, data)

@@ -73,11 +73,7 @@ internal fun stepScales(
     return StepScales(scales, counts)
 }
 
-/**
- * The factors of an objective.
- *
- * @throws SettingException the graph does not have the objective.
- */
+/** The factors of an objective. */
 internal fun factorsOf(objective: String): Map<String, Double> = OBJECTIVES[objective] ?: throw SettingException(
     "objective \"$objective\" is not in the training step",
     "use ${OBJECTIVES.keys.joinToString(" or ")}, or train with torch",

@@ -31,11 +31,7 @@ private const val SUMS = "sums"
  */
 internal class StepOutcome(val values: Map<String, Float>, val sums: DoubleArray, val applied: Boolean)
 
-/**
- * A training graph and its parameters.
- *
- * @param session of a training graph; closed with this object.
- */
+/** A training graph and its parameters. */
 internal class StepRun(private val session: OrtSession, begin: FloatArray, private val name: String) : AutoCloseable {
     private var vectors: Map<String, FloatArray> =
         mapOf("parameters" to begin, "exp_avg" to FloatArray(begin.size), "exp_avg_sq" to FloatArray(begin.size))

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.positions
 
+import io.omnidraft.Defaults.LEARNER_OPEN_GENERATIONS as OPEN
 import io.omnidraft.SettingException
 import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.support.ToyGeneration

@@ -1,16 +1,11 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.PromptException
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.newSha256
+import io.omnidraft.vocab.IntList
 
-/*
- * A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md).
- *
- * Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens
- * look equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code
- * points or bytes.
- */
+/* A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md). */
 
 /** What the pieces of a tokenizer are made of. */
 internal enum class Kind { BYTE_LEVEL, SENTENCEPIECE }
@@ -68,11 +63,7 @@ internal abstract class Tokenizer {
     /** Calls [part] with plain added tokens of a text that goes on, and the text between: (start, end, id or -1). */
     protected abstract fun eachPart(points: IntArray, part: (Int, Int, Int) -> Unit)
 
-    /**
-     * Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
-     *
-     * @throws PromptException half of a surrogate pair.
-     */
+    /** Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos. */
     fun encode(text: String): IntArray = encode(codePoints(text))
 
     /**
@@ -201,74 +192,6 @@ internal abstract class Tokenizer {
 }
 
 private val SPACE_BYTES = byteArrayOf(0xE2.toByte(), 0x96.toByte(), 0x81.toByte())
-
-/** Whether a code point has Unicode's property White_Space, unchanged since Unicode 6.3. */
-internal fun isWhiteSpace(point: Int): Boolean = when (point) {
-    in 0x09..0x0D, 0x20, 0x85, 0xA0, 0x1680, in 0x2000..0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000 -> true
-    else -> false
-}
-
-/**
- * Finds the contents of added tokens in a text: leftmost first, the longest of those that begin there.
- *
- * The contents are sorted, and those that share their beginning are a range of them, as in the trie of spellings.
- *
- * @param contents to be found, none of them empty, all different.
- */
-internal class ContentFinder(contents: List<String>) {
-    private val numbers: List<Int>
-    private val sorted: List<IntArray>
-    private val lengths = IntArray(contents.size) // of each content
-    private val begins = BooleanArray(0x100) // whether a content begins with a code point of Latin-1
-
-    init {
-        val points = contents.map { codePoints(it) }
-        numbers = points.indices.sortedWith { a, b -> compare(points[a], points[b]) }
-        sorted = numbers.map { points[it] }
-        for (content in sorted) if (content[0] < begins.size) begins[content[0]] = true
-        for (i in sorted.indices) lengths[numbers[i]] = sorted[i].size
-    }
-
-    /** Calls [found] with (start, end, number of the content) for each match; none overlaps the one before it. */
-    inline fun find(text: IntArray, found: (Int, Int, Int) -> Unit) {
-        var start = 0
-        while (start < text.size) {
-            val match = longest(text, start)
-            if (match >= 0) found(start, start + lengthOf(match), match)
-            start += if (match >= 0) lengthOf(match) else 1
-        }
-    }
-
-    /** Code points of a content. */
-    fun lengthOf(number: Int): Int = lengths[number]
-
-    /** The number of the longest content that begins at a place of a text; -1 if none does. */
-    fun longest(text: IntArray, start: Int): Int {
-        if (sorted.isEmpty() || (text[start] < begins.size && !begins[text[start]])) return -1
-        var low = 0
-        var high = sorted.size
-        var best = -1
-        for (depth in 0 until text.size - start) {
-            low = bound(low, high, depth, text[start + depth])
-            high = bound(low, high, depth, text[start + depth] + 1)
-            if (low == high) break
-            // A content comes before those that go on behind it.
-            if (sorted[low].size == depth + 1) best = numbers[low++]
-        }
-        return best
-    }
-
-    /**
-     * The first content from [low] on, of those that agree up to [depth], whose code point there is not below [point].
-     */
-    private fun bound(low: Int, high: Int, depth: Int, point: Int): Int =
-        firstNot(low, high) { sorted[it][depth] < point }
-
-    private fun compare(a: IntArray, b: IntArray): Int {
-        for (at in 0 until minOf(a.size, b.size)) if (a[at] != b[at]) return a[at].compareTo(b[at])
-        return a.size.compareTo(b.size)
-    }
-}
 
 /** SHA-256 of a vocabulary: spec/03-bundle.md has the bytes. */
 internal fun fingerprint(tokens: List<ByteArray?>, controls: Collection<Control>): String {

@@ -1,5 +1,11 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.LongTable
+import io.omnidraft.vocab.SplitBehaviour
+import io.omnidraft.vocab.StepOp
+import io.omnidraft.vocab.firstNot
 import java.text.Normalizer
 import java.util.concurrent.atomic.AtomicReferenceArray
 
@@ -75,12 +81,7 @@ internal fun normalise(steps: List<TextStep>, masks: ClassMasks, text: IntArray)
     return points
 }
 
-/**
- * Runs the steps of the pre-tokenizer on a normalised text.
- *
- * @param steps all steps; those of the normaliser are left out.
- * @param atStart nothing is before the text.
- */
+/** Runs the steps of the pre-tokenizer on a normalised text. */
 internal fun wordsOf(steps: List<TextStep>, masks: ClassMasks, text: IntArray, atStart: Boolean): List<Word> {
     var words = if (text.isEmpty()) emptyList() else listOf(Word(text))
     for (step in steps) {

@@ -1,11 +1,10 @@
-package io.omnidraft.session
+package io.omnidraft.session.state
 
+import io.omnidraft.Defaults
 import io.omnidraft.OmniDraftException
 import io.omnidraft.SessionFileException
 import io.omnidraft.StopReason
 import io.omnidraft.decoding.Costs
-import io.omnidraft.decoding.FIRST_SHARE
-import io.omnidraft.decoding.LAST_SHARE
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.device.checkCosts
 import io.omnidraft.disk.ByteWriter
@@ -27,12 +26,7 @@ import io.omnidraft.disk.u32
 import io.omnidraft.models.Role
 import io.omnidraft.parts.BY_UTF8
 
-/*
- * The file of a session, format version 4: spec/09-session.md.
- *
- * Reading is total: every length is checked before it is used, every field before it is trusted, and each failure has a
- * name. A state has one way to be written, so a reader writes it again and compares the bytes.
- */
+/* The file of a session, format version 4: spec/09-session.md. */
 
 internal val SESSION_MAGIC: ByteArray = byteArrayOf(0x89.toByte(), 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a)
 internal const val SESSION_VERSION = 4L
@@ -48,11 +42,7 @@ private const val MAX_GRAPH_FILES = 256
 private const val MAX_COUNT = 1e9 // of a decayed count
 private const val FINGERPRINT_DIGITS = 64
 
-/**
- * The bytes of a session file: equal values give equal bytes.
- *
- * @throws SessionFileException `limits`, where the state or the cache is larger than a reader takes.
- */
+/** The bytes of a session file: equal values give equal bytes. */
 internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     val state = dump(stateOf(saved))
     checkSizes(state.size.toLong(), cache.size.toLong())
@@ -61,11 +51,7 @@ internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     return out.u32(crc32(state)).u32(crc32(cache)).put(state).put(cache).bytes()
 }
 
-/**
- * The saved session and the bytes of the cache in a session file.
- *
- * @throws SessionFileException naming what is wrong with it.
- */
+/** The saved session and the bytes of the cache in a session file. */
 internal fun decodeSession(data: ByteArray): Pair<SavedSession, ByteArray> {
     val (state, cache) = sections(data)
     val value = try {
@@ -228,7 +214,7 @@ private fun lengthsOf(value: Map<String, Any?>): LengthState {
         compared,
         agreed,
         long(value.at("idle"), 0),
-        real(value.at("share"), LAST_SHARE, FIRST_SHARE),
+        real(value.at("share"), Defaults.DRAFT_LENGTH_LAST_SHARE, Defaults.DRAFT_LENGTH_FIRST_SHARE),
     )
 }
 

@@ -1,4 +1,4 @@
-package io.omnidraft.session
+package io.omnidraft.session.state
 
 import io.omnidraft.Stats
 import io.omnidraft.bundle.peakBytes

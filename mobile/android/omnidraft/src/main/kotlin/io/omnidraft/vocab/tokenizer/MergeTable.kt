@@ -1,4 +1,9 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
+
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.LongTable
+import io.omnidraft.vocab.firstNot
 
 /*
  * Byte-pair encoding: join the pair of neighbours with the lowest rank, until no pair has a rank

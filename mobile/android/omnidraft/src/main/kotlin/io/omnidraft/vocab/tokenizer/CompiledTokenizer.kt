@@ -1,6 +1,11 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.TokenizerException
+import io.omnidraft.vocab.AddedFlag
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.ModelFlag
+import io.omnidraft.vocab.TokenRole
+import io.omnidraft.vocab.firstNot
 import java.io.File
 
 /* A compiled tokenizer: it reads a mapped file and needs no regular expressions (spec/02-tokenizer.md). */
@@ -197,11 +202,7 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     }
 
     internal companion object {
-        /**
-         * Maps a file.
-         *
-         * @throws TokenizerException the file cannot be read, or it is refused.
-         */
+        /** Maps a file. */
         fun fromFile(file: File): CompiledTokenizer = try {
             CompiledTokenizer(openTokenizerFile(file), file.path)
         } catch (error: OutOfMemoryError) { // strings may have 268 MB, and a phone less for an app
@@ -243,50 +244,6 @@ private class WordCache {
 private val BYTES = IntArray(0x200) { NONE }.also { bytes -> for (byte in LETTERS.indices) bytes[LETTERS[byte]] = byte }
 
 private fun byteOf(letter: Int): Int = if (letter in BYTES.indices) BYTES[letter] else NONE
-
-/**
- * Added tokens that are read in plain text.
- *
- * @param isWord whether a code point belongs to a word; asked for tokens that are single words alone.
- */
-internal class AddedTokens(private val tokens: List<AddedToken>, private val isWord: (Int) -> Boolean = { false }) {
-    private val finder = ContentFinder(tokens.map { it.content })
-
-    /** Calls [part] with added tokens and the text between them, in order: (start, end, id); NONE marks text. */
-    fun eachPart(text: IntArray, part: (Int, Int, Int) -> Unit) {
-        var last = 0
-        var space = 0 // up to there all is white space behind a token with RSTRIP
-        if (tokens.isNotEmpty()) {
-            finder.find(text) { from, until, number ->
-                val token = tokens[number]
-                if (token.flags and AddedFlag.SINGLE_WORD == 0 || !isInsideWord(text, from, until)) {
-                    val start = if (token.flags and AddedFlag.LSTRIP != 0) beforeSpace(text, last, from) else from
-                    if (last < start) part(last, start, NONE)
-                    if (token.flags and AddedFlag.RSTRIP != 0) space = behindSpace(text, maxOf(until, space))
-                    last = if (token.flags and AddedFlag.RSTRIP != 0) space else until
-                    part(start, last, token.id)
-                }
-            }
-        }
-        if (last < text.size) part(last, text.size, NONE)
-    }
-
-    private fun isInsideWord(text: IntArray, start: Int, end: Int): Boolean =
-        (start > 0 && isWord(text[start - 1])) || (end < text.size && isWord(text[end]))
-
-    /** The first place from [last] on that has only white space up to [start]; [last] where that is behind it. */
-    private fun beforeSpace(text: IntArray, last: Int, start: Int): Int {
-        var at = maxOf(start, last)
-        while (at > last && isWhiteSpace(text[at - 1])) at--
-        return at
-    }
-
-    private fun behindSpace(text: IntArray, end: Int): Int {
-        var at = end
-        while (at < text.size && isWhiteSpace(text[at])) at++
-        return at
-    }
-}
 
 private fun controlOf(token: AddedToken): Control = Control(
     token.id, token.content, token.flags and AddedFlag.LSTRIP != 0, token.flags and AddedFlag.RSTRIP != 0,

@@ -1,5 +1,9 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.LongTable
+import io.omnidraft.vocab.SplitBehaviour
+import io.omnidraft.vocab.StepOp
 import java.nio.ByteBuffer
 
 /* The checked contents of a compiled tokenizer (spec/02-tokenizer.md), as values. */
