@@ -20,7 +20,6 @@ import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.util.zip.CRC32
 
-/** Bytes that are read at once. */
 internal const val PIECE = 1 shl 16
 
 /** Told the bytes that are done, and all bytes. */
@@ -43,11 +42,9 @@ internal class Archive(
     val entries: Map<String, ArchiveEntry>,
     val beside: Map<String, ByteArray>,
 ) {
-    val path: File
-        get() = bundle.path
+    val path: File get() = bundle.path
 
-    val address: String
-        get() = drafterAddress(bundle.files)
+    val address: String get() = drafterAddress(bundle.files)
 
     /** The files of the manifest that the archive holds, in order. */
     val files: List<String> = bundle.files.keys.filter { index.holds(it) }

@@ -31,28 +31,21 @@ private const val NOTE_BYTES = 1 shl 10
 internal fun install(
     source: BundleSource,
     into: File, // the directory of the bundle; for a drafter alone, the directory that bundles are in
-    publicKey: ByteArray? = null,
     overwrite: Boolean = false, // replace another bundle that is there
     web: Web = Web(), // how an address is read
     progress: ByteProgress = { _, _ -> },
 ): File = when (source) {
     is BundleSource.Stream -> source.stream.use { stream ->
-        ArchiveStream.open(stream, File("the archive"), publicKey).use {
+        ArchiveStream.open(stream, File("the archive")).use {
             installed(it.archive, it, into, overwrite, progress)
         }
     }
-    is BundleSource.Archive -> ofFile(source.file, into, publicKey, overwrite, progress)
-    is BundleSource.Download -> ofAddress(source, into, publicKey, overwrite, web, progress)
+    is BundleSource.Archive -> ofFile(source.file, into, overwrite, progress)
+    is BundleSource.Download -> ofAddress(source, into, overwrite, web, progress)
 }
 
-private fun ofFile(
-    file: File,
-    into: File,
-    publicKey: ByteArray?,
-    overwrite: Boolean,
-    progress: ByteProgress,
-): File {
-    val archive = openArchive(file, publicKey)
+private fun ofFile(file: File, into: File, overwrite: Boolean, progress: ByteProgress): File {
+    val archive = openArchive(file)
     return contentsOf(archive).use { installed(archive, it, into, overwrite, progress) }
 }
 
@@ -85,7 +78,6 @@ private fun holds(into: File, beside: Map<String, ByteArray>): Boolean =
 private fun ofAddress(
     source: BundleSource.Download,
     into: File,
-    publicKey: ByteArray?,
     overwrite: Boolean,
     web: Web,
     progress: ByteProgress,
@@ -94,7 +86,7 @@ private fun ofAddress(
     if (isNoted(note, source, into)) return into
     val all = 2 * source.bytes
     val part = download(source, into, web) { done, _ -> progress(done, all) }
-    val place = ofFile(part, into, publicKey, overwrite) { done, total ->
+    val place = ofFile(part, into, overwrite) { done, total ->
         progress(source.bytes + (source.bytes * (done.toDouble() / maxOf(1, total))).toLong(), all)
     }
     if (place == into) writeNote(note, source, into)
@@ -121,6 +113,7 @@ private fun writeNote(note: File, source: BundleSource.Download, into: File) {
 }
 
 private fun noteOf(source: BundleSource.Download, into: File): ByteArray {
-    val digests = listOf(MANIFEST, INDEX).map { hexOf(sha256(readFile(File(into, it), BundleLimits.MAX_MANIFEST_BYTES + 1))) }
+    val files = listOf(MANIFEST, INDEX).map { readFile(File(into, it), BundleLimits.MAX_MANIFEST_BYTES + 1) }
+    val digests = files.map { hexOf(sha256(it)) }
     return (listOf("omnidraft.unpacked 1", source.sha256) + digests).joinToString("\n", postfix = "\n").toByteArray()
 }

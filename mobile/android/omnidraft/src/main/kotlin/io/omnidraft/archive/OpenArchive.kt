@@ -1,6 +1,6 @@
 package io.omnidraft.archive
 
-/* Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md). */
+/* Open an archive: headers, manifest and index (spec/16-archive.md). A signature is checked when the bundle is loaded. */
 
 import io.omnidraft.ArchiveException
 import io.omnidraft.bundle.Bundle
@@ -8,11 +8,7 @@ import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.MANIFEST
 import io.omnidraft.bundle.SIGNATURE
 import io.omnidraft.bundle.SIGNATURE_BYTES
-import io.omnidraft.bundle.decode
 import io.omnidraft.bundle.describedBundle
-import io.omnidraft.bundle.keyId
-import io.omnidraft.bundle.readPublicKey
-import io.omnidraft.bundle.verify
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.hexOf
@@ -33,18 +29,14 @@ import java.io.InputStream
 private val BESIDE: Map<String, Int> =
     linkedMapOf(MANIFEST to BundleLimits.MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
 
-/** Open an archive: its headers, its manifest, its signature where a key is given, and its index. */
-internal fun openArchive(path: File, publicKey: ByteArray? = null): Archive {
-    val key = publicKey?.let { readPublicKey(it) }
-    try {
-        return openFile(path).use { open(path, FileBytes(it.channel), key) }
-    } catch (error: IOException) {
-        val message = "the archive $path cannot be read (${reason(error)})"
-        throw ArchiveException("unreadable", message, "check the path", error)
-    }
+internal fun openArchive(path: File): Archive = try {
+    openFile(path).use { open(path, FileBytes(it.channel)) }
+} catch (error: IOException) {
+    val message = "the archive $path cannot be read (${reason(error)})"
+    throw ArchiveException("unreadable", message, "check the path", error)
 }
 
-private fun open(path: File, data: ZipBytes, key: ByteArray?): Archive {
+private fun open(path: File, data: ZipBytes): Archive {
     val entries = try {
         readEntries(data).associateBy { it.name }
     } catch (error: ArchiveException) {
@@ -53,24 +45,15 @@ private fun open(path: File, data: ZipBytes, key: ByteArray?): Archive {
     if (entries.keys.first() != MANIFEST) throw refused(path, "its first entry is not $MANIFEST", "entries")
     val beside = LinkedHashMap<String, ByteArray>()
     for (name in BESIDE.keys) entries[name]?.let { beside[name] = besideOf(path, data, it) }
-    val archive = described(path, entries, beside, key)
-    checkEntries(archive)
-    return archive
+    return described(path, entries, beside).also { checkEntries(it) }
 }
 
 /** The archive that the entries beside the files describe. */
-private fun described(
-    path: File,
-    entries: Map<String, ArchiveEntry>,
-    beside: Map<String, ByteArray>,
-    key: ByteArray?,
-): Archive {
+private fun described(path: File, entries: Map<String, ArchiveEntry>, beside: Map<String, ByteArray>): Archive {
     val manifest = beside.getValue(MANIFEST)
-    if (key != null) verify(manifest, beside[SIGNATURE]?.let { decode(it) }, key) // before any field is used
     val bundle = describedBundle(path, manifest, packed = true)
     val index = indexOf(bundle, beside[INDEX], manifest)
-    val found = bundle.copy(found = FilePlaces(path, null, index), signedBy = key?.let { keyId(it) })
-    return Archive(found, index, entries, beside)
+    return Archive(bundle.copy(found = FilePlaces(path, null, index)), index, entries, beside)
 }
 
 /** The bytes of an entry that the manifest does not list. */
@@ -153,9 +136,7 @@ internal class ArchiveStream private constructor(
     override fun close() = Unit
 
     internal companion object {
-        /** Read the first entries of a stream. */
-        fun open(stream: InputStream, path: File, publicKey: ByteArray? = null): ArchiveStream {
-            val key = publicKey?.let { readPublicKey(it) }
+        fun open(stream: InputStream, path: File): ArchiveStream {
             val data = StreamBytes(stream)
             val walk = ZipWalk(data)
             val beside = LinkedHashMap<String, ByteArray>()
@@ -166,7 +147,7 @@ internal class ArchiveStream private constructor(
                 }
                 beside[entry.name] = named(path) { besideOf(path, data, entry) }
             }
-            val archive = described(path, walk.entries.associateBy { it.name }, beside, key)
+            val archive = described(path, walk.entries.associateBy { it.name }, beside)
             return ArchiveStream(data, walk, archive)
         }
 

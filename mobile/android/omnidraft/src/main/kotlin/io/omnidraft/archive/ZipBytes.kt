@@ -65,7 +65,6 @@ internal class StreamBytes(private val stream: InputStream) : ZipBytes {
         return filled
     }
 
-    /** Keeps what a short read ended with. */
     private fun keep(data: ByteArray, filled: Int, again: Int) {
         if (filled > again) last = data.copyOfRange(maxOf(0, filled - KEPT), filled)
     }

@@ -39,9 +39,7 @@ internal data class ArchiveEntry(val name: String, val at: Long, val size: Long,
     val begin: Long
         get() = (at + LOCAL_BYTES + name.length + zip64().size + 6 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 
-    /** The byte behind the last one. */
-    val end: Long
-        get() = begin + size
+    val end: Long get() = begin + size
 
     /** The extra field of a size that 32 bits do not hold; empty for others. */
     private fun zip64(): ByteArray {

@@ -34,16 +34,13 @@ internal data class Bundle(
     val measuredOn: Machine? = null, // the machine that the costs were measured on; null where the manifest names none
     val found: FilePlaces? = null, // where the files are; null where all of them are in the directory
 ) {
-    val places: FilePlaces
-        get() = found ?: FilePlaces(path)
+    val places: FilePlaces get() = found ?: FilePlaces(path)
 
     /** The target, and the drafter if there is one. */
-    val models: List<ModelEntry>
-        get() = if (drafter.isAbsent) listOf(target) else listOf(target, drafter)
+    val models: List<ModelEntry> get() = if (drafter.isAbsent) listOf(target) else listOf(target, drafter)
 
     /** The digest that names the manifest. */
-    val seal: String
-        get() = manifest["seal"] as String
+    val seal: String get() = manifest["seal"] as String
 
     /** Path of a file of the bundle. */
     fun file(name: String): File = places.file(name)

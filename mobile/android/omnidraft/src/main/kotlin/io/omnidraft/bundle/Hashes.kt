@@ -89,7 +89,6 @@ private fun timesOf(file: File): Triple<Long, Long, Long>? = try {
     null
 }
 
-/** The refusal of a file that is not the one that was hashed. */
 internal fun changed(file: File): BundleException {
     val remedy = "load the bundle again when nothing writes to it"
     return BundleException("checksum", "$file was changed while it was loaded", remedy)
@@ -98,7 +97,7 @@ internal fun changed(file: File): BundleException {
 /** The field `files` of a manifest as values; no file is looked at. */
 internal fun checkFiles(manifest: File, files: Any?): Map<String, Record> {
     val fields = files as? Map<*, *>
-    if (fields == null || fields.size !in 1..MAX_FILES) {
+    if (fields == null || fields.size !in 1..BundleLimits.MAX_FILES) {
         val message = "$manifest lists no files, or more than ${BundleLimits.MAX_FILES}"
         throw BundleException("no_hash", message, "run `omnidraft export` again")
     }
@@ -125,7 +124,8 @@ internal fun noHash(manifest: File, name: String): BundleException =
 /** Whether a path of a manifest is relative and stays below the bundle on every system. */
 internal fun isInside(name: String): Boolean {
     val isNamed = name.none { it < ' ' || it == ':' || it == '\\' }
-    return isNamed && name.split("/").none { it in listOf("", ".", "..") } && encodeUtf8(name).size <= BundleLimits.MAX_PATH
+    val isBelow = name.split("/").none { it in listOf("", ".", "..") }
+    return isNamed && isBelow && encodeUtf8(name).size <= BundleLimits.MAX_PATH
 }
 
 /** Hash every file that a manifest lists and that was not left out; return the stamps from before. */

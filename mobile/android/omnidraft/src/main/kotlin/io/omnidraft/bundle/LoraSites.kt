@@ -16,8 +16,7 @@ internal data class Part(val name: String, val width: Int)
 
 /** A product that an adapter can change. */
 internal data class Site(val inputs: Int, val parts: List<Part>) {
-    val outputs: Int
-        get() = parts.sumOf { it.width }
+    val outputs: Int get() = parts.sumOf { it.width }
 }
 
 /**

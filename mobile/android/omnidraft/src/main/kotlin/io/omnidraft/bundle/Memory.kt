@@ -32,9 +32,7 @@ internal class Need(
     val vocabulary: Long, // tokenizers, vocabulary map and, with the drafter, an n-gram cache that holds every n-gram
     val work: Long, // activations of the longest pass
 ) {
-    /** Bytes of all uses together. */
-    val total: Long
-        get() = base + target + drafter + kv + vocabulary + work
+    val total: Long get() = base + target + drafter + kv + vocabulary + work
 }
 
 /** Why a generation should run without the drafter, as a sentence; null if it need not. */

@@ -23,8 +23,7 @@ internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
 
 /** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
 internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
-    val bytes: Long
-        get() = 8L * numLayers * numKvHeads * headDim * maxLength
+    val bytes: Long get() = 8L * numLayers * numKvHeads * headDim * maxLength
 }
 
 /** One model of a bundle. */
@@ -49,20 +48,17 @@ internal data class ModelEntry(
     val compiledTokenizer: String? = null,
 ) {
     /** The ids that every text of the model begins with. */
-    val start: IntArray
-        get() = bosId?.let { intArrayOf(it) } ?: IntArray(0)
+    val start: IntArray get() = bosId?.let { intArrayOf(it) } ?: IntArray(0)
 
     /** Whether this stands for the drafter of a bundle that has none. */
-    val isAbsent: Boolean
-        get() = graph.isEmpty()
+    val isAbsent: Boolean get() = graph.isEmpty()
 
     /** Whether a file of the bundle is a graph or weights of this model, where it runs. */
     fun reads(name: String): Boolean =
         if (place != null) name in place.files else !isAbsent && name.startsWith(graph)
 
     /** Bytes of the KV buffers at their full length; two sets take turns in layout `concat`. */
-    val kvBytes: Long
-        get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
+    val kvBytes: Long get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
 }
 
 /**

@@ -18,7 +18,6 @@ internal const val CPU = "CPUExecutionProvider"
 internal const val NPU = "npu"
 private val RESERVED = setOf("cpu", NPU)
 
-/** An execution provider by onnxruntime's name, with its options. */
 internal data class Provider(val name: String = CPU, val options: Map<String, String> = emptyMap())
 
 /** Static graphs of one number format. */
@@ -29,14 +28,12 @@ internal data class Form(
     val loraRank: Int? = null, // of adapters, for each part of a site; null if the graphs take none
 ) {
     /** Paths of the graphs and the weights. */
-    val files: List<String>
-        get() = graphs.values + weights
+    val files: List<String> get() = graphs.values + weights
 }
 
 /** A form of static graphs, and the provider that runs them. */
 internal data class Place(val form: Form, val host: String, val kvLength: Int, val provider: Provider = Provider()) {
-    val files: List<String>
-        get() = form.files + host
+    val files: List<String> get() = form.files + host
 }
 
 /** The places in the field `npu` of a manifest, and the place "npu": the float graphs on the CPU. */

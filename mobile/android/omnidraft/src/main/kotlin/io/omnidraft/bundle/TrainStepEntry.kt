@@ -15,8 +15,7 @@ internal val TERMS: List<String> = listOf("trie", "direct", "ngram")
 
 /** The shape of a tensor of the vector. */
 internal data class Matrix(val rows: Int, val columns: Int) {
-    val size: Long
-        get() = rows.toLong() * columns
+    val size: Long get() = rows.toLong() * columns
 }
 
 /** Where a tensor lies in the vector: from [begin] to [end], exclusive. */
@@ -29,8 +28,7 @@ internal class Span(val name: String, val begin: Int, val end: Int, val shape: M
  */
 internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List<String> = TERMS) {
     /** Length of the vector; a learner refuses one that no array holds. */
-    val size: Long
-        get() = tensors.values.sumOf { it.size }
+    val size: Long get() = tensors.values.sumOf { it.size }
 
     /** Name, place and shape of each tensor, of a vector that an array holds. */
     fun spans(): List<Span> {
@@ -52,7 +50,6 @@ internal data class StepEntry(
     val layout: StepLayout,
 )
 
-/** The object `train` of a drafter. */
 internal fun readStep(data: Map<String, Any?>): StepEntry {
     val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
     if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")

@@ -65,7 +65,6 @@ internal class ThoughtStream(private val tags: ThinkTags, inside: Boolean) {
     /** Whether the text so far ends inside a thought. */
     val isThinking: Boolean get() = state == State.THOUGHT
 
-    /** The text that became certain, in order. */
     fun push(text: String): List<StreamPart> {
         if (state == State.ANSWER) return parts(text, false)
         held += text

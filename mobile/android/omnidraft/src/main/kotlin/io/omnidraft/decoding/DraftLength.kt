@@ -14,7 +14,6 @@ import io.omnidraft.SettingException
 
 /* How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md). */
 
-/** Where the tokens of a round come from. */
 internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COPY("copy") }
 
 /**
@@ -26,7 +25,6 @@ internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COP
  */
 internal data class Plan(val source: Source = Source.NONE, val count: Int = 0, val reads: Boolean = false)
 
-/** What a draft length learns from a round. */
 internal data class RoundCounts(
     val drafted: Int, // draft tokens drawn
     val evaluated: Int, // draft tokens verified
@@ -36,7 +34,6 @@ internal data class RoundCounts(
     val agreed: Int = 0, // emitted tokens from the first one on that a copy would have had right, proposed or not
 )
 
-/** Chooses what each round proposes. */
 internal interface DraftLength {
     /** The plan of the next round. */
     fun next(match: Int = 0): Plan
@@ -44,10 +41,9 @@ internal interface DraftLength {
     fun record(counts: RoundCounts)
 }
 
-/** The same number in every round. */
 internal class FixedLength(numDraftTokens: Int, source: Source = Source.DRAFT) : DraftLength {
     init {
-        if (numDraftTokens !in 0..MAX_DRAFT_TOKENS) {
+        if (numDraftTokens !in 0..Defaults.MAX_DRAFT_TOKENS) {
             val sentence = "numDraftTokens $numDraftTokens is outside 0..${Defaults.MAX_DRAFT_TOKENS}"
             throw SettingException(sentence, "4 is usual", "numDraftTokens")
         }

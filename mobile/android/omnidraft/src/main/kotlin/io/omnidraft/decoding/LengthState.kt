@@ -68,7 +68,6 @@ internal class LengthState(
     var idle: Long = 0, // rounds since the last draft
     var share: Double = FIRST_SHARE, // of their time, what a probe may cost
 ) {
-    /** An independent state of equal values. */
     fun copy(): LengthState = LengthState(
         evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, share,
     )

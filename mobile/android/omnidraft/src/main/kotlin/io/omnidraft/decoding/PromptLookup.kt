@@ -36,7 +36,6 @@ internal open class PromptLookup : Proposer {
     /** There is no drafter that could read. */
     override fun readAhead(context: IntList) = Unit
 
-    /** Nothing is read in the background. */
     override fun settle() = Unit
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =

@@ -49,7 +49,6 @@ internal interface Proposer {
     /** The draft in target tokens, at most [room] of them. */
     fun translate(draft: Draft, room: Int): Proposal
 
-    /** Verify the proposal by the target's distributions. */
     fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict
 
     /** Append the round's output to the draft context and learn from it. */
@@ -97,7 +96,6 @@ internal open class TrieProposer(
     }
 }
 
-/** Draft ids that may not be drawn. */
 private fun bannedIds(map: VocabMap): IntArray {
     val banned = IntList()
     for (id in 0 until map.draftSize) if (!map.draftAllowed[id]) banned.add(id)

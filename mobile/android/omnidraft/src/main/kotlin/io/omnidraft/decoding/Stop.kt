@@ -83,7 +83,6 @@ internal class StopText(stops: List<String> = emptyList()) {
     private var ready = StringBuilder()
     private var pushed = 0
 
-    /** The stop string that was found. */
     var matched: String? = null
         private set
 

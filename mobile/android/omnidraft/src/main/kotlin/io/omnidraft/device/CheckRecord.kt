@@ -41,12 +41,10 @@ private const val SETTLED = 3_000_000_000L // ns: times of a file system may be 
  */
 internal data class Stamp(val size: Long, val modified: Long, val changed: Long, val inode: Long, val device: Long) {
     /** What stays equal while a program runs; some file systems give another inode number each time. */
-    val times: Triple<Long, Long, Long>
-        get() = Triple(size, modified, changed)
+    val times: Triple<Long, Long, Long> get() = Triple(size, modified, changed)
 
     /** Whether it tells a file that was replaced; a file without such a stamp is hashed each time. */
-    val isComplete: Boolean
-        get() = changed != 0L && inode != 0L
+    val isComplete: Boolean get() = changed != 0L && inode != 0L
 }
 
 /** The stamp of a file, links followed. */

@@ -36,7 +36,6 @@ internal data class Machine(
     )
 }
 
-/** A machine from the fields of an object of JSON. */
 internal fun readMachine(data: Map<String, Any?>): Machine = Machine(
     cpu = text(data.at("cpu"), MAX_CPU),
     cores = integer(data.at("cores"), 1, MAX_CORES),

@@ -36,19 +36,14 @@ internal class ByteWriter(size: Int = 64) {
 
     fun bytes(): ByteArray = out.toByteArray()
 
-    /** Adds the lowest 8 bits. */
     fun u8(value: Int): ByteWriter = also { out.write(value) }
 
-    /** Adds the lowest 16 bits. */
     fun u16(value: Int): ByteWriter = u8(value).u8(value ushr 8)
 
-    /** Adds 32 bits. */
     fun i32(value: Int): ByteWriter = u16(value).u16(value ushr 16)
 
-    /** Adds the lowest 32 bits. */
     fun u32(value: Long): ByteWriter = i32(value.toInt())
 
-    /** Adds 64 bits. */
     fun i64(value: Long): ByteWriter = i32(value.toInt()).i32((value ushr 32).toInt())
 
     /** Adds the bits of a float of 4 bytes. */
@@ -66,7 +61,6 @@ internal fun crc32(data: ByteArray, from: Int = 0, until: Int = data.size): Long
     return sum.value
 }
 
-/** A new SHA-256, for data that comes in parts. */
 internal fun newSha256(): MessageDigest = MessageDigest.getInstance("SHA-256")
 
 /** The SHA-256 of bytes: 32 bytes. */
@@ -88,7 +82,6 @@ internal fun bytesOf(hex: String): ByteArray {
     return ByteArray(hex.length / 2) { ((hexDigit(hex[2 * it]) shl 4) or hexDigit(hex[2 * it + 1])).toByte() }
 }
 
-/** Whether a text is exactly this many lower-case hexadecimal digits. */
 internal fun isHexadecimal(text: String, digits: Int): Boolean =
     text.length == digits && text.all { it in '0'..'9' || it in 'a'..'f' }
 

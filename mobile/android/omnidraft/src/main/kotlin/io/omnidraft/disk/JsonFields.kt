@@ -23,7 +23,6 @@ internal fun text(value: Any?, most: Int = 1 shl 22): String {
     return value
 }
 
-/** A string of exactly this many lower-case hexadecimal digits. */
 internal fun hexadecimal(value: Any?, digits: Int): String {
     val text = text(value)
     if (!isHexadecimal(text, digits)) throw ValueError("${quoted(value)} is not $digits hexadecimal digits")

@@ -39,7 +39,6 @@ internal fun readFile(file: File, most: Int = -1): ByteArray = openFile(file).us
     readFully(stream, if (most < 0) size.toInt() else minOf(size, most.toLong()).toInt())
 }
 
-/** The bytes of a regular file that has at most [most] of them; a larger one is not read. */
 internal fun readWhole(file: File, most: Long): ByteArray = openFile(file).use { stream ->
     val size = stream.channel.size()
     if (size > minOf(most, LARGEST_ARRAY)) throw IOException("it has more than $most bytes")

@@ -27,7 +27,6 @@ internal const val MAX_NUMBER: Int = 32
 /** A value from outside that is not what it must be; the reader of a file turns it into a refusal of that file. */
 internal open class ValueError(message: String) : Exception(message)
 
-/** The value of a JSON text. */
 internal fun parse(data: ByteArray): Any? = try {
     JsonReader(decodeUtf8(data)).whole()
 } catch (_: OutOfMemoryError) { // 4 MB of short names take more than the heap of a small phone

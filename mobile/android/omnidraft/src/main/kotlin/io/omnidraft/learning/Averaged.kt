@@ -50,7 +50,6 @@ internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps
 internal class AveragedLearner(val inner: Learner) : Learner {
     private var mean = RunningMean()
 
-    /** Learning rate of the wrapped learner. */
     override var rate: Double by inner::rate
 
     /** Do one step and add its tensors to the average. */
@@ -70,7 +69,6 @@ internal class AveragedLearner(val inner: Learner) : Learner {
         return Adapter(latest.base, latest.draftTokenizer, latest.targetTokenizer, sites, latest.created)
     }
 
-    /** The state of the learner, the average and its steps. */
     override fun state(): Arrays {
         val state = LinkedHashMap<String, TypedArray>(inner.state())
         for ((name, tensor) in mean.tensors) {

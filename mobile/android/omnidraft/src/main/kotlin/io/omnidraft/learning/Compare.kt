@@ -28,14 +28,11 @@ internal class AdapterComparison(
     val low: Double, // lower end of the 95 % interval of `offered - current`; -infinity for too few generations
     val high: Double, // upper end of that interval; infinity for too few generations
 ) {
-    /** Whether the offered adapter is significantly better. */
     val isBetter: Boolean get() = low > 0.0
 
-    /** Whether there were enough generations for an interval. */
     val isEnough: Boolean get() = generations >= Defaults.SYNC_LEAST_GENERATIONS
 }
 
-/** Compare two adapters of a drafter. */
 internal fun compare(
     model: SessionModel, // the drafter; afterwards it has the offered adapter and an empty context
     responses: List<Aligned>, // recorded generations (`fromTraces`), none longer than the model's context

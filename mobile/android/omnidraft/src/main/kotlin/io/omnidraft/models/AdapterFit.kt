@@ -28,7 +28,6 @@ internal class AdapterPlace(
     fun entry(role: Role): ModelEntry = if (role == Role.DRAFTER) drafter else target
 }
 
-/** The models of a bundle as an adapter sees them. */
 internal fun placeOf(bundle: Bundle, map: VocabMap): AdapterPlace =
     AdapterPlace(bundle.path.name, bundle.drafter, bundle.target, map.draftFingerprint, map.targetFingerprint)
 
@@ -72,5 +71,4 @@ private fun noSites(place: AdapterPlace, role: Role): AdapterException {
     return AdapterException("no_sites", message, "export it again $remedy")
 }
 
-/** The tensors to feed a model without an adapter. */
 internal fun unfitted(entry: ModelEntry): Fitted = Fitted(null, entry.lora?.let { noAdapter(it) } ?: emptyMap())

@@ -68,7 +68,6 @@ internal fun staticValues(kv: KvShape, vocabSize: Int, block: Int, hidden: Int):
     return SharedValues(inputs, outputs)
 }
 
-/** Inputs for the adapters that a manifest names. */
 internal fun adapterValues(lora: LoraSites?): Map<String, Value> {
     val values = LinkedHashMap<String, Value>()
     for ((name, site) in lora?.sites ?: emptyMap()) {

@@ -82,7 +82,6 @@ internal fun sessionOptions(
     return options
 }
 
-/** A session for a graph on the CPU, with the weights beside it. */
 internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): OrtSession = loaded(path) {
     sessionOptions(threads).use { options ->
         if (xnnpack) options.addXnnpack(mapOf("intra_op_num_threads" to threads.toString()))

@@ -28,7 +28,6 @@ private const val USUAL_ROWS = 13 // of a verification of the longest draft that
 
 /** The loaded weights of a model: any number of models may run them, each from its own thread. */
 internal interface Weights : AutoCloseable {
-    /** A model on these weights, with a context of its own. */
     fun newModel(): OwnModel
 }
 
@@ -60,7 +59,6 @@ internal class Graph(
         checkAdapters(path, session, fed, adapterValues(lora))
     }
 
-    /** A model on these weights, with a context of its own. */
     override fun newModel(): OrtModel = OrtModel(this)
 
     /** Frees the weights; no model may run them any more. */
@@ -205,7 +203,6 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
         longArrayOf(1, graph.kv.numKvHeads.toLong(), graph.kv.maxLength.toLong(), graph.kv.headDim.toLong())
 }
 
-/** A [SessionModel.cancelled] that never cancels. */
 internal fun never(): Boolean = false
 
 internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =

@@ -38,7 +38,6 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
     /** The names of a manifest's files that were not left out, in order. */
     fun present(files: Map<String, FileRecord>): List<String> = files.keys.filterNot { leftOut(it) }
 
-    /** Refuse to open a file that was left out. */
     fun refuseLeftOut(name: String) {
         val devices = index?.leftOut?.get(name) ?: return
         val remedy = when {
@@ -60,7 +59,6 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
         return if (isShared) below + root + root.parentFile else below
     }
 
-    /** What to do where a file is absent. */
     fun remedyFor(name: String): String = when {
         shared != null && name.startsWith(DRAFTER) ->
             "the bundle shares its drafter: copy ${shared.name} into ${shared.parentFile}"

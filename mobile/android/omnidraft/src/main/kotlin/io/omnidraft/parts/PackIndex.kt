@@ -16,13 +16,11 @@ internal const val INDEX = "pack.json"
 private const val FORMAT = "omnidraft.pack"
 private const val VERSION = 1
 
-/** The devices that a bundle can be packed for. */
 internal val DEVICES: List<String> = listOf("desktop", "android-cpu", "android-qnn", "ios-cpu")
 internal const val WITH = "with"
 internal const val WITHOUT = "without"
 internal const val ONLY = "only"
 
-/** Bytes of pack.json at most. */
 internal const val MAX_INDEX_BYTES = 1 shl 20
 private const val MAX_LEFT_OUT = 1024
 private const val MAX_PATH = 512

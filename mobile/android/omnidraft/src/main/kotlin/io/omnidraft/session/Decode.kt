@@ -135,7 +135,6 @@ internal class Stopwatch {
     /** What was read since the last call. */
     fun takeRead(): TextRead = read.also { read = TextRead() }
 
-    /** Runs something, and adds its time to a part. */
     inline fun <T> time(part: RoundPart, work: () -> T): T {
         val started = seconds()
         return work().also { add(part, started) }

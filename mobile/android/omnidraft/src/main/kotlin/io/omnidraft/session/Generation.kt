@@ -91,7 +91,6 @@ internal class Generation(
     /** The text behind the thought; empty while the model is thinking. */
     val answer: String get() = splitThought(text, thoughts.tags, thoughts.inside).answer
 
-    /** The stop string that ended the output, if one did. */
     val stopString: String? get() = stopText.matched
 
     /** The byte of the output at which the stop string began; null where no stop string ended it. */

@@ -31,7 +31,6 @@ private const val PASSES_SHARE = 0.6 // of a turn's time, for passes; the rest i
 private const val ROUND_PASSES = 2 // a round takes less time than this number of the longest passes
 private const val LEAST_PASSES = 2 // timed before a turn may end early; and one round
 
-/** What was measured so far. */
 internal class Timings {
     /** Seconds of target passes by their tokens. */
     val passes = TreeMap<Int, MutableList<Double>>()
@@ -39,7 +38,6 @@ internal class Timings {
     /** Rounds with a draft before which the drafter had nothing to read. */
     val timed = ArrayList<Round>()
 
-    /** Seconds of the longest pass of the target. */
     var longest = 0.0
 
     /** The costs; passes that were not timed lie on the line between those that were. */

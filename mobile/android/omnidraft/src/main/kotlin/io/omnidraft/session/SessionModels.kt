@@ -56,8 +56,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     @Volatile var drops: Int = 0
         private set
 
-    val adapters: Map<Role, Adapter>
-        get() = synchronized(lock) {
+    val adapters: Map<Role, Adapter> get() = synchronized(lock) {
             chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
         }
 
@@ -126,7 +125,6 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         }
     }
 
-    /** Frees the models of this session. */
     override fun close() {
         synchronized(lock) {
             if (isClosed) return

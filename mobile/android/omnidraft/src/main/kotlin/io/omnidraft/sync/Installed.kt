@@ -61,14 +61,12 @@ internal data class Installed(
     val previous: Used? = null, // the adapter before it; null likewise
 ) {
     /** The names of all files in the pointer file. */
-    val files: Set<String>
-        get() = listOfNotNull(
+    val files: Set<String> get() = listOfNotNull(
             current?.let { it.file.sha256 + ADAPTER_END },
             previous?.let { it.file.sha256 + ADAPTER_END },
         ).toSet()
 
-    val text: ByteArray
-        get() = ascii(
+    val text: ByteArray get() = ascii(
             "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
                 "current ${current ?: NONE}\nprevious ${previous ?: NONE}\n",
         )
@@ -149,7 +147,6 @@ internal fun tidy(place: File, state: Installed) {
 private fun isKept(name: String): Boolean =
     name.endsWith(ADAPTER_END) && isHexadecimal(name.removeSuffix(ADAPTER_END), HASH_DIGITS)
 
-/** Whether a name is that of a temporary file of this directory. */
 private fun isLeft(name: String): Boolean {
     if (!name.startsWith(".") || !name.endsWith(".tmp")) return false
     val whole = name.substring(1, name.length - ".tmp".length)
@@ -215,7 +212,6 @@ private fun write(place: File, name: String, data: ByteArray) {
     }
 }
 
-/** The error of a directory that cannot be written. */
 internal fun unwritable(place: File, error: IOException): SyncException = SyncException(
     "unwritable",
     "$place cannot be written (${reason(error)})",

@@ -76,8 +76,7 @@ internal data class SignedRecord(
     val cache: StoredFile? = null, // n-grams; null for none
     val traces: List<StoredFile> = emptyList(), // segments, the oldest first; of a push alone
 ) {
-    val text: ByteArray
-        get() = ascii(
+    val text: ByteArray get() = ascii(
             "${kind.title} $VERSION\nkey $key\n${channel.lines}number $number\nexpires $expires\n" +
                 "accepted $accepted\nadapter ${shownFile(adapter)}\ncache ${shownFile(cache)}\n" +
                 traces.joinToString("") { "trace $it\n" } + "\n",
@@ -217,7 +216,6 @@ internal fun checkCurrent(record: SignedRecord, channel: Channel, now: String = 
     }
 }
 
-/** The channel of a bundle's pair of models. */
 internal fun channelOfBundle(place: AdapterPlace): Channel {
     val base = place.drafter.fingerprint
     val target = place.target.fingerprint

@@ -53,7 +53,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
     /** Adds the n-gram of a target token; false if there is none or it is cached. A full cache evicts. */
     fun insert(targetId: Int): Boolean {
         val leaf = map.leafOf[targetId]
-        if (leaf < 0 || trie.active[leaf] || map.leafLengths[leaf] !in 2..MAX_PIECES) return false
+        if (leaf < 0 || trie.active[leaf] || map.leafLengths[leaf] !in 2..Defaults.CACHE_MAX_PIECES) return false
         // Before inserting: the new entry would always be the first to be evicted.
         if (size >= capacity) evict(firstToEvict(policy, hits, ticks, size))
         val at = trie.activate(leaf)
@@ -91,7 +91,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
     fun prefill(): Int {
         val leaves = IntList(map.leaves.size)
         for (leaf in map.leaves.indices) {
-            if (map.leafLengths[leaf] in 2..MAX_PIECES && !trie.active[leaf]) leaves.add(leaf)
+            if (map.leafLengths[leaf] in 2..Defaults.CACHE_MAX_PIECES && !trie.active[leaf]) leaves.add(leaf)
         }
         insertAll(leaves.toArray())
         capacity = maxOf(capacity, size)

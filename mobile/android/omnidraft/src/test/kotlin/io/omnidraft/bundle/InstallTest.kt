@@ -112,7 +112,6 @@ class InstallTest {
         assertEquals("truncated", faultOf { install(stream(whole.copyOf(65540)), into) })
         assertEquals("trailing_bytes", faultOf { install(stream(whole + 0), into) })
         assertEquals("unreadable", faultOf { install(BundleSource.Stream(Broken(whole.copyOf(70000))), into) })
-        assertEquals("unsigned", faultOf { install(stream(), into, ByteArray(32)) })
         assertThrows(IllegalStateException::class.java) { install(stream(), into) { _, _ -> error("stopped") } }
         assertEquals(listOf("archive.zip"), place.list()!!.toList())
     }

@@ -24,7 +24,6 @@ import java.io.File
 /** The learning rate of learning without an end, with an adapter that is a running average. */
 internal const val ONLINE_RATE = 4e-3
 
-/** The options of a learner without an end. */
 internal fun onlineOptions(threads: Int = 1): StepOptions =
     StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0, threads = threads)
 

@@ -46,8 +46,7 @@ internal class AdaptOptions(
     }
 
     /** The options that a checkpoint records, by name; a later run needs the same values. */
-    val settings: Map<String, String>
-        get() = mapOf(
+    val settings: Map<String, String> get() = mapOf(
             "interval" to "$interval", "passes" to "$passes", "replayed" to "$replayed", "memory" to "$memory",
             "seed" to "$seed",
         )
@@ -97,7 +96,6 @@ internal class AdaptedTarget(
     /** Called after each step, when [checkpoint] may be written. */
     var afterStep: () -> Unit = {}
 
-    /** Judges the adapter in use. */
     val guard = Guard(options.guard)
 
     val progress: AdaptationProgress = checkpoint?.progress ?: AdaptationProgress()
@@ -144,7 +142,6 @@ internal class AdaptedTarget(
         user.useDrafterAdapter(used ?: base)
     }
 
-    /** Keep the adapter in use for a rollback. */
     fun keepGood() {
         good = learner.state()
     }

@@ -9,7 +9,6 @@ import kotlin.math.sqrt
 
 /* A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard). */
 
-/** What the guard says of the adapter in use. */
 internal enum class GuardVerdict { GOOD, UNSURE, WORSE }
 
 /** What one answer counts. */

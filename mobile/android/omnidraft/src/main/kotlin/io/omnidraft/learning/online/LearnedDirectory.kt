@@ -67,7 +67,6 @@ internal class LearnedDirectory(val place: File) {
         if (state.used != null) writeAdapter(adapter, state.used) else adapter.delete()
     }
 
-    /** The checkpoint; null where there is none. */
     fun read(of: AdaptationOf): LearningCheckpoint? {
         if (!isBegun) return null
         val saved = format.read(checkpoint)

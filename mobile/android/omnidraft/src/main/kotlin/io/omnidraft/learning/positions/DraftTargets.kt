@@ -56,7 +56,6 @@ internal fun nodeOf(trie: ActiveTrie, spelling: IntArray, depth: Int = spelling.
     return node
 }
 
-/** Whether an active spelling continues below a node. */
 internal fun hasChildren(trie: ActiveTrie, node: Node): Boolean = trie.goesOn(node)
 
 /** At the start of a spelling: the mass below each child of the root; null where that mass is 0. */
@@ -134,7 +133,6 @@ private fun isDirect(vocabMap: VocabMap, token: Int): Boolean {
 /** Some leaves in trie order, with the probabilities of their tokens. */
 private class Leaves(val leaves: IntArray, val probabilities: DoubleArray)
 
-/** Draft ids, ascending, with the mass of each. */
 private class Sums(val ids: IntArray, val masses: DoubleArray)
 
 private fun leavesOf(trie: ActiveTrie, rows: TargetRows, row: Int): Leaves {

@@ -31,8 +31,7 @@ internal class TargetRows(
     val size: Int get() = ids.size
 
     /** Whether every row is a distribution: finite, not negative, of sum 1. */
-    val finite: Boolean
-        get() = ids.indices.all { row ->
+    val finite: Boolean get() = ids.indices.all { row ->
             val listed = probabilities[row]
             // As comparisons that NaN fails too.
             listed.all { it >= 0.0 } && abs(listed.sum() + rest[row] - 1.0) < ROUNDING

@@ -15,7 +15,6 @@ internal fun interface StepBudget {
     }
 }
 
-/** The result of one training step. */
 internal class Learned(
     val step: Long, // number of this step, from 1
     val loss: Double,
@@ -36,7 +35,6 @@ internal interface Learner {
      */
     fun learn(responses: List<Aligned>, budget: StepBudget = StepBudget.UNBOUNDED): Learned?
 
-    /** The adapter learned so far, for a session. */
     fun adapter(): Adapter
 
     /** The whole state (tensors, moments, counts) as copies, by name. */

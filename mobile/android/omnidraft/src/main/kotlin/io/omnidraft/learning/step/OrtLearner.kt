@@ -72,7 +72,6 @@ internal class OrtLearner(
     var skipped: Long = 0
         private set
 
-    /** Do one step on a batch of at least one response. */
     override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
         check(responses)
         val groups = responses.chunked(options.atOnce)

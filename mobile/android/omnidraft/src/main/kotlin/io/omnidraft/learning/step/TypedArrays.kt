@@ -19,7 +19,6 @@ internal sealed class TypedArray(val type: String, val shape: IntArray) {
     /** Writes the values, row by row. */
     internal abstract fun put(into: ByteBuffer)
 
-    /** The type and the sizes, for messages and comparisons. */
     val form: String get() = "$type ${shape.joinToString(", ", "[", "]")}"
 }
 

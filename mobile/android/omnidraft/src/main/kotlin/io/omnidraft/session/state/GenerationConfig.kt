@@ -23,10 +23,8 @@ internal const val TOO_LONG = "shorten it, or export with a larger --max-length 
 internal val GenerationConfig.sampling: SamplingConfig
     get() = SamplingConfig(temperature, topK, topP, minP, repetitionPenalty)
 
-/** Whether the mode drafts with the small model. */
 internal val GenerationConfig.asksDrafter: Boolean get() = mode == Mode.TRIE
 
-/** Whether proposals may be copied from the context. */
 internal val GenerationConfig.copies: Boolean
     get() = mode == Mode.LOOKUP || (mode == Mode.TRIE && numDraftTokens == null)
 
@@ -46,7 +44,6 @@ internal fun GenerationConfig.check() {
     }
 }
 
-/** Refuses a prompt that the target cannot read. */
 internal fun checkPrompt(ids: IntArray, target: ModelEntry, tooLong: String = TOO_LONG) {
     val limit = target.kv.maxLength
     if (ids.isEmpty()) throw PromptException("the prompt has no tokens", "give at least one")

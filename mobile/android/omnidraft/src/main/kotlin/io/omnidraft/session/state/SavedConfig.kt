@@ -14,7 +14,6 @@ import io.omnidraft.disk.text
 
 /* The settings of a generation in the state of a session file, and words and numbers as the state has them. */
 
-/** The settings as values of JSON. */
 internal fun configObject(config: GenerationConfig): Map<String, Any?> = linkedMapOf(
     "max_new_tokens" to config.maxNewTokens.toLong(),
     "temperature" to bitsOf(config.temperature),

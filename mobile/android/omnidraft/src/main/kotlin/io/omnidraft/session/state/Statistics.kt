@@ -21,7 +21,6 @@ internal data class Statistics(
     val read: TextRead = TextRead(),
     val firstTokenSeconds: Double = 0.0,
 ) {
-    /** These counts and those of a round. */
     fun with(round: Round): Statistics = with(
         Statistics(
             rounds = 1,
