@@ -115,20 +115,6 @@ internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take
     }
 }
 
-/** Read every file of an archive and compare its hash with the manifest's. */
-internal fun checkHashes(archive: Archive, progress: ByteProgress = { _, _ -> }) {
-    var done = 0L
-    val total = archive.files.sumOf { archive.entries.getValue(it).size }
-    contentsOf(archive).use { contents ->
-        for (name in archive.files) {
-            readChecked(archive, contents, name) { _, count ->
-                done += count
-                progress(done, total)
-            }
-        }
-    }
-}
-
 /** The files of an archive that was opened from a file. */
 internal fun contentsOf(archive: Archive): Contents = try {
     FileContents(archive)

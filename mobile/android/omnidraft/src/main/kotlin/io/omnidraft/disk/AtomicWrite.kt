@@ -63,16 +63,15 @@ private const val MOST_LINKS = 40
  * killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
  *
  * @param keep rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
- * @param shared a new file is as readable to others as the system's mask says.
  * @return the new name of the old file; null if there is none.
  * @throws IOException the disk is full, or the file cannot be written; the old file is whole.
  */
-internal fun writeAtomically(file: File, data: ByteArray, keep: Boolean = false, shared: Boolean = false): File? {
+internal fun writeAtomically(file: File, data: ByteArray, keep: Boolean = false): File? {
     val place = placeOf(file)
     val temporary = File(place.parentFile, ".${place.name}.${randomHex(8)}.tmp")
     var kept: File? = null
     try {
-        writeNew(temporary, data, place, shared)
+        writeNew(temporary, data, place)
         if (keep && place.exists()) kept = freeName(place).also { rename(place, it) }
         rename(temporary, place)
     } finally {
@@ -88,14 +87,10 @@ internal fun rename(from: File, to: File) {
     Files.move(pathOf(from), pathOf(to), ATOMIC_MOVE, REPLACE_EXISTING)
 }
 
-private fun writeNew(temporary: File, data: ByteArray, place: File, shared: Boolean) {
+private fun writeNew(temporary: File, data: ByteArray, place: File) {
     // CREATE_NEW: never write through a link that another program made.
     FileChannel.open(pathOf(temporary), CREATE_NEW, WRITE).use { channel ->
-        if (place.exists()) {
-            permit(temporary, permissions(place))
-        } else if (!shared) {
-            permit(temporary, PRIVATE)
-        }
+        permit(temporary, if (place.exists()) permissions(place) else PRIVATE)
         val buffer = ByteBuffer.wrap(data)
         while (buffer.hasRemaining()) channel.write(buffer)
         channel.force(true)

@@ -28,17 +28,12 @@ internal fun openFile(file: File): FileInputStream {
     return FileInputStream(file)
 }
 
-/**
- * The bytes of a regular file.
- *
- * @param most bytes to read at most, so that a wrong file of any size fits the memory; -1 reads to the end.
- */
-internal fun readFile(file: File, most: Int = -1): ByteArray = openFile(file).use { stream ->
-    val size = stream.channel.size()
-    if (most < 0 && size > LARGEST_ARRAY) throw IOException("it has $size bytes")
-    readFully(stream, if (most < 0) size.toInt() else minOf(size, most.toLong()).toInt())
+/** The bytes of a regular file, at most [most] of them, so that a wrong file of any size fits the memory. */
+internal fun readFile(file: File, most: Int): ByteArray = openFile(file).use { stream ->
+    readFully(stream, minOf(stream.channel.size(), most.toLong()).toInt())
 }
 
+/** The bytes of a regular file; one that has more than [most] is not read. */
 internal fun readWhole(file: File, most: Long): ByteArray = openFile(file).use { stream ->
     val size = stream.channel.size()
     if (size > minOf(most, LARGEST_ARRAY)) throw IOException("it has more than $most bytes")

@@ -90,9 +90,9 @@ internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): Ort
 }
 
 /** A session for a graph in memory on the CPU. */
-internal fun bytesSession(graph: ByteArray, path: File, weights: File, threads: Int): OrtSession = loaded(path) {
+internal fun bytesSession(graph: ByteArray, path: File, weights: File): OrtSession = loaded(path) {
     val key = "session.model_external_initializers_file_folder_path"
-    sessionOptions(threads, mapOf(key to weights.path)).use { Engine.environment.createSession(graph, it) }
+    sessionOptions(1, mapOf(key to weights.path)).use { Engine.environment.createSession(graph, it) }
 }
 
 private fun loaded(path: File, create: () -> OrtSession): OrtSession = try {

@@ -31,6 +31,7 @@ import io.omnidraft.decoding.speculate
 import io.omnidraft.decoding.verifyBlock
 import io.omnidraft.session.state.copies
 import io.omnidraft.session.state.sampling
+import io.omnidraft.traces.Recorder
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 

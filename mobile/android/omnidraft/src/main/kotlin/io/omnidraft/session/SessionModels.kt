@@ -57,8 +57,8 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         private set
 
     val adapters: Map<Role, Adapter> get() = synchronized(lock) {
-            chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
-        }
+        chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
+    }
 
     /** The digest of the adapter that the last round ran with; null for none. */
     fun digest(role: Role): String? = synchronized(lock) { inUse[role] }

@@ -62,14 +62,14 @@ internal data class Installed(
 ) {
     /** The names of all files in the pointer file. */
     val files: Set<String> get() = listOfNotNull(
-            current?.let { it.file.sha256 + ADAPTER_END },
-            previous?.let { it.file.sha256 + ADAPTER_END },
-        ).toSet()
+        current?.let { it.file.sha256 + ADAPTER_END },
+        previous?.let { it.file.sha256 + ADAPTER_END },
+    ).toSet()
 
     val text: ByteArray get() = ascii(
-            "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
-                "current ${current ?: NONE}\nprevious ${previous ?: NONE}\n",
-        )
+        "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
+            "current ${current ?: NONE}\nprevious ${previous ?: NONE}\n",
+    )
 
     /** This state with another adapter in use; the present adapter becomes the previous one. */
     fun switched(to: Used?): Installed = if (to == current) this else copy(current = to, previous = current)

@@ -77,10 +77,10 @@ internal data class SignedRecord(
     val traces: List<StoredFile> = emptyList(), // segments, the oldest first; of a push alone
 ) {
     val text: ByteArray get() = ascii(
-            "${kind.title} $VERSION\nkey $key\n${channel.lines}number $number\nexpires $expires\n" +
-                "accepted $accepted\nadapter ${shownFile(adapter)}\ncache ${shownFile(cache)}\n" +
-                traces.joinToString("") { "trace $it\n" } + "\n",
-        )
+        "${kind.title} $VERSION\nkey $key\n${channel.lines}number $number\nexpires $expires\n" +
+            "accepted $accepted\nadapter ${shownFile(adapter)}\ncache ${shownFile(cache)}\n" +
+            traces.joinToString("") { "trace $it\n" } + "\n",
+    )
 
     /** The files in the order of their bytes. */
     val files: List<StoredFile> get() = listOfNotNull(adapter, cache) + traces

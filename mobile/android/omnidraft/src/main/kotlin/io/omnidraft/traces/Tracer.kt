@@ -27,7 +27,7 @@ private const val ROUNDING = 2e-6 // error of a sum of 150,000 float32
  * Makes a [TracedRound] from a round while recording is on. It holds memory of the size of the vocabularies, which each
  * row uses again; one thread uses it.
  */
-internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean, private val top: Int = TOP) {
+internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean) {
     private val math by lazy { RowMath() }
     private val weights by lazy { FloatArray(map.targetSize) }
     private val blocks by lazy { DoubleArray((map.targetSize + BLOCK - 1) / BLOCK) }
@@ -49,7 +49,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
             tokens.add(
                 TracedToken(
                     token, row.surprisal(token), i < verdict.accepted, spelled[i].inside,
-                    spelled[i].draftIds, row.largest(top), roots, unspelled,
+                    spelled[i].draftIds, row.largest(TOP), roots, unspelled,
                 ),
             )
         }
@@ -82,7 +82,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
         whole /= row.total
         // A sum of float32 differs from 1 by about 1e-6 that belongs to no token.
         val unspelled = if (whole < 1.0 - ROUNDING) 1.0 - whole else 0.0
-        return Pair(largest(sums, sums.size, row.total, whole, top, firsts, candidates), unspelled)
+        return Pair(largest(sums, sums.size, row.total, whole, TOP, firsts, candidates), unspelled)
     }
 }
 

@@ -2,7 +2,6 @@ package io.omnidraft.bundle
 
 import io.omnidraft.BundleException
 import io.omnidraft.archive.ArchiveStream
-import io.omnidraft.archive.checkHashes
 import io.omnidraft.archive.openArchive
 import io.omnidraft.archive.readChecked
 import io.omnidraft.conformance.hex

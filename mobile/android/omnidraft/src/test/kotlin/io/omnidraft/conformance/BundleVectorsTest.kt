@@ -2,7 +2,7 @@ package io.omnidraft.conformance
 
 import io.omnidraft.BundleException
 import io.omnidraft.SignatureException
-import io.omnidraft.archive.checkHashes
+import io.omnidraft.bundle.checkHashes
 import io.omnidraft.archive.openArchive
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.GraphFileException

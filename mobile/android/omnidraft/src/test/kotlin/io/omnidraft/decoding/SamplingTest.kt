@@ -41,31 +41,6 @@ class SamplingTest {
     }
 
     @Test
-    fun equalWeightsAreRankedById() {
-        val equal = Logits.of(FloatArray(width), width)
-        val distribution = targetDistribution(equal, 0, SamplingConfig(1.0, topK = 7))
-        assertEquals((0..6).toList(), (0 until width).filter { distribution.probability(it) > 0.0 })
-    }
-
-    @Test
-    fun drawsAreThoseOfTheCumulativeDistribution() {
-        val row = row(3.0)
-        val distribution = targetDistribution(Logits.of(row, width), 0, SamplingConfig(1.0))
-        var sum = 0.0
-        val cumulative = DoubleArray(width) {
-            sum += distribution.probability(it)
-            sum
-        }
-        val random = SplitMix64(9)
-        for (i in 0 until 2000) {
-            val uniform = random.uniform()
-            val token = distribution.draw(uniform)
-            val below = if (token == 0) 0.0 else cumulative[token - 1]
-            assertTrue(uniform > below - 1e-6 && uniform < cumulative[token] + 1e-6, "uniform $uniform, id $token")
-        }
-    }
-
-    @Test
     fun partsOfADistributionAddUp() {
         val distribution = targetDistribution(Logits.of(row(3.0), width), 0, SamplingConfig(1.0))
         val ids = IntArray(width / 2) { 2 * it }

@@ -1,6 +1,5 @@
 package io.omnidraft.learning
 
-import io.omnidraft.Defaults
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.SessionModel
@@ -75,15 +74,6 @@ class CompareTest {
             }
             model.know(0f)
         }
-    }
-
-    @Test
-    fun `few generations decide nothing`() {
-        val few = compare(model, responses.take(Defaults.SYNC_LEAST_GENERATIONS - 1), adapter(0f), adapter(1f))
-        assertFalse(few.isEnough || few.isBetter)
-        val none = compare(model, emptyList(), adapter(0f), adapter(1f))
-        assertEquals(listOf(0, 0), listOf(none.generations, none.positions))
-        assertFalse(none.isBetter)
     }
 
     /** Gives the target's distribution of some texts to the power of what its adapter says; 0 makes all ids equal. */

@@ -62,16 +62,6 @@ class TraceStoreTest {
     }
 
     @Test
-    fun `the same rounds are the same bytes`() {
-        val files = listOf("a", "b").map { name ->
-            open(File(place, name)).use { record(it, 1, 3000) }
-            segmentsOf(File(place, name)).map { it.name to it.readBytes().toList() }
-        }
-        assertEquals(files[0], files[1])
-        assertTrue(files[0].size > 1)
-    }
-
-    @Test
     fun `the ring keeps its bound and the latest`() {
         var at: SegmentPlace? = null
         var last = 0

@@ -1,12 +1,9 @@
 package io.omnidraft.vocab
 
-import io.omnidraft.CacheFileException
-import io.omnidraft.SettingException
 import io.omnidraft.support.randomMap
 import io.omnidraft.support.vectorMap
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import kotlin.random.Random
@@ -105,16 +102,6 @@ class NgramCacheTest {
         (0 until table.size).firstOrNull { table.targets[it] == target }?.let { table.hits.unsigned(it) }
 
     @Test
-    fun `only caches of one pair merge`() {
-        val table = NgramCache(vectorMap("toy")).table()
-        val other = CacheTable(
-            table.draftFingerprint, "f".repeat(64), 0, table.targets, table.spellings, table.ticks, table.hits,
-            table.accepted,
-        )
-        assertEquals("foreign_vocabulary", assertThrows(CacheFileException::class.java) { merge(table, other) }.fault)
-    }
-
-    @Test
     fun `a prefilled cache has every n-gram, and room for them`() {
         val map = vectorMap("toy")
         val cache = NgramCache(map, 1)
@@ -124,12 +111,5 @@ class NgramCacheTest {
         assertEquals(grams, cache.entries().map { it.targetId })
         assertEquals(listOf(1L, 0L), listOf(5, 6).map { t -> cache.entries().first { it.targetId == t }.hits })
         assertTrue(cache.capacity >= grams.size)
-    }
-
-    @Test
-    fun `settings that no cache has are refused`() {
-        val map = vectorMap("toy")
-        assertThrows(SettingException::class.java) { NgramCache(map, 0) }
-        assertThrows(SettingException::class.java) { NgramCache(map, 1, "fifo") }
     }
 }

@@ -24,8 +24,7 @@ import java.io.File
 /** The learning rate of learning without an end, with an adapter that is a running average. */
 internal const val ONLINE_RATE = 4e-3
 
-internal fun onlineOptions(threads: Int = 1): StepOptions =
-    StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0, threads = threads)
+internal fun onlineOptions() = StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0)
 
 internal class Adapted(
     val events: List<IntervalEvent>, // at the ends of the intervals, in order

@@ -35,30 +35,12 @@ internal class AdaptOptions(
     val memory: Int = Defaults.LEARNER_MEMORY,
     val seed: Long = 0, // of the choice of earlier answers
     val maxLength: Int? = null,
-    val guard: GuardOptions = GuardOptions(),
 ) {
-    init {
-        checkLeast("interval", interval, 1)
-        checkLeast("passes", passes, 1)
-        checkLeast("replayed", replayed, 0)
-        checkLeast("memory", memory, 0)
-        if (maxLength != null) checkLeast("max_length", maxLength, 2)
-    }
-
     /** The options that a checkpoint records, by name; a later run needs the same values. */
     val settings: Map<String, String> get() = mapOf(
-            "interval" to "$interval", "passes" to "$passes", "replayed" to "$replayed", "memory" to "$memory",
-            "seed" to "$seed",
-        )
-
-    /** The same with responses of at most this length; null leaves them. */
-    fun within(length: Int?): AdaptOptions = AdaptOptions(
-        interval, passes, replayed, memory, seed, listOfNotNull(maxLength, length).minOrNull(), guard,
+        "interval" to "$interval", "passes" to "$passes", "replayed" to "$replayed", "memory" to "$memory",
+        "seed" to "$seed",
     )
-
-    private fun checkLeast(name: String, value: Int, least: Int) {
-        if (value < least) throw SettingException("$name $value is less than $least", setting = name)
-    }
 }
 
 internal interface AdapterUser {
@@ -96,7 +78,7 @@ internal class AdaptedTarget(
     /** Called after each step, when [checkpoint] may be written. */
     var afterStep: () -> Unit = {}
 
-    val guard = Guard(options.guard)
+    val guard = Guard()
 
     val progress: AdaptationProgress = checkpoint?.progress ?: AdaptationProgress()
 

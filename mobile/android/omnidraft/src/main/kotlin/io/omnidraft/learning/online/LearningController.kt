@@ -56,7 +56,6 @@ internal class LearningController(
     private val options: SessionOptions,
     private val publicKey: ByteArray?, // of the publisher of releases; without one no release is taken
     private val throttle: () -> Int = { 0 }, // the level that the app set; from 1 on nothing is learned
-    private val adapting: AdaptOptions = AdaptOptions(),
 ) : Learning, AutoCloseable {
     private val lock = Any()
     private var store: TraceStore? = null
@@ -220,7 +219,7 @@ internal class LearningController(
     }
 
     private fun adaptation(maxLength: Int?): Adaptation =
-        Adaptation(session.bundle, session.vocabMap, directory(), traces(), adapting.within(maxLength))
+        Adaptation(session.bundle, session.vocabMap, directory(), traces(), AdaptOptions(maxLength = maxLength))
 
     private fun models() = placeOf(session.bundle, session.vocabMap)
 

@@ -32,10 +32,10 @@ internal class TargetRows(
 
     /** Whether every row is a distribution: finite, not negative, of sum 1. */
     val finite: Boolean get() = ids.indices.all { row ->
-            val listed = probabilities[row]
-            // As comparisons that NaN fails too.
-            listed.all { it >= 0.0 } && abs(listed.sum() + rest[row] - 1.0) < ROUNDING
-        }
+        val listed = probabilities[row]
+        // As comparisons that NaN fails too.
+        listed.all { it >= 0.0 } && abs(listed.sum() + rest[row] - 1.0) < ROUNDING
+    }
 
     /** Probability of a token in a row; null where the row does not list the token and has a rest. */
     fun of(row: Int, token: Int): Double? {

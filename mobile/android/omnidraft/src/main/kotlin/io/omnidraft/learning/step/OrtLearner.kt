@@ -19,34 +19,16 @@ import io.omnidraft.vocab.VocabMap
 
 private const val STEPS = "counts"
 
+private const val CLIP_NORM = 1.0 // largest norm of the gradient
+private const val ALPHA = 32.0 // the scale of the adapter is alpha / rank
+private const val SEED = 0L // of the initial LoRA tensors
+
 internal class StepOptions(
     val objective: String = "trie-kl",
     val learningRate: Double = 1e-4, // of AdamW with betas (0.9, 0.999)
     val weightDecay: Double = 0.01,
-    val clipNorm: Double = 1.0, // largest norm of the gradient
-    val loraAlpha: Double = 32.0, // the scale of the adapter is loraAlpha / rank
-    val seed: Long = 0, // of the initial LoRA tensors
     val atOnce: Int = 1, // responses in one call of the graph; a larger value takes more memory and slightly less time
-    val threads: Int = 1,
-) {
-    init {
-        checkLeast("learning_rate", learningRate, 0.0)
-        checkLeast("weight_decay", weightDecay, 0.0)
-        checkLeast("clip_norm", clipNorm, 0.0)
-        checkLeast("at_once", atOnce.toDouble(), 1.0)
-        checkLeast("threads", threads.toDouble(), 1.0)
-        if (!(loraAlpha > 0.0 && loraAlpha < Double.POSITIVE_INFINITY)) {
-            val message = "lora_alpha $loraAlpha is not a number above 0"
-            throw SettingException(message, "32 is usual", setting = "lora_alpha")
-        }
-        factorsOf(objective)
-    }
-
-    private fun checkLeast(name: String, value: Double, least: Double) {
-        if (value >= least && value < Double.POSITIVE_INFINITY) return
-        throw SettingException("$name $value is not a number of at least $least", setting = name)
-    }
-}
+)
 
 /** A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph. */
 internal class OrtLearner(
@@ -60,7 +42,7 @@ internal class OrtLearner(
     private val lora: LoraSites = bundle.drafter.lora ?: throw noStep(bundle)
     private val base: String = bundle.drafter.fingerprint ?: throw noStep(bundle)
     private val factors = factorsOf(options.objective)
-    private val scale = options.loraAlpha / entry.rank
+    private val scale = ALPHA / entry.rank
     private val drafter = runOf(entry.graph, initial(adapter))
 
     override var rate: Double = options.learningRate
@@ -104,14 +86,14 @@ internal class OrtLearner(
     override fun close() = drafter.close()
 
     private fun initial(adapter: Adapter?): FloatArray {
-        if (adapter == null) return initialVector(entry.layout, options.seed)
+        if (adapter == null) return initialVector(entry.layout, SEED)
         fit(adapter, placeOf(bundle, vocabMap), Role.DRAFTER)
         return vectorOf(adapter, entry.layout, lora, scale)
     }
 
     private fun runOf(graph: String, begin: FloatArray): StepRun {
         val content = checkedStep(bundle, graph, entry.folder)
-        val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder), options.threads)
+        val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder))
         checkUnchanged(bundle.places, bundle.stamps) // the weights were read by their name
         return StepRun(session, begin, graph)
     }
@@ -135,7 +117,7 @@ internal class OrtLearner(
     private fun settings(rate: Double, decay: Double): Arrays = mapOf(
         "learning_rate" to oneFloat(rate),
         "weight_decay" to oneFloat(decay),
-        "clip_norm" to oneFloat(options.clipNorm),
+        "clip_norm" to oneFloat(CLIP_NORM),
         "lora_scale" to oneFloat(scale),
     )
 
