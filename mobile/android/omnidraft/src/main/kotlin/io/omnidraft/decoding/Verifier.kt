@@ -8,8 +8,6 @@ import io.omnidraft.vocab.ActiveTrie
  * (spec/04-speculation.md, section 7).
  */
 
-// Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
-
 internal data class Verdict(
     val accepted: Int, // number of proposed target tokens that are accepted
     val token: Int, // the target token after them: a correction, or the bonus when all are accepted
@@ -24,7 +22,6 @@ internal data class Verdict(
 
 /** A rule that verifies the decisions of a proposal. */
 internal fun interface Verifier {
-
     fun verify(
         proposal: Proposal,
         draft: List<Distribution>, // the drafter's distributions, one for each draft token, as they were sampled from

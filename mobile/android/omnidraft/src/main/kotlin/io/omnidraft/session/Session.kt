@@ -32,11 +32,10 @@ internal class Session(
     fun reset() = turn { text.forgetText() }
 
     /** Starts a text and forgets the last one. */
-    fun generate(prompt: String, config: GenerationConfig = GenerationConfig(), raw: Boolean = false): Generation =
-        turn(generates = true) {
-            config.check()
-            begin(encode(checkedText(prompt), raw), config)
-        }
+    fun generate(prompt: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
+        config.check()
+        begin(encode(checkedText(prompt)), config)
+    }
 
     /** The same after target ids. */
     fun generate(prompt: IntArray, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
@@ -101,9 +100,9 @@ internal class Session(
      *
      * A kill at any moment leaves a whole file, the old or the new one.
      */
-    fun save(file: File, overwrite: Boolean = false) = turn {
+    fun save(file: File) = turn {
         val (saved, cache) = capture(models, text)
-        writeSession(file, saved, cache, overwrite)
+        writeSession(file, saved, cache)
     }
 
     /**

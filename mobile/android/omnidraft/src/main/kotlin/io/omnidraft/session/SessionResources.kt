@@ -104,11 +104,8 @@ internal open class SessionResources(
         text.lengths = LengthState()
     }
 
-    /** Target ids of a prompt, inside the template and behind the system prompt unless [raw]. */
-    fun encode(prompt: String, raw: Boolean = false): IntArray {
-        if (raw) return targetTokenizer.encodePrompt("", prompt, "")
-        return conversationIds(targetTokenizer, template, emptyList(), prompt, system)
-    }
+    /** Target ids of a prompt, inside the template and behind the system prompt. */
+    fun encode(prompt: String): IntArray = conversationIds(targetTokenizer, template, emptyList(), prompt, system)
 
     /**
      * Runs something as the one user of the models, with the adapters that were given last.

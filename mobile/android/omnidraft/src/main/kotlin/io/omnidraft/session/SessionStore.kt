@@ -35,10 +35,10 @@ internal const val VERSION = "0.1.0"
 private const val REMEDY = "begin a new session, or give the file that was saved"
 
 /** Writes a session file; a kill at any moment leaves a whole file, the old or the new one. */
-internal fun writeSession(file: File, saved: SavedSession, cache: ByteArray, overwrite: Boolean = false) {
+internal fun writeSession(file: File, saved: SavedSession, cache: ByteArray) {
     try {
         val place = placeOf(file)
-        if (!overwrite && !mayReplace(place)) {
+        if (!mayReplace(place)) {
             val message = "$file is not a session file, so it is not replaced"
             throw SessionFileException("unwritable", message, "choose another name")
         }

@@ -32,7 +32,7 @@ internal class Device(
     val vocabMap: VocabMap,
     val into: File, // the directory of `Installed.kt`
     val trial: Trial? = null, // compares adapters on recent traces; null takes the release without a comparison
-    val own: Adapter? = null, // an adapter that the device learned and has in use; null for the adapter in into
+    val own: Adapter? = null, // an adapter that the device learned and has in use; null for the adapter in `into`
     val cache: File? = null, // the device's own n-grams, into which those of the release are merged; null for none
 ) {
     val channel: Channel get() = channelOfBundle(models)

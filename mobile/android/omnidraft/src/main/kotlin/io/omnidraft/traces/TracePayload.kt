@@ -120,7 +120,7 @@ private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
     val count = left / layout.draftBytes
     val extra = left % layout.draftBytes
     demand(extra == 0, "length") { "a record has $extra bytes too many" }
-    demand(count <= WINDOW, "limits") { "a record begins with $count draft ids, more than ${WINDOW}" }
+    demand(count <= WINDOW, "limits") { "a record begins with $count draft ids, more than $WINDOW" }
     demand(skipped == 0L || count == WINDOW, "limits") { "a record keeps $count draft ids and leaves some out" }
     return draftIds(count.toLong(), layout)
 }

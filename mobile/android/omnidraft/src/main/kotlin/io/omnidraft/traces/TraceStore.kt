@@ -51,7 +51,7 @@ internal class TraceStore(
 
     init {
         if (maxBytes < LEAST_BYTES.toLong()) {
-            throw SettingException("max_bytes $maxBytes is less than ${LEAST_BYTES}", "16 MB is usual", "max_bytes")
+            throw SettingException("max_bytes $maxBytes is less than $LEAST_BYTES", "16 MB is usual", "max_bytes")
         }
         claim = try {
             claimForRecording(path)

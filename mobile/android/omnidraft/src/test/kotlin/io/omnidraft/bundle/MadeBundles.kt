@@ -1,5 +1,6 @@
 package io.omnidraft.bundle
 
+import io.omnidraft.BundleException
 import io.omnidraft.archive.Archive
 import io.omnidraft.archive.contentsOf
 import io.omnidraft.archive.readChecked
@@ -10,6 +11,7 @@ import io.omnidraft.conformance.list
 import io.omnidraft.conformance.str
 import java.io.File
 import java.nio.file.Files
+import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assumptions.assumeTrue
 
 /** A directory that is removed at the end. */
@@ -21,6 +23,9 @@ internal fun inDirectory(run: (File) -> Unit) {
         place.deleteRecursively()
     }
 }
+
+/** The fault of a bundle or an archive that is refused. */
+internal fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
 
 /** A bundle or an archive that Python made: a name below the system property `omnidraft.bundles`. */
 internal fun made(name: String): File {

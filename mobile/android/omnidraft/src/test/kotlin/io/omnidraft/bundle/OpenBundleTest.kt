@@ -1,6 +1,5 @@
 package io.omnidraft.bundle
 
-import io.omnidraft.BundleException
 import io.omnidraft.SettingException
 import io.omnidraft.device.StateDirectory
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -38,8 +37,6 @@ class OpenBundleTest {
         signer.update(File(place, MANIFEST).readBytes())
         File(place, SIGNATURE).writeBytes(encode(Signature(id, signer.sign())))
     }
-
-    private fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
 
     @Test
     fun `a signed bundle opens with its key, and only with it`() = inBundle { place ->

@@ -44,7 +44,6 @@ internal class TokenBytes(private val tables: TokenizerTables) : AbstractList<By
 /** A tokenizer on the checked tables of a file. */
 internal class CompiledTokenizer(private val tables: TokenizerTables, override val name: String = "tokenizer.bin") :
     Tokenizer() {
-
     override val kind: Kind get() = tables.kind
 
     override val tokens: List<ByteArray?> = TokenBytes(tables)

@@ -37,7 +37,7 @@ internal class TokenizerTables(
     val unknownId: Int, // NONE where there is none
     val bosId: Int, // NONE where there is none
     val wordClass: Int, // the class of the letters of words; NONE where no added token needs it
-    val offsets: IntTable, // id i has the text `text[offsetsi until offsets[i + 1]]`
+    val offsets: IntTable, // id i has the text `text[offsets[i] until offsets[i + 1]]`
     val text: ByteBuffer, // the bytes of all ids
     val roles: IntTable, // of each id
     val sortedIds: IntTable, // ids of the model's pieces by ascending text
@@ -46,7 +46,7 @@ internal class TokenizerTables(
     val byteIds: IntArray, // the id that writes each byte alone
     val modelBytes: IntArray, // byte-level: the id of the piece of each byte; SentencePiece: the id of its byte token
     val added: List<AddedToken>, // control tokens and other added tokens; of each sort a content is there once
-    val ranges: IntTable, // code points from `rangesi` to before `ranges[i + 1]` are in the classes of `masksi`
+    val ranges: IntTable, // code points from `ranges[i]` to before `ranges[i + 1]` are in the classes of `masks[i]`
     val masks: LongTable, // of each range, a bit for each class
     val steps: List<TextStep>, // of the normaliser, then of the pre-tokenizer
 ) {
