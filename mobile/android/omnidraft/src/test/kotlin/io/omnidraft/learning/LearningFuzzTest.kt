@@ -14,8 +14,6 @@ import io.omnidraft.learning.step.LongValues
 import io.omnidraft.learning.step.StateFormat
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.SitePair
-import io.omnidraft.models.decodeAdapter
-import io.omnidraft.models.encodeAdapter
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.support.changedBytes
 import io.omnidraft.sync.Channel
@@ -49,9 +47,6 @@ internal class LearningFuzzTest {
         channel.base, channel.draftTokenizer, channel.targetTokenizer,
         mapOf("layers.0.o" to SitePair(FloatTensor(2, 1), FloatTensor(1, 3))), CREATED,
     )
-
-    @Test
-    fun adapters() = fuzz(encodeAdapter(adapter)) { decodeAdapter(it) }
 
     @Test
     fun pushes() {

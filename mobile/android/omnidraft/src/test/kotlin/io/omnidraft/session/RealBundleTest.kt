@@ -20,7 +20,6 @@ import io.omnidraft.conformance.str
 import io.omnidraft.session.state.TOO_LONG
 import io.omnidraft.support.StarterBundles
 import java.io.File
-import java.nio.file.Files
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.AtomicReference
 import kotlin.concurrent.thread
@@ -101,28 +100,6 @@ internal class RealBundleTest {
                 assertArrayEquals(due["after"].ints(), after.tokenIds)
             }
         }
-    }
-
-    @Test
-    fun aSavedSessionGoesOn() {
-        val config = GenerationConfig(maxNewTokens = 40, temperature = 1.0, seed = 5, numDraftTokens = 4)
-        val file = File(Files.createTempDirectory("omnidraft").toFile(), "talk.session")
-        val (whole, begun) = Session(bundle("a")).use { session ->
-            val whole = session.chat(question, config).finish().tokenIds
-            session.undo()
-            session.resetCache()
-            val answer = session.chat(question, config)
-            repeat(3) { answer.next() }
-            session.save(file)
-            whole to answer.tokenIds
-        }
-        assertArrayEquals(whole.copyOf(begun.size), begun)
-        Session(bundle("a")).use { session ->
-            session.load(file)
-            assertArrayEquals(whole, session.resume().finish().tokenIds)
-            assertThrows(SessionException::class.java) { session.resume() }
-        }
-        file.parentFile.deleteRecursively()
     }
 
     @Test
@@ -254,20 +231,6 @@ internal class RealBundleTest {
             session.useAdapter(null)
             assertArrayEquals(whole, session.generate(question, greedy).finish().tokenIds)
             assertNull(session.models.digest(io.omnidraft.models.Role.DRAFTER))
-        }
-    }
-
-    @Test
-    fun aConversationReadsOnlyWhatIsNew() {
-        Session(bundle("a")).use { session ->
-            session.chat(question, greedy).finish()
-            val second = session.chat("And 4 dogs?", greedy).finish()
-            assertTrue(second.statistics.read.tokens < second.prompt.size / 2)
-            val ids = second.tokenIds
-            assertArrayEquals(ids, session.regenerate(greedy).finish().tokenIds)
-            assertEquals("And 4 dogs?", session.undo())
-            assertArrayEquals(ids, session.chat("And 4 dogs?", greedy).finish().tokenIds)
-            assertEquals(4, session.stats.answers)
         }
     }
 
