@@ -49,7 +49,7 @@ mutate "positions are one too small" models/OrtModel.kt \
     'seqlens.put(0, total - 1)' 'seqlens.put(0, maxOf(0, total - 2))' '.*\.SessionVectorsTest'
 mutate "the drafter's window moves by single positions" decoding/Drafter.kt \
     'return maxOf(0, ceilDiv(length - room, half) * half)' 'return maxOf(0, length - room)' '.*\.SessionVectorsTest'
-mutate "letters are ASCII letters only" vocab/TextSteps.kt \
+mutate "letters are ASCII letters only" vocab/tokenizer/TextSteps.kt \
     'operator fun get(point: Int): Long = page(point shr PAGE_BITS)[point and (PAGE - 1)]' \
     'operator fun get(point: Int): Long = if (point > 127) 0L else page(0)[point]' '.*\.VocabVectorsTest'
 mutate "a merge adds hits" vocab/CacheTable.kt \

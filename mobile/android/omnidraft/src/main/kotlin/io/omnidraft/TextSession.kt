@@ -5,7 +5,6 @@ import io.omnidraft.learning.online.LearningController
 import io.omnidraft.session.Deliveries
 import io.omnidraft.session.Generation
 import io.omnidraft.session.Session
-import io.omnidraft.session.statsOf
 import java.io.File
 import java.util.concurrent.Executor
 
@@ -52,7 +51,7 @@ public class TextSession internal constructor(
         }
 
     /** Counts since the conversation began or was loaded. */
-    public val stats: Stats get() = statsOf(inner.stats)
+    public val stats: Stats get() = inner.stats
 
     /**
      * Writes a text after a prompt, and forgets the text before.

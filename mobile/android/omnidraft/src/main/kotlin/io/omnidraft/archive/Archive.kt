@@ -1,10 +1,6 @@
 package io.omnidraft.archive
 
-/*
- * An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md).
- *
- * OpenArchive.kt opens it; [checkHashes] reads every byte.
- */
+/* An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md). */
 
 import io.omnidraft.ArchiveException
 import io.omnidraft.BundleException
@@ -24,7 +20,6 @@ import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.util.zip.CRC32
 
-/** Bytes that are read at once. */
 internal const val PIECE = 1 shl 16
 
 /** Told the bytes that are done, and all bytes. */
@@ -38,23 +33,18 @@ private const val AGAIN = "download it again or run `omnidraft pack` again"
 /**
  * An archive whose headers, manifest and index are right.
  *
- * @property bundle what its manifest says; its path is the archive.
- * @property index which files it holds.
  * @property entries by name, in order; of a stream only those of [beside], because the others were not read yet.
  * @property beside the bytes of the entries that the manifest does not list: itself, its signature, the index.
  */
 internal class Archive(
-    val bundle: Bundle,
+    val bundle: Bundle, // what its manifest says; its path is the archive
     val index: PackIndex,
     val entries: Map<String, ArchiveEntry>,
     val beside: Map<String, ByteArray>,
 ) {
-    val path: File
-        get() = bundle.path
+    val path: File get() = bundle.path
 
-    /** The address of its drafter. */
-    val address: String
-        get() = drafterAddress(bundle.files)
+    val address: String get() = drafterAddress(bundle.files)
 
     /** The files of the manifest that the archive holds, in order. */
     val files: List<String> = bundle.files.keys.filter { index.holds(it) }
@@ -87,19 +77,13 @@ internal class Archive(
 
 /** Reads the files of an archive, in their order. */
 internal interface Contents : Closeable {
-    /**
-     * Reads a file of the archive; a stream passes those before it.
-     *
-     * @return its entry.
-     * @throws ArchiveException `truncated` or `unreadable`; of a stream, whatever is wrong before the file's last byte.
-     */
+    /** Reads a file of the archive; a stream passes those before it. */
     fun read(name: String, take: TakePiece): ArchiveEntry
 
     /** Checks what is behind the last file, where it was not checked before. */
     fun finish()
 }
 
-/** The files of an archive in a file. */
 internal class FileContents(private val archive: Archive) : Contents {
     private val file = openFile(archive.path)
     private val bytes = FileBytes(file.channel)
@@ -116,11 +100,7 @@ internal class FileContents(private val archive: Archive) : Contents {
     override fun close() = file.close()
 }
 
-/**
- * The bytes of a file of an archive, in pieces.
- *
- * @throws ArchiveException `truncated`, where the archive is shorter; `unreadable`.
- */
+/** The bytes of a file of an archive, in pieces. */
 internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take: TakePiece) {
     var done = 0L
     while (done < entry.size) {
@@ -135,26 +115,6 @@ internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take
     }
 }
 
-/**
- * Read every file of an archive and compare its hash with the manifest's.
- *
- * @param archive from [openArchive].
- * @param progress called after each piece.
- * @throws ArchiveException `checksum`.
- */
-internal fun checkHashes(archive: Archive, progress: ByteProgress = { _, _ -> }) {
-    var done = 0L
-    val total = archive.files.sumOf { archive.entries.getValue(it).size }
-    contentsOf(archive).use { contents ->
-        for (name in archive.files) {
-            readChecked(archive, contents, name) { _, count ->
-                done += count
-                progress(done, total)
-            }
-        }
-    }
-}
-
 /** The files of an archive that was opened from a file. */
 internal fun contentsOf(archive: Archive): Contents = try {
     FileContents(archive)
@@ -162,14 +122,7 @@ internal fun contentsOf(archive: Archive): Contents = try {
     throw refused(archive.path, "it cannot be read (${reason(error)})", "unreadable")
 }
 
-/**
- * The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
- *
- * @param archive from [openArchive].
- * @param contents of the archive.
- * @param name of the file.
- * @throws ArchiveException `checksum` or `truncated`.
- */
+/** The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece. */
 internal fun readChecked(archive: Archive, contents: Contents, name: String, take: TakePiece) {
     val digest = newSha256()
     val crc32 = CRC32()
@@ -183,6 +136,5 @@ internal fun readChecked(archive: Archive, contents: Contents, name: String, tak
     }
 }
 
-/** The refusal of an archive. */
 internal fun refused(path: File, why: String, fault: String): ArchiveException =
     ArchiveException(fault, "$path is refused: $why", AGAIN)

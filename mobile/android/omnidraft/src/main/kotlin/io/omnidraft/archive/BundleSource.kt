@@ -1,6 +1,7 @@
 package io.omnidraft // an app imports one package
 
 import io.omnidraft.bundle.MOST_EXACT
+import io.omnidraft.disk.isHexadecimal
 import java.io.File
 import java.io.InputStream
 
@@ -38,7 +39,7 @@ public sealed interface BundleSource {
                 throw SettingException("address $address does not begin with https://", "use HTTPS", "address")
             }
             if (bytes !in 1..MOST_EXACT) throw SettingException("bytes $bytes is no size of an archive", "", "bytes")
-            if (sha256.length != 64 || !sha256.all { it in '0'..'9' || it in 'a'..'f' }) {
+            if (!isHexadecimal(sha256, 64)) {
                 throw SettingException("sha256 $sha256 does not have 64 digits 0-9a-f", "", "sha256")
             }
         }

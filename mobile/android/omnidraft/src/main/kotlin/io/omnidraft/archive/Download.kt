@@ -38,15 +38,7 @@ private const val AGAIN = "check the address and the network and try again: the 
  */
 internal class Web(val sockets: SSLSocketFactory? = null, val seconds: Int = SECONDS)
 
-/**
- * Download an archive beside the place where it will be unpacked.
- *
- * @param source the address, the size and the hash.
- * @param into the directory of the bundle.
- * @return the file, whose size and hash are those of [source]; the caller deletes it.
- * @throws ArchiveException `unreadable` where the transfer fails, `size` and `checksum` where the server sends another
- *   file, `space` and `unwritable`.
- */
+/** Download an archive beside the place where it will be unpacked. */
 internal fun download(source: BundleSource.Download, into: File, web: Web, progress: ByteProgress): File {
     val folder = into.absoluteFile.parentFile
     if (folder == null || !folder.isDirectory && !folder.mkdirs()) {

@@ -6,8 +6,8 @@ package io.omnidraft.archive
  */
 
 import io.omnidraft.BundleSource
+import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.MANIFEST
-import io.omnidraft.bundle.MAX_MANIFEST_BYTES
 import io.omnidraft.bundle.hasFiles
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.pathOf
@@ -27,43 +27,25 @@ private const val NOTE_BYTES = 1 shl 10
 /**
  * Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent
  * or has another size, all are written again.
- *
- * @param source of the archive.
- * @param into the directory of the bundle; for a drafter alone, the directory that bundles are in.
- * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
- * @param overwrite replace another bundle that is there.
- * @param web how an address is read.
- * @param progress called after each piece with the bytes that are done and all bytes. A download counts twice: the
- *   first half is the transfer, the second the unpacking.
- * @return the directory that holds the bundle.
- * @throws io.omnidraft.ArchiveException the archive is refused or cannot be read, or the place cannot be written.
- * @throws io.omnidraft.BundleException its manifest is refused.
  */
 internal fun install(
     source: BundleSource,
-    into: File,
-    publicKey: ByteArray? = null,
-    overwrite: Boolean = false,
-    web: Web = Web(),
+    into: File, // the directory of the bundle; for a drafter alone, the directory that bundles are in
+    overwrite: Boolean = false, // replace another bundle that is there
+    web: Web = Web(), // how an address is read
     progress: ByteProgress = { _, _ -> },
 ): File = when (source) {
     is BundleSource.Stream -> source.stream.use { stream ->
-        ArchiveStream.open(stream, File("the archive"), publicKey).use {
+        ArchiveStream.open(stream, File("the archive")).use {
             installed(it.archive, it, into, overwrite, progress)
         }
     }
-    is BundleSource.Archive -> ofFile(source.file, into, publicKey, overwrite, progress)
-    is BundleSource.Download -> ofAddress(source, into, publicKey, overwrite, web, progress)
+    is BundleSource.Archive -> ofFile(source.file, into, overwrite, progress)
+    is BundleSource.Download -> ofAddress(source, into, overwrite, web, progress)
 }
 
-private fun ofFile(
-    file: File,
-    into: File,
-    publicKey: ByteArray?,
-    overwrite: Boolean,
-    progress: ByteProgress,
-): File {
-    val archive = openArchive(file, publicKey)
+private fun ofFile(file: File, into: File, overwrite: Boolean, progress: ByteProgress): File {
+    val archive = openArchive(file)
     return contentsOf(archive).use { installed(archive, it, into, overwrite, progress) }
 }
 
@@ -87,7 +69,7 @@ private fun installed(
 
 /** Whether a directory has the same manifest and index, byte for byte. */
 private fun holds(into: File, beside: Map<String, ByteArray>): Boolean =
-    listOf(MANIFEST to MAX_MANIFEST_BYTES, INDEX to MAX_INDEX_BYTES).all { (name, most) ->
+    listOf(MANIFEST to BundleLimits.MAX_MANIFEST_BYTES, INDEX to MAX_INDEX_BYTES).all { (name, most) ->
         val file = File(into, name)
         val isThere = !Files.isSymbolicLink(pathOf(into)) && file.isFile
         isThere && readFile(file, most + 1).contentEquals(beside.getValue(name))
@@ -96,7 +78,6 @@ private fun holds(into: File, beside: Map<String, ByteArray>): Boolean =
 private fun ofAddress(
     source: BundleSource.Download,
     into: File,
-    publicKey: ByteArray?,
     overwrite: Boolean,
     web: Web,
     progress: ByteProgress,
@@ -105,7 +86,7 @@ private fun ofAddress(
     if (isNoted(note, source, into)) return into
     val all = 2 * source.bytes
     val part = download(source, into, web) { done, _ -> progress(done, all) }
-    val place = ofFile(part, into, publicKey, overwrite) { done, total ->
+    val place = ofFile(part, into, overwrite) { done, total ->
         progress(source.bytes + (source.bytes * (done.toDouble() / maxOf(1, total))).toLong(), all)
     }
     if (place == into) writeNote(note, source, into)
@@ -132,6 +113,7 @@ private fun writeNote(note: File, source: BundleSource.Download, into: File) {
 }
 
 private fun noteOf(source: BundleSource.Download, into: File): ByteArray {
-    val digests = listOf(MANIFEST, INDEX).map { hexOf(sha256(readFile(File(into, it), MAX_MANIFEST_BYTES + 1))) }
+    val files = listOf(MANIFEST, INDEX).map { readFile(File(into, it), BundleLimits.MAX_MANIFEST_BYTES + 1) }
+    val digests = files.map { hexOf(sha256(it)) }
     return (listOf("omnidraft.unpacked 1", source.sha256) + digests).joinToString("\n", postfix = "\n").toByteArray()
 }

@@ -1,28 +1,18 @@
 package io.omnidraft.archive
 
-/*
- * Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md).
- *
- * No file of a model is read here.
- */
+/* Open an archive: headers, manifest and index (spec/16-archive.md). A signature is checked when the bundle is loaded. */
 
 import io.omnidraft.ArchiveException
-import io.omnidraft.BundleException
 import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.MANIFEST
-import io.omnidraft.bundle.MAX_MANIFEST_BYTES
 import io.omnidraft.bundle.SIGNATURE
 import io.omnidraft.bundle.SIGNATURE_BYTES
-import io.omnidraft.bundle.decode
 import io.omnidraft.bundle.describedBundle
-import io.omnidraft.bundle.keyId
-import io.omnidraft.bundle.readPublicKey
-import io.omnidraft.bundle.verify
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.openFile
-import io.omnidraft.disk.readFile
 import io.omnidraft.disk.sha256
 import io.omnidraft.parts.FilePlaces
 import io.omnidraft.parts.INDEX
@@ -37,35 +27,16 @@ import java.io.InputStream
 
 /** Entries that are not in the manifest, in order, with their bytes at most. */
 private val BESIDE: Map<String, Int> =
-    linkedMapOf(MANIFEST to MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
+    linkedMapOf(MANIFEST to BundleLimits.MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
 
-/** Whether a path is a file that begins as an archive. */
-internal fun isArchive(path: File): Boolean = try {
-    !path.isDirectory && readFile(path, LOCAL.size).contentEquals(LOCAL)
-} catch (_: IOException) {
-    false
+internal fun openArchive(path: File): Archive = try {
+    openFile(path).use { open(path, FileBytes(it.channel)) }
+} catch (error: IOException) {
+    val message = "the archive $path cannot be read (${reason(error)})"
+    throw ArchiveException("unreadable", message, "check the path", error)
 }
 
-/**
- * Open an archive: its headers, its manifest, its signature where a key is given, and its index.
- *
- * @param path the file.
- * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
- * @throws ArchiveException with the name of the first fault; [BundleException] of its manifest.
- * @throws io.omnidraft.SignatureException it is not signed with the key.
- * @throws io.omnidraft.SettingException the key is not a public key.
- */
-internal fun openArchive(path: File, publicKey: ByteArray? = null): Archive {
-    val key = publicKey?.let { readPublicKey(it) }
-    try {
-        return openFile(path).use { open(path, FileBytes(it.channel), key) }
-    } catch (error: IOException) {
-        val message = "the archive $path cannot be read (${reason(error)})"
-        throw ArchiveException("unreadable", message, "check the path", error)
-    }
-}
-
-private fun open(path: File, data: ZipBytes, key: ByteArray?): Archive {
+private fun open(path: File, data: ZipBytes): Archive {
     val entries = try {
         readEntries(data).associateBy { it.name }
     } catch (error: ArchiveException) {
@@ -74,24 +45,15 @@ private fun open(path: File, data: ZipBytes, key: ByteArray?): Archive {
     if (entries.keys.first() != MANIFEST) throw refused(path, "its first entry is not $MANIFEST", "entries")
     val beside = LinkedHashMap<String, ByteArray>()
     for (name in BESIDE.keys) entries[name]?.let { beside[name] = besideOf(path, data, it) }
-    val archive = described(path, entries, beside, key)
-    checkEntries(archive)
-    return archive
+    return described(path, entries, beside).also { checkEntries(it) }
 }
 
 /** The archive that the entries beside the files describe. */
-private fun described(
-    path: File,
-    entries: Map<String, ArchiveEntry>,
-    beside: Map<String, ByteArray>,
-    key: ByteArray?,
-): Archive {
+private fun described(path: File, entries: Map<String, ArchiveEntry>, beside: Map<String, ByteArray>): Archive {
     val manifest = beside.getValue(MANIFEST)
-    if (key != null) verify(manifest, beside[SIGNATURE]?.let { decode(it) }, key) // before any field is used
     val bundle = describedBundle(path, manifest, packed = true)
     val index = indexOf(bundle, beside[INDEX], manifest)
-    val found = bundle.copy(found = FilePlaces(path, null, index), signedBy = key?.let { keyId(it) })
-    return Archive(found, index, entries, beside)
+    return Archive(bundle.copy(found = FilePlaces(path, null, index)), index, entries, beside)
 }
 
 /** The bytes of an entry that the manifest does not list. */
@@ -134,13 +96,11 @@ private fun checkSize(archive: Archive, entry: ArchiveEntry) {
  *
  * Headers are checked as they arrive, so a wrong bundle is refused before its weights are read, and a wrong directory
  * at the end.
- *
- * @property archive what the first entries say.
  */
 internal class ArchiveStream private constructor(
     private val data: ZipBytes,
     private val walk: ZipWalk,
-    val archive: Archive,
+    val archive: Archive, // what the first entries say
 ) : Contents {
     private val buffer = ByteArray(PIECE)
     private val left = ArrayDeque(archive.files)
@@ -176,14 +136,7 @@ internal class ArchiveStream private constructor(
     override fun close() = Unit
 
     internal companion object {
-        /**
-         * Read the first entries of a stream.
-         *
-         * @param path for messages.
-         * @throws ArchiveException see [openArchive].
-         */
-        fun open(stream: InputStream, path: File, publicKey: ByteArray? = null): ArchiveStream {
-            val key = publicKey?.let { readPublicKey(it) }
+        fun open(stream: InputStream, path: File): ArchiveStream {
             val data = StreamBytes(stream)
             val walk = ZipWalk(data)
             val beside = LinkedHashMap<String, ByteArray>()
@@ -194,7 +147,7 @@ internal class ArchiveStream private constructor(
                 }
                 beside[entry.name] = named(path) { besideOf(path, data, entry) }
             }
-            val archive = described(path, walk.entries.associateBy { it.name }, beside, key)
+            val archive = described(path, walk.entries.associateBy { it.name }, beside)
             return ArchiveStream(data, walk, archive)
         }
 

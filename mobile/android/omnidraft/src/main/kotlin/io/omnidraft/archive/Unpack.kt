@@ -28,19 +28,15 @@ private const val ELSEWHERE = "choose another place"
 /**
  * Unpack an archive.
  *
- * @param archive from [openArchive].
- * @param out the directory of the bundle; for a drafter alone, the directory that bundles are in.
- * @param overwrite replace a bundle that exists.
- * @param progress called after each piece that was written.
  * @return the directory that was written: [out], or `drafters/ADDRESS` below it.
  * @throws ArchiveException a file is not the one of the manifest, the place exists, the space is too little, or the
  *   place cannot be written. Nothing is left of a directory that is not whole.
  */
 internal fun unpack(
     archive: Archive,
-    out: File,
-    overwrite: Boolean = false,
-    progress: ByteProgress = { _, _ -> },
+    out: File, // the directory of the bundle; for a drafter alone, the directory that bundles are in
+    overwrite: Boolean = false, // replace a bundle that exists
+    progress: ByteProgress = { _, _ -> }, // called after each piece that was written
 ): File = contentsOf(archive).use { unpack(archive, it, out, overwrite, progress) }
 
 /** See above; [contents] are those of the archive, which may be a stream. */
@@ -96,11 +92,7 @@ private fun refuseExisting(out: File, overwrite: Boolean) {
     throw ArchiveException("unwritable", message, remedy)
 }
 
-/**
- * Runs [write] with a temporary directory beside the place, where the archive has room.
- *
- * @throws ArchiveException `space` or `unwritable`.
- */
+/** Runs [write] with a temporary directory beside the place, where the archive has room. */
 private fun whole(archive: Archive, place: File, write: (File) -> Unit) {
     try {
         val parent = place.absoluteFile.parentFile ?: throw IOException("it has no directory above it")
@@ -114,13 +106,7 @@ private fun whole(archive: Archive, place: File, write: (File) -> Unit) {
     }
 }
 
-/**
- * Refuse a directory whose disk has too little room.
- *
- * @param needed bytes.
- * @param what needs them.
- * @throws ArchiveException `space`.
- */
+/** Refuse a directory whose disk has too little room. */
 internal fun checkSpace(directory: File, needed: Long, what: String) {
     val free = directory.usableSpace
     if (free >= needed) return

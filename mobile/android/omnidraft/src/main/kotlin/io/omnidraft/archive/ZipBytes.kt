@@ -11,7 +11,6 @@ import java.nio.channels.FileChannel
 private const val KEPT = 1 shl 10 // bytes that a stream keeps of its last read, so that a header can be read again
 private const val SKIPPED = 1 shl 16
 
-/** The bytes of an archive. */
 internal interface ZipBytes {
     /** Bytes in all; the largest Long where a stream does not tell. */
     val size: Long
@@ -32,7 +31,6 @@ internal interface ZipBytes {
     }
 }
 
-/** The bytes of a file. */
 internal class FileBytes(private val channel: FileChannel) : ZipBytes {
     override val size: Long = channel.size()
 
@@ -67,7 +65,6 @@ internal class StreamBytes(private val stream: InputStream) : ZipBytes {
         return filled
     }
 
-    /** Keeps what a short read ended with. */
     private fun keep(data: ByteArray, filled: Int, again: Int) {
         if (filled > again) last = data.copyOfRange(maxOf(0, filled - KEPT), filled)
     }

@@ -1,10 +1,6 @@
 package io.omnidraft.archive
 
-/*
- * The bytes of a ZIP file around its entries, which names, sizes and checksums decide (spec/16-archive.md).
- *
- * There is one way to write an archive. So a reader computes these bytes and compares.
- */
+/* The bytes of a ZIP file around its entries, which names, sizes and checksums decide (spec/16-archive.md). */
 
 import io.omnidraft.disk.ByteWriter
 
@@ -43,9 +39,7 @@ internal data class ArchiveEntry(val name: String, val at: Long, val size: Long,
     val begin: Long
         get() = (at + LOCAL_BYTES + name.length + zip64().size + 6 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 
-    /** The byte behind the last one. */
-    val end: Long
-        get() = begin + size
+    val end: Long get() = begin + size
 
     /** The extra field of a size that 32 bits do not hold; empty for others. */
     private fun zip64(): ByteArray {
@@ -69,7 +63,6 @@ internal data class ArchiveEntry(val name: String, val at: Long, val size: Long,
         return out.u16(PADDING).u16(padding).u16(ALIGNMENT).put(ByteArray(padding - 2)).bytes()
     }
 
-    /** The entry of the central directory. */
     fun centralHeader(): ByteArray {
         val values = ByteWriter().put(zip64().drop(4).toByteArray())
         if (at >= FULL) values.i64(at)
@@ -84,12 +77,7 @@ internal data class ArchiveEntry(val name: String, val at: Long, val size: Long,
 
 private fun ascii(text: String): ByteArray = text.toByteArray(Charsets.US_ASCII)
 
-/**
- * The bytes behind the last file, to the end of the archive.
- *
- * @param entries in order.
- * @param at the byte at which the directory begins.
- */
+/** The bytes behind the last file, to the end of the archive. */
 internal fun centralDirectory(entries: List<ArchiveEntry>, at: Long): ByteArray {
     val out = ByteWriter()
     for (entry in entries) out.put(entry.centralHeader())

@@ -8,7 +8,6 @@ import io.omnidraft.disk.i64
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.u16
 import io.omnidraft.disk.u32
-import java.io.IOException
 
 private const val MAX_NAME = 512
 private const val ENCRYPTED = (1 shl 0) or (1 shl 6) or (1 shl 13) // flags
@@ -31,12 +30,7 @@ private fun isDevice(part: String): Boolean {
 private fun lowerCase(name: String): String =
     name.map { if (it in 'A'..'Z') it + ('a' - 'A') else it }.joinToString("")
 
-/**
- * The entries of an archive, in order. The bytes of the files are not read.
- *
- * @throws ArchiveException with the name of the first fault.
- * @throws IOException the archive cannot be read.
- */
+/** The entries of an archive, in order. The bytes of the files are not read. */
 internal fun readEntries(data: ZipBytes): List<ArchiveEntry> {
     val walk = ZipWalk(data)
     while (walk.next() != null) continue
@@ -45,21 +39,13 @@ internal fun readEntries(data: ZipBytes): List<ArchiveEntry> {
 
 /**
  * A walk through an archive, from entry to entry. A caller of a stream reads the bytes of an entry before the next one.
- *
- * @property data the archive.
  */
 internal class ZipWalk(private val data: ZipBytes) {
-    /** The entries so far. */
     val entries = ArrayList<ArchiveEntry>()
     private val names = HashSet<String>()
     private var at = 0L
 
-    /**
-     * The next entry; null behind the last one, where the rest of the archive is its directory.
-     *
-     * @throws ArchiveException with the name of the first fault.
-     * @throws IOException the archive cannot be read.
-     */
+    /** The next entry; null behind the last one, where the rest of the archive is its directory. */
     fun next(): ArchiveEntry? {
         val start = data.read(at, LOCAL_BYTES)
         if (entries.isNotEmpty() && begins(start, CENTRAL)) {
@@ -163,7 +149,6 @@ private fun compare(entry: ArchiveEntry, fixed: ByteArray, extra: ByteArray) {
     }
 }
 
-/** Whether bytes begin with others. */
 private fun begins(data: ByteArray, start: ByteArray): Boolean =
     data.size >= start.size && start.indices.all { data[it] == start[it] }
 

@@ -1,10 +1,6 @@
 package io.omnidraft.bundle
 
-/*
- * A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
- *
- * Every file is hashed before use, and a missing hash is an error: integrity fails closed.
- */
+/* A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md). */
 
 import io.omnidraft.BundleException
 import io.omnidraft.chat.MAX_PROMPT
@@ -24,73 +20,38 @@ import io.omnidraft.parts.FilePlaces
 import io.omnidraft.parts.findPlaces
 import java.io.File
 
-/**
- * A verified bundle.
- *
- * @property path the directory.
- * @property target the model whose text is written.
- * @property drafter the model that proposes it; [NO_DRAFTER] where the bundle has none, which can only copy.
- * @property prompt the compiled chat template.
- * @property costs measured at export.
- * @property vocabMap path in the bundle.
- * @property manifest the whole manifest, parsed.
- * @property files size and hash of each file that the manifest lists, in its order.
- * @property signedBy id of the public key that the signature was checked with; null if no key was given.
- * @property stamps size and times of each file before it was hashed.
- * @property measuredOn the machine that the costs were measured on; null where the manifest names none.
- * @property found where the files are; null where all of them are in the directory.
- */
 internal data class Bundle(
-    val path: File,
-    val target: ModelEntry,
-    val drafter: ModelEntry,
+    val path: File, // the directory
+    val target: ModelEntry, // the model whose text is written
+    val drafter: ModelEntry, // the model that proposes it; NO_DRAFTER where the bundle has none, which can only copy
     val prompt: PromptTemplate,
     val costs: Costs,
     val vocabMap: String,
     val manifest: Map<String, Any?>,
-    val files: Map<String, Record> = emptyMap(),
-    val signedBy: String? = null,
-    val stamps: Map<String, Stamp> = emptyMap(),
-    val measuredOn: Machine? = null,
-    val found: FilePlaces? = null,
+    val files: Map<String, Record> = emptyMap(), // size and hash of each file that the manifest lists, in its order
+    val signedBy: String? = null, // id of the public key that the signature was checked with; null if no key was given
+    val stamps: Map<String, Stamp> = emptyMap(), // size and times of each file before it was hashed
+    val measuredOn: Machine? = null, // the machine that the costs were measured on; null where the manifest names none
+    val found: FilePlaces? = null, // where the files are; null where all of them are in the directory
 ) {
-    /** Where the files are. */
-    val places: FilePlaces
-        get() = found ?: FilePlaces(path)
+    val places: FilePlaces get() = found ?: FilePlaces(path)
 
     /** The target, and the drafter if there is one. */
-    val models: List<ModelEntry>
-        get() = if (drafter.isAbsent) listOf(target) else listOf(target, drafter)
+    val models: List<ModelEntry> get() = if (drafter.isAbsent) listOf(target) else listOf(target, drafter)
 
     /** The digest that names the manifest. */
-    val seal: String
-        get() = manifest["seal"] as String
+    val seal: String get() = manifest["seal"] as String
 
-    /**
-     * Path of a file of the bundle.
-     *
-     * @throws BundleException the file was left out when the bundle was packed for a device.
-     */
+    /** Path of a file of the bundle. */
     fun file(name: String): File = places.file(name)
 }
 
-/**
- * Read and verify a bundle.
- *
- * @param path the directory.
- * @param publicKey of the signer; a bundle without a signature by this key is refused. Null checks nothing.
- * @param verify how the files are checked.
- * @param state the directory of what this device remembers, for [Verify.STAMP].
- * @throws BundleException no bundle at the path, another format version, a missing field, or a file that is absent, cut
- *   short or changed.
- * @throws io.omnidraft.SignatureException the bundle is not signed with the key.
- * @throws io.omnidraft.SettingException the key is not a public key.
- */
+/** Read and verify a bundle. */
 internal fun openBundle(
-    path: File,
+    path: File, // the directory
     publicKey: ByteArray? = null,
-    verify: Verify = Verify.FULL,
-    state: StateDirectory = StateDirectory.NONE,
+    verify: Verify = Verify.FULL, // how the files are checked
+    state: StateDirectory = StateDirectory.NONE, // the directory of what this device remembers, for Verify.STAMP
 ): Bundle {
     val key = publicKey?.let { readPublicKey(it) }
     val data = readManifest(path)
@@ -112,14 +73,7 @@ internal fun hasFiles(path: File): Boolean = try {
     false
 }
 
-/**
- * The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
- *
- * @param path the directory, or the file of an archive.
- * @param data the bytes of the manifest.
- * @param packed [path] is an archive.
- * @throws BundleException of the manifest, or of pack.json in the directory.
- */
+/** The bundle that the bytes of a manifest describe; the hashes of its files are not checked here. */
 internal fun describedBundle(path: File, data: ByteArray, packed: Boolean = false): Bundle {
     val manifest = parseManifest(path, data)
     val fields = bundleOf(path, manifest)
@@ -130,11 +84,7 @@ internal fun describedBundle(path: File, data: ByteArray, packed: Boolean = fals
     return bundle
 }
 
-/**
- * The fields of a manifest as values; no file is looked at.
- *
- * @throws BundleException `field`.
- */
+/** The fields of a manifest as values; no file is looked at. */
 private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
     text(manifest.at("omnidraft"), BundleLimits.MAX_VERSION)
     val costs = mapping(manifest.at("costs"))
@@ -144,7 +94,7 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
         drafter = manifest.at("drafter")?.let { readEntry(mapping(it)) } ?: NO_DRAFTER,
         prompt = promptOf(mapping(manifest.at("prompt"))),
         costs = readCosts(costs),
-        vocabMap = text(manifest.at("vocab_map"), MAX_PATH),
+        vocabMap = text(manifest.at("vocab_map"), BundleLimits.MAX_PATH),
         manifest = manifest,
         measuredOn = costs["machine"]?.let { readMachine(mapping(it)) },
     )
@@ -152,9 +102,6 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
     val message = "${File(path, MANIFEST)} has a field of the wrong kind (${error.message})"
     throw BundleException("field", message, "run `omnidraft export` again", error)
 }
-
-/** Files in the directory of the bundle that the manifest does not list; nothing reads them. */
-internal fun unlistedFiles(bundle: Bundle): List<String> = unlisted(bundle.path, bundle.files.keys)
 
 /** The files that a runtime reads, each of which needs a hash. */
 private fun used(bundle: Bundle, packed: Boolean): List<String> {
@@ -173,7 +120,7 @@ private fun used(bundle: Bundle, packed: Boolean): List<String> {
 
 private fun promptOf(data: Map<String, Any?>): PromptTemplate {
     val prompt = readPrompt(data)
-    data.at("template")?.let { text(it, MAX_PATH) }
+    data.at("template")?.let { text(it, BundleLimits.MAX_PATH) }
     for ((name, value) in mapping(data.at("names"), BundleLimits.MAX_NAMES)) {
         text(name, BundleLimits.MAX_NAME)
         text(value, MAX_PROMPT)

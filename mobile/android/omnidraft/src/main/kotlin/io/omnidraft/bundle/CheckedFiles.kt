@@ -16,14 +16,7 @@ import java.nio.ByteBuffer
 /** Bytes of the graph of a training step, whose weights are beside it. */
 internal const val MOST_STEP = 1 shl 28
 
-/**
- * The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
- *
- * @param bundle from [openBundle].
- * @param name path in the bundle.
- * @param most bytes at most.
- * @throws BundleException the file is not listed, larger, absent or not the one that was hashed.
- */
+/** The bytes of a file, which have the size and hash of the manifest at the moment when they are used. */
 internal fun checkedBytes(bundle: Bundle, name: String, most: Int): ByteArray {
     val file = bundle.file(name)
     val record = bundle.files[name] ?: throw noHash(bundle.path, name)
@@ -42,11 +35,6 @@ internal fun checkedBytes(bundle: Bundle, name: String, most: Int): ByteArray {
  *
  * onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
  * [checkUnchanged] after the graph is loaded.
- *
- * @param bundle from [openBundle].
- * @param name path of the graph in the bundle.
- * @throws BundleException the graph cannot be read or holds what no graph may hold, or it names a file that the manifest
- *   does not list or that was left out.
  */
 internal fun checkedGraph(bundle: Bundle, name: String): File {
     val file = bundle.file(name)
@@ -60,14 +48,7 @@ internal fun checkedGraph(bundle: Bundle, name: String): File {
     return file
 }
 
-/**
- * The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
- *
- * @param bundle from [openBundle].
- * @param name path of the graph in the bundle.
- * @param folder the folder in the bundle that the graph's weights are relative to.
- * @throws BundleException see [checkedBytes] and [checkedGraph].
- */
+/** The bytes of the graph of a training step, whose weights are all in files that the manifest lists. */
 internal fun checkedStep(bundle: Bundle, name: String, folder: String): ByteArray {
     val file = bundle.file(name)
     val parts = folder.split("/").filter { it.isNotEmpty() && it != "." }
@@ -86,15 +67,7 @@ private fun placesIn(file: File, graph: ByteBuffer): Set<String> = try {
     throw refused(file, error.message.orEmpty(), error.fault)
 }
 
-/**
- * Refuse weights that are not in files that the manifest lists, or that were left out.
- *
- * @param bundle from [openBundle].
- * @param name path of the graph in the bundle.
- * @param places the files that the graph names.
- * @param folder of these files, in the bundle.
- * @param opened the folder in which onnxruntime opens them.
- */
+/** Refuse weights that are not in files that the manifest lists, or that were left out. */
 private fun checkPlaces(bundle: Bundle, name: String, places: Set<String>, folder: List<String>, opened: File) {
     for (place in places.sorted()) {
         val listed = (folder + place).joinToString("/")

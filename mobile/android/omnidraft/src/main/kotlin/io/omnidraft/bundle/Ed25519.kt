@@ -26,7 +26,6 @@ private val BASE = checkNotNull(pointOf(bytesOf(quotient(BigInteger.valueOf(4), 
 /**
  * Whether a signature of some bytes is valid.
  *
- * @param data what was signed.
  * @param signature 64 bytes, R and S.
  * @param publicKey 32 bytes; one that is no point in its one form has no valid signature.
  */

@@ -245,15 +245,7 @@ internal fun isFileName(name: String): Boolean = name.split("/").all { part ->
 private fun isFileCharacter(char: Char): Boolean =
     char in 'A'..'Z' || char in 'a'..'z' || char in '0'..'9' || char in "._+-"
 
-/**
- * The files that the tensors of a graph are in: relative paths with `/` between parts.
- *
- * @param graph the bytes of an ONNX file, from 0 to its limit; it may be mapped.
- * @throws GraphFileException it is no ONNX graph or has too many fields, nodes or tensors, it names a file by an absolute
- *   path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds what no graph may
- *   hold: a graph inside a node (If, Loop, Scan), a function, a sparse tensor, training information, compiled code or
- *   options of the engine.
- */
+/** The files that the tensors of a graph are in: relative paths with `/` between parts. */
 internal fun externalFiles(graph: ByteBuffer): Set<String> {
     val size = graph.limit()
     val isOrt = size >= 8 && ORT_MARK.indices.all { graph.get(4 + it) == ORT_MARK[it] }

@@ -1,10 +1,6 @@
 package io.omnidraft.bundle
 
-/**
- * A float32 tensor: its sizes, and its values in row-major order. What numpy arrays are in Python.
- *
- * @property shape sizes of the dimensions; their product is the number of values.
- */
+/** A float32 tensor: its sizes, and its values in row-major order. What numpy arrays are in Python. */
 internal class FloatTensor(val shape: IntArray, val values: FloatArray) {
     init {
         require(shape.fold(1L) { product, size -> product * size } == values.size.toLong()) { "the shape does not fit" }

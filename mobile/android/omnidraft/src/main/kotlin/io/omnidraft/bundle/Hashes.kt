@@ -33,25 +33,14 @@ import java.nio.file.Files
  */
 internal enum class Verify { AUTO, FULL, STAMP }
 
-/** Files of a bundle at most. */
-internal const val MAX_FILES = BundleLimits.MAX_FILES
-
-/** Bytes of a path at most. */
-internal const val MAX_PATH = BundleLimits.MAX_PATH
-
 /** The largest integer of a manifest: every binary64 below it is exact. */
 internal const val MOST_EXACT = (1L shl 53) - 1
 private const val PIECE = 1 shl 16 // bytes that are read at once
 private const val MILLISECOND = 1_000_000L // in ns
 
-/** What a manifest says of a file. */
 internal data class Record(override val sha256: String, override val bytes: Long) : FileRecord
 
-/**
- * SHA-256 of a file, read in pieces.
- *
- * @throws IOException the file cannot be read.
- */
+/** SHA-256 of a file, read in pieces. */
 internal fun fileSha256(path: File): String {
     val digest = newSha256()
     val piece = ByteArray(PIECE)
@@ -64,11 +53,7 @@ internal fun fileSha256(path: File): String {
     }
 }
 
-/**
- * Refuse files that changed since they were hashed; call it after they are loaded.
- *
- * @throws BundleException `checksum`: a file was replaced or written.
- */
+/** Refuse files that changed since they were hashed; call it after they are loaded. */
 internal fun checkUnchanged(places: FilePlaces, stamps: Map<String, Stamp>) {
     for ((name, stamp) in stamps) {
         val file = places.place(name)
@@ -81,8 +66,6 @@ internal fun checkUnchanged(places: FilePlaces, stamps: Map<String, Stamp>) {
  *
  * Graphs and tables are mapped: the models would compute with what was written, and a page of a file that was cut short
  * ends the program. A file that was replaced or removed does no harm, since the old one stays.
- *
- * @throws BundleException `checksum`.
  */
 internal fun refuseRewritten(places: FilePlaces, stamps: Map<String, Stamp>) {
     for ((name, stamp) in stamps) {
@@ -106,23 +89,16 @@ private fun timesOf(file: File): Triple<Long, Long, Long>? = try {
     null
 }
 
-/** The refusal of a file that is not the one that was hashed. */
 internal fun changed(file: File): BundleException {
     val remedy = "load the bundle again when nothing writes to it"
     return BundleException("checksum", "$file was changed while it was loaded", remedy)
 }
 
-/**
- * The field `files` of a manifest as values; no file is looked at.
- *
- * @param manifest the path of the manifest, for error messages.
- * @param files the field.
- * @throws BundleException `no_hash` or `outside`.
- */
+/** The field `files` of a manifest as values; no file is looked at. */
 internal fun checkFiles(manifest: File, files: Any?): Map<String, Record> {
     val fields = files as? Map<*, *>
-    if (fields == null || fields.size !in 1..MAX_FILES) {
-        val message = "$manifest lists no files, or more than $MAX_FILES"
+    if (fields == null || fields.size !in 1..BundleLimits.MAX_FILES) {
+        val message = "$manifest lists no files, or more than ${BundleLimits.MAX_FILES}"
         throw BundleException("no_hash", message, "run `omnidraft export` again")
     }
     return mapping(fields).mapValues { (name, value) -> record(manifest, name, value) }
@@ -148,25 +124,17 @@ internal fun noHash(manifest: File, name: String): BundleException =
 /** Whether a path of a manifest is relative and stays below the bundle on every system. */
 internal fun isInside(name: String): Boolean {
     val isNamed = name.none { it < ' ' || it == ':' || it == '\\' }
-    return isNamed && name.split("/").none { it in listOf("", ".", "..") } && encodeUtf8(name).size <= MAX_PATH
+    val isBelow = name.split("/").none { it in listOf("", ".", "..") }
+    return isNamed && isBelow && encodeUtf8(name).size <= BundleLimits.MAX_PATH
 }
 
-/**
- * Hash every file that a manifest lists and that was not left out; return the stamps from before.
- *
- * @param places where the files are.
- * @param files from [checkFiles].
- * @param seal of the manifest, for the record of this check.
- * @param verify `STAMP` hashes nothing where all stamps are those of the last full check on this device.
- * @param state the directory of what this device remembers.
- * @throws BundleException a file is absent, cut short or changed.
- */
+/** Hash every file that a manifest lists and that was not left out; return the stamps from before. */
 internal fun verifyFiles(
     places: FilePlaces,
     files: Map<String, Record>,
-    seal: String,
-    verify: Verify,
-    state: StateDirectory,
+    seal: String, // of the manifest, for the record of this check
+    verify: Verify, // `STAMP` hashes nothing where all stamps are those of the last full check on this device
+    state: StateDirectory, // the directory of what this device remembers
 ): Map<String, Stamp> {
     val now = System.currentTimeMillis() * MILLISECOND
     if (verify == Verify.STAMP) {

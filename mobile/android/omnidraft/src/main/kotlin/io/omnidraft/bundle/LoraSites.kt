@@ -1,13 +1,9 @@
 package io.omnidraft.bundle
 
 /*
- * The sites of a graph, its products that an adapter can change, and the names of the adapter's inputs.
- *
- * y = x W + (x A) B, with A [in, rank] and B [rank, out] (spec/11-adapter.md).
+ * The sites of a graph, its products that an adapter can change, and the names of the adapter's inputs
+ * (spec/11-adapter.md).
  */
-
-/** Of one site: three packed parts of rank 256 fit, and a wrong file cannot ask for all memory. */
-internal const val MAX_RANK = BundleLimits.MAX_RANK
 
 /** The name of the graph's input for A of a site. */
 internal fun aName(site: String): String = "$site.lora_a"
@@ -18,16 +14,9 @@ internal fun bName(site: String): String = "$site.lora_b"
 /** A part of the output of a site: its name and its width. */
 internal data class Part(val name: String, val width: Int)
 
-/**
- * A product that an adapter can change.
- *
- * @property inputs width of its input.
- * @property parts of its output, in order.
- */
+/** A product that an adapter can change. */
 internal data class Site(val inputs: Int, val parts: List<Part>) {
-    /** Width of the whole output. */
-    val outputs: Int
-        get() = parts.sumOf { it.width }
+    val outputs: Int get() = parts.sumOf { it.width }
 }
 
 /**

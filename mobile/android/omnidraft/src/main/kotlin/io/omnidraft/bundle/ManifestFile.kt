@@ -1,10 +1,6 @@
 package io.omnidraft.bundle
 
-/*
- * The file manifest.json: its bytes, its seal, and JSON in bounds (spec/03-bundle.md).
- *
- * The seal is over the bytes of the file as they lie, so no program has to print a number as another does.
- */
+/* The file manifest.json: its bytes, its seal, and JSON in bounds (spec/03-bundle.md). */
 
 import io.omnidraft.BundleException
 import io.omnidraft.disk.ValueError
@@ -23,17 +19,11 @@ internal const val BUNDLE_FORMAT = "omnidraft.bundle"
 private const val VERSION = 3L
 internal const val MANIFEST = "manifest.json"
 
-/** Bytes of manifest.json at most. */
-internal const val MAX_MANIFEST_BYTES = BundleLimits.MAX_MANIFEST_BYTES
 private const val BEFORE = "{\"seal\": \""
 private const val SEALED = BEFORE.length + 64 // what is sealed begins with the quotation mark behind the digits
 private const val AGAIN = "run `omnidraft export` again"
 
-/**
- * The bytes of the manifest in a directory.
- *
- * @throws BundleException `no_bundle` or `unreadable`.
- */
+/** The bytes of the manifest in a directory. */
 internal fun readManifest(path: File): ByteArray {
     if (path.isFile) {
         val message = "$path is a file, and graphs are run from a bundle's directory"
@@ -45,7 +35,7 @@ internal fun readManifest(path: File): ByteArray {
     }
     val file = File(path, MANIFEST)
     try {
-        return readWhole(file, MAX_MANIFEST_BYTES.toLong())
+        return readWhole(file, BundleLimits.MAX_MANIFEST_BYTES.toLong())
     } catch (_: FileNotFoundException) {
         val message = "$path has no $MANIFEST, so it is not a bundle"
         throw BundleException("no_bundle", message, "make one with `omnidraft export`")
@@ -54,13 +44,7 @@ internal fun readManifest(path: File): ByteArray {
     }
 }
 
-/**
- * The fields of a manifest, their values unchecked.
- *
- * @param path the directory, for messages.
- * @param data the bytes of the file.
- * @throws BundleException `unreadable`, `not_a_bundle`, `version` or `seal`.
- */
+/** The fields of a manifest, their values unchecked. */
 internal fun parseManifest(path: File, data: ByteArray): Map<String, Any?> {
     val file = File(path, MANIFEST)
     val value = try {

@@ -23,36 +23,19 @@ private const val SCORES = 2 // times [heads, chunk, max_length] float32, in a g
 private const val HEADROOM = 0.05 // of the need: other programs may take memory meanwhile
 private const val MEGABYTE = 1_000_000L
 
-/**
- * Bytes at the peak, by use.
- *
- * @property base the runtime and onnxruntime.
- * @property target weights, as onnxruntime keeps them.
- * @property drafter the same.
- * @property kv the KV buffers at their full length; a short text touches less of them.
- * @property vocabulary tokenizers, vocabulary map and, with the drafter, an n-gram cache that holds every n-gram.
- * @property work activations of the longest pass.
- */
+/** Bytes at the peak, by use. */
 internal class Need(
     val base: Long,
-    val target: Long,
+    val target: Long, // weights, as onnxruntime keeps them
     val drafter: Long,
-    val kv: Long,
-    val vocabulary: Long,
-    val work: Long,
+    val kv: Long, // the KV buffers at their full length; a short text touches less of them
+    val vocabulary: Long, // tokenizers, vocabulary map and, with the drafter, an n-gram cache that holds every n-gram
+    val work: Long, // activations of the longest pass
 ) {
-    /** Bytes of all uses together. */
-    val total: Long
-        get() = base + target + drafter + kv + vocabulary + work
+    val total: Long get() = base + target + drafter + kv + vocabulary + work
 }
 
-/**
- * Why a generation should run without the drafter, as a sentence; null if it need not.
- *
- * @param needed bytes with the drafter.
- * @param plain bytes without it.
- * @param available free bytes; null if unknown.
- */
+/** Why a generation should run without the drafter, as a sentence; null if it need not. */
 internal fun whyPlain(needed: Long, plain: Long, available: Long?): String? {
     if (available == null || needed * (1 + HEADROOM) <= available) return null
     return "decoding without the drafter: with it ${megabytes(needed)} MB are needed, " +

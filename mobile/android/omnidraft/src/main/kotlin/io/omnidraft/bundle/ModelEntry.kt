@@ -23,21 +23,10 @@ internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
 
 /** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
 internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
-    /** Bytes of all buffers. */
-    val bytes: Long
-        get() = 8L * numLayers * numKvHeads * headDim * maxLength
+    val bytes: Long get() = 8L * numLayers * numKvHeads * headDim * maxLength
 }
 
-/**
- * One model of a bundle.
- *
- * The fields are those of spec/03-bundle.md; null where the manifest has none.
- *
- * @property places where the static graphs may run, by name; empty if there are none.
- * @property place the chosen one; null is the dynamic graph.
- * @property lora where adapters enter the graph; null if they cannot.
- * @property layout one of [LAYOUTS].
- */
+/** One model of a bundle. */
 internal data class ModelEntry(
     val source: String,
     val architecture: String,
@@ -49,26 +38,27 @@ internal data class ModelEntry(
     val bosId: Int?,
     val eosIds: List<Int>,
     val parameters: Long,
-    val places: Map<String, Place> = emptyMap(),
-    val place: Place? = null,
+    val places: Map<String, Place> = emptyMap(), // where the static graphs may run, by name; empty if there are none
+    val place: Place? = null, // the chosen one; null is the dynamic graph
     val fingerprint: String? = null,
-    val lora: LoraSites? = null,
+    val lora: LoraSites? = null, // where adapters enter the graph; null if they cannot
     val layout: String = SHARED_LAYOUT,
     val train: StepEntry? = null,
     val tokenizerFingerprint: String = "",
     val compiledTokenizer: String? = null,
 ) {
+    /** The ids that every text of the model begins with. */
+    val start: IntArray get() = bosId?.let { intArrayOf(it) } ?: IntArray(0)
+
     /** Whether this stands for the drafter of a bundle that has none. */
-    val isAbsent: Boolean
-        get() = graph.isEmpty()
+    val isAbsent: Boolean get() = graph.isEmpty()
 
     /** Whether a file of the bundle is a graph or weights of this model, where it runs. */
     fun reads(name: String): Boolean =
         if (place != null) name in place.files else !isAbsent && name.startsWith(graph)
 
     /** Bytes of the KV buffers at their full length; two sets take turns in layout `concat`. */
-    val kvBytes: Long
-        get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
+    val kvBytes: Long get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
 }
 
 /**
@@ -89,11 +79,7 @@ internal val NO_DRAFTER: ModelEntry = ModelEntry(
     tokenizerFingerprint = "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e",
 )
 
-/**
- * The part of a manifest for one model.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The part of a manifest for one model. */
 internal fun readEntry(data: Map<String, Any?>): ModelEntry {
     val places = data["npu"]?.let { readPlaces(mapping(it)) } ?: emptyMap()
     val lora = data["lora"]?.let { loraOf(mapping(it)) }

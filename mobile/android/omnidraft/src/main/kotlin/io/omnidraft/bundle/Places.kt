@@ -18,47 +18,25 @@ internal const val CPU = "CPUExecutionProvider"
 internal const val NPU = "npu"
 private val RESERVED = setOf("cpu", NPU)
 
-/** An execution provider by onnxruntime's name, with its options. */
 internal data class Provider(val name: String = CPU, val options: Map<String, String> = emptyMap())
 
-/**
- * Static graphs of one number format.
- *
- * @property graphs paths by the number of tokens of a block; one graph is for single tokens.
- * @property weights the file that the graphs share.
- * @property mask added to the score of a hidden position.
- * @property loraRank of adapters, for each part of a site; null if the graphs take none.
- */
+/** Static graphs of one number format. */
 internal data class Form(
-    val graphs: Map<Int, String>,
-    val weights: String,
-    val mask: Double,
-    val loraRank: Int? = null,
+    val graphs: Map<Int, String>, // paths by the number of tokens of a block; one graph is for single tokens
+    val weights: String, // the file that the graphs share
+    val mask: Double, // added to the score of a hidden position
+    val loraRank: Int? = null, // of adapters, for each part of a site; null if the graphs take none
 ) {
     /** Paths of the graphs and the weights. */
-    val files: List<String>
-        get() = graphs.values + weights
+    val files: List<String> get() = graphs.values + weights
 }
 
-/**
- * A form of static graphs, and the provider that runs them.
- *
- * @property form the graphs.
- * @property host the file of tables that the host reads.
- * @property kvLength positions of the past that the graphs take.
- * @property provider of onnxruntime.
- */
+/** A form of static graphs, and the provider that runs them. */
 internal data class Place(val form: Form, val host: String, val kvLength: Int, val provider: Provider = Provider()) {
-    /** Paths of all files of this place. */
-    val files: List<String>
-        get() = form.files + host
+    val files: List<String> get() = form.files + host
 }
 
-/**
- * The places in the field `npu` of a manifest, and the place "npu": the float graphs on the CPU.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The places in the field `npu` of a manifest, and the place "npu": the float graphs on the CPU. */
 internal fun readPlaces(data: Map<String, Any?>): Map<String, Place> {
     val host = text(data.at("host"))
     val kvLength = integer(data.at("kv_length"), 1)

@@ -21,8 +21,6 @@ private val LEFT_BY_SYSTEMS = setOf(".DS_Store", "Thumbs.db", "desktop.ini") // 
  *
  * An empty directory may be replaced, and a bundle that holds nothing but its own files. Its manifest tells which these
  * are, so that a directory with a damaged manifest stays, too.
- *
- * @throws IOException the name is none that a file can have.
  */
 internal fun refusalToReplace(place: File): Pair<String, String>? {
     val isLink = Files.isSymbolicLink(pathOf(place))
@@ -44,7 +42,7 @@ private fun filesOf(place: File): Set<String>? {
     val manifest = File(place, MANIFEST)
     val value = try {
         if (Files.isSymbolicLink(pathOf(manifest))) return null
-        parse(readWhole(manifest, MAX_MANIFEST_BYTES.toLong()))
+        parse(readWhole(manifest, BundleLimits.MAX_MANIFEST_BYTES.toLong()))
     } catch (_: IOException) {
         return null
     } catch (_: ValueError) {
@@ -55,12 +53,7 @@ private fun filesOf(place: File): Set<String>? {
     return files.keys.map { it.toString() }.toSet()
 }
 
-/**
- * Paths of the files and links in the directory of a bundle that its manifest does not list, ascending.
- *
- * @param place the directory; links in it are not followed.
- * @param files the names that the manifest lists.
- */
+/** Paths of the files and links in the directory of a bundle that its manifest does not list, ascending. */
 internal fun unlisted(place: File, files: Set<String>): List<String> = (namesIn(place, "") - files - BESIDE).sorted()
 
 /** Paths of all files and links below a directory; links are not followed. */

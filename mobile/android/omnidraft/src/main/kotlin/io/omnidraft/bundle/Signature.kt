@@ -1,15 +1,12 @@
 package io.omnidraft.bundle
 
-/*
- * The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
- *
- * Format and order of the checks: spec/10-signing.md.
- */
+/* The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it (spec/10-signing.md). */
 
 import io.omnidraft.SettingException
 import io.omnidraft.SignatureException
 import io.omnidraft.disk.bytesOf
 import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.sha256
 import io.omnidraft.reason
@@ -21,7 +18,6 @@ internal const val SIGNATURE = "manifest.sig"
 private const val FIRST_LINES = "omnidraft.signature 1\nalgorithm ed25519\nkey "
 private const val MIDDLE = "\nsignature "
 
-/** Bytes of a signature file. */
 internal const val SIGNATURE_BYTES = FIRST_LINES.length + 16 + MIDDLE.length + 128 + 1
 private const val KEY_BYTES = 32
 private const val SIGN_BIT = 0x80 // of the last byte of a public key: the sign of x
@@ -53,17 +49,13 @@ internal fun keyId(publicKey: ByteArray): String = hexOf(sha256(publicKey)).take
 internal fun encode(signature: Signature): ByteArray =
     "$FIRST_LINES${signature.keyId}$MIDDLE${hexOf(signature.value)}\n".toByteArray(Charsets.US_ASCII)
 
-/**
- * Read a signature file. There is one way to write a signature; any other bytes are refused.
- *
- * @throws SignatureException `malformed`.
- */
+/** Read a signature file. There is one way to write a signature; any other bytes are refused. */
 internal fun decode(data: ByteArray): Signature {
     val text = String(data, Charsets.ISO_8859_1)
     if (data.size == SIGNATURE_BYTES) {
         val key = text.substring(FIRST_LINES.length, FIRST_LINES.length + 16)
         val digits = text.substring(SIGNATURE_BYTES - 129, SIGNATURE_BYTES - 1)
-        if (isHexadecimal(key) && isHexadecimal(digits) && text == "$FIRST_LINES$key$MIDDLE$digits\n") {
+        if (isHexadecimal(key, 16) && isHexadecimal(digits, 128) && text == "$FIRST_LINES$key$MIDDLE$digits\n") {
             return Signature(key, bytesOf(digits))
         }
     }
@@ -71,13 +63,7 @@ internal fun decode(data: ByteArray): Signature {
     throw SignatureException("malformed", message, "sign the bundle again or copy it again")
 }
 
-private fun isHexadecimal(text: String): Boolean = text.all { it in '0'..'9' || it in 'a'..'f' }
-
-/**
- * The signature beside a manifest, unchecked; null if there is none.
- *
- * @throws SignatureException `malformed`, or the file cannot be read.
- */
+/** The signature beside a manifest, unchecked; null if there is none. */
 internal fun readSignature(bundle: File): Signature? {
     val file = File(bundle, SIGNATURE)
     try {
@@ -90,14 +76,7 @@ internal fun readSignature(bundle: File): Signature? {
     }
 }
 
-/**
- * Check a signature over the bytes of a manifest.
- *
- * @param manifest the bytes of the file.
- * @param signature null if the bundle has none.
- * @param publicKey 32 bytes.
- * @throws SignatureException `unsigned`, `other_key` or `wrong_signature`.
- */
+/** Check a signature over the bytes of a manifest. */
 internal fun verify(manifest: ByteArray, signature: Signature?, publicKey: ByteArray) {
     if (signature == null) {
         val message = "the bundle is not signed, and a public key was given"
@@ -134,7 +113,6 @@ private fun isOfSmallOrder(publicKey: ByteArray): Boolean {
  * The 32 bytes of an Ed25519 public key.
  *
  * @param key its 32 bytes, or the 44 bytes of its SubjectPublicKeyInfo, which a PEM file holds in Base64.
- * @throws SettingException it is neither.
  */
 internal fun readPublicKey(key: ByteArray): ByteArray {
     if (key.size == KEY_BYTES) return key.copyOf()

@@ -15,9 +15,7 @@ internal val TERMS: List<String> = listOf("trie", "direct", "ngram")
 
 /** The shape of a tensor of the vector. */
 internal data class Matrix(val rows: Int, val columns: Int) {
-    /** Number of values. */
-    val size: Long
-        get() = rows.toLong() * columns
+    val size: Long get() = rows.toLong() * columns
 }
 
 /** Where a tensor lies in the vector: from [begin] to [end], exclusive. */
@@ -27,12 +25,10 @@ internal class Span(val name: String, val begin: Int, val end: Int, val shape: M
  * How the vector of trainable parameters is cut into tensors, one after another in row-major order.
  *
  * @property tensors shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
- * @property terms of the loss.
  */
 internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List<String> = TERMS) {
     /** Length of the vector; a learner refuses one that no array holds. */
-    val size: Long
-        get() = tensors.values.sumOf { it.size }
+    val size: Long get() = tensors.values.sumOf { it.size }
 
     /** Name, place and shape of each tensor, of a vector that an array holds. */
     fun spans(): List<Span> {
@@ -46,26 +42,14 @@ internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List
     }
 }
 
-/**
- * The training step of a bundle's drafter (spec/14-train-step.md).
- *
- * @property graph path in the bundle.
- * @property folder the folder that the paths of the graph's weights are relative to.
- * @property rank of each part of a site.
- * @property layout of the parameters.
- */
+/** The training step of a bundle's drafter (spec/14-train-step.md). */
 internal data class StepEntry(
     val graph: String,
-    val folder: String,
-    val rank: Int,
+    val folder: String, // the folder that the paths of the graph's weights are relative to
+    val rank: Int, // of each part of a site
     val layout: StepLayout,
 )
 
-/**
- * The object `train` of a drafter.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
 internal fun readStep(data: Map<String, Any?>): StepEntry {
     val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
     if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")
@@ -104,11 +88,7 @@ internal fun layoutOf(lora: LoraSites, rank: Int): StepLayout {
     return StepLayout(tensors)
 }
 
-/**
- * Check that a step learns the tensors that the graph takes.
- *
- * @throws ValueError the tensors differ.
- */
+/** Check that a step learns the tensors that the graph takes. */
 internal fun checkLayout(entry: StepEntry, lora: LoraSites) {
     if (entry.layout.tensors != layoutOf(lora, entry.rank).tensors) {
         throw ValueError("the tensors of the training step are not those of lora")

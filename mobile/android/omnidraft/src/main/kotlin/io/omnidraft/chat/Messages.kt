@@ -2,7 +2,7 @@ package io.omnidraft.chat
 
 import io.omnidraft.PromptException
 import io.omnidraft.disk.hasHalfPair
-import io.omnidraft.vocab.isWhiteSpace
+import io.omnidraft.vocab.tokenizer.isWhiteSpace
 
 /*
  * A conversation as programs keep it: a list of messages with a role and a content (spec/01-tokens.md, Conversations).
@@ -12,29 +12,16 @@ internal const val MAX_MESSAGES: Int = 1 shl 17
 internal const val MAX_CONTENT: Int = 1 shl 22 // bytes; a session file holds no longer message
 internal val ROLES: List<String> = listOf("system", "user", "assistant")
 
-/**
- * A message of the user with the answer to it, both as texts.
- *
- * @property message of the user.
- * @property answer of the assistant.
- */
+/** A message of the user with the answer to it, both as texts. */
 internal data class GivenTurn(val message: String, val answer: String)
 
-/**
- * A list of messages, checked.
- *
- * @property system the system prompt; null without one.
- * @property turns earlier messages of the user, each with the answer to it.
- * @property message the message that is to be answered.
- */
+/** A list of messages, checked. */
 internal data class MessageList(val system: String?, val turns: List<GivenTurn>, val message: String)
 
 /**
  * The messages that a program gives, each as its role and its content.
  *
  * A system prompt stands first or is absent; then user and assistant take turns; the last message is the user's.
- *
- * @throws PromptException a role or a content is another one, the order is another one, or there is too much of it.
  */
 internal fun readMessages(messages: List<Pair<String, String>>): MessageList {
     if (messages.size > MAX_MESSAGES) {
@@ -53,13 +40,7 @@ internal fun readMessages(messages: List<Pair<String, String>>): MessageList {
     return MessageList(system, turns, messages.last().second)
 }
 
-/**
- * A prompt's text, unchanged.
- *
- * @param text of a prompt, or of a system prompt.
- * @param name of the text, for messages.
- * @throws PromptException empty, white space alone, not encodable as UTF-8, or too long.
- */
+/** A prompt's text, unchanged. */
 internal fun checkedText(text: String, name: String = "the prompt"): String {
     if (text.isEmpty()) throw PromptException("$name is empty", "give some text")
     if (text.all { isSpace(it) }) throw PromptException("$name is white space alone", "give some text")

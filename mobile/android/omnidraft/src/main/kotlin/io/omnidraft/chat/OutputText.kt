@@ -2,7 +2,7 @@ package io.omnidraft.chat
 
 import io.omnidraft.decoding.NO_IDS
 import io.omnidraft.decoding.wholeTokens
-import io.omnidraft.vocab.Tokenizer
+import io.omnidraft.vocab.tokenizer.Tokenizer
 import java.io.ByteArrayOutputStream
 
 /*
@@ -12,17 +12,11 @@ import java.io.ByteArrayOutputStream
 private const val MOST_TAIL = 128 // ids at the end of a prompt in which an open tag is looked for
 private val WHITE_BYTES = " \t\n\r".toByteArray(Charsets.US_ASCII) // behind the open tag
 
-/**
- * Reads the ids of outputs as text in which think tags are written.
- *
- * @param tokenizer the target's.
- * @param think tags of the model; null for a model that writes no thoughts.
- * @param plainBytesOf the bytes of a target id; none for a control token.
- */
+/** Reads the ids of outputs as text in which think tags are written. */
 internal class OutputText(
     private val tokenizer: Tokenizer,
-    private val think: ThinkTags?,
-    private val plainBytesOf: (Int) -> ByteArray,
+    private val think: ThinkTags?, // tags of the model; null for a model that writes no thoughts
+    private val plainBytesOf: (Int) -> ByteArray, // the bytes of a target id; none for a control token
 ) {
     private val tags: Map<Int, ByteArray> = listOfNotNull(think?.open, think?.close)
         .mapNotNull { name -> tokenizer.controls[name]?.let { it.id to name.toByteArray(Charsets.UTF_8) } }.toMap()
@@ -31,7 +25,6 @@ internal class OutputText(
     /** Bytes of an id: a think tag is written, every other control token is silent. */
     fun bytesOf(token: Int): ByteArray = tags[token] ?: plainBytesOf(token)
 
-    /** Bytes of ids in order. */
     fun text(ids: IntArray): ByteArray {
         val text = ByteArrayOutputStream()
         for (id in ids) {
@@ -41,11 +34,7 @@ internal class OutputText(
         return text.toByteArray()
     }
 
-    /**
-     * Whether an output after a prompt begins inside a thought: the prompt ends with the open tag.
-     *
-     * White space may stand behind the tag, but no other control token.
-     */
+    /** Whether an output after a prompt begins inside a thought: the prompt ends with the open tag. */
     fun endsInThought(prompt: IntArray): Boolean {
         if (think == null) return false
         var first = prompt.size
@@ -57,12 +46,7 @@ internal class OutputText(
         return end >= open.size && data.copyOfRange(end - open.size, end).contentEquals(open)
     }
 
-    /**
-     * The ids of an answer that a conversation keeps: without its thought, if the template leaves it out.
-     *
-     * @param ids of the answer, without the token or string that ended it.
-     * @param inside the answer begins inside a thought.
-     */
+    /** The ids of an answer that a conversation keeps: without its thought, if the template leaves it out. */
     fun kept(ids: IntArray, inside: Boolean): IntArray {
         val start = if (think == null) 0 else keptStart(text(ids), think, inside)
         if (start == 0) return ids

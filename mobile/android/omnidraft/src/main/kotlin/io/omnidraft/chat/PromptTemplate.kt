@@ -7,20 +7,12 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 
-/*
- * The compiled form of a chat template: strings around messages, which need no template engine.
- *
- * Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
- */
+/* The compiled form of a chat template: strings around messages, which need no template engine (spec/03-bundle.md). */
 
 internal const val MAX_PROMPT: Int = 1 shl 16 // bytes of each text of the field `prompt`
 internal const val MAX_TAG: Int = 64 // bytes of a think tag
 
-/**
- * What a conversation keeps of the thought of an earlier answer.
- *
- * @property word the name in a manifest.
- */
+/** What a conversation keeps of the thought of an earlier answer. */
 internal enum class EarlierThoughts(val word: String) {
     /** All of it. */
     KEEP("keep"),
@@ -32,11 +24,7 @@ internal enum class EarlierThoughts(val word: String) {
     TRIM("trim"),
 }
 
-/**
- * An end of a message at which a template leaves out white space.
- *
- * @property word the name in a manifest.
- */
+/** An end of a message at which a template leaves out white space. */
 internal enum class TrimmedEnd(val word: String) {
     /** Of the system prompt. */
     SYSTEM_START("system_start"),
@@ -60,12 +48,7 @@ internal enum class TrimmedEnd(val word: String) {
 
 internal val TRIMMED_ANSWERS: List<TrimmedEnd> = listOf(TrimmedEnd.ANSWER_START, TrimmedEnd.ANSWER_END)
 
-/**
- * The ends of a message.
- *
- * @property start whether white space is left out at its start.
- * @property end whether white space is left out at its end.
- */
+/** The ends of a message. */
 internal data class Ends(val start: Boolean, val end: Boolean)
 
 /** The text around messages; control tokens are read here and only here. */
@@ -73,13 +56,9 @@ internal interface Template {
     /**
      * The strings around the messages of a conversation: before, between and after all of them.
      *
-     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message
-     * begins right after the answer to the message before it. With a system prompt there is one more, at the
-     * beginning: the strings before and after the system prompt take the place of the first.
-     *
-     * @param turns number of messages by the user.
-     * @param system whether a system prompt stands before the first message.
-     * @throws PromptException the template cannot render a conversation of this length, or no system prompt.
+     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message begins
+     * right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
+     * strings before and after the system prompt take the place of the first.
      */
     fun parts(turns: Int, system: Boolean = false): List<String>
 
@@ -87,37 +66,19 @@ internal interface Template {
      * At which ends the template leaves out the white space of each message.
      *
      * The messages are the system prompt, if there is one, and those of the user.
-     *
-     * @param turns number of messages by the user.
-     * @param system whether a system prompt stands before the first message.
-     * @throws PromptException see [parts].
      */
     fun trimmed(turns: Int, system: Boolean = false): List<Ends>
 }
 
-/**
- * The text around a system prompt; with it, this takes the place of the template's prefix.
- *
- * @property before from the beginning of the conversation to the system prompt.
- * @property after from the system prompt to the first message.
- */
+/** The text around a system prompt; with it, this takes the place of the template's prefix. */
 internal data class SystemSlot(val before: String, val after: String)
 
-/**
- * The tags around what a model thinks before it answers.
- *
- * @property open the tag before a thought, such as `<think>`.
- * @property close the tag behind a thought, such as `</think>`.
- * @property earlier what a conversation keeps of the thought of an earlier answer.
- */
+/** The tags around what a model thinks before it answers. */
 internal data class ThinkTags(val open: String, val close: String, val earlier: EarlierThoughts)
 
 /**
  * The text around messages; control tokens are read only here, never in a message.
  *
- * @property prefix before the first message.
- * @property suffix after the first message.
- * @property between from the end of an answer to the next message.
  * @property after between that message and its answer. Both are null if strings cannot express the model's chat
  *   template in several turns.
  * @property begin what follows [suffix] or [after] before the answer that is to be written, and not before an earlier
@@ -125,19 +86,17 @@ internal data class ThinkTags(val open: String, val close: String, val earlier: 
  * @property lead white space that the model writes at the beginning of an answer; an answer that a program gives gets
  *   it.
  * @property system the place of a system prompt; null where the template has none, or strings cannot express it.
- * @property think the tags of thoughts; null for a model that writes none.
- * @property trim the ends of messages at which the template leaves out white space.
  */
 internal data class PromptTemplate(
     val prefix: String,
     val suffix: String,
-    val between: String? = null,
+    val between: String? = null, // from the end of an answer to the next message
     val after: String? = null,
     val begin: String = "",
     val lead: String = "",
     val system: SystemSlot? = null,
-    val think: ThinkTags? = null,
-    val trim: List<TrimmedEnd> = TRIMMED_ANSWERS,
+    val think: ThinkTags? = null, // the tags of thoughts; null for a model that writes none
+    val trim: List<TrimmedEnd> = TRIMMED_ANSWERS, // the ends of messages at which the template leaves out white space
 ) : Template {
     /** Whether no text stands around messages: the model has no template, and continues what it reads. */
     val isBare: Boolean
@@ -187,11 +146,7 @@ internal fun trimmed(text: String, ends: Ends): String {
     return if (ends.end) begun.trimEnd { isSpace(it) } else begun
 }
 
-/**
- * The compiled template in the field `prompt` of a manifest.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The compiled template in the field `prompt` of a manifest. */
 internal fun readPrompt(data: Map<String, Any?>): PromptTemplate {
     val between = field(data, "between")?.let { text(it, MAX_PROMPT) }
     val after = field(data, "after")?.let { text(it, MAX_PROMPT) }

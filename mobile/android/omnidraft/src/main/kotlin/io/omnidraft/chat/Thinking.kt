@@ -1,21 +1,10 @@
 package io.omnidraft.chat
 
-/*
- * The thought of an answer: where it ends, and how a stream tells it apart (spec/01-tokens.md, Thoughts).
- *
- * An output has at most one thought, at its beginning. It begins inside the thought where the prompt ends with the
- * open tag. A thought that was never closed has no answer behind it.
- */
+/* The thought of an answer: where it ends, and how a stream tells it apart (spec/01-tokens.md, Thoughts). */
 
 private const val WHITE = " \t\n\r" // before the open tag
 
-/**
- * The byte of an output at which its answer begins: 0 without a thought, its length if one is not closed.
- *
- * @param output the bytes of an output, with the tags in it.
- * @param tags of the model.
- * @param inside the output begins inside a thought.
- */
+/** The byte of an output at which its answer begins: 0 without a thought, its length if one is not closed. */
 internal fun answerStart(output: ByteArray, tags: ThinkTags, inside: Boolean): Int {
     val begun = output.indices.firstOrNull { output[it].toInt().toChar() !in WHITE } ?: output.size
     if (!inside && !beginsAt(output, begun, tags.open.toByteArray(Charsets.UTF_8))) return 0
@@ -41,21 +30,10 @@ internal fun keptStart(output: ByteArray, tags: ThinkTags, inside: Boolean): Int
 private fun beginsAt(data: ByteArray, at: Int, part: ByteArray): Boolean =
     at + part.size <= data.size && part.indices.all { data[at + it] == part[it] }
 
-/**
- * A text in two parts.
- *
- * @property thought what the model thought, without the tags.
- * @property answer what follows the thought.
- */
+/** A text in two parts. */
 internal data class SplitText(val thought: String, val answer: String)
 
-/**
- * The thought and the answer of an output, without tags and without the white space around the tags.
- *
- * @param output the text, also one that is not complete.
- * @param tags of the model; null for a model that writes no thoughts.
- * @param inside the output begins inside a thought.
- */
+/** The thought and the answer of an output, without tags and without the white space around the tags. */
 internal fun splitThought(output: String, tags: ThinkTags?, inside: Boolean = false): SplitText {
     if (tags == null) return SplitText("", output)
     val data = output.toByteArray(Charsets.UTF_8)
@@ -66,31 +44,17 @@ internal fun splitThought(output: String, tags: ThinkTags?, inside: Boolean = fa
     return SplitText(stripped(thought), answer.trimStart { isSpace(it) })
 }
 
-/**
- * The answer in a text that a program gives as an earlier answer: no thought, no white space behind it.
- *
- * @param text of the program; the open tag may be missing, where the template writes it.
- * @param tags of the model; null for a model that writes no thoughts.
- * @param ends of the answer, at which white space is left out, too.
- */
+/** The answer in a text that a program gives as an earlier answer: no thought, no white space behind it. */
 internal fun givenAnswer(text: String, tags: ThinkTags?, ends: Ends = Ends(start = true, end = true)): String =
     trimmed(splitThought(text, tags, inside = tags != null && tags.close in text).answer, ends)
 
-/**
- * A part of an output's text.
- *
- * @property text that became certain.
- * @property isThought whether it is thought; the tags belong to the thought.
- */
+/** A part of an output's text. */
 internal data class StreamPart(val text: String, val isThought: Boolean)
 
 /**
  * Tells thought from answer while an output streams. The tags belong to the thought.
  *
  * Text that may be the beginning of a tag is held back.
- *
- * @param tags of the model.
- * @param inside the output begins inside a thought.
  */
 internal class ThoughtStream(private val tags: ThinkTags, inside: Boolean) {
     private enum class State { START, THOUGHT, ANSWER }
@@ -101,7 +65,6 @@ internal class ThoughtStream(private val tags: ThinkTags, inside: Boolean) {
     /** Whether the text so far ends inside a thought. */
     val isThinking: Boolean get() = state == State.THOUGHT
 
-    /** The text that became certain, in order. */
     fun push(text: String): List<StreamPart> {
         if (state == State.ANSWER) return parts(text, false)
         held += text

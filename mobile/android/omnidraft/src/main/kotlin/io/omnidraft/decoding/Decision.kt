@@ -5,15 +5,8 @@ import io.omnidraft.vocab.Children
 import io.omnidraft.vocab.Node
 
 /*
- * P and Q of one decision: what the target would decide, and what the drafter offered (spec/04-speculation.md,
- * sections 5 and 6).
- *
- * Both verifiers use these numbers and nothing else. The proposed option is looked up; all options of a row are
- * computed only when a refusal needs them.
- *
- * The drafter alone decides a *split*, which is known before the decision is verified: whether its next token begins a
- * spelling, is written as several target tokens, or leads nowhere. Q is the distribution given the split, so a chain
- * of decisions may run through any number of splits.
+ * P and Q of one decision: what the target would decide, and what the drafter offered (spec/04-speculation.md, sections
+ * 5 and 6).
  */
 
 /** Replaces a divisor of zero, so that ratios stay finite. */
@@ -21,7 +14,6 @@ internal const val TINY: Double = 1e-300
 
 private const val ROUNDING = 1e-4 // the sum of many float32 probabilities is closer to 1 than this
 
-/** P and Q of one option. */
 internal class Chances(val p: Double, val q: Double)
 
 /** P and Q of all options, the first [count] numbers of each; Q sums to less than 1 where nothing may be proposed. */
@@ -30,7 +22,6 @@ internal class Options(val p: DoubleArray, val q: DoubleArray, val count: Int = 
     fun fresh(): Options = Options(p, q.copyOf(), count)
 }
 
-/** P and Q of one decision. */
 internal interface DecisionProbs {
     /** P(a) / Q(a) of the proposed option a; 0 where nothing is proposed. */
     val ratio: Double
@@ -48,11 +39,7 @@ internal interface DecisionProbs {
     fun emit(option: Int, random: RandomSource): Int
 }
 
-/**
- * What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary.
- *
- * Python has no such class: there decisions share the workspace of the drafter.
- */
+/** What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary. */
 internal class OptionBuffers(private val trie: ActiveTrie) {
     private val rootMask = FloatArray(trie.map.draftSize)
     private val spelledIds = IdSet(trie.map.targetSize)
@@ -88,20 +75,11 @@ internal class OptionBuffers(private val trie: ActiveTrie) {
     fun options(): Options = Options(p, q)
 }
 
-/**
- * P and Q of a decision.
- *
- * @param decision from [translate].
- * @param q the drafter's distribution at the decision's draft token.
- * @param p the target's distribution at the decision's row.
- * @param trie the active trie that the draft was translated with, unchanged since.
- * @param buffers of this round.
- */
 internal fun decisionProbs(
     decision: Decision,
-    q: Distribution,
-    p: Distribution,
-    trie: ActiveTrie,
+    q: Distribution, // the drafter's distribution at the decision's draft token
+    p: Distribution, // the target's distribution at the decision's row
+    trie: ActiveTrie, // the active trie that the draft was translated with, unchanged since
     buffers: OptionBuffers = OptionBuffers(trie),
 ): DecisionProbs = when (decision.step) {
     Step.EXPAND -> Expansion(decision.targetId, p)
@@ -233,14 +211,12 @@ private fun inside(children: Children, ending: Int?, q: Distribution, p: Distrib
 /**
  * The target's mass below each child of the trie's root, one number for each draft token and one more: the mass of the
  * target tokens without an active spelling.
- *
- * @param masses takes the numbers.
  */
 internal fun rootMasses(
     trie: ActiveTrie,
     distribution: Distribution,
     buffers: OptionBuffers = OptionBuffers(trie),
-    masses: DoubleArray = DoubleArray(trie.map.draftSize + 1),
+    masses: DoubleArray = DoubleArray(trie.map.draftSize + 1), // takes the numbers
 ): DoubleArray {
     masses.fill(0.0)
     for (i in trie.directDrafts.indices) {

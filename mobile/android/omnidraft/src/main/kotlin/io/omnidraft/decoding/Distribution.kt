@@ -8,13 +8,10 @@ package io.omnidraft.decoding
 
 /** A probability distribution over token ids 0 until [size]. */
 internal interface Distribution {
-    /** Number of ids. */
     val size: Int
 
-    /** Whether one token has all the mass. */
     val isCertain: Boolean
 
-    /** The probability of an id. */
     fun probability(id: Int): Double
 
     /** The sum of the probabilities of distinct ids. */
@@ -64,16 +61,12 @@ internal class OneHot(val token: Int, override val size: Int) : Distribution {
  * A distribution with unnormalised weights in float32.
  *
  * Sums are taken over blocks in float32 and from there in float64: a probability is right to about 1e-7.
- *
- * @param weights in proportion to the probabilities, the first [size] of them; not copied.
- * @param workspace lends memory of the size of a row.
- * @param blocks the sum of each [BLOCK] weights.
  */
 internal class Categorical(
-    private val weights: FloatArray,
+    private val weights: FloatArray, // in proportion to the probabilities, the first size of them; not copied
     override val size: Int = weights.size,
-    private val workspace: Workspace = Workspace(),
-    private val blocks: DoubleArray = blockSums(weights, size, workspace),
+    private val workspace: Workspace = Workspace(), // lends memory of the size of a row
+    private val blocks: DoubleArray = blockSums(weights, size, workspace), // the sum of each BLOCK weights
 ) : Distribution {
     private val total = blocks.sum()
 
@@ -152,4 +145,46 @@ internal inline fun inverse(count: Int, uniform: Double, weight: (Int) -> Double
     while (index < count - 1 && cumulative <= level) cumulative += weight(++index)
     while (index > 0 && weight(index) <= 0.0) index--
     return index
+}
+
+/**
+ * Memory of the size of a vocabulary, which a round borrows and the next round borrows again; for one thread.
+ */
+internal class Workspace {
+    val math: RowMath = RowMath()
+
+    private val rows = ArrayList<FloatArray>()
+    private var taken = 0
+    private var keys = LongArray(0)
+
+    /** Give all rows back; what holds one of them must not be used any more. */
+    fun reset() {
+        taken = 0
+    }
+
+    /** A row of at least [size] numbers, of any values, until the next [reset]. */
+    fun row(size: Int): FloatArray {
+        if (taken == rows.size) rows.add(FloatArray(size))
+        if (rows[taken].size < size) rows[taken] = FloatArray(size)
+        return rows[taken++]
+    }
+
+    /** At least [size] sortable numbers, of any values, until the next call. */
+    fun keys(size: Int): LongArray {
+        if (keys.size < size) keys = LongArray(size)
+        return keys
+    }
+}
+
+/** A set of ids below [size], as bits. */
+internal class IdSet(val size: Int) {
+    private val bits = LongArray((size + 63) / 64)
+
+    fun add(id: Int) {
+        bits[id ushr 6] = bits[id ushr 6] or (1L shl (id and 63))
+    }
+
+    fun clear() = bits.fill(0L)
+
+    operator fun contains(id: Int): Boolean = (bits[id ushr 6] ushr (id and 63)) and 1L != 0L
 }

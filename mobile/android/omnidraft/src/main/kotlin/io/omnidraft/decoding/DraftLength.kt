@@ -1,81 +1,50 @@
 package io.omnidraft.decoding
 
 import io.omnidraft.Defaults
+import io.omnidraft.Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE as COPY_ACCEPTANCE
+import io.omnidraft.Defaults.DRAFT_LENGTH_DECAY as DECAY
+import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
+import io.omnidraft.Defaults.DRAFT_LENGTH_LAST_SHARE as LAST_SHARE
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ROUNDS as PRIOR_ROUNDS
+import io.omnidraft.Defaults.DRAFT_LENGTH_PROBE as PROBE
+import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
 import io.omnidraft.SettingException
 
-/*
- * How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md).
- *
- * Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give
- * equal lengths. All numbers are float64, in the order of operations of the Python runtime.
- */
+/* How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md). */
 
-internal const val MAX_DRAFT_TOKENS: Int = Defaults.MAX_DRAFT_TOKENS
-internal const val COPY_ACCEPTANCE: Double = Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE // before any copy was compared
-internal const val PRIOR_ROUNDS: Double = Defaults.DRAFT_LENGTH_PRIOR_ROUNDS // of what is assumed at first
-internal const val DECAY: Double = Defaults.DRAFT_LENGTH_DECAY // of a round, after the next one
-internal const val PROBE: Int = Defaults.DRAFT_LENGTH_PROBE // draft tokens of a probe
-
-/**
- * Where the tokens of a round come from.
- *
- * @property word the name in vectors.
- */
 internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COPY("copy") }
 
 /**
  * What the next round proposes.
  *
- * @property source of the proposal.
  * @property count draft tokens, or copied target tokens; 0 where the source is none.
  * @property reads whether the drafter reads the text during the target's pass: it drafts in this round, or a probe is
  *   due in the next.
  */
 internal data class Plan(val source: Source = Source.NONE, val count: Int = 0, val reads: Boolean = false)
 
-/**
- * What a draft length learns from a round.
- *
- * @property drafted draft tokens drawn.
- * @property evaluated draft tokens verified.
- * @property accepted draft tokens accepted.
- * @property emitted target tokens.
- * @property match tokens of the context's match before the round; 0 for none.
- * @property agreed emitted tokens from the first one on that a copy would have had right, proposed or not.
- */
 internal data class RoundCounts(
-    val drafted: Int,
-    val evaluated: Int,
-    val accepted: Int,
-    val emitted: Int,
-    val match: Int = 0,
-    val agreed: Int = 0,
+    val drafted: Int, // draft tokens drawn
+    val evaluated: Int, // draft tokens verified
+    val accepted: Int, // draft tokens accepted
+    val emitted: Int, // target tokens
+    val match: Int = 0, // tokens of the context's match before the round; 0 for none
+    val agreed: Int = 0, // emitted tokens from the first one on that a copy would have had right, proposed or not
 )
 
-/** Chooses what each round proposes. */
 internal interface DraftLength {
-    /**
-     * The plan of the next round.
-     *
-     * @param match tokens of the context's match; 0 where nothing can be copied.
-     */
+    /** The plan of the next round. */
     fun next(match: Int = 0): Plan
 
-    /** Learn from a round. */
     fun record(counts: RoundCounts)
 }
 
-/**
- * The same number in every round.
- *
- * @param numDraftTokens of a round; with the source copy target tokens.
- * @param source of the proposals.
- * @throws SettingException the number is outside its range.
- */
 internal class FixedLength(numDraftTokens: Int, source: Source = Source.DRAFT) : DraftLength {
     init {
-        if (numDraftTokens !in 0..MAX_DRAFT_TOKENS) {
-            val sentence = "numDraftTokens $numDraftTokens is outside 0..$MAX_DRAFT_TOKENS"
+        if (numDraftTokens !in 0..Defaults.MAX_DRAFT_TOKENS) {
+            val sentence = "numDraftTokens $numDraftTokens is outside 0..${Defaults.MAX_DRAFT_TOKENS}"
             throw SettingException(sentence, "4 is usual", "numDraftTokens")
         }
     }
@@ -89,16 +58,8 @@ internal class FixedLength(numDraftTokens: Int, source: Source = Source.DRAFT) :
     override fun record(counts: RoundCounts) = Unit
 }
 
-/**
- * One way to propose tokens in the next round.
- *
- * @property source as in [Plan].
- * @property count as in [Plan].
- * @property tokens expected of the round.
- * @property seconds expected of the round.
- */
+/** One way to propose tokens in the next round. */
 internal class Option(val source: Source, val count: Int, val tokens: Double, val seconds: Double) {
-    /** Expected target tokens a second. */
     val speed: Double get() = tokens / seconds
 }
 
@@ -109,19 +70,13 @@ internal class Option(val source: Source, val count: Int, val tokens: Double, va
  * until it costs a small share of the time that passed without one. Each probe that changes nothing halves the share,
  * so a drafter that never helps costs a few percent at first and soon almost nothing. Copies need no probes: every
  * match of the context is compared with what was emitted.
- *
- * @property costs of this device.
- * @property state what was learned so far; it is changed.
- * @param drafts whether the drafter can be used.
- * @param copies whether the context can be used.
- * @property longest tokens of a round at most.
  */
 internal open class MeasuredLength(
     val costs: Costs,
-    val state: LengthState = LengthState(),
-    private val drafts: Boolean = true,
-    private val copies: Boolean = false,
-    val longest: Int = LONGEST,
+    val state: LengthState = LengthState(), // what was learned so far; it is changed
+    private val drafts: Boolean = true, // whether the drafter can be used
+    private val copies: Boolean = false, // whether the context can be used
+    val longest: Int = LONGEST, // tokens of a round at most
 ) : DraftLength {
     override fun next(match: Int): Plan {
         val best = fastest(options(match))
@@ -215,7 +170,6 @@ private fun fastest(options: List<Option>): Option {
     return best
 }
 
-/** Count one trial at a place. */
 private fun count(successes: DoubleArray, trials: DoubleArray, place: Int, isRight: Boolean) {
     successes[place] = successes[place] * DECAY + if (isRight) 1.0 else 0.0
     trials[place] = trials[place] * DECAY + 1.0

@@ -1,13 +1,9 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.vocab.IntList
 
-/*
- * The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3).
- *
- * Its context is free: what the drafter has read changes speed, never the output. It can read in a thread of its own
- * while the target computes.
- */
+/* The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3). */
 
 internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a cancellation waits for one pass
 internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading is worth a thread
@@ -15,15 +11,13 @@ internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading 
 /**
  * Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
  *
- * @property tokens draft ids; none where the context was copied from.
  * @property distributions one for each draft token, over the draft vocabulary. They live until the next draft: it
  *   borrows the same memory.
- * @property copied target ids from the context.
  */
 internal class Draft(
-    val tokens: IntList = IntList(),
+    val tokens: IntList = IntList(), // draft ids; none where the context was copied from
     val distributions: MutableList<Distribution> = ArrayList(),
-    val copied: IntArray = NO_IDS,
+    val copied: IntArray = NO_IDS, // target ids from the context
 ) {
     /**
      * Whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or infinity. A
@@ -32,12 +26,7 @@ internal class Draft(
     var unsound: Boolean = false
 }
 
-/**
- * Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
- *
- * @property model the small model.
- * @property start ids that every context begins with (bos).
- */
+/** Keeps a model's KV cache in step with a context that is partly guessed and partly corrected. */
 internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
     private val workspace = Workspace()
     private val cached = IntList() // ids in the model's KV cache
@@ -70,20 +59,12 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         if (failed != null) throw failed
     }
 
-    /**
-     * Draw tokens that may follow a context of draft ids.
-     *
-     * @param context all draft ids so far, without the start.
-     * @param count how many tokens to draw.
-     * @param temperature of the drafter's distribution; 0 takes the argmax.
-     * @param banned draft ids that may not be drawn.
-     * @param random the source of randomness.
-     */
+    /** Draw tokens that may follow a context of draft ids. */
     open fun propose(
-        context: IntList,
-        count: Int,
-        temperature: Double,
-        banned: IntArray,
+        context: IntList, // all draft ids so far, without the start
+        count: Int, // how many tokens to draw
+        temperature: Double, // of the drafter's distribution; 0 takes the argmax
+        banned: IntArray, // draft ids that may not be drawn
         random: RandomSource,
     ): Draft {
         if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
@@ -147,7 +128,7 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
      * so a restored context is read as it was.
      */
     private fun window(length: Int): Int {
-        val longest = minOf(MAX_DRAFT_TOKENS, model.maxLength / 2)
+        val longest = minOf(Defaults.MAX_DRAFT_TOKENS, model.maxLength / 2)
         val room = model.maxLength - start.size - longest
         val half = maxOf(1, room / 2)
         return maxOf(0, ceilDiv(length - room, half) * half)
@@ -167,7 +148,6 @@ private class NoModel(override val vocabSize: Int) : Model {
 /** A drafter without a model, for sessions in which no round drafts. */
 internal fun noDrafter(vocabSize: Int): Drafter = Drafter(NoModel(vocabSize))
 
-/** Length of the common prefix of a list and an array. */
 internal fun commonLength(a: IntList, b: IntArray): Int {
     val most = minOf(a.size, b.size)
     var length = 0

@@ -1,32 +1,26 @@
 package io.omnidraft.decoding
 
-import io.omnidraft.Defaults
+import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
+import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
+import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_TEXT_ROUNDS as TEXT_ROUNDS
 
 /*
  * What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds
  * both.
  */
 
-internal const val PRIOR_ACCEPTANCE: Double = Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE // never measured
-internal const val LONGEST: Int = Defaults.DRAFT_LENGTH_LONGEST // tokens that a round proposes at most
-internal const val LONGEST_MATCH: Int = Defaults.DRAFT_LENGTH_LONGEST_MATCH // longer matches count as this long
-internal const val SHORTEST_MATCH: Int = Defaults.DRAFT_LENGTH_SHORTEST_MATCH
-internal const val TEXT_ROUNDS: Double = Defaults.DRAFT_LENGTH_TEXT_ROUNDS // of all earlier texts, at most
-internal const val FIRST_SHARE: Double = Defaults.DRAFT_LENGTH_FIRST_SHARE // what a probe may cost
-internal const val LAST_SHARE: Double = Defaults.DRAFT_LENGTH_LAST_SHARE
-
 /**
  * Seconds on one device.
  *
- * @property target one target pass over n = 1, 2, ... tokens.
- * @property draft one draft token.
- * @property host the round's own work (translate, verify, learn, rewind).
  * @property acceptance not seconds: accepted draft tokens over evaluated ones, when last measured.
  */
 internal class Costs(
-    val target: DoubleArray,
+    val target: DoubleArray, // one target pass over n = 1, 2, ... tokens.
     val draft: Double,
-    val host: Double,
+    val host: Double, // the round's own work (translate, verify, learn, rewind)
     val acceptance: Double = PRIOR_ACCEPTANCE,
 ) {
     /**
@@ -61,26 +55,19 @@ internal class Costs(
  * All that a measured draft length learned, as decayed counts; a session file holds it.
  *
  * @property evaluated draft tokens verified by depth, given that those before them were accepted; [LONGEST] numbers.
- * @property accepted those of them that were accepted.
- * @property drafts accepted draft tokens.
- * @property targets the target tokens that they gave.
  * @property compared tokens that a copy would have proposed, by the length of the match before the token, from
  *   [SHORTEST_MATCH] on.
- * @property agreed those of them that were right.
- * @property idle rounds since the last draft.
- * @property share of their time, what a probe may cost.
  */
 internal class LengthState(
     val evaluated: DoubleArray = DoubleArray(LONGEST),
-    val accepted: DoubleArray = DoubleArray(LONGEST),
-    var drafts: Double = 0.0,
-    var targets: Double = 0.0,
+    val accepted: DoubleArray = DoubleArray(LONGEST), // those of them that were accepted
+    var drafts: Double = 0.0, // accepted draft tokens
+    var targets: Double = 0.0, // the target tokens that they gave
     val compared: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
-    val agreed: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
-    var idle: Long = 0,
-    var share: Double = FIRST_SHARE,
+    val agreed: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1), // those of them that were right
+    var idle: Long = 0, // rounds since the last draft
+    var share: Double = FIRST_SHARE, // of their time, what a probe may cost
 ) {
-    /** An independent state of equal values. */
     fun copy(): LengthState = LengthState(
         evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, share,
     )

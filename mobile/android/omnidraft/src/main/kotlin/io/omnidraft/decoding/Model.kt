@@ -19,7 +19,6 @@ internal class Logits(val values: FloatBuffer, val rows: Int, val width: Int) {
     // Its own position: the buffer of the model keeps the position that the model gave it.
     private val view: FloatBuffer = values.duplicate().apply { clear() }
 
-    /** One logit. */
     operator fun get(row: Int, id: Int): Float = view.get(row * width + id)
 
     /** Copy [count] logits of a row, from id [from] on, to the beginning of an array. */
@@ -30,7 +29,6 @@ internal class Logits(val values: FloatBuffer, val rows: Int, val width: Int) {
     }
 
     companion object {
-        /** Rows in an array. */
         fun of(values: FloatArray, width: Int): Logits = Logits(FloatBuffer.wrap(values), values.size / width, width)
     }
 }

@@ -1,19 +1,12 @@
 package io.omnidraft.decoding
 
 import io.omnidraft.Defaults
+import io.omnidraft.Defaults.PROMPT_LOOKUP_LONGEST as LONGEST
+import io.omnidraft.Defaults.PROMPT_LOOKUP_SHORTEST as SHORTEST
 import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.IntList
 
-/*
- * Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3).
- *
- * Proposals are target tokens, fixed by the context, so there is nothing to translate and the match rule verifies them
- * exactly at every temperature. It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
- */
-
-// Tokens of the suffix that is searched for.
-internal const val LONGEST_SUFFIX: Int = Defaults.PROMPT_LOOKUP_LONGEST
-internal const val SHORTEST_SUFFIX: Int = Defaults.PROMPT_LOOKUP_SHORTEST
+/* Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3). */
 
 /**
  * A [Proposer] that copies what followed the context's last tokens before.
@@ -25,14 +18,14 @@ internal open class PromptLookup : Proposer {
     override val rule: Rule get() = Rule.MATCH
     override val trie: ActiveTrie? get() = null
 
-    private val followed = Array(LONGEST_SUFFIX - SHORTEST_SUFFIX + 1) { Followers(SHORTEST_SUFFIX + it) }
+    private val followed = Array(LONGEST - SHORTEST + 1) { Followers(SHORTEST + it) }
     private var seen = 0
 
     override fun find(tokens: IntList): Copy {
         index(tokens)
         val position = follower(tokens)
         if (position < 0) return NO_COPY
-        val copied = IntArray(MAX_DRAFT_TOKENS)
+        val copied = IntArray(Defaults.MAX_DRAFT_TOKENS)
         for (i in copied.indices) {
             val at = position + i
             copied[i] = if (at < tokens.size) tokens[at] else copied[at - tokens.size]
@@ -43,7 +36,6 @@ internal open class PromptLookup : Proposer {
     /** There is no drafter that could read. */
     override fun readAhead(context: IntList) = Unit
 
-    /** Nothing is read in the background. */
     override fun settle() = Unit
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
@@ -85,8 +77,6 @@ internal class PlainProposer : PromptLookup() {
 
 /**
  * The latest follower of each n-gram of a text: an open hash table of positions in the text, which holds the n-grams.
- *
- * @property length tokens of an n-gram.
  */
 private class Followers(val length: Int) {
     private var slots = IntArray(256) { -1 }
@@ -124,11 +114,7 @@ private class Followers(val length: Int) {
     }
 }
 
-/**
- * A [Proposer] with two sources: a drafter, and the context where the draft length prefers it.
- *
- * @param drafting the source of drafts; it also learns from copied rounds.
- */
+/** A [Proposer] with two sources: a drafter, and the context where the draft length prefers it. */
 internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
     private val copying = PromptLookup()
 
@@ -156,9 +142,9 @@ internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
     private fun sourceOf(draft: Draft): Proposer = if (draft.copied.isEmpty()) drafting else copying
 }
 
-/** How many tokens before a position are the last tokens too; [LONGEST_MATCH] at most. */
+/** How many tokens before a position are the last tokens too; [Defaults.DRAFT_LENGTH_LONGEST_MATCH] at most. */
 private fun matchLength(tokens: IntList, position: Int): Int {
-    val most = minOf(LONGEST_MATCH, position)
+    val most = minOf(Defaults.DRAFT_LENGTH_LONGEST_MATCH, position)
     var length = 0
     while (length < most && tokens[position - 1 - length] == tokens[tokens.size - 1 - length]) length++
     return length

@@ -14,24 +14,12 @@ import io.omnidraft.vocab.VocabMap
 /** How proposals are verified: decision by decision, or by equality with the target's sample. */
 internal enum class Rule { DECISIONS, MATCH }
 
-/**
- * How the context suggests that a text continues.
- *
- * @property tokens target ids.
- * @property match tokens before them that occurred in the same order before; 0 where none did.
- */
+/** How the context suggests that a text continues. */
 internal class Copy(val tokens: IntArray = NO_IDS, val match: Int = 0)
 
 internal val NO_COPY: Copy = Copy()
 
-/**
- * A verified round before anything was learned from it.
- *
- * @property draft of the round.
- * @property proposal of the round.
- * @property verdict of the round.
- * @property emitted target ids that are output, which may end before the verdict does.
- */
+/** A verified round before anything was learned from it. */
 internal class Outcome(val draft: Draft, val proposal: Proposal, val verdict: Verdict, val emitted: IntArray)
 
 /** Guesses how a text continues, and verifies its own guesses. */
@@ -55,44 +43,29 @@ internal interface Proposer {
     /** Wait until nothing is read in the background. */
     fun settle()
 
-    /**
-     * Tokens that may follow, as planned.
-     *
-     * @param plan the source, and how many tokens.
-     * @param copy what [find] gave.
-     * @param context the text so far in draft ids.
-     * @param random the source of randomness.
-     */
+    /** Tokens that may follow, as planned. */
     fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft
 
     /** The draft in target tokens, at most [room] of them. */
     fun translate(draft: Draft, room: Int): Proposal
 
-    /** Verify the proposal by the target's distributions. */
     fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict
 
-    /**
-     * Append the round's output to the draft context and learn from it.
-     *
-     * @return number of n-grams that are new in the cache.
-     */
+    /** Append the round's output to the draft context and learn from it. */
     fun learn(outcome: Outcome, context: IntList): Int
 }
 
 /**
  * Asks the drafter and translates its tokens by the trie of active spellings.
  *
- * @property drafter the small model; its KV cache is rewritten.
- * @property cache n-grams, which grow.
  * @param temperature of the drafter's distribution. Truncation and penalties are not applied to it: the output is
  *   exact with any distribution q, if the verifier gets the same q.
- * @param verifier [verifyTokens] or [verifyBlock].
  */
 internal open class TrieProposer(
-    val drafter: Drafter,
+    val drafter: Drafter, // the small model; its KV cache is rewritten
     val cache: NgramCache,
     private val temperature: Double,
-    private val verifier: Verifier = Verifier(::verifyTokens),
+    private val verifier: Verifier = Verifier(::verifyTokens), // verifyTokens or verifyBlock
 ) : Proposer {
     override val trie: ActiveTrie = cache.trie
     private val buffers by lazy(LazyThreadSafetyMode.NONE) { OptionBuffers(trie) }
@@ -123,7 +96,6 @@ internal open class TrieProposer(
     }
 }
 
-/** Draft ids that may not be drawn. */
 private fun bannedIds(map: VocabMap): IntArray {
     val banned = IntList()
     for (id in 0 until map.draftSize) if (!map.draftAllowed[id]) banned.add(id)
@@ -144,12 +116,7 @@ internal class MatchProposer(
         verifyMatch(proposal, probs, random)
 }
 
-/**
- * A target token in draft tokens.
- *
- * @property draftIds its draft tokens; none where [inside].
- * @property inside whether it is a later part of a long draft token, which belongs to an earlier target token.
- */
+/** A target token in draft tokens. */
 internal class SpelledToken(val draftIds: IntArray, val inside: Boolean = false)
 
 /**
@@ -158,10 +125,7 @@ internal class SpelledToken(val draftIds: IntArray, val inside: Boolean = false)
  * Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft
  * token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
  *
- * @param draft of the round.
- * @param proposal of the round.
  * @param tokens accepted proposed tokens, and the one after them.
- * @param map gives the spellings.
  */
 internal fun respell(draft: Draft, proposal: Proposal, tokens: IntArray, map: VocabMap): List<SpelledToken> {
     val ends = proposal.ends

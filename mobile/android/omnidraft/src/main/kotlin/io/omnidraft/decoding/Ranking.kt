@@ -10,11 +10,7 @@ import java.util.Arrays
 // Of a weight, relative to the largest.
 private val FLOORS = floatArrayOf(1f / 64, 1f / 512, 1f / 4096, 1f / 65536, 1f / 16777216, 0f)
 
-/**
- * Set the weight of every id to 0 that top-k and then top-p do not keep.
- *
- * @param weights of a row, the first [size] of them.
- */
+/** Set the weight of every id to 0 that top-k and then top-p do not keep. */
 internal fun keepNucleus(weights: FloatArray, size: Int, sampling: SamplingConfig, workspace: Workspace) {
     val keys: LongArray
     var kept: Int
@@ -47,9 +43,6 @@ private fun nucleus(keys: LongArray, count: Int, mass: Double): Int {
  *
  * A few tokens hold nearly all mass, so only those above a floor are sorted. The floor is lowered until the ids above
  * it are enough.
- *
- * @param keys takes the ids, see [keyOf].
- * @return how many ids there are.
  */
 private fun rank(weights: FloatArray, size: Int, count: Int, mass: Double, keys: LongArray): Int {
     var found = 0

@@ -9,7 +9,6 @@ import java.security.SecureRandom
  * outcome of the real code with its exact probability.
  */
 
-/** The source of all randomness of a round. */
 internal interface RandomSource {
     /** True with the given probability (values >= 1 always, <= 0 never). */
     fun bernoulli(probability: Double): Boolean
@@ -29,8 +28,6 @@ internal interface RandomSource {
  *
  * Each question takes one uniform number, in the order asked. A question with a single answer takes none, so greedy
  * decoding never changes the state.
- *
- * @property state the state, 64 bits without a sign; the seed at the beginning.
  */
 internal open class SplitMix64(var state: Long) : RandomSource {
     /** The next 64 random bits. */

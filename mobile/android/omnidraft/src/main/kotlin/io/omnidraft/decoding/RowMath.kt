@@ -13,7 +13,6 @@ import java.nio.IntBuffer
  * instructions. Python needs no file like this one: numpy has these loops.
  */
 
-/** Numbers of a block. */
 internal const val BLOCK: Int = 2048
 
 /** Loops over rows, with their scratch memory; for one thread. */
@@ -67,20 +66,14 @@ internal class RowMath {
         return best
     }
 
-    /**
-     * The weights of a row: `exp((logit - largest) / temperature)`; a weight of less than 2e-38 may become 0.
-     *
-     * @param largest the largest of the logits, finite.
-     * @param weights takes the weights.
-     * @param sums takes the sum of each block.
-     */
+    /** The weights of a row: `exp((logit - largest) / temperature)`; a weight of less than 2e-38 may become 0. */
     fun exponentials(
         logits: Logits,
         row: Int,
-        largest: Float,
+        largest: Float, // the largest of the logits, finite
         temperature: Float,
         weights: FloatArray,
-        sums: DoubleArray,
+        sums: DoubleArray, // takes the sum of each block
     ) = exponentials(logits.width, largest, temperature, weights, sums) { base, count ->
         logits.read(row, base, count, numbers)
     }

@@ -6,8 +6,6 @@ import io.omnidraft.SettingException
 /*
  * From logits to distributions: drafting, verification, correction and bonus use the same probabilities
  * (spec/04-speculation.md, section 2).
- *
- * Each row has one processed distribution, used for every step. This keeps the output exact.
  */
 
 private const val COLDEST = 1e-4
@@ -24,8 +22,6 @@ internal class LogitsError(message: String) :
  *
  * The steps are taken in the order of transformers: repetition penalty, temperature, top-k, top-p, min-p.
  *
- * @property temperature divides the logits; 0 takes the argmax after the penalty (ties: lowest id).
- * @property topK number of the most probable tokens to keep (ties: lowest ids first); 0 keeps all.
  * @property topP of those, in order of falling probability (ties: lowest ids first), keep each token before which less
  *   than this share of their mass comes; 1 keeps all.
  * @property minP of those, keep each token with at least this share of the largest probability; 0 keeps all.
@@ -34,8 +30,8 @@ internal class LogitsError(message: String) :
  * @throws SettingException a value outside its range.
  */
 internal data class SamplingConfig(
-    val temperature: Double = 0.0,
-    val topK: Int = 0,
+    val temperature: Double = 0.0, // divides the logits; 0 takes the argmax after the penalty (ties: lowest id)
+    val topK: Int = 0, // number of the most probable tokens to keep (ties: lowest ids first); 0 keeps all
     val topP: Double = 1.0,
     val minP: Double = 0.0,
     val repetitionPenalty: Double = 1.0,
@@ -59,22 +55,13 @@ internal data class SamplingConfig(
 private fun refuse(message: String, remedy: String, setting: String): Nothing =
     throw SettingException(message, remedy, setting)
 
-/**
- * The distribution of one row of logits.
- *
- * @param logits rows of a pass.
- * @param row which of them.
- * @param sampling what is done to it.
- * @param context target ids before the row, for the repetition penalty.
- * @param workspace lends the distribution its memory.
- * @throws LogitsError the largest logit, after the penalty, is not finite.
- */
+/** The distribution of one row of logits. */
 internal fun targetDistribution(
     logits: Logits,
     row: Int,
-    sampling: SamplingConfig,
-    context: IntArray = NO_IDS,
-    workspace: Workspace = Workspace(),
+    sampling: SamplingConfig, // what is done to it
+    context: IntArray = NO_IDS, // target ids before the row, for the repetition penalty
+    workspace: Workspace = Workspace(), // lends the distribution its memory
 ): Distribution {
     val width = logits.width
     val math = workspace.math
@@ -127,17 +114,14 @@ internal fun interface Probs {
  *
  * They live until the next round: it borrows the same memory.
  *
- * @property logits n + 1 rows of a pass over the last token and n proposed ones.
- * @param sampling how a row becomes a distribution.
  * @param context target ids before the last row: all so far, and the n proposed ones. Only the repetition penalty
  *   reads it; without one it may be empty.
- * @param workspace lends the distributions their memory.
  */
 internal class TargetProbs(
-    val logits: Logits,
-    private val sampling: SamplingConfig,
+    val logits: Logits, // n + 1 rows of a pass over the last token and n proposed ones
+    private val sampling: SamplingConfig, // how a row becomes a distribution
     private val context: IntArray,
-    private val workspace: Workspace = Workspace(),
+    private val workspace: Workspace = Workspace(), // lends the distributions their memory
 ) : Probs {
     private val rows = arrayOfNulls<Distribution>(logits.rows)
 
@@ -166,19 +150,13 @@ private fun penalise(logits: FloatArray, size: Int, penalty: Float, context: Int
     }
 }
 
-/**
- * The drafter's distribution of one row, without the ids that it may not propose.
- *
- * @param banned draft ids that are never drawn.
- * @param workspace lends the distribution its memory.
- * @throws LogitsError the largest logit is not finite, or that of the ids that are not banned.
- */
+/** The drafter's distribution of one row, without the ids that it may not propose. */
 internal fun draftDistribution(
     logits: Logits,
     row: Int,
     temperature: Double,
-    banned: IntArray,
-    workspace: Workspace = Workspace(),
+    banned: IntArray, // draft ids that are never drawn
+    workspace: Workspace = Workspace(), // lends the distribution its memory
 ): Distribution {
     val width = logits.width
     val best = workspace.math.argmax(logits, row)
@@ -206,11 +184,7 @@ private fun checkFinite(largest: Float, role: String) {
     }
 }
 
-/**
- * Refuse a temperature that is neither 0 nor large enough to divide float32 logits by.
- *
- * @throws SettingException naming the value.
- */
+/** Refuse a temperature that is neither 0 nor large enough to divide float32 logits by. */
 internal fun checkTemperature(temperature: Double): Double {
     if (temperature.isNaN() || temperature.isInfinite() || temperature < 0.0) {
         val remedy = "use 0 for greedy decoding, 1 for the model's own distribution"

@@ -3,14 +3,8 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.vocab.IntList
 
-/*
- * The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md).
- *
- * One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and
- * log-probabilities leave through one observer.
- */
+/* The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md). */
 
-internal const val MAX_PROPOSED: Int = Defaults.MAX_PROPOSED_TOKENS // target tokens in one pass, at most
 internal const val PREFILL_CHUNK: Int = 64 // tokens of a prompt in one pass; a cancellation waits for one pass
 
 /** Called with each verified round before anything is learned from it. */
@@ -23,42 +17,38 @@ internal data class Seconds(
     val target: Double = 0.0,
     val verify: Double = 0.0,
     val learn: Double = 0.0,
-)
+) {
+    operator fun plus(other: Seconds): Seconds = Seconds(
+        draft + other.draft, translate + other.translate, target + other.target, verify + other.verify,
+        learn + other.learn,
+    )
+}
 
 /** What the target read before a round: the prompt, or text that its KV cache lacked; see `Stopwatch`. */
-internal data class TextRead(val tokens: Int = 0, val seconds: Double = 0.0)
+internal data class TextRead(val tokens: Int = 0, val seconds: Double = 0.0) {
+    operator fun plus(other: TextRead): TextRead = TextRead(tokens + other.tokens, seconds + other.seconds)
+}
 
 /**
  * One target pass: what was drafted, proposed, accepted and emitted.
  *
- * @property draft draft ids; none where the context was copied from.
- * @property proposed target ids.
- * @property accepted number of proposed ids among the emitted.
- * @property emitted target ids that are output, cut at the end of the text.
- * @property evaluated draft tokens up to the one that ended the round.
- * @property acceptedDrafts accepted draft tokens.
- * @property learned number of n-grams that are new in the cache.
- * @property copied whether the proposed ids were copied from the context.
- * @property unsound whether the drafter gave NaN or infinity, so that the draft ended there.
  * @property logprobs natural log-probabilities of the emitted ids under the distribution that they were sampled from,
  *   after penalty, temperature and truncation; at temperature 0 under the softmax of the penalised logits. Empty
  *   unless asked for.
- * @property seconds where the time went; zeros unless measured.
- * @property read what the target read before; zeros unless measured.
  */
 internal data class Round(
-    val draft: IntArray,
-    val proposed: IntArray,
-    val accepted: Int,
-    val emitted: IntArray,
-    val evaluated: Int,
-    val acceptedDrafts: Int,
-    val learned: Int = 0,
-    val copied: Boolean = false,
-    val unsound: Boolean = false,
+    val draft: IntArray, // draft ids; none where the context was copied from
+    val proposed: IntArray, // target ids
+    val accepted: Int, // number of proposed ids among the emitted
+    val emitted: IntArray, // target ids that are output, cut at the end of the text
+    val evaluated: Int, // draft tokens up to the one that ended the round
+    val acceptedDrafts: Int, // accepted draft tokens
+    val learned: Int = 0, // number of n-grams that are new in the cache
+    val copied: Boolean = false, // whether the proposed ids were copied from the context
+    val unsound: Boolean = false, // whether the drafter gave NaN or infinity, so that the draft ended there
     val logprobs: DoubleArray = DoubleArray(0),
-    val seconds: Seconds = Seconds(),
-    val read: TextRead = TextRead(),
+    val seconds: Seconds = Seconds(), // where the time went; zeros unless measured
+    val read: TextRead = TextRead(), // what the target read before; zeros unless measured
 ) {
     companion object {
         /** The plain values of a round; nothing of the size of a vocabulary is kept. */
@@ -114,7 +104,7 @@ internal class DecoderState {
      *
      * A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
      */
-    fun room(target: Model): Int = minOf(MAX_PROPOSED, target.maxLength - tokens.size, remaining - 1)
+    fun room(target: Model): Int = minOf(Defaults.MAX_PROPOSED_TOKENS, target.maxLength - tokens.size, remaining - 1)
 
     /** Read the text up to its last token, as far as the target's KV cache lacks it. */
     fun prefill(target: Model) {
@@ -136,29 +126,18 @@ internal class DecoderState {
         return emitted
     }
 
-    /** The last target id. */
     fun last(): Int = tokens[tokens.size - 1]
 }
 
-/**
- * Rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
- *
- * @param target the model that writes the text; its KV cache is rewritten where it differs from the text.
- * @param proposer guesses the next tokens and verifies its guesses.
- * @param text at least one token; grows by what each round emits.
- * @param sampling how the target's logits become distributions.
- * @param draftLength what each round proposes, and how many tokens.
- * @param random the source of randomness.
- * @param observe called with each verified round before anything is learned from it.
- */
+/** Rounds whose emitted tokens follow the target's own distribution; drafting only saves time. */
 internal fun speculate(
-    target: Model,
-    proposer: Proposer,
-    text: DecoderState,
-    sampling: SamplingConfig,
-    draftLength: DraftLength,
+    target: Model, // the model that writes the text; its KV cache is rewritten where it differs from the text
+    proposer: Proposer, // guesses the next tokens and verifies its guesses
+    text: DecoderState, // at least one token; grows by what each round emits
+    sampling: SamplingConfig, // how the target's logits become distributions
+    draftLength: DraftLength, // what each round proposes, and how many tokens
     random: RandomSource,
-    observe: Observer = { _, _ -> },
+    observe: Observer = { _, _ -> }, // called with each verified round before anything is learned from it
 ): Iterator<Round> = iterator {
     while (true) {
         val room = text.room(target)

@@ -3,22 +3,9 @@ package io.omnidraft.decoding
 import io.omnidraft.SettingException
 import io.omnidraft.disk.hasHalfPair
 
-/*
- * Where an output ends: at an end token or at a stop string, whichever byte comes first (spec/05-stopping.md).
- *
- * The limits of tokens and of the context are in DecoderState.room; a Generation names the reason.
- *
- * Pure. Stop strings are compared as UTF-8 bytes. This finds what a comparison of text would find (the first byte of a
- * character never occurs inside another) and does not depend on a language's idea of equal strings. The place of a
- * match depends on the bytes alone, never on where tokens or rounds begin.
- */
+/* Where an output ends: at an end token or at a stop string, whichever byte comes first (spec/05-stopping.md). */
 
-/**
- * The tokens of a round that are output.
- *
- * @property tokens target ids.
- * @property ended whether the output ends with them.
- */
+/** The tokens of a round that are output. */
 internal class Emitted(val tokens: IntArray, val ended: Boolean)
 
 /** Says which of a round's tokens are output, and whether the output ends there. */
@@ -88,9 +75,6 @@ internal class Utf8Stream {
  * The text of an output as it grows, up to the first stop string.
  *
  * The first stop string is the one whose last byte comes first; of several that end with the same byte, the longest.
- *
- * @param stops strings that end the output.
- * @throws SettingException a stop string that is empty or cannot be encoded.
  */
 internal class StopText(stops: List<String> = emptyList()) {
     private val stops: List<ByteArray> = stops.map { stopBytes(it) }
@@ -99,7 +83,6 @@ internal class StopText(stops: List<String> = emptyList()) {
     private var ready = StringBuilder()
     private var pushed = 0
 
-    /** The stop string that was found. */
     var matched: String? = null
         private set
 
@@ -166,20 +149,10 @@ internal fun cutAtEos(eosIds: Set<Int>): Cut = Cut { tokens ->
     if (at < 0) Emitted(tokens, false) else Emitted(tokens.copyOf(at + 1), true)
 }
 
-/**
- * A number of whole tokens, and of bytes of the token after them.
- *
- * @property tokens how many tokens lie entirely before a byte.
- * @property bytes how many bytes of the next token do.
- */
+/** A number of whole tokens, and of bytes of the token after them. */
 internal data class WholeTokens(val tokens: Int, val bytes: Int)
 
-/**
- * How many tokens lie entirely before byte [start], and how many bytes of the next token do.
- *
- * @param lengths bytes of each token.
- * @param start where a stop string begins.
- */
+/** How many tokens lie entirely before byte [start], and how many bytes of the next token do. */
 internal fun wholeTokens(lengths: IntArray, start: Int): WholeTokens {
     var left = start
     for (i in lengths.indices) {

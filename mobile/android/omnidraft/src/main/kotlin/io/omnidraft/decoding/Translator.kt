@@ -7,16 +7,9 @@ import io.omnidraft.vocab.Node
 /*
  * Translate a draft into target tokens: walk the active trie and note the decision at every draft token
  * (spec/04-speculation.md, section 4).
- *
- * Only the draft and the trie are read, never a probability. So one target pass over the proposed tokens is enough to
- * verify all of them.
  */
 
-/**
- * What the walk does at a draft token.
- *
- * @property word its name in vectors and traces.
- */
+/** What the walk does at a draft token. */
 internal enum class Step(val word: String) {
     /** At the root: the draft token begins a spelling. */
     BEGIN("begin"),
@@ -34,37 +27,25 @@ internal enum class Step(val word: String) {
     EXPAND("expand"),
 }
 
-/**
- * One decision of the walk, which the verifier accepts or refuses.
- *
- * @property step what the walk does.
- * @property row index of the target row that verifies it: the number of target tokens proposed before it.
- * @property draft index of the draft token, whose distribution q proposes it.
- * @property node the node that the walk goes to (BEGIN, GO_ON), or that it is in (END, DEAD_END).
- * @property parent the node that the walk leaves; for GO_ON.
- * @property excluded the node of which this draft token is known not to be a child (`E`); for BEGIN.
- * @property targetId the proposed token; for EXPAND.
- */
+/** One decision of the walk, which the verifier accepts or refuses. */
 internal data class Decision(
     val step: Step,
-    val row: Int,
-    val draft: Int,
-    val node: Node? = null,
-    val parent: Node? = null,
-    val excluded: Node? = null,
-    val targetId: Int = -1,
+    val row: Int, // index of the target row that verifies it: the number of target tokens proposed before it
+    val draft: Int, // index of the draft token, whose distribution q proposes it
+    val node: Node? = null, // the node that the walk goes to (BEGIN, GO_ON), or that it is in (END, DEAD_END)
+    val parent: Node? = null, // the node that the walk leaves; for GO_ON
+    val excluded: Node? = null, // the node of which this draft token is known not to be a child (`E`); for BEGIN
+    val targetId: Int = -1, // the proposed token; for EXPAND
 )
 
 /**
  * A draft in target tokens.
  *
- * @property tokens proposed target ids, to be scored in one pass.
- * @property decisions in the order of verification.
  * @property ends for each proposed token, the number of draft tokens that are used once it is accepted.
  */
 internal class Proposal(
-    val tokens: IntList = IntList(),
-    val decisions: MutableList<Decision> = ArrayList(),
+    val tokens: IntList = IntList(), // proposed target ids, to be scored in one pass
+    val decisions: MutableList<Decision> = ArrayList(), // in the order of verification
     val ends: IntList = IntList(),
 ) {
     /** The node that the draft ends in, and the bonus is drawn below it; null where the bonus may be any token. */
@@ -85,7 +66,6 @@ internal class Proposal(
  * Translate draft tokens into target tokens, as far as they lead.
  *
  * @param draft draft ids.
- * @param trie active spellings.
  * @param maxTokens proposed target tokens at most. A draft token that would exceed it ends the walk. The draft alone
  *   decides this, so the output's distribution is the same.
  * @param expand also translate draft tokens that are longer than a target token.
@@ -96,7 +76,6 @@ internal fun translate(draft: IntList, trie: ActiveTrie, maxTokens: Int, expand:
     return walk.end()
 }
 
-/** The walk over the trie. */
 private class Walk(private val trie: ActiveTrie, private val maxTokens: Int, private val expand: Boolean) {
     private val proposal = Proposal()
     private var node: Node? = null

@@ -6,33 +6,14 @@ import io.omnidraft.vocab.ActiveTrie
 /*
  * Verification: accept as much of a proposal as leaves the output's distribution exactly the target's
  * (spec/04-speculation.md, section 7).
- *
- * Pure functions: distributions and a source of randomness come in, a verdict goes out. [verifyTokens] is speculative
- * sampling on the decisions of the trie walk, one after another. [verifyBlock] verifies the decisions together.
- * [verifyMatch] needs no drafter's distributions.
  */
 
-// Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
-// round, and to its host work, which grows with the target's vocabulary because every row is asked for.
-internal const val GAIN: Double = Defaults.BLOCK_GAIN
-internal const val EXTRA_SECONDS: Double = Defaults.BLOCK_EXTRA_SECONDS
-internal const val EXTRA_SECONDS_PER_TOKEN: Double = Defaults.BLOCK_EXTRA_SECONDS_PER_TOKEN
-
-/**
- * The outcome of a verification.
- *
- * @property accepted number of proposed target tokens that are accepted.
- * @property token the target token after them: a correction, or the bonus when all are accepted.
- * @property isBonus whether every decision was accepted.
- * @property evaluated number of draft tokens that were verified.
- * @property acceptedDrafts number of those that were accepted.
- */
 internal data class Verdict(
-    val accepted: Int,
-    val token: Int,
-    val isBonus: Boolean,
-    val evaluated: Int,
-    val acceptedDrafts: Int,
+    val accepted: Int, // number of proposed target tokens that are accepted
+    val token: Int, // the target token after them: a correction, or the bonus when all are accepted
+    val isBonus: Boolean, // whether every decision was accepted
+    val evaluated: Int, // number of draft tokens that were verified
+    val acceptedDrafts: Int, // number of those that were accepted
 ) {
     /** The target tokens of the round: the accepted ones, and the one after them. */
     fun tokens(proposal: Proposal): IntArray =
@@ -41,29 +22,17 @@ internal data class Verdict(
 
 /** A rule that verifies the decisions of a proposal. */
 internal fun interface Verifier {
-    /**
-     * @param proposal the translated draft.
-     * @param draft the drafter's distributions, one for each draft token, as they were sampled from.
-     * @param probs the target's distribution at each proposed position and after the last.
-     * @param trie the active trie that the proposal was translated with, unchanged since.
-     * @param random the source of randomness.
-     * @param buffers of this round.
-     */
     fun verify(
         proposal: Proposal,
-        draft: List<Distribution>,
-        probs: Probs,
-        trie: ActiveTrie,
+        draft: List<Distribution>, // the drafter's distributions, one for each draft token, as they were sampled from
+        probs: Probs, // the target's distribution at each proposed position and after the last
+        trie: ActiveTrie, // the active trie that the proposal was translated with, unchanged since
         random: RandomSource,
         buffers: OptionBuffers,
     ): Verdict
 }
 
-/**
- * Speculative sampling on trie decisions, one after another: exact at every temperature.
- *
- * The parameters are those of [Verifier.verify].
- */
+/** Speculative sampling on trie decisions, one after another: exact at every temperature. */
 internal fun verifyTokens(
     proposal: Proposal,
     draft: List<Distribution>,
@@ -123,14 +92,9 @@ internal fun verifyBlock(
     error("b_0 is 1, so the walk back ends at decision 0")
 }
 
-/**
- * Whether a round is long enough for the gain of block verification to outweigh its host work.
- *
- * @param roundSeconds of a round with token-level verification.
- * @param vocabSize width of the target's logits.
- */
+/** Whether a round is long enough for the gain of block verification to outweigh its host work. */
 internal fun blockPays(roundSeconds: Double, vocabSize: Int): Boolean =
-    GAIN * roundSeconds > EXTRA_SECONDS + EXTRA_SECONDS_PER_TOKEN * vocabSize
+    with(Defaults) { BLOCK_GAIN * roundSeconds > BLOCK_EXTRA_SECONDS + BLOCK_EXTRA_SECONDS_PER_TOKEN * vocabSize }
 
 /** Everything accepted: sample the bonus token, restricted to the subtree of the tail if there is one. */
 private fun bonus(proposal: Proposal, probs: Probs, trie: ActiveTrie, random: RandomSource): Verdict {

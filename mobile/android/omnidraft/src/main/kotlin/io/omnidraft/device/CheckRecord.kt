@@ -34,7 +34,6 @@ private const val SETTLED = 3_000_000_000L // ns: times of a file system may be 
 /**
  * What a file system says of a file.
  *
- * @property size bytes.
  * @property modified ns since 1970, when the content last changed; a program can set it.
  * @property changed ns since 1970, when the entry last changed, which no program can set; 0 where there is none.
  * @property inode 0 where the system has none.
@@ -42,19 +41,13 @@ private const val SETTLED = 3_000_000_000L // ns: times of a file system may be 
  */
 internal data class Stamp(val size: Long, val modified: Long, val changed: Long, val inode: Long, val device: Long) {
     /** What stays equal while a program runs; some file systems give another inode number each time. */
-    val times: Triple<Long, Long, Long>
-        get() = Triple(size, modified, changed)
+    val times: Triple<Long, Long, Long> get() = Triple(size, modified, changed)
 
     /** Whether it tells a file that was replaced; a file without such a stamp is hashed each time. */
-    val isComplete: Boolean
-        get() = changed != 0L && inode != 0L
+    val isComplete: Boolean get() = changed != 0L && inode != 0L
 }
 
-/**
- * The stamp of a file, links followed.
- *
- * @throws IOException the file is absent.
- */
+/** The stamp of a file, links followed. */
 internal fun stampOf(file: File): Stamp {
     val path = pathOf(file)
     val all = unix(path, "size,lastModifiedTime,ctime,ino,dev")
@@ -82,14 +75,7 @@ internal fun writeBack(file: File) {
     }
 }
 
-/**
- * Whether all files had these stamps when they were last checked in full.
- *
- * @param state the directory of what this device remembers.
- * @param path the directory of the bundle.
- * @param seal of its manifest.
- * @param stamps of its files now, by name.
- */
+/** Whether all files had these stamps when they were last checked in full. */
 internal fun wasChecked(state: StateDirectory, path: File, seal: String, stamps: Map<String, Stamp>): Boolean {
     if (!stamps.values.all { it.isComplete }) return false
     return try {
@@ -106,22 +92,15 @@ internal fun wasChecked(state: StateDirectory, path: File, seal: String, stamps:
 /**
  * Record that all files were hashed and were right.
  *
- * A file that changed shortly before is not recorded: it could change again within one step of the clock, and keep
- * its stamp.
- *
- * @param state the directory of what this device remembers.
- * @param path the directory of the bundle.
- * @param seal of its manifest.
- * @param stamps of its files, from before they were hashed.
- * @param now ns since 1970, from before the stamps were taken.
- * @return whether the record was written.
+ * A file that changed shortly before is not recorded: it could change again within one step of the clock, and keep its
+ * stamp.
  */
 internal fun rememberCheck(
     state: StateDirectory,
-    path: File,
+    path: File, // the directory of the bundle
     seal: String,
-    stamps: Map<String, Stamp>,
-    now: Long,
+    stamps: Map<String, Stamp>, // of its files, from before they were hashed
+    now: Long, // ns since 1970, from before the stamps were taken
 ): Boolean {
     if (!stamps.values.all { it.isComplete && it.changed <= now - SETTLED }) return false
     val record = mapOf("format" to FORMAT, "version" to VERSION, "seal" to seal, "stamps" to digestOf(stamps))

@@ -30,51 +30,16 @@ internal enum class Measure { AUTO, NEVER, ALWAYS }
 /** Where costs come from: the manifest, a record of an earlier measurement, or a measurement now. */
 internal enum class CostsSource { MANIFEST, KEPT, MEASURED }
 
-/**
- * The costs that a device uses.
- *
- * @property costs with the acceptance of the manifest.
- * @property source where they come from.
- * @property machine this one.
- * @property measuredOn the machine that the manifest names; null where it names none.
- */
-internal class DeviceCosts(
-    val costs: Costs,
-    val source: CostsSource,
-    val machine: Machine,
-    val measuredOn: Machine?,
-) {
-    /** Whether they were measured here, in the same places and with as many threads. */
-    val areOfThisMachine: Boolean
-        get() = source != CostsSource.MANIFEST || measuredOn == machine
+internal class DeviceCosts(val costs: Costs, val source: CostsSource)
 
-    /** Where the costs come from, as the end of a sentence. */
-    val origin: String
-        get() = when {
-            source == CostsSource.KEPT -> "measured on this machine before, and kept"
-            source == CostsSource.MEASURED -> "measured on this machine"
-            measuredOn == null -> "measured at export, on a machine that the bundle does not name"
-            areOfThisMachine -> "measured at export, on this machine"
-            else -> "measured at export, on another machine ($measuredOn)"
-        }
-}
-
-/**
- * Measured seconds, as a manifest holds them.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** Measured seconds, as a manifest holds them. */
 internal fun readCosts(data: Map<String, Any?>): Costs {
     val target = array(data.at("target"), MAX_PASSES).map { number(it) }.toDoubleArray()
     val (draft, host, acceptance) = listOf("draft", "host", "acceptance").map { number(data.at(it)) }
     return Costs(target, draft, host, acceptance).also { checkCosts(it) }
 }
 
-/**
- * Check the ranges of costs that were read from a file.
- *
- * @throws ValueError no pass or more than 256, or a number outside its range.
- */
+/** Check the ranges of costs that were read from a file. */
 internal fun checkCosts(costs: Costs) {
     val isCounted = costs.target.size in 1..MAX_PASSES && costs.acceptance in 0.0..1.0
     val above = costs.target.all { it in MIN_SECONDS..MAX_SECONDS } && costs.draft in MIN_SECONDS..MAX_SECONDS
@@ -83,14 +48,7 @@ internal fun checkCosts(costs: Costs) {
     }
 }
 
-/**
- * Which costs to use; `MEASURED` where they must be measured.
- *
- * @param measure what the caller asked for.
- * @param measuredOn the machine that the manifest's costs name; null where it names none.
- * @param here this machine.
- * @param kept whether there is a record of this machine and bundle.
- */
+/** Which costs to use; `MEASURED` where they must be measured. */
 internal fun sourceOfCosts(measure: Measure, measuredOn: Machine?, here: Machine, kept: Boolean): CostsSource = when {
     measure == Measure.NEVER -> CostsSource.MANIFEST
     measure == Measure.ALWAYS -> CostsSource.MEASURED
@@ -98,28 +56,18 @@ internal fun sourceOfCosts(measure: Measure, measuredOn: Machine?, here: Machine
     else -> if (measuredOn == here) CostsSource.MANIFEST else CostsSource.MEASURED
 }
 
-/**
- * The costs of this machine: the manifest's, those that were kept, or those that are measured now.
- *
- * @param state the directory of what this device remembers.
- * @param seal of the bundle's manifest.
- * @param costs of the manifest.
- * @param measuredOn the machine that they name; null where they name none.
- * @param here this machine.
- * @param measure what the caller asked for.
- * @param timed measures this machine; null where it cannot.
- */
+/** The costs of this machine: the manifest's, those that were kept, or those that are measured now. */
 internal fun deviceCosts(
-    state: StateDirectory,
+    state: StateDirectory, // the directory of what this device remembers
     seal: String,
     costs: Costs,
-    measuredOn: Machine?,
+    measuredOn: Machine?, // the machine that they name; null where they name none
     here: Machine,
     measure: Measure,
-    timed: () -> Costs?,
+    timed: () -> Costs?, // measures this machine; null where it cannot
 ): DeviceCosts {
     fun ofDevice(found: Costs, source: CostsSource) =
-        DeviceCosts(Costs(found.target, found.draft, found.host, costs.acceptance), source, here, measuredOn)
+        DeviceCosts(Costs(found.target, found.draft, found.host, costs.acceptance), source)
     val kept = if (measure == Measure.AUTO) keptCosts(state, seal, here) else null
     if (kept != null) return ofDevice(kept, CostsSource.KEPT)
     if (sourceOfCosts(measure, measuredOn, here, kept = false) == CostsSource.MEASURED) {
@@ -128,7 +76,7 @@ internal fun deviceCosts(
             return ofDevice(measured, CostsSource.MEASURED)
         }
     }
-    return DeviceCosts(costs, CostsSource.MANIFEST, here, measuredOn)
+    return DeviceCosts(costs, CostsSource.MANIFEST)
 }
 
 /** The costs that were kept for a machine and the bundle with a seal; null where there are none. */
@@ -139,7 +87,6 @@ internal fun keptCosts(state: StateDirectory, seal: String, machine: Machine): C
 internal fun keepCosts(state: StateDirectory, seal: String, machine: Machine, costs: Costs): Boolean =
     state.writeRecord(KIND, costsKey(seal, machine), costsRecord(seal, machine, costs))
 
-/** The bytes of a record. */
 internal fun costsRecord(seal: String, machine: Machine, costs: Costs): ByteArray = dump(
     linkedMapOf(
         "format" to FORMAT,

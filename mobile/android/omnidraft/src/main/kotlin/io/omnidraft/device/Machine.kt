@@ -2,7 +2,6 @@ package io.omnidraft.device
 
 /* The machine that costs were measured on: what decides how long a pass takes, nothing that names a user. */
 
-import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.at
 import io.omnidraft.disk.integer
 import io.omnidraft.disk.text
@@ -16,27 +15,16 @@ private const val MAX_TEXT = 64 // bytes
 private const val CPUINFO = "/proc/cpuinfo"
 private const val CPUINFO_BYTES = 1 shl 16 // the first cores are enough
 
-/**
- * A machine and how the models run on it. Costs are of one machine: all fields are equal.
- *
- * @property cpu the model of the processor.
- * @property cores of the processor, that the process may use.
- * @property system operating system and architecture.
- * @property onnxruntime its version.
- * @property threads of a target pass.
- * @property targetOn the place of the target: `cpu`, or a name of `npu.providers`.
- * @property drafterOn the place of the drafter.
- */
+/** A machine and how the models run on it. Costs are of one machine: all fields are equal. */
 internal data class Machine(
-    val cpu: String,
-    val cores: Int,
+    val cpu: String, // the model of the processor
+    val cores: Int, // of the processor, that the process may use
     val system: String,
     val onnxruntime: String,
     val threads: Int,
-    val targetOn: String,
-    val drafterOn: String,
+    val targetOn: String, // the place of the target: `cpu`, or a name of `npu.providers`
+    val drafterOn: String, // the place of the drafter
 ) {
-    /** The fields in order. */
     fun asJson(): Map<String, Any> = linkedMapOf(
         "cpu" to cpu,
         "cores" to cores,
@@ -46,16 +34,8 @@ internal data class Machine(
         "target_on" to targetOn,
         "drafter_on" to drafterOn,
     )
-
-    override fun toString(): String = "$cpu, $threads of $cores cores, $system, onnxruntime $onnxruntime, " +
-        "target on $targetOn, drafter on $drafterOn"
 }
 
-/**
- * A machine from the fields of an object of JSON.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
 internal fun readMachine(data: Map<String, Any?>): Machine = Machine(
     cpu = text(data.at("cpu"), MAX_CPU),
     cores = integer(data.at("cores"), 1, MAX_CORES),

@@ -7,6 +7,7 @@ package io.omnidraft.device
  */
 
 import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.isOwnDirectory
 import io.omnidraft.disk.pathOf
 import io.omnidraft.disk.readWhole
@@ -21,11 +22,9 @@ import java.nio.file.attribute.PosixFilePermissions
 /** Records of each kind; the oldest ones are deleted. */
 internal const val MOST_RECORDS = 256
 
-/** Bytes of a record. */
 internal const val MOST_RECORD_BYTES = 1 shl 14
 private const val END = ".json"
 private const val KEY_DIGITS = 32
-private const val HEXADECIMAL = "0123456789abcdef"
 
 /** The name of a record: 32 hexadecimal digits of the SHA-256 of texts, each with a zero byte after it. */
 internal fun recordKey(vararg parts: String): String =
@@ -37,12 +36,7 @@ internal fun recordKey(vararg parts: String): String =
  * @property root the directory, which need not exist; null remembers nothing.
  */
 internal class StateDirectory(val root: File?) {
-    /**
-     * The bytes of a record; null where there is none that may be used.
-     *
-     * @param kind the directory of the records of one kind.
-     * @param key from [recordKey].
-     */
+    /** The bytes of a record; null where there is none that may be used. */
     fun readRecord(kind: String, key: String): ByteArray? {
         val place = File(root ?: return null, kind)
         return try {
@@ -103,5 +97,4 @@ private fun deleteOldest(place: File) {
     oldest.take(maxOf(0, records.size - MOST_RECORDS)).forEach { it.second.delete() }
 }
 
-private fun isRecord(name: String): Boolean =
-    name.length == KEY_DIGITS + END.length && name.endsWith(END) && name.take(KEY_DIGITS).all { it in HEXADECIMAL }
+private fun isRecord(name: String): Boolean = name.endsWith(END) && isHexadecimal(name.removeSuffix(END), KEY_DIGITS)

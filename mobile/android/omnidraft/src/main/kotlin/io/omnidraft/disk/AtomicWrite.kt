@@ -23,11 +23,7 @@ internal val PRIVATE: Set<PosixFilePermission> = PosixFilePermissions.fromString
 private val LONGEST_NAME = 255 - "..${"0".repeat(16)}.tmp".length // so that the temporary name fits a directory too
 private const val STALE_SECONDS = 60.0 // no write takes that long, so the writer of an older leftover was killed
 
-/**
- * The file that a path leads to, through links, if a file can be written or replaced there.
- *
- * @throws IOException no file can be written there; the message ends a sentence that begins with "because".
- */
+/** The file that a path leads to, through links, if a file can be written or replaced there. */
 internal fun placeOf(file: File): File {
     val path = pathOf(file.absoluteFile)
     val isThere = Files.exists(path)
@@ -66,18 +62,16 @@ private const val MOST_LINKS = 40
  * A link is written through. A new file is its owner's alone; a file that is replaced keeps its permissions. Leftovers of
  * killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
  *
- * @param data the whole content.
  * @param keep rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
- * @param shared a new file is as readable to others as the system's mask says.
  * @return the new name of the old file; null if there is none.
  * @throws IOException the disk is full, or the file cannot be written; the old file is whole.
  */
-internal fun writeAtomically(file: File, data: ByteArray, keep: Boolean = false, shared: Boolean = false): File? {
+internal fun writeAtomically(file: File, data: ByteArray, keep: Boolean = false): File? {
     val place = placeOf(file)
     val temporary = File(place.parentFile, ".${place.name}.${randomHex(8)}.tmp")
     var kept: File? = null
     try {
-        writeNew(temporary, data, place, shared)
+        writeNew(temporary, data, place)
         if (keep && place.exists()) kept = freeName(place).also { rename(place, it) }
         rename(temporary, place)
     } finally {
@@ -93,14 +87,10 @@ internal fun rename(from: File, to: File) {
     Files.move(pathOf(from), pathOf(to), ATOMIC_MOVE, REPLACE_EXISTING)
 }
 
-private fun writeNew(temporary: File, data: ByteArray, place: File, shared: Boolean) {
+private fun writeNew(temporary: File, data: ByteArray, place: File) {
     // CREATE_NEW: never write through a link that another program made.
     FileChannel.open(pathOf(temporary), CREATE_NEW, WRITE).use { channel ->
-        if (place.exists()) {
-            permit(temporary, permissions(place))
-        } else if (!shared) {
-            permit(temporary, PRIVATE)
-        }
+        permit(temporary, if (place.exists()) permissions(place) else PRIVATE)
         val buffer = ByteBuffer.wrap(data)
         while (buffer.hasRemaining()) channel.write(buffer)
         channel.force(true)
@@ -141,7 +131,6 @@ private fun freeName(file: File): File {
 /**
  * Remove the temporary files of killed writers of a path, and return their number.
  *
- * @param file the file that was written.
  * @param olderThan seconds since the last change; a younger file may belong to a running writer.
  */
 internal fun removeLeftovers(file: File, olderThan: Double = 0.0): Int {

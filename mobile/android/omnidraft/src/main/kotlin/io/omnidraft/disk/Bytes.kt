@@ -28,41 +28,27 @@ internal fun i64(data: ByteArray, at: Int): Long = u32(data, at) or (u32(data, a
 /** A float of 4 bytes. */
 internal fun f32(data: ByteArray, at: Int): Float = java.lang.Float.intBitsToFloat(i32(data, at))
 
-/** A float of 8 bytes. */
-internal fun f64(data: ByteArray, at: Int): Double = java.lang.Double.longBitsToDouble(i64(data, at))
-
 /** Bytes that grow, with numbers in little-endian order. */
 internal class ByteWriter(size: Int = 64) {
     private val out = ByteArrayOutputStream(size)
 
-    /** Bytes so far. */
     val size: Int get() = out.size()
 
-    /** All bytes. */
     fun bytes(): ByteArray = out.toByteArray()
 
-    /** Adds the lowest 8 bits. */
     fun u8(value: Int): ByteWriter = also { out.write(value) }
 
-    /** Adds the lowest 16 bits. */
     fun u16(value: Int): ByteWriter = u8(value).u8(value ushr 8)
 
-    /** Adds 32 bits. */
     fun i32(value: Int): ByteWriter = u16(value).u16(value ushr 16)
 
-    /** Adds the lowest 32 bits. */
     fun u32(value: Long): ByteWriter = i32(value.toInt())
 
-    /** Adds 64 bits. */
     fun i64(value: Long): ByteWriter = i32(value.toInt()).i32((value ushr 32).toInt())
 
     /** Adds the bits of a float of 4 bytes. */
     fun f32(value: Float): ByteWriter = i32(java.lang.Float.floatToRawIntBits(value))
 
-    /** Adds the bits of a float of 8 bytes. */
-    fun f64(value: Double): ByteWriter = i64(java.lang.Double.doubleToRawLongBits(value))
-
-    /** Adds a part of an array. */
     fun put(data: ByteArray, from: Int = 0, until: Int = data.size): ByteWriter = also {
         out.write(data, from, until - from)
     }
@@ -75,7 +61,6 @@ internal fun crc32(data: ByteArray, from: Int = 0, until: Int = data.size): Long
     return sum.value
 }
 
-/** A new SHA-256, for data that comes in parts. */
 internal fun newSha256(): MessageDigest = MessageDigest.getInstance("SHA-256")
 
 /** The SHA-256 of bytes: 32 bytes. */
@@ -91,15 +76,14 @@ internal fun hexOf(data: ByteArray): String {
     return String(text)
 }
 
-/**
- * The bytes of hexadecimal text.
- *
- * @throws ValueError an odd number of characters, or one that is no digit.
- */
+/** The bytes of hexadecimal text. */
 internal fun bytesOf(hex: String): ByteArray {
     if (hex.length % 2 != 0 || hex.any { hexDigit(it) < 0 }) throw ValueError("${quoted(hex)} is not hexadecimal")
     return ByteArray(hex.length / 2) { ((hexDigit(hex[2 * it]) shl 4) or hexDigit(hex[2 * it + 1])).toByte() }
 }
+
+internal fun isHexadecimal(text: String, digits: Int): Boolean =
+    text.length == digits && text.all { it in '0'..'9' || it in 'a'..'f' }
 
 /** 64 bits as 16 hexadecimal digits. */
 internal fun hex64(bits: Long): String = bits.toULong().toString(16).padStart(16, '0')

@@ -43,10 +43,6 @@ private val claimed = HashSet<String>()
  * Claim a directory, made where it is absent, until the returned claim is closed.
  *
  * The lock is on a file `.NAME.lock` beside the directory, since Java locks no directory. The file stays; it is empty.
- *
- * @param directory the directory; its parent exists.
- * @throws ClaimException another process, or another user in this one, has the directory.
- * @throws IOException the directory cannot be made or written; the message says why.
  */
 internal fun claim(directory: File): Claim {
     val path = pathOf(directory.absoluteFile)

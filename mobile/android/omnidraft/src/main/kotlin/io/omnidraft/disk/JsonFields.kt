@@ -23,16 +23,12 @@ internal fun text(value: Any?, most: Int = 1 shl 22): String {
     return value
 }
 
-/** A string of exactly this many lower-case hexadecimal digits. */
 internal fun hexadecimal(value: Any?, digits: Int): String {
     val text = text(value)
-    if (text.length != digits || !text.all { it in '0'..'9' || it in 'a'..'f' }) {
-        throw ValueError("${quoted(value)} is not $digits hexadecimal digits")
-    }
+    if (!isHexadecimal(text, digits)) throw ValueError("${quoted(value)} is not $digits hexadecimal digits")
     return text
 }
 
-/** True or false. */
 internal fun boolean(value: Any?): Boolean =
     value as? Boolean ?: throw ValueError("${quoted(value)} is neither true nor false")
 

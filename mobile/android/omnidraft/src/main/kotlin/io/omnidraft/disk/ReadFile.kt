@@ -19,12 +19,7 @@ import java.nio.file.attribute.BasicFileAttributes
  * Each IOException that is thrown here has a message that ends a sentence beginning with "it cannot be read because".
  */
 
-/**
- * A regular file, open for reading from its beginning; the caller closes it. Its `channel` gives size and place.
- *
- * @throws FileNotFoundException the file does not exist.
- * @throws IOException a directory, pipe, device or socket, a name that no file can have, or no permission.
- */
+/** A regular file, open for reading from its beginning; the caller closes it. Its `channel` gives size and place. */
 internal fun openFile(file: File): FileInputStream {
     val path = pathOf(file)
     if (!Files.exists(path)) throw FileNotFoundException("there is no such file")
@@ -33,23 +28,12 @@ internal fun openFile(file: File): FileInputStream {
     return FileInputStream(file)
 }
 
-/**
- * The bytes of a regular file.
- *
- * @param most bytes to read at most, so that a wrong file of any size fits the memory; -1 reads to the end.
- * @throws IOException see [openFile]; or the file is larger than an array.
- */
-internal fun readFile(file: File, most: Int = -1): ByteArray = openFile(file).use { stream ->
-    val size = stream.channel.size()
-    if (most < 0 && size > LARGEST_ARRAY) throw IOException("it has $size bytes")
-    readFully(stream, if (most < 0) size.toInt() else minOf(size, most.toLong()).toInt())
+/** The bytes of a regular file, at most [most] of them, so that a wrong file of any size fits the memory. */
+internal fun readFile(file: File, most: Int): ByteArray = openFile(file).use { stream ->
+    readFully(stream, minOf(stream.channel.size(), most.toLong()).toInt())
 }
 
-/**
- * The bytes of a regular file that has at most [most] of them; a larger one is not read.
- *
- * @throws IOException see [openFile]; or the file is larger.
- */
+/** The bytes of a regular file; one that has more than [most] is not read. */
 internal fun readWhole(file: File, most: Long): ByteArray = openFile(file).use { stream ->
     val size = stream.channel.size()
     if (size > minOf(most, LARGEST_ARRAY)) throw IOException("it has more than $most bytes")
@@ -58,8 +42,6 @@ internal fun readWhole(file: File, most: Long): ByteArray = openFile(file).use {
 
 /**
  * A regular file, mapped for reading; pages are read when they are used. The order of bytes is big-endian until it is set.
- *
- * @throws IOException see [openFile]; or the file has 2 GiB or more, which no buffer holds.
  */
 internal fun mapFile(file: File): MappedByteBuffer = openFile(file).use { stream ->
     val size = stream.channel.size()
@@ -67,22 +49,14 @@ internal fun mapFile(file: File): MappedByteBuffer = openFile(file).use { stream
     stream.channel.map(FileChannel.MapMode.READ_ONLY, 0, size)
 }
 
-/**
- * Refuse what is not a regular file, links followed.
- *
- * @throws IOException a directory, pipe, device or socket.
- */
+/** Refuse what is not a regular file, links followed. */
 internal fun checkRegular(path: Path) {
     val kind = Files.readAttributes(path, BasicFileAttributes::class.java)
     if (kind.isDirectory) throw IOException("it is a directory")
     if (!kind.isRegularFile) throw IOException("it is not a regular file")
 }
 
-/**
- * The path of a file.
- *
- * @throws IOException no file can have that name.
- */
+/** The path of a file. */
 internal fun pathOf(file: File): Path = try {
     Paths.get(file.path)
 } catch (_: InvalidPathException) { // a zero byte in the name

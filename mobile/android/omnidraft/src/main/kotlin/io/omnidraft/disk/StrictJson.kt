@@ -22,30 +22,18 @@ internal const val MAX_DEPTH: Int = 32
 /** Arrays and objects together at most. */
 internal const val MAX_CONTAINERS: Int = 1 shl 18
 
-/** Characters of a number at most. */
 internal const val MAX_NUMBER: Int = 32
 
 /** A value from outside that is not what it must be; the reader of a file turns it into a refusal of that file. */
 internal open class ValueError(message: String) : Exception(message)
 
-/**
- * The value of a JSON text.
- *
- * @param data UTF-8 without a byte order mark; the caller bounds its length.
- * @throws ValueError it is not JSON, is too deep, has a number that is too long or too large for a float, a name twice in
- *   an object, or half a surrogate pair.
- */
 internal fun parse(data: ByteArray): Any? = try {
     JsonReader(decodeUtf8(data)).whole()
 } catch (_: OutOfMemoryError) { // 4 MB of short names take more than the heap of a small phone
     throw ValueError("it needs more memory than there is")
 }
 
-/**
- * The text of strict UTF-8.
- *
- * @throws ValueError a byte is not UTF-8.
- */
+/** The text of strict UTF-8. */
 internal fun decodeUtf8(data: ByteArray): String {
     val decoder = Charsets.UTF_8.newDecoder()
     decoder.onMalformedInput(CodingErrorAction.REPORT).onUnmappableCharacter(CodingErrorAction.REPORT)
@@ -56,11 +44,7 @@ internal fun decodeUtf8(data: ByteArray): String {
     }
 }
 
-/**
- * The UTF-8 of a text.
- *
- * @throws ValueError it has half a surrogate pair, which has no UTF-8.
- */
+/** The UTF-8 of a text. */
 internal fun encodeUtf8(text: String): ByteArray {
     if (hasHalfPair(text)) throw ValueError("a string has half a surrogate pair")
     return text.toByteArray(Charsets.UTF_8)

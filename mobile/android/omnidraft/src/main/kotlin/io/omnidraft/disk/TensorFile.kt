@@ -14,11 +14,7 @@ internal val SIZES: Map<String, Int> = mapOf(
     "F32" to 4, "U64" to 8, "I64" to 8, "F64" to 8,
 )
 
-/**
- * A file that is not laid out as it must be.
- *
- * @property fault `truncated`, `header`, `layout` or `trailing_bytes`.
- */
+/** A file that is not laid out as it must be. */
 internal class TensorFileError(message: String, val fault: String) : ValueError(message)
 
 /** One tensor: its type, its sizes, and its bytes in row-major order; [data] is little-endian and begins at 0. */
@@ -27,13 +23,7 @@ internal class Tensor(val dtype: String, val shape: LongArray, val data: ByteBuf
 /** The metadata, the entries of the tensors, and the byte at which the tensors begin. */
 internal class TensorHeader(val metadata: Map<String, String>, val entries: Map<String, Any?>, val start: Int)
 
-/**
- * The header of a file.
- *
- * @param data the file, from 0 to its limit.
- * @param most bytes of the header at most.
- * @throws TensorFileError `truncated` or `header`.
- */
+/** The header of a file. */
 internal fun readHeader(data: ByteBuffer, most: Int): TensorHeader {
     val size = data.limit()
     if (size < LENGTH_BYTES) {
@@ -53,14 +43,7 @@ internal fun readHeader(data: ByteBuffer, most: Int): TensorHeader {
     }
 }
 
-/**
- * The tensors of a file: one after another, without holes, to the end of the file.
- *
- * @param data the file, from 0 to its limit; the tensors are parts of it.
- * @param entries the entries of the tensors, which the caller may have checked.
- * @param start the byte at which the tensors begin.
- * @throws TensorFileError `layout`, `truncated` or `trailing_bytes`.
- */
+/** The tensors of a file: one after another, without holes, to the end of the file. */
 internal fun readTensors(data: ByteBuffer, entries: Map<String, Any?>, start: Int): Map<String, Tensor> {
     val layout = try {
         entries.map { entry(it.key, it.value) }.sortedWith(compareBy({ it.begin }, { it.end }))
@@ -120,6 +103,5 @@ internal fun part(data: ByteBuffer, begin: Int, end: Int): ByteBuffer {
     return view.slice().order(ByteOrder.LITTLE_ENDIAN)
 }
 
-/** A copy of a part of a buffer. */
 internal fun bytes(data: ByteBuffer, begin: Int, end: Int): ByteArray =
     ByteArray(end - begin).also { part(data, begin, end).get(it) }

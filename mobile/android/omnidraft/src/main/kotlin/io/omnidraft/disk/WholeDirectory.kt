@@ -12,12 +12,7 @@ import java.io.IOException
  * so it is not taken for a leftover.
  */
 
-/**
- * Runs [write] with a temporary directory beside [out], which is removed at the end unless it was renamed.
- *
- * @throws IOException it cannot be made.
- * @throws ClaimException another process has it.
- */
+/** Runs [write] with a temporary directory beside [out], which is removed at the end unless it was renamed. */
 internal fun <T> newDirectory(out: File, write: (File) -> T): T {
     val place = out.absoluteFile
     val work = File(place.parentFile, ".${place.name}.${randomHex(8)}.tmp")
@@ -32,12 +27,7 @@ internal fun <T> newDirectory(out: File, write: (File) -> T): T {
     }
 }
 
-/**
- * Give the complete directory its final name; an older directory is removed last.
- *
- * @param replaces whether a directory that is there is replaced.
- * @throws IOException it cannot be renamed, or another writer was faster.
- */
+/** Give the complete directory its final name; an older directory is removed last. */
 internal fun takeName(work: File, out: File, replaces: Boolean = true) {
     val place = out.absoluteFile
     val old = File(place.parentFile, work.name.removeSuffix(".tmp") + ".old")
@@ -63,23 +53,16 @@ internal fun removeTree(directory: File) {
 }
 
 /**
- * Put right what killed writers of a place left, and return a sentence for each.
- *
- * @param out the final place. Where it is absent, the directory that was to be replaced gets its name back.
+ * Put right what killed writers of a place left. Where the place is absent, the directory that was to be replaced gets its
+ * name back.
  */
-internal fun recover(out: File): List<String> {
+internal fun recover(out: File) {
     val place = out.absoluteFile
     val left = place.parentFile?.listFiles().orEmpty().sortedBy { it.name }.mapNotNull { leftover(it, place.name) }
     val running = left.filter { it.kind == "tmp" && !isFree(it.place) }.map { it.writer }
-    return left.filter { it.writer !in running }.map { each ->
+    for (each in left.filter { it.writer !in running }) {
         lockOf(each.place).delete()
-        if (each.kind == "old" && !place.exists()) {
-            rename(each.place, place)
-            "$place was taken back from ${each.place.name}, which a killed process left"
-        } else {
-            removeTree(each.place)
-            "${each.place.name} was removed; a killed process left it"
-        }
+        if (each.kind == "old" && !place.exists()) rename(each.place, place) else removeTree(each.place)
     }
 }
 
@@ -90,7 +73,7 @@ private fun leftover(file: File, name: String): Leftover? {
     if (java.nio.file.Files.isSymbolicLink(pathOf(file))) return null
     val rest = file.name.substring(name.length + 2)
     val (writer, kind) = rest.split('.').takeIf { it.size == 2 } ?: return null
-    val isOurs = writer.length == 16 && writer.all { it in '0'..'9' || it in 'a'..'f' }
+    val isOurs = isHexadecimal(writer, 16)
     return if (isOurs && (kind == "tmp" || kind == "old")) Leftover(file, writer, kind) else null
 }
 

@@ -17,25 +17,12 @@ import io.omnidraft.models.Adapter
 import io.omnidraft.models.SitePair
 import kotlin.math.min
 
-/*
- * A learner whose adapter is a running average over its steps (spec/13-learner.md, Online).
- *
- * Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is as
- * steady as with a decaying rate, and learns as fast as with a high one.
- */
-
-/** Largest share of the average that a step keeps; smaller in the first steps. */
-internal const val KEPT = Defaults.LEARNER_MEAN_KEPT
+/* A learner whose adapter is a running average over its steps (spec/13-learner.md, Online). */
 
 private const val PREFIX = "average."
 private const val STEPS = "average_steps"
 
-/**
- * Tensors averaged over steps.
- *
- * @property tensors by name; empty before the first step. A step makes new ones.
- * @property steps so far.
- */
+/** Tensors averaged over steps. */
 internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps: Long = 0) {
     private val means = LinkedHashMap(tensors)
 
@@ -44,9 +31,8 @@ internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps
 
     val tensors: Map<String, FloatTensor> get() = means
 
-    /** Add the tensors of a step. */
     fun add(latest: Map<String, FloatTensor>) {
-        val share = min(KEPT, steps / (steps + 9.0)).toFloat()
+        val share = min(Defaults.LEARNER_MEAN_KEPT, steps / (steps + 9.0)).toFloat()
         for ((name, tensor) in latest) {
             val before = means[name]
             means[name] = if (before == null) tensor else mixed(before, tensor, share)
@@ -64,14 +50,9 @@ internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps
 internal class AveragedLearner(val inner: Learner) : Learner {
     private var mean = RunningMean()
 
-    /** Learning rate of the wrapped learner. */
     override var rate: Double by inner::rate
 
-    /**
-     * Do one step and add its tensors to the average.
-     *
-     * @throws io.omnidraft.AdapterException `non_finite`, the step gave a value that is not finite.
-     */
+    /** Do one step and add its tensors to the average. */
     override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
         val step = inner.learn(responses, budget)
         if (step != null && !step.skipped) mean.add(tensorsOf(inner.adapter()))
@@ -88,7 +69,6 @@ internal class AveragedLearner(val inner: Learner) : Learner {
         return Adapter(latest.base, latest.draftTokenizer, latest.targetTokenizer, sites, latest.created)
     }
 
-    /** The state of the learner, the average and its steps. */
     override fun state(): Arrays {
         val state = LinkedHashMap<String, TypedArray>(inner.state())
         for ((name, tensor) in mean.tensors) {
@@ -98,11 +78,7 @@ internal class AveragedLearner(val inner: Learner) : Learner {
         return state
     }
 
-    /**
-     * Take over a [state].
-     *
-     * @throws SettingException the state is of another learner; nothing changed.
-     */
+    /** Take over a [state]. */
     override fun restore(state: Arrays) {
         val expected = tensorsOf(inner.adapter())
         val averaged = state.filterKeys { it.startsWith(PREFIX) }

@@ -13,56 +13,29 @@ import kotlin.math.min
 import kotlin.math.sqrt
 
 /*
- * Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens
- * (spec/15-sync.md, The adapter comparison).
- *
- * Nothing is generated. The drafter reads each recorded text once with either adapter. At each position where the
- * target's distribution P over draft tokens was recorded, sum min(P, Q) is the probability that a token drawn from the
- * drafter's distribution Q is accepted. Both adapters read the same positions, so the differences are paired. The
- * positions of one generation are correlated, so a generation counts as one observation.
+ * Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens (spec/15-sync.md,
+ * The adapter comparison).
  */
-
-/** With fewer generations the confidence interval is infinite. */
-internal const val LEAST_GENERATIONS = Defaults.SYNC_LEAST_GENERATIONS
 
 private const val CHUNK = 64 // positions whose logits are in memory at once
 
-/**
- * The result of comparing an offered adapter with the current one.
- *
- * @property generations that both adapters read.
- * @property positions that both adapters read.
- * @property current expected acceptance of a draft token with the current adapter, 0 to 1.
- * @property offered expected acceptance of a draft token with the offered adapter, 0 to 1.
- * @property low lower end of the 95 % interval of `offered - current`; -infinity for too few generations.
- * @property high upper end of that interval; infinity for too few generations.
- */
+/** The result of comparing an offered adapter with the current one. */
 internal class AdapterComparison(
     val generations: Int,
     val positions: Int,
-    val current: Double,
-    val offered: Double,
-    val low: Double,
-    val high: Double,
+    val current: Double, // expected acceptance of a draft token with the current adapter, 0 to 1
+    val offered: Double, // expected acceptance of a draft token with the offered adapter, 0 to 1
+    val low: Double, // lower end of the 95 % interval of `offered - current`; -infinity for too few generations
+    val high: Double, // upper end of that interval; infinity for too few generations
 ) {
-    /** Whether the offered adapter is significantly better. */
     val isBetter: Boolean get() = low > 0.0
 
-    /** Whether there were enough generations for an interval. */
-    val isEnough: Boolean get() = generations >= LEAST_GENERATIONS
+    val isEnough: Boolean get() = generations >= Defaults.SYNC_LEAST_GENERATIONS
 }
 
-/**
- * Compare two adapters of a drafter.
- *
- * @param model the drafter; afterwards it has the offered adapter and an empty context.
- * @param responses recorded generations (`fromTraces`), none longer than the model's context.
- * @param current tensors by the names of the graph's inputs; empty for the drafter without an adapter.
- * @param offered likewise.
- */
 internal fun compare(
-    model: SessionModel,
-    responses: List<Aligned>,
+    model: SessionModel, // the drafter; afterwards it has the offered adapter and an empty context
+    responses: List<Aligned>, // recorded generations (`fromTraces`), none longer than the model's context
     current: Map<String, FloatTensor>,
     offered: Map<String, FloatTensor>,
 ): AdapterComparison {
@@ -95,7 +68,7 @@ internal fun compare(
  */
 internal fun interval(differences: DoubleArray, counts: DoubleArray): Pair<Double, Double> {
     val groups = counts.size
-    if (groups < LEAST_GENERATIONS) return Pair(Double.NEGATIVE_INFINITY, Double.POSITIVE_INFINITY)
+    if (groups < Defaults.SYNC_LEAST_GENERATIONS) return Pair(Double.NEGATIVE_INFINITY, Double.POSITIVE_INFINITY)
     val mean = differences.sum() / counts.sum()
     var squares = 0.0
     for (i in counts.indices) {
@@ -107,12 +80,7 @@ internal fun interval(differences: DoubleArray, counts: DoubleArray): Pair<Doubl
     return Pair(mean - t * error, mean + t * error)
 }
 
-/**
- * Expected acceptance at each distribution of a response, times the weight of that distribution.
- *
- * @param model the drafter, with an empty context; it is empty again afterwards.
- * @param response not longer than the model's context.
- */
+/** Expected acceptance at each distribution of a response, times the weight of that distribution. */
 internal fun acceptances(model: SessionModel, response: Aligned): DoubleArray {
     val distributions = response.trieDistributions
     val begins = BooleanArray(response.numRows)
@@ -137,12 +105,7 @@ internal fun acceptances(model: SessionModel, response: Aligned): DoubleArray {
     return accepted
 }
 
-/**
- * Softmax of a row of logits over the draft tokens that may be drafted, at temperature 1.
- *
- * @param logits of which row [row] is taken; ids beyond [allowed] are padding.
- * @param allowed draft tokens that may be drafted.
- */
+/** Softmax of a row of logits over the draft tokens that may be drafted, at temperature 1. */
 internal fun probabilities(logits: Logits, row: Int, allowed: BooleanArray): DoubleArray {
     val values = DoubleArray(logits.width) { Double.NEGATIVE_INFINITY }
     var largest = Double.NEGATIVE_INFINITY
@@ -166,11 +129,6 @@ internal fun probabilities(logits: Logits, row: Int, allowed: BooleanArray): Dou
  * Inside a spelling OTHER is the end of the spelling, which the drafter proposes by any token that continues no
  * spelling, so OTHER counts as one outcome. Elsewhere OTHER is many tokens of which only the sum is known. It counts as
  * 0 there, because a drafter with a flat distribution would gain by it.
- *
- * @param q the drafter's probabilities at the distribution.
- * @param distributions P of a response.
- * @param n the number of the distribution.
- * @param inside whether it is inside a spelling.
  */
 internal fun overlap(q: DoubleArray, distributions: SparseDistributions, n: Int, inside: Boolean): Double {
     val ids = distributions.ids[n]

@@ -1,9 +1,9 @@
 package io.omnidraft.models
 
 import io.omnidraft.AdapterException
+import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.bundle.LoraSites
-import io.omnidraft.bundle.MAX_RANK
 import io.omnidraft.bundle.aName
 import io.omnidraft.bundle.bName
 import io.omnidraft.disk.encodeUtf8
@@ -14,31 +14,18 @@ import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import java.security.MessageDigest
 
-/*
- * An adapter as a value, and whether it fits the sites of a graph.
- *
- * y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/11-adapter.md.
- */
+/* An adapter as a value, and whether it fits the sites of a graph (spec/11-adapter.md). */
 
 /** A [in, rank] and B [rank, out] of a site. */
 internal class SitePair(val a: FloatTensor, val b: FloatTensor)
 
-/**
- * Learned changes of a model: low-rank additions to its products.
- *
- * @property base fingerprint of the checkpoint that was trained.
- * @property draftTokenizer fingerprint of the drafter's tokenizer.
- * @property targetTokenizer fingerprint of the target's tokenizer.
- * @property tensors A and B of each site; sites may differ in rank.
- * @property created time in ISO 8601, UTC.
- * @throws AdapterException `missing_tensor`, `extra_tensor`, `shape`, `non_finite` or `rank`.
- */
+/** Learned changes of a model: low-rank additions to its products. */
 internal class Adapter(
-    val base: String,
-    val draftTokenizer: String,
-    val targetTokenizer: String,
-    val tensors: Map<String, SitePair>,
-    val created: String,
+    val base: String, // fingerprint of the checkpoint that was trained
+    val draftTokenizer: String, // fingerprint of the drafter's tokenizer
+    val targetTokenizer: String, // fingerprint of the target's tokenizer
+    val tensors: Map<String, SitePair>, // A and B of each site; sites may differ in rank
+    val created: String, // time in ISO 8601, UTC
 ) {
     init {
         if (tensors.isEmpty()) throw AdapterException("missing_tensor", "it has no tensors")
@@ -48,7 +35,6 @@ internal class Adapter(
         }
     }
 
-    /** The largest rank of a site. */
     val rank: Int get() = tensors.values.maxOf { it.b.shape[0] }
 
     /** All tensors by the names of the graph's inputs: the sites by name, A first. */
@@ -72,11 +58,7 @@ internal class Adapter(
         hexOf(digest.digest())
     }
 
-    /**
-     * Checks that a graph with these sites can take the adapter.
-     *
-     * @throws AdapterException `extra_tensor`, `shape` or `rank`.
-     */
+    /** Checks that a graph with these sites can take the adapter. */
     fun checkFits(lora: LoraSites) {
         for ((name, pair) in tensors) {
             val site = lora.sites[name]
@@ -94,11 +76,7 @@ internal class Adapter(
         }
     }
 
-    /**
-     * The tensors to feed a graph, by input name; a fixed rank is filled up with zeros.
-     *
-     * @throws AdapterException see [checkFits].
-     */
+    /** The tensors to feed a graph, by input name; a fixed rank is filled up with zeros. */
     fun inputs(lora: LoraSites): Map<String, FloatTensor> {
         checkFits(lora)
         val fed = LinkedHashMap(noAdapter(lora))
@@ -155,8 +133,8 @@ private fun checkPair(site: String, pair: SitePair) {
     if (pair.a.shape[1] != pair.b.shape[0]) {
         throw AdapterException("shape", "$site has rank ${pair.a.shape[1]} in A and ${pair.b.shape[0]} in B")
     }
-    if (pair.a.shape[1] > MAX_RANK) {
-        throw AdapterException("rank", "$site has rank ${pair.a.shape[1]}, more than $MAX_RANK")
+    if (pair.a.shape[1] > BundleLimits.MAX_RANK) {
+        throw AdapterException("rank", "$site has rank ${pair.a.shape[1]}, more than ${BundleLimits.MAX_RANK}")
     }
 }
 

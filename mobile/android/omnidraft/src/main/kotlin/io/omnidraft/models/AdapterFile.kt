@@ -8,6 +8,7 @@ import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.Tensor
 import io.omnidraft.disk.TensorFileError
 import io.omnidraft.disk.dump
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.readHeader
@@ -20,12 +21,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 
-/*
- * The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md.
- *
- * Reading is total: every length and every field is checked before use, and each fault has a name. Equal adapters are
- * equal bytes. The optional file in onnxruntime's own format is neither read nor written here (see EngineAdapter).
- */
+/* The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md. */
 
 private const val FORMAT = "omnidraft.adapter"
 private const val VERSION = "1"
@@ -38,7 +34,6 @@ private val REMEDIES = mapOf(
     "version" to "update omnidraft",
 )
 
-/** The bytes of an adapter's file. */
 internal fun encodeAdapter(adapter: Adapter): ByteArray {
     val named = adapter.named.toSortedMap()
     val header = LinkedHashMap<String, Any?>()
@@ -59,7 +54,6 @@ internal fun encodeAdapter(adapter: Adapter): ByteArray {
     return out.bytes()
 }
 
-/** The metadata of the file of an adapter. */
 internal fun metadataOf(adapter: Adapter): Map<String, String> = linkedMapOf(
     "format" to FORMAT,
     "version" to VERSION,
@@ -72,11 +66,7 @@ internal fun metadataOf(adapter: Adapter): Map<String, String> = linkedMapOf(
     "created" to adapter.created,
 )
 
-/**
- * The adapter in the bytes of a file.
- *
- * @throws AdapterException with the name of the fault.
- */
+/** The adapter in the bytes of a file. */
 internal fun decodeAdapter(data: ByteArray): Adapter {
     val buffer = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN)
     val metadata: Map<String, String>
@@ -131,7 +121,7 @@ private fun pairs(arrays: MutableMap<String, FloatTensor>): Map<String, SitePair
 private fun adapter(metadata: Map<String, String>, tensors: Map<String, SitePair>): Adapter {
     for (name in listOf("base", "draft_tokenizer", "target_tokenizer", "created")) {
         val value = metadata[name]
-        val isRight = value != null && if (name == "created") isTime(value) else isFingerprint(value)
+        val isRight = value != null && if (name == "created") isTime(value) else isHexadecimal(value, 64)
         if (!isRight) throw AdapterException("metadata", "its $name is ${quoted(value)}")
     }
     val adapter = Adapter(
@@ -150,8 +140,6 @@ private fun adapter(metadata: Map<String, String>, tensors: Map<String, SitePair
     return adapter
 }
 
-private fun isFingerprint(text: String) = text.length == 64 && text.all { it in '0'..'9' || it in 'a'..'f' }
-
 /** Whether a text is written as `2026-01-02T03:04:05Z`. */
 internal fun isTime(text: String): Boolean {
     val form = "dddd-dd-ddTdd:dd:ddZ"
@@ -160,11 +148,7 @@ internal fun isTime(text: String): Boolean {
     }
 }
 
-/**
- * The adapter in a file.
- *
- * @throws AdapterException with the name of the fault, the path and the remedy.
- */
+/** The adapter in a file. */
 internal fun readAdapter(file: File): Adapter = try {
     decodeAdapter(bytesOf(file))
 } catch (error: AdapterException) {
@@ -183,11 +167,7 @@ private fun bytesOf(file: File): ByteArray = try {
     throw AdapterException("unreadable", "it cannot be read (${reason(error)})")
 }
 
-/**
- * Saves an adapter. Killed at any point, the old file or the new one is there, whole.
- *
- * @throws AdapterException `unwritable`.
- */
+/** Saves an adapter. Killed at any point, the old file or the new one is there, whole. */
 internal fun writeAdapter(file: File, adapter: Adapter) {
     try {
         writeAtomically(file, encodeAdapter(adapter))

@@ -11,11 +11,7 @@ import io.omnidraft.vocab.VocabMap
 /** A model of a bundle; the target first. */
 internal enum class Role(val word: String) { TARGET("target"), DRAFTER("drafter") }
 
-/**
- * An adapter, or none, and the tensors to feed the graph of the model.
- *
- * @property tensors by the names of the graph's inputs.
- */
+/** An adapter, or none, and the tensors to feed the graph of the model. */
 internal class Fitted(val adapter: Adapter? = null, val tensors: Map<String, FloatTensor> = emptyMap()) {
     /** The digest of the adapter; null without one. */
     val digest: String? get() = adapter?.digest
@@ -29,21 +25,16 @@ internal class AdapterPlace(
     val draftFingerprint: String,
     val targetFingerprint: String,
 ) {
-    /** The model of a role. */
     fun entry(role: Role): ModelEntry = if (role == Role.DRAFTER) drafter else target
 }
 
-/** The models of a bundle as an adapter sees them. */
 internal fun placeOf(bundle: Bundle, map: VocabMap): AdapterPlace =
     AdapterPlace(bundle.path.name, bundle.drafter, bundle.target, map.draftFingerprint, map.targetFingerprint)
 
 /**
  * The model that an adapter was made for, and the tensors to feed its graph.
  *
- * @param adapter the adapter.
- * @param place both models of the bundle.
  * @param role the model; null tries both, and takes the drafter if both fit.
- * @throws AdapterException `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of [Adapter.checkFits].
  */
 internal fun fit(adapter: Adapter, place: AdapterPlace, role: Role? = null): Pair<Role, Fitted> {
     checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)
@@ -80,5 +71,4 @@ private fun noSites(place: AdapterPlace, role: Role): AdapterException {
     return AdapterException("no_sites", message, "export it again $remedy")
 }
 
-/** The tensors to feed a model without an adapter. */
 internal fun unfitted(entry: ModelEntry): Fitted = Fitted(null, entry.lora?.let { noAdapter(it) } ?: emptyMap())

@@ -20,11 +20,7 @@ private const val VTABLE_BYTES = 12
 private const val ROOT_BYTES = 8
 private const val ALIGNMENT = 8
 
-/**
- * The bytes of onnxruntime's own adapter file.
- *
- * @param tensors by the names of the graph's inputs.
- */
+/** The bytes of onnxruntime's own adapter file. */
 internal fun engineAdapter(tensors: Map<String, Tensor>): ByteBuffer {
     val writer = EngineAdapterWriter(ByteBuffer.allocateDirect(size(tensors)).order(ByteOrder.LITTLE_ENDIAN))
     return writer.write(tensors)

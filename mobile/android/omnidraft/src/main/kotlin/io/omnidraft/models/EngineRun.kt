@@ -12,9 +12,6 @@ import io.omnidraft.reason
 /**
  * Runs a graph on bindings, one after another. Another thread can end a run, and an error of the engine is a
  * sentence with its name.
- *
- * @param session of the graph.
- * @param name of the graph, for messages.
  */
 internal class EngineRun(private val session: OrtSession, private val name: String) : AutoCloseable {
     // Held while the options are replaced or freed, never while a graph runs: cancelling does not wait for a pass.
@@ -37,7 +34,6 @@ internal class EngineRun(private val session: OrtSession, private val name: Stri
      * @param outputs by name, in memory that the engine writes to.
      * @param cancelled asked before the run, and again where the run was interrupted: a run that nobody cancelled is
      *   repeated.
-     * @throws Cancelled [cancelled] returned true.
      * @throws BundleException `run`; onnxruntime cannot run the graph.
      */
     fun run(inputs: Map<String, OnnxTensor>, outputs: Map<String, OnnxTensor>, cancelled: () -> Boolean) {

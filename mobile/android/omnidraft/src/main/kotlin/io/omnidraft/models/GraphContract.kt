@@ -15,12 +15,7 @@ import java.io.File
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 
-/*
- * The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph".
- *
- * The engine has read the graph, and no buffer was made yet: a graph that does not fit takes no memory for keys and
- * values.
- */
+/* The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph". */
 
 /** A size that passes choose. */
 internal const val ANY: Long = -1
@@ -54,14 +49,7 @@ internal fun sharedValues(kv: KvShape, vocabSize: Int): SharedValues {
     return SharedValues(inputs, outputs)
 }
 
-/**
- * Inputs and outputs of a static graph for blocks of some tokens, without adapters.
- *
- * @param kv shape of the past.
- * @param vocabSize width of the logits.
- * @param block tokens of a block.
- * @param hidden width of the embeddings.
- */
+/** Inputs and outputs of a static graph for blocks of some tokens, without adapters. */
 internal fun staticValues(kv: KvShape, vocabSize: Int, block: Int, hidden: Int): SharedValues {
     val (heads, width) = kv.numKvHeads.toLong() to kv.headDim.toLong()
     val (rows, past) = block.toLong() to kv.maxLength.toLong()
@@ -80,7 +68,6 @@ internal fun staticValues(kv: KvShape, vocabSize: Int, block: Int, hidden: Int):
     return SharedValues(inputs, outputs)
 }
 
-/** Inputs for the adapters that a manifest names. */
 internal fun adapterValues(lora: LoraSites?): Map<String, Value> {
     val values = LinkedHashMap<String, Value>()
     for ((name, site) in lora?.sites ?: emptyMap()) {
@@ -95,11 +82,7 @@ internal fun adapterValues(lora: LoraSites?): Map<String, Value> {
 internal fun kvNames(numLayers: Int): List<String> =
     (0 until numLayers).flatMap { listOf("$it.key", "$it.value") }
 
-/**
- * Direct buffers of zeros for the keys and values of every layer, by name, in the machine's byte order.
- *
- * @throws BundleException `memory`; the system refuses to promise that much.
- */
+/** Direct buffers of zeros for the keys and values of every layer, by name, in the machine's byte order. */
 internal fun kvBuffers(kv: KvShape): Map<String, ByteBuffer> {
     val bytes = 4L * kv.numKvHeads * kv.maxLength * kv.headDim
     try {
@@ -121,12 +104,7 @@ internal const val LARGER_HEAP: String =
 /** A direct buffer of zeros in the machine's byte order, as the engine needs it. */
 internal fun direct(bytes: Int): ByteBuffer = ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder())
 
-/**
- * Refuses a graph that lacks one of these inputs or outputs, or has it of another type or shape.
- *
- * @param path of the graph, for messages.
- * @throws BundleException `graph`.
- */
+/** Refuses a graph that lacks one of these inputs or outputs, or has it of another type or shape. */
 internal fun checkValues(path: File, session: OrtSession, values: SharedValues) {
     checkEach(path, "input", values.inputs, session.inputInfo)
     checkEach(path, "output", values.outputs, session.outputInfo)
@@ -139,14 +117,7 @@ private fun checkEach(path: File, what: String, wanted: Map<String, Value>, foun
     }
 }
 
-/**
- * Refuses a graph with an input that nothing feeds, or without the adapters of the manifest.
- *
- * @param path of the graph.
- * @param known inputs that are fed in every pass.
- * @param adapters inputs that the manifest names.
- * @throws BundleException `graph`.
- */
+/** Refuses a graph with an input that nothing feeds, or without the adapters of the manifest. */
 internal fun checkAdapters(path: File, session: OrtSession, known: Set<String>, adapters: Map<String, Value>) {
     val needed = session.inputInfo.filterKeys { it !in known }
     for (name in needed.keys) {

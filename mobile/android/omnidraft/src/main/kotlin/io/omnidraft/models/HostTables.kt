@@ -42,11 +42,7 @@ internal class HostTables private constructor(private val embeddings: Tensor, va
     }
 
     companion object {
-        /**
-         * The tables of a file.
-         *
-         * @throws BundleException `graph`; it cannot be read, or has other shapes than the manifest.
-         */
+        /** The tables of a file. */
         fun read(host: File, kv: KvShape, vocabSize: Int): HostTables = try {
             val data = mapFile(host)
             val header = readHeader(data, MAX_HEADER_BYTES)

@@ -66,17 +66,10 @@ internal fun spinning(engine: String): Map<String, String> {
     }
 }
 
-/**
- * Options of a session on the CPU.
- *
- * @param threads of one pass.
- * @param entries more of onnxruntime's configuration, by key.
- * @param folds whether the engine computes constants when it loads a graph.
- */
 internal fun sessionOptions(
     threads: Int,
-    entries: Map<String, String> = emptyMap(),
-    folds: Boolean = false,
+    entries: Map<String, String> = emptyMap(), // more of onnxruntime's configuration, by key
+    folds: Boolean = false, // whether the engine computes constants when it loads a graph
 ): OrtSession.SessionOptions {
     val options = OrtSession.SessionOptions()
     options.setIntraOpNumThreads(threads)
@@ -89,14 +82,6 @@ internal fun sessionOptions(
     return options
 }
 
-/**
- * A session for a graph on the CPU, with the weights beside it.
- *
- * @param path the graph.
- * @param threads of one pass.
- * @param xnnpack whether kernels of XNNPACK are used where it has them.
- * @throws BundleException `graph`; onnxruntime cannot load the graph.
- */
 internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): OrtSession = loaded(path) {
     sessionOptions(threads).use { options ->
         if (xnnpack) options.addXnnpack(mapOf("intra_op_num_threads" to threads.toString()))
@@ -104,18 +89,10 @@ internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): Ort
     }
 }
 
-/**
- * A session for a graph in memory on the CPU.
- *
- * @param graph the bytes of the ONNX file.
- * @param path of the file, for messages.
- * @param weights the folder that the graph's external weights are relative to.
- * @param threads of one pass.
- * @throws BundleException `graph`; onnxruntime cannot load the graph.
- */
-internal fun bytesSession(graph: ByteArray, path: File, weights: File, threads: Int): OrtSession = loaded(path) {
+/** A session for a graph in memory on the CPU. */
+internal fun bytesSession(graph: ByteArray, path: File, weights: File): OrtSession = loaded(path) {
     val key = "session.model_external_initializers_file_folder_path"
-    sessionOptions(threads, mapOf(key to weights.path)).use { Engine.environment.createSession(graph, it) }
+    sessionOptions(1, mapOf(key to weights.path)).use { Engine.environment.createSession(graph, it) }
 }
 
 private fun loaded(path: File, create: () -> OrtSession): OrtSession = try {

@@ -28,29 +28,19 @@ private const val USUAL_ROWS = 13 // of a verification of the longest draft that
 
 /** The loaded weights of a model: any number of models may run them, each from its own thread. */
 internal interface Weights : AutoCloseable {
-    /** A model on these weights, with a context of its own. */
     fun newModel(): OwnModel
 }
 
 /** A model of a session, with what the engine holds for it. */
 internal interface OwnModel : SessionModel, AutoCloseable
 
-/**
- * The weights of a graph whose keys and values are in shared buffers.
- *
- * @param path the graph; weights in a file beside it are mapped into memory, not read.
- * @param kv shape of its KV buffers.
- * @param vocabSize width of its logits.
- * @param threads of one pass; a drafter is fastest on one.
- * @param xnnpack whether kernels of XNNPACK are used where it has them.
- * @throws BundleException onnxruntime cannot load the graph, or it has other inputs and outputs.
- */
+/** The weights of a graph whose keys and values are in shared buffers. */
 internal class Graph(
-    val path: File,
-    val kv: KvShape,
-    val vocabSize: Int,
-    threads: Int = 1,
-    xnnpack: Boolean = false,
+    val path: File, // the graph; weights in a file beside it are mapped into memory, not read
+    val kv: KvShape, // shape of its KV buffers
+    val vocabSize: Int, // width of its logits
+    threads: Int = 1, // of one pass; a drafter is fastest on one
+    xnnpack: Boolean = false, // whether kernels of XNNPACK are used where it has them
 ) : Weights {
     val session: OrtSession = cpuSession(path, threads, xnnpack)
 
@@ -63,17 +53,12 @@ internal class Graph(
         }
     }
 
-    /**
-     * Checks that the graph takes the adapters of a manifest, and nothing else.
-     *
-     * @throws io.omnidraft.BundleException `graph`.
-     */
+    /** Checks that the graph takes the adapters of a manifest, and nothing else. */
     fun checkAdapters(lora: LoraSites?) {
         val fed = sharedValues(kv, vocabSize).inputs.keys
         checkAdapters(path, session, fed, adapterValues(lora))
     }
 
-    /** A model on these weights, with a context of its own. */
     override fun newModel(): OrtModel = OrtModel(this)
 
     /** Frees the weights; no model may run them any more. */
@@ -218,7 +203,6 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
         longArrayOf(1, graph.kv.numKvHeads.toLong(), graph.kv.maxLength.toLong(), graph.kv.headDim.toLong())
 }
 
-/** A [SessionModel.cancelled] that never cancels. */
 internal fun never(): Boolean = false
 
 internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
@@ -226,11 +210,7 @@ internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
 
 internal fun floats(count: Int): FloatBuffer = floats(count.toLong())
 
-/**
- * A direct buffer of zeros.
- *
- * @throws BundleException `memory`; the system refuses to promise that much.
- */
+/** A direct buffer of zeros. */
 internal fun floats(count: Long): FloatBuffer {
     if (4 * count > Int.MAX_VALUE) {
         throw BundleException("memory", "a pass takes $count numbers, which are more than one buffer holds")

@@ -23,11 +23,7 @@ private const val QNN = "QNNExecutionProvider"
 private const val NNAPI = "NnapiExecutionProvider"
 private val BUILT_IN = mapOf(QNN to OrtProvider.QNN, NNAPI to OrtProvider.NNAPI)
 
-/**
- * A session for a graph that runs entirely on [provider].
- *
- * @throws BundleException `graph`; onnxruntime has no such provider here, or cannot load the graph with it.
- */
+/** A session for a graph that runs entirely on [provider]. */
 internal fun openGraph(path: File, provider: Provider, threads: Int): OrtSession {
     if (provider.name != CPU && BUILT_IN[provider.name] !in OrtEnvironment.getAvailableProviders()) {
         val has = OrtEnvironment.getAvailableProviders().joinToString { it.getName() }

@@ -2,7 +2,6 @@ package io.omnidraft.models
 
 import ai.onnxruntime.OnnxTensor
 import ai.onnxruntime.OrtSession
-import io.omnidraft.BundleException
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Provider
@@ -20,31 +19,16 @@ import java.util.TreeMap
  * attends to them, and their keys and values are not kept. Contract: spec/03-bundle.md.
  */
 
-/**
- * The static graphs of a model, all of one form.
- *
- * @property graphs by the number of tokens of a block.
- * @property host the file of embeddings [vocab, hidden] and rotary tables cos, sin [max_length, head_dim].
- * @property kv shape of the keys and values on the host; its maxLength is the past that the graphs take.
- * @property vocabSize width of the logits.
- * @property mask added to the score of a hidden position, so low that its weight rounds to zero.
- */
+/** The static graphs of a model, all of one form. */
 internal class StaticForm(
-    val graphs: Map<Int, File>,
-    val host: File,
-    val kv: KvShape,
-    val vocabSize: Int,
-    val mask: Double,
+    val graphs: Map<Int, File>, // by the number of tokens of a block
+    val host: File, // the file of embeddings [vocab, hidden] and rotary tables cos, sin [max_length, head_dim]
+    val kv: KvShape, // shape of the keys and values on the host; its maxLength is the past that the graphs take
+    val vocabSize: Int, // width of the logits
+    val mask: Double, // added to the score of a hidden position, so low that its weight rounds to zero
 )
 
-/**
- * Loaded static graphs: any number of [StaticModel]s may run them, each from its own thread.
- *
- * @property form the graphs and tables.
- * @param provider runs the graphs.
- * @param threads of one pass on the CPU.
- * @throws BundleException `graph`; a graph or table cannot be loaded.
- */
+/** Loaded static graphs: any number of [StaticModel]s may run them, each from its own thread. */
 internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(), threads: Int = 1) : Weights {
     /** By the number of tokens of a block, ascending. */
     val sessions = TreeMap<Int, OrtSession>()
@@ -53,7 +37,6 @@ internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(
     var adapters: Map<String, Value> = emptyMap()
         private set
 
-    /** The tables of the host. */
     val tables: HostTables
 
     init {
@@ -67,11 +50,7 @@ internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(
         }
     }
 
-    /**
-     * Checks that the graphs take the adapters of a manifest, and nothing else.
-     *
-     * @throws BundleException `graph`.
-     */
+    /** Checks that the graphs take the adapters of a manifest, and nothing else. */
     fun checkAdapters(lora: LoraSites?) {
         adapters = adapterValues(lora)
         for ((block, session) in sessions) {

@@ -8,9 +8,7 @@ package io.omnidraft.parts
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.sha256
 import java.io.File
-import java.io.IOException
 
-/** The files of the drafter begin with this. */
 internal const val DRAFTER = "drafter/"
 
 /** The directory beside the bundles. */
@@ -23,11 +21,7 @@ internal interface FileRecord {
     val bytes: Long
 }
 
-/**
- * SHA-256 over a line for each file below `drafter/`, in the order of the bytes of their names.
- *
- * @param files of a manifest, by path.
- */
+/** SHA-256 over a line for each file below `drafter/`, in the order of the bytes of their names. */
 internal fun drafterAddress(files: Map<String, FileRecord>): String {
     val lines = StringBuilder(HEADER)
     for ((name, record) in files.filterKeys { it.startsWith(DRAFTER) }.toSortedMap(BY_UTF8)) {
@@ -46,12 +40,6 @@ private fun compareBytes(a: ByteArray, b: ByteArray): Int {
     return a.size - b.size
 }
 
-/**
- * The directory of a shared drafter: beside the directory that a bundle really is in.
- *
- * @param bundle the bundle's directory.
- * @param address of its drafter.
- * @throws IOException the path of the bundle cannot be followed.
- */
+/** The directory of a shared drafter: beside the directory that a bundle really is in. */
 internal fun sharedPlace(bundle: File, address: String): File =
     File(File(bundle.canonicalFile.parentFile, SHARED), address)

@@ -18,13 +18,7 @@ import java.io.IOException
 import java.nio.file.Files
 import java.nio.file.LinkOption
 
-/**
- * Where the files of a bundle are.
- *
- * @property path the bundle's directory.
- * @property shared the directory of the shared drafter; null where the bundle holds its own.
- * @property index of the archive that the bundle was unpacked from; null for a whole bundle.
- */
+/** Where the files of a bundle are. */
 internal data class FilePlaces(val path: File, val shared: File? = null, val index: PackIndex? = null) {
     /** The path at which a file of the bundle is, or would be. */
     fun place(name: String): File = when {
@@ -32,11 +26,7 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
         else -> File(path, name)
     }
 
-    /**
-     * The path of a file of the bundle.
-     *
-     * @throws BundleException `left_out`.
-     */
+    /** The path of a file of the bundle. */
     fun file(name: String): File {
         refuseLeftOut(name)
         return place(name)
@@ -48,11 +38,6 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
     /** The names of a manifest's files that were not left out, in order. */
     fun present(files: Map<String, FileRecord>): List<String> = files.keys.filterNot { leftOut(it) }
 
-    /**
-     * Refuse to open a file that was left out.
-     *
-     * @throws BundleException `left_out`.
-     */
     fun refuseLeftOut(name: String) {
         val devices = index?.leftOut?.get(name) ?: return
         val remedy = when {
@@ -74,7 +59,6 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
         return if (isShared) below + root + root.parentFile else below
     }
 
-    /** What to do where a file is absent. */
     fun remedyFor(name: String): String = when {
         shared != null && name.startsWith(DRAFTER) ->
             "the bundle shares its drafter: copy ${shared.name} into ${shared.parentFile}"
@@ -87,7 +71,6 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
  *
  * @param path the bundle's directory.
  * @param manifest the bytes of its manifest.json.
- * @param files that the manifest lists.
  * @throws BundleException `index` or `version`, of a pack.json that is refused; or `index`: it leaves out a file that is in
  *   the directory. pack.json is not signed, and a file that it leaves out is not hashed.
  */

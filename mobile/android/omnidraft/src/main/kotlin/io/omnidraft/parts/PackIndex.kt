@@ -16,36 +16,27 @@ internal const val INDEX = "pack.json"
 private const val FORMAT = "omnidraft.pack"
 private const val VERSION = 1
 
-/** The devices that a bundle can be packed for. */
 internal val DEVICES: List<String> = listOf("desktop", "android-cpu", "android-qnn", "ios-cpu")
 internal const val WITH = "with"
 internal const val WITHOUT = "without"
 internal const val ONLY = "only"
 
-/** Bytes of pack.json at most. */
 internal const val MAX_INDEX_BYTES = 1 shl 20
 private const val MAX_LEFT_OUT = 1024
 private const val MAX_PATH = 512
 
-/**
- * An index that is refused.
- *
- * @property fault `index` or `version`.
- */
+/** An index that is refused. */
 internal class PackIndexException(message: String, val fault: String = "index") : Exception(message)
 
 /**
  * What a packed bundle holds.
  *
- * @property manifest SHA-256 of the bytes of manifest.json.
- * @property device that the bundle was packed for, one of [DEVICES].
- * @property drafter `with` the files of the drafter, `without` them, or them `only`.
  * @property leftOut each listed file that the device does not need, with the devices that get it.
  */
 internal data class PackIndex(
-    val manifest: String,
-    val device: String,
-    val drafter: String = WITH,
+    val manifest: String, // SHA-256 of the bytes of manifest.json
+    val device: String, // that the bundle was packed for, one of DEVICES
+    val drafter: String = WITH, // `with` the files of the drafter, `without` them, or them `only`
     val leftOut: Map<String, List<String>> = emptyMap(),
 ) {
     /** Whether an archive with this index holds a file that the manifest lists. */
@@ -53,14 +44,7 @@ internal data class PackIndex(
         name !in leftOut && (drafter == WITH || name.startsWith(DRAFTER) == (drafter == ONLY))
 }
 
-/**
- * The index of a packed bundle.
- *
- * @param data the bytes of pack.json.
- * @param manifest SHA-256 of the bytes of manifest.json.
- * @param files names that the manifest lists.
- * @throws PackIndexException it is not an index, is of another version, or belongs to another manifest.
- */
+/** The index of a packed bundle. */
 internal fun readIndex(data: ByteArray, manifest: String, files: Collection<String>): PackIndex {
     if (data.size > MAX_INDEX_BYTES) throw PackIndexException("it has more than $MAX_INDEX_BYTES bytes")
     val index = try {

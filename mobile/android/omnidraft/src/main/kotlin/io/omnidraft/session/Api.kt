@@ -12,41 +12,13 @@ import io.omnidraft.bundle.placed
 import io.omnidraft.bundle.whyPlain
 import io.omnidraft.device.StateDirectory
 import io.omnidraft.models.hasXnnpack
-import io.omnidraft.traces.TracePlace
 import java.io.File
 
-/* Text in, text out: load a bundle and stream text. The public interface is a layer on these functions. */
-
-/**
- * Opens a bundle for generation: checks its files, loads both graphs and what was learned.
- *
- * @param directory the bundle's directory.
- * @param cache a file of learned n-grams. Where it is absent or refused, the session starts with an empty cache.
- * @param adapter of the drafter or of the target.
- * @param trace where to record generations, text included; null records nothing.
- * @param publicKey of the signer; null checks no signature.
- * @param verify how the files are checked.
- * @param loading see [Loading].
- * @throws io.omnidraft.OmniDraftException the bundle is damaged, incomplete or unsigned, or the adapter is refused.
- */
-internal fun load(
-    directory: File,
-    cache: File? = null,
-    adapter: File? = null,
-    trace: TracePlace? = null,
-    publicKey: ByteArray? = null,
-    verify: Verify = Verify.AUTO,
-    loading: Loading = Loading(),
-): Session {
-    val loaded = loadBundle(openBundle(directory, publicKey, verify, loading.state), loading)
-    return Session(loaded, cache, adapter, trace)
-}
+/* What an app opens: the bundle, on the provider and with the drafter that the device has room for. */
 
 /**
  * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the
  * drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
- *
- * @throws io.omnidraft.OmniDraftException the bundle is refused, or needs more memory than there is (fault `memory`).
  */
 internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
     val state = StateDirectory(options.state)

@@ -1,7 +1,6 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig.Mode
-import io.omnidraft.PromptException
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.PromptTemplate
 import io.omnidraft.chat.Template
@@ -9,46 +8,22 @@ import io.omnidraft.chat.givenAnswer
 import io.omnidraft.chat.trimmed
 import io.omnidraft.decoding.Utf8Stream
 import io.omnidraft.decoding.wholeTokens
+import io.omnidraft.session.state.Turn
 import io.omnidraft.vocab.IntList
-import io.omnidraft.vocab.Tokenizer
+import io.omnidraft.vocab.tokenizer.Tokenizer
 
 /*
- * A conversation as target ids: messages inside a template, answers as the ids that were generated.
- *
- * Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
- *
- * An answer is never encoded again: other ids would change what the target is conditioned on. A message is always plain
- * text; nothing in it is read as a control token.
+ * A conversation as target ids: messages inside a template, answers as the ids that were generated
+ * (spec/04-speculation.md).
  */
 
-/**
- * A message and its answer.
- *
- * @property answer target ids, without the token or string that ended it.
- */
-internal class Turn(val message: String, val answer: IntArray) {
-    override fun equals(other: Any?): Boolean =
-        other is Turn && message == other.message && answer.contentEquals(other.answer)
-
-    override fun hashCode(): Int = 31 * message.hashCode() + answer.contentHashCode()
-}
-
-/**
- * The target ids of a conversation, up to the position at which the answer to [message] begins.
- *
- * @param tokenizer the target's.
- * @param template the text around messages.
- * @param turns earlier turns.
- * @param message the new message.
- * @param system the system prompt; null without one.
- * @throws PromptException see [Template.parts].
- */
+/** The target ids of a conversation, up to the position at which the answer to [message] begins. */
 internal fun conversationIds(
     tokenizer: Tokenizer,
     template: Template,
     turns: List<Turn>,
     message: String,
-    system: String? = null,
+    system: String? = null, // the system prompt; null without one
 ): IntArray {
     val parts = template.parts(turns.size + 1, system != null).toMutableList()
     val ends = template.trimmed(turns.size + 1, system != null).toMutableList()
@@ -69,24 +44,13 @@ internal fun conversationIds(
  *
  * The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the
  * white space at those of its ends where the template leaves it out.
- *
- * @param tokenizer the target's.
- * @param prompt the compiled template.
- * @param message of the user.
- * @param text the answer.
  */
 internal fun givenTurn(tokenizer: Tokenizer, prompt: PromptTemplate, message: String, text: String): Turn {
     val answer = prompt.lead + givenAnswer(text, prompt.think, prompt.trimmedAnswer)
     return Turn(message, tokenizer.encodePrompt(listOf("", answer, ""), goesOn = true))
 }
 
-/**
- * The earlier turns of a list of messages; an answer that this session generated keeps its ids.
- *
- * @param loaded the bundle.
- * @param messages the list.
- * @param known the turns of the session's own conversation.
- */
+/** The earlier turns of a list of messages; an answer that this session generated keeps its ids. */
 internal fun listedTurns(loaded: LoadedBundle, messages: MessageList, known: List<Turn>): List<Turn> {
     val prompt = loaded.bundle.prompt
     val turns = ArrayList<Turn>()
@@ -109,9 +73,6 @@ internal fun listedTurns(loaded: LoadedBundle, messages: MessageList, known: Lis
  * The end token is left out, because the template has its own. A thought is left out where the template leaves it out.
  * Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay as
  * they were generated.
- *
- * @param loaded the bundle.
- * @param answer the generation.
  */
 internal fun answerIds(loaded: LoadedBundle, answer: Generation): IntArray {
     var ids = answer.tokenIds
@@ -127,13 +88,7 @@ internal fun answerIds(loaded: LoadedBundle, answer: Generation): IntArray {
     return loaded.outputText.kept(ids, answer.beginsInside)
 }
 
-/**
- * The text of the generation before, in both vocabularies.
- *
- * @property mode of that generation.
- * @property tokens target ids of its prompt and output.
- * @property context the same text in draft ids.
- */
+/** The text of the generation before, in both vocabularies. */
 internal class EarlierText(val mode: Mode, val tokens: IntArray, val context: IntArray)
 
 /** Bytes as text; each invalid part becomes U+FFFD, as in the output. */
@@ -146,14 +101,7 @@ internal fun utf8Text(data: ByteArray): String {
 internal fun draftText(target: Tokenizer, drafter: Tokenizer, ids: IntArray): IntArray =
     drafter.encode(utf8Text(target.textOf(ids)))
 
-/**
- * A prompt in draft ids; where it continues the text before, only the new part is encoded.
- *
- * @param target the target's tokenizer.
- * @param drafter the drafter's tokenizer.
- * @param ids target ids of the whole prompt.
- * @param before the text before; null where there is none.
- */
+/** A prompt in draft ids; where it continues the text before, only the new part is encoded. */
 internal fun draftContext(target: Tokenizer, drafter: Tokenizer, ids: IntArray, before: EarlierText?): IntArray {
     // After an answer without the drafter the context is empty, or lacks the prompt.
     if (before == null || before.mode != Mode.TRIE || before.context.isEmpty()) return draftText(target, drafter, ids)

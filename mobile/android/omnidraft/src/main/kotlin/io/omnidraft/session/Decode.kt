@@ -27,61 +27,31 @@ import io.omnidraft.decoding.TextRead
 import io.omnidraft.decoding.TrieProposer
 import io.omnidraft.decoding.Verdict
 import io.omnidraft.decoding.Verifier
-import io.omnidraft.decoding.cutAtEos
 import io.omnidraft.decoding.speculate
 import io.omnidraft.decoding.verifyBlock
+import io.omnidraft.session.state.copies
+import io.omnidraft.session.state.sampling
+import io.omnidraft.traces.Recorder
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 
 /* The loop as a session runs it: with a mode by name, seconds, log-probabilities and a trace. */
 
-/** Gives seconds. */
-internal typealias Clock = () -> Double
+/** The models and the cache that decode a text. */
+internal class DecoderModels(val target: Model, val drafter: Drafter, val cache: NgramCache)
 
-/** Records the rounds of one generation; see `Recorder` of traces. */
-internal interface RoundRecorder {
-    /** Records a verified round. */
-    fun record(outcome: Outcome, probs: TargetProbs)
-
-    /** Ends the record. */
-    fun close()
-}
-
-/**
- * The models and the cache that decode a text.
- *
- * @property cache n-grams of the pair.
- * @property clock gives seconds.
- */
-internal class DecoderModels(
-    val target: Model,
-    val drafter: Drafter,
-    val cache: NgramCache,
-    val clock: Clock = ::seconds,
-)
-
-/**
- * The rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
- *
- * @param models target, drafter and cache.
- * @param text from which the generation continues; see [speculate].
- * @param config mode, verification ("auto" is token), sampling and log-probabilities are read; [text] and [draftLength]
- *   hold the rest.
- * @param draftLength how many tokens to draft in each round.
- * @param random the source of randomness.
- * @param recorderOf makes the recorder of a trace for the proposer of this generation.
- */
+/** The rounds of a generation, each with its seconds and, if asked for, its log-probabilities. */
 internal class Decode(
     models: DecoderModels,
-    text: DecoderState,
+    text: DecoderState, // from which the generation continues; see speculate
     private val config: GenerationConfig,
-    draftLength: DraftLength,
+    draftLength: DraftLength, // how many tokens to draft in each round
     random: RandomSource,
-    recorderOf: ((Proposer) -> RoundRecorder)? = null,
+    recorderOf: ((Proposer) -> Recorder)? = null, // makes the recorder of a trace for the proposer of this generation
 ) : Iterator<Round>, AutoCloseable {
-    private val watch = Stopwatch(models.clock)
+    private val watch = Stopwatch()
     private var logprobs = DoubleArray(0)
-    private var recorder: RoundRecorder? = null
+    private var recorder: Recorder? = null
     private var hasFailed = false
     private val rounds: Iterator<Round>
 
@@ -139,59 +109,35 @@ internal fun proposerFor(config: GenerationConfig, drafter: Drafter, cache: Ngra
     return if (config.copies) CopyingProposer(drafting) else drafting
 }
 
-/**
- * [Decode] of a prompt, up to the first end token or `config.maxNewTokens`.
- *
- * @param prompt target ids, at least one.
- * @param draftPrompt the same text in draft ids.
- * @param eosIds end tokens.
- */
-internal fun decodePrompt(
-    models: DecoderModels,
-    prompt: IntArray,
-    draftPrompt: IntArray,
-    config: GenerationConfig,
-    draftLength: DraftLength,
-    random: RandomSource,
-    eosIds: Set<Int> = emptySet(),
-    recorderOf: ((Proposer) -> RoundRecorder)? = null,
-): Decode {
-    val text = DecoderState()
-    text.restart(prompt, draftPrompt, config.maxNewTokens, cutAtEos(eosIds))
-    return Decode(models, text, config, draftLength, random, recorderOf)
-}
-
-/** The parts of a round. */
 internal enum class RoundPart { DRAFT, TRANSLATE, TARGET, VERIFY, LEARN }
 
 /** Adds up the seconds of the parts of a round. */
-internal class Stopwatch(val clock: Clock) {
-    private val seconds = DoubleArray(RoundPart.values().size)
+internal class Stopwatch {
+    private val parts = DoubleArray(RoundPart.values().size)
     private var read = TextRead()
 
     /** Adds the time since [started] to a part. */
     fun add(part: RoundPart, started: Double) {
-        seconds[part.ordinal] += clock() - started
+        parts[part.ordinal] += seconds() - started
     }
 
     /** The seconds since the last call. */
     fun take(): Seconds {
-        val taken = Seconds(seconds[0], seconds[1], seconds[2], seconds[3], seconds[4])
-        seconds.fill(0.0)
+        val taken = Seconds(parts[0], parts[1], parts[2], parts[3], parts[4])
+        parts.fill(0.0)
         return taken
     }
 
     /** Counts tokens that the target read since [started]. */
     fun addRead(tokens: Int, started: Double) {
-        read = TextRead(read.tokens + tokens, read.seconds + clock() - started)
+        read += TextRead(tokens, seconds() - started)
     }
 
     /** What was read since the last call. */
     fun takeRead(): TextRead = read.also { read = TextRead() }
 
-    /** Runs something, and adds its time to a part. */
     inline fun <T> time(part: RoundPart, work: () -> T): T {
-        val started = clock()
+        val started = seconds()
         return work().also { add(part, started) }
     }
 }
@@ -204,14 +150,13 @@ internal class TimedTarget(private val model: Model, private val watch: Stopwatc
 
     override fun score(tokens: IntArray, numLogits: Int?): Logits {
         if (numLogits == null) return watch.time(RoundPart.TARGET) { model.score(tokens) } // a round asks for all rows
-        val started = watch.clock()
+        val started = seconds()
         return model.score(tokens, numLogits).also { watch.addRead(tokens.size, started) }
     }
 
     override fun rewind(length: Int) = watch.time(RoundPart.VERIFY) { model.rewind(length) }
 }
 
-/** A proposer whose calls are timed. */
 internal class TimedProposer(private val proposer: Proposer, private val watch: Stopwatch) : Proposer by proposer {
     override fun find(tokens: IntList): Copy = watch.time(RoundPart.DRAFT) { proposer.find(tokens) }
 

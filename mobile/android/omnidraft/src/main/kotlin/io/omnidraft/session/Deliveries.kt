@@ -2,7 +2,6 @@ package io.omnidraft.session
 
 import io.omnidraft.GenerationResult
 import io.omnidraft.Piece
-import io.omnidraft.Stats
 import java.util.concurrent.Executor
 
 /* How the pieces of a generation reach an app: on its executor, one after another. */
@@ -10,9 +9,6 @@ import java.util.concurrent.Executor
 /**
  * Gives pieces to a callback on an executor. The executor may have several threads: the next piece is handed over when
  * the callback before it has ended.
- *
- * @param executor of the app.
- * @param onPiece the callback.
  */
 internal class Deliveries(private val executor: Executor, private val onPiece: (Piece) -> Unit) {
     private val lock = Object()
@@ -26,7 +22,7 @@ internal class Deliveries(private val executor: Executor, private val onPiece: (
         this.generation = generation
         var failed: Throwable? = null
         try {
-            while (generation.hasNext()) give(pieceOf(generation.next()))
+            while (generation.hasNext()) give(generation.next())
         } catch (thrown: Throwable) {
             failed = thrown
         }
@@ -95,36 +91,12 @@ internal class Deliveries(private val executor: Executor, private val onPiece: (
     }
 }
 
-private fun pieceOf(piece: TextPiece) =
-    Piece(piece.text, piece.tokenIds, piece.round?.accepted ?: 0, piece.isThought)
-
 private fun resultOf(generation: Generation) = GenerationResult(
     text = generation.text,
     thought = generation.thought,
     answer = generation.answer,
     tokenIds = generation.tokenIds,
     stopReason = checkNotNull(generation.stopReason) { "the generation ended" },
-    stats = statsOf(SessionStatistics(1, generation.statistics, io.omnidraft.bundle.peakBytes())),
+    stats = generation.statistics.stats(answers = 1),
     logprobs = generation.logprobs,
 )
-
-/** Counts as an app reads them. */
-internal fun statsOf(statistics: SessionStatistics): Stats = with(statistics.totals) {
-    Stats(
-        answers = statistics.answers,
-        rounds = rounds,
-        unsound = unsound,
-        drafted = drafted,
-        evaluated = evaluated,
-        acceptedDrafts = acceptedDrafts,
-        proposed = proposed,
-        accepted = accepted,
-        emitted = emitted,
-        learned = learned,
-        seconds = seconds,
-        read = read,
-        readSeconds = readSeconds,
-        firstTokenSeconds = firstTokenSeconds,
-        peakMemory = statistics.peakMemory,
-    )
-}

@@ -1,70 +1,36 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.Piece
 import io.omnidraft.StopReason
-import io.omnidraft.chat.ThinkTags
 import io.omnidraft.chat.StreamPart
+import io.omnidraft.chat.ThinkTags
 import io.omnidraft.chat.ThoughtStream
 import io.omnidraft.chat.splitThought
 import io.omnidraft.decoding.Cancelled
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.StopText
+import io.omnidraft.session.state.Statistics
 import io.omnidraft.vocab.IntList
 
 /* One answer while it is generated: rounds in, pieces of text out, and the reason why it ended. */
 
-/**
- * Text that one round made certain; half characters and beginnings of stop strings are held back.
- *
- * @property text may be empty.
- * @property tokenIds target ids that the round emitted.
- * @property round null for text that was held back when the generation was cancelled, and for the answer in the text of
- *   a round that also ended a thought: it is a piece of its own.
- * @property isThought whether the text is what the model thinks before its answer, with the tags around it.
- */
-internal class TextPiece(
-    val text: String,
-    val tokenIds: IntArray,
-    val round: Round?,
-    val isThought: Boolean = false,
-)
-
-/**
- * Where an output ends besides its stop strings.
- *
- * @property eosIds end tokens.
- * @property maxLength positions of the target's context.
- */
+/** Where an output ends besides its stop strings. */
 internal class Limits(val eosIds: Set<Int>, val maxLength: Int)
 
-/**
- * What tells the thought of an output from the answer.
- *
- * @property tags of the model; null for a model that writes no thoughts.
- * @property inside the output begins inside a thought.
- */
+/** What tells the thought of an output from the answer. */
 internal class Thoughts(val tags: ThinkTags? = null, val inside: Boolean = false)
 
-/**
- * The output of a generation that an earlier process began; empty for a new generation.
- *
- * @property tokenIds target ids of the output.
- * @property logprobs of [tokenIds], if they were asked for.
- * @property stopReason why the output ended; null where it can continue.
- */
+/** The output of a generation that an earlier process began; empty for a new generation. */
 internal class Emitted(
-    val tokenIds: IntArray = IntArray(0),
-    val logprobs: DoubleArray = DoubleArray(0),
-    val stopReason: StopReason? = null,
+    val tokenIds: IntArray = IntArray(0), // target ids of the output
+    val logprobs: DoubleArray = DoubleArray(0), // of tokenIds, if they were asked for
+    val stopReason: StopReason? = null, // why the output ended; null where it can continue
 )
 
 /** Runs the rounds of a generation on the models of its session. */
 internal interface Rounds {
-    /**
-     * The next round; null where there is none.
-     *
-     * @throws Cancelled the generation was cancelled before the round's pass of the target ended.
-     */
+    /** The next round; null where there is none. */
     fun next(generation: Generation): Round?
 
     /** Waits between two rounds as long as the app asks for; see [Throttle]. */
@@ -74,29 +40,20 @@ internal interface Rounds {
     fun interrupt()
 }
 
-/**
- * One answer: iterate over it for pieces of text, read its fields during and after.
- *
- * @property config the settings.
- * @property prompt target ids of the prompt.
- */
+/** One answer: iterate over it for pieces of text, read its fields during and after. */
 internal class Generation(
     private val rounds: Rounds,
     val config: GenerationConfig,
-    val prompt: IntArray,
+    val prompt: IntArray, // target ids of the prompt
     private val stopText: StopText,
     private val limits: Limits,
     private val thoughts: Thoughts = Thoughts(),
-    private val clock: () -> Double = ::seconds,
-) : Iterator<TextPiece> {
+) : Iterator<Piece> {
     private val written = StringBuilder()
     private val ids = IntList()
     private var probabilities = DoubleArray(0)
     private val stream = thoughts.tags?.let { ThoughtStream(it, thoughts.inside) }
-    private val pieces = ArrayDeque<TextPiece>() // of the last round, that were not given yet
-
-    /** Repeats this generation. */
-    val seed: Long = checkNotNull(config.seed) { "a generation that began has a seed" }
+    private val pieces = ArrayDeque<Piece>() // of the last round, that were not given yet
 
     /** Counts so far; replaced as a whole, so any thread may read them. */
     @Volatile var statistics: Statistics = Statistics()
@@ -134,7 +91,6 @@ internal class Generation(
     /** The text behind the thought; empty while the model is thinking. */
     val answer: String get() = splitThought(text, thoughts.tags, thoughts.inside).answer
 
-    /** The stop string that ended the output, if one did. */
     val stopString: String? get() = stopText.matched
 
     /** The byte of the output at which the stop string began; null where no stop string ended it. */
@@ -152,26 +108,26 @@ internal class Generation(
 
     override fun hasNext(): Boolean = pieces.isNotEmpty() || stopReason == null
 
-    override fun next(): TextPiece {
+    override fun next(): Piece {
         if (pieces.isEmpty()) pieces.addAll(roundPieces())
         // A cancelled generation that held nothing back ends with a piece without text.
-        return pieces.removeFirstOrNull() ?: TextPiece("", IntArray(0), null)
+        return pieces.removeFirstOrNull() ?: Piece("", IntArray(0), 0, false)
     }
 
     /** Runs a round; its text as pieces. The first piece has the ids. */
-    private fun roundPieces(): List<TextPiece> {
-        val started = clock()
+    private fun roundPieces(): List<Piece> {
+        val started = seconds()
         if (statistics.rounds > 0) rounds.pause(this)
         val round = nextRound()
         if (round == null) {
             stopReason = StopReason.CANCELLED
             val rest = stopText.end()
             written.append(rest)
-            return parts(rest).map { TextPiece(it.text, IntArray(0), null, it.isThought) }
+            return parts(rest).map { Piece(it.text, IntArray(0), 0, it.isThought) }
         }
         ids.addAll(round.emitted)
         probabilities += round.logprobs
-        val first = if (statistics.rounds == 0) clock() - started else statistics.firstTokenSeconds
+        val first = if (statistics.rounds == 0) seconds() - started else statistics.firstTokenSeconds
         statistics = statistics.with(round).copy(firstTokenSeconds = first)
         val ended = end()
         stopReason = ended
@@ -180,8 +136,7 @@ internal class Generation(
         val parts = parts(text).ifEmpty { listOf(StreamPart("", stream?.isThinking ?: false)) }
         return parts.mapIndexed { number, part ->
             val isFirst = number == 0
-            val ids = if (isFirst) round.emitted else IntArray(0)
-            TextPiece(part.text, ids, if (isFirst) round else null, part.isThought)
+            Piece(part.text, if (isFirst) round.emitted else IntArray(0), if (isFirst) round.accepted else 0, part.isThought)
         }
     }
 
@@ -191,7 +146,6 @@ internal class Generation(
         return stream.push(text) + if (stopReason == null) emptyList() else stream.end()
     }
 
-    /** Runs to the end. */
     fun finish(): Generation {
         while (hasNext()) next()
         return this

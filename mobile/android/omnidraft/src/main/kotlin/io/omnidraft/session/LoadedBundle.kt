@@ -1,6 +1,5 @@
 package io.omnidraft.session
 
-import io.omnidraft.BundleException
 import io.omnidraft.Defaults
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
@@ -27,16 +26,17 @@ import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.deviceCosts
 import io.omnidraft.device.thisMachine
 import io.omnidraft.models.Engine
-import io.omnidraft.vocab.CompiledTokenizer
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.copies
 import io.omnidraft.vocab.NgramCache
-import io.omnidraft.vocab.Tokenizer
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.loadVocabMap
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.Tokenizer
 
 /* A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change. */
 
 private const val THREADS_PER_CORE = 4 // at most; more only take memory and time
-private const val USUAL_DRAFT = Defaults.BLOCK_USUAL_DRAFT // tokens of the round that is compared
 private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
 private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private const val MEASURED_TOKENS = 16 // of that text
@@ -48,39 +48,27 @@ private const val MOST_THREADS = 8
  * The graphs, tokenizers and vocabulary map of a bundle.
  *
  * Any number of sessions may share it, each in its own thread: nothing here changes after loading.
- *
- * @property bundle on disk.
- * @property target the target's graph.
- * @property targetTokenizer the target's tokenizer.
- * @property vocabMap how the drafter's tokens spell the target's.
- * @property drafter the drafter's graph; null where the drafter was not loaded.
- * @property drafterTokenizer the drafter's tokenizer; null where the drafter was not loaded.
- * @property device costs on this device, and where they come from; null where the bundle's are used unasked.
- * @property notice why it runs without the drafter or on another provider; null where it does not.
  */
 internal class LoadedBundle(
     val bundle: Bundle,
     val target: SharedGraph,
     val targetTokenizer: Tokenizer,
-    val vocabMap: VocabMap,
-    val drafter: SharedGraph?,
-    val drafterTokenizer: Tokenizer?,
-    val device: DeviceCosts? = null,
-    val notice: String? = null,
+    val vocabMap: VocabMap, // how the drafter's tokens spell the target's
+    val drafter: SharedGraph?, // the drafter's graph; null where the drafter was not loaded
+    val drafterTokenizer: Tokenizer?, // the drafter's tokenizer; null where the drafter was not loaded
+    val notice: String? = null, // why it runs without the drafter or on another provider; null where it does not
 ) : AutoCloseable {
+    /** Costs on this device, and where they come from; null where the bundle's are used unasked. Set while it is loaded. */
+    var device: DeviceCosts? = null
+
     /** Seconds that the draft length "auto" begins with. */
     val costs: Costs get() = device?.costs ?: bundle.costs
 
-    /** Reads the ids of outputs as text. */
     val outputText: OutputText by lazy { OutputText(targetTokenizer, bundle.prompt.think, vocabMap::bytesOf) }
 
     /** The visible text of a prompt in draft ids; empty without a drafter. */
     fun draftPrompt(promptIds: IntArray): IntArray =
         drafterTokenizer?.encode(utf8Text(targetTokenizer.textOf(promptIds))) ?: IntArray(0)
-
-    /** The same with the costs of a device. */
-    fun with(device: DeviceCosts): LoadedBundle =
-        LoadedBundle(bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, device, notice)
 
     /** Frees the graphs as soon as no session uses them. */
     override fun close() {
@@ -89,25 +77,13 @@ internal class LoadedBundle(
     }
 }
 
-/**
- * How a bundle is loaded.
- *
- * @property threads of a target pass; 0: by the target's size. The drafter always runs on one.
- * @property drafter whether to load the drafter; without it only mode lookup drafts anything.
- * @property xnnpack whether kernels of XNNPACK are used.
- * @property targetOn where the target runs; see [placed].
- * @property drafterOn where the drafter runs.
- * @property measure whether to time this device; see [Measure].
- * @property state what this device remembers.
- * @property notice see [LoadedBundle.notice].
- */
 internal class Loading(
-    val threads: Int = 0,
-    val drafter: Boolean = true,
-    val xnnpack: Boolean = false,
-    val targetOn: String = CPU_GRAPH,
+    val threads: Int = 0, // of a target pass; 0: by the target's size. The drafter always runs on one.
+    val drafter: Boolean = true, // whether to load the drafter; without it only mode lookup drafts anything
+    val xnnpack: Boolean = false, // whether kernels of XNNPACK are used
+    val targetOn: String = CPU_GRAPH, // where the target runs; see placed
     val drafterOn: String = CPU_GRAPH,
-    val measure: Measure = Measure.AUTO,
+    val measure: Measure = Measure.AUTO, // whether to time this device; see Measure
     val state: StateDirectory = StateDirectory.NONE,
     val notice: String? = null,
 ) {
@@ -115,12 +91,7 @@ internal class Loading(
     fun onCpu(notice: String?): Loading = Loading(threads, drafter, measure = measure, state = state, notice = notice)
 }
 
-/**
- * Loads the graphs of a bundle once, for any number of sessions.
- *
- * @throws io.omnidraft.OmniDraftException the bundle is damaged or incomplete, or the number of threads is out of
- *   range.
- */
+/** Loads the graphs of a bundle once, for any number of sessions. */
 internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
     if (loading.threads != 0) checkThreads(loading.threads)
     val opened = placed(bundle, loading.targetOn, loading.drafterOn)
@@ -139,36 +110,21 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
     try {
         val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading.xnnpack) } else null
         drafter?.ready()
-        val loaded = LoadedBundle(
-            opened,
-            target,
-            targetTokenizer,
-            vocabMap,
-            drafter,
-            drafterTokenizer,
-            notice = loading.notice,
-        )
-        val machine = machineHere(opened, threads, loading.targetOn, loading.drafterOn)
-        return loaded.with(deviceCostsOf(loaded, machine, loading))
+        val loaded =
+            LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notice)
+        val machine = thisMachine(Engine.version, threads, loading.targetOn, loading.drafterOn)
+        loaded.device = deviceCostsOf(loaded, machine, loading)
+        return loaded
     } catch (error: Exception) {
         target.close()
         throw error
     }
 }
 
-/** This machine, as costs name it. */
-internal fun machineHere(
-    bundle: Bundle,
-    threads: Int = threadsFor(bundle.target.parameters),
-    targetOn: String = CPU_GRAPH,
-    drafterOn: String = CPU_GRAPH,
-): Machine = thisMachine(Engine.version, threads, targetOn, drafterOn)
-
 /** The costs of the models here; they are timed where nothing is known of this machine. */
 private fun deviceCostsOf(loaded: LoadedBundle, machine: Machine, loading: Loading): DeviceCosts {
     val bundle = loaded.bundle
-    val seal = bundle.seal
-    return deviceCosts(loading.state, seal, bundle.costs, bundle.measuredOn, machine, loading.measure) {
+    return deviceCosts(loading.state, bundle.seal, bundle.costs, bundle.measuredOn, machine, loading.measure) {
         timed(loaded)
     }
 }
@@ -182,7 +138,7 @@ private fun timed(loaded: LoadedBundle): Costs? {
     if (ids.isEmpty() || shortest < LEAST_CONTEXT) return null
     val (target, small) = loaded.target.acquire() to drafter.acquire()
     try {
-        val models = DecoderModels(target, Drafter(small, startOf(bundle.drafter)), NgramCache(loaded.vocabMap))
+        val models = DecoderModels(target, Drafter(small, bundle.drafter.start), NgramCache(loaded.vocabMap))
         return measureWithin(models, ids, loaded.draftPrompt(ids), MEASURE_SECONDS)
     } finally {
         loaded.target.release(target, free = false)
@@ -190,14 +146,7 @@ private fun timed(loaded: LoadedBundle): Costs? {
     }
 }
 
-/** The ids that every text of a model begins with. */
-internal fun startOf(entry: ModelEntry): IntArray = entry.bosId?.let { intArrayOf(it) } ?: IntArray(0)
-
-/**
- * The tokenizer of a model of a bundle.
- *
- * @throws TokenizerException it cannot be read, or was not compiled.
- */
+/** The tokenizer of a model of a bundle. */
 internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
     val compiled = entry.compiledTokenizer ?: throw TokenizerException(
         "not_compiled",
@@ -207,11 +156,7 @@ internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
     return CompiledTokenizer.fromFile(bundle.file(compiled))
 }
 
-/**
- * Refuses a number of threads that this device would only suffer from.
- *
- * @throws SettingException fewer than one, or more than four for each core.
- */
+/** Refuses a number of threads that this device would only suffer from. */
 internal fun checkThreads(threads: Int) {
     val most = THREADS_PER_CORE * Runtime.getRuntime().availableProcessors()
     if (threads !in 1..most) {
@@ -220,27 +165,18 @@ internal fun checkThreads(threads: Int) {
     }
 }
 
-/** Threads of a target pass. */
 internal fun threadsFor(parameters: Long): Int =
     if (parameters < SMALL) 1 else minOf(MOST_THREADS, Runtime.getRuntime().availableProcessors())
 
-/** Whether a generation can draft anything. */
 internal fun drafts(config: GenerationConfig, hasDrafter: Boolean): Boolean =
     config.copies || (config.asksDrafter && hasDrafter)
 
-/**
- * The draft length of a generation; without a drafter it can only copy.
- *
- * @param config of the generation.
- * @param hasDrafter whether the drafter is loaded.
- * @param costs of this device.
- * @param state what earlier texts taught; "auto" changes it.
- */
+/** The draft length of a generation; without a drafter it can only copy. */
 internal fun draftLengthFor(
     config: GenerationConfig,
-    hasDrafter: Boolean,
+    hasDrafter: Boolean, // whether the drafter is loaded
     costs: Costs,
-    state: LengthState,
+    state: LengthState, // what earlier texts taught; "auto" changes it
 ): DraftLength {
     if (!drafts(config, hasDrafter)) return FixedLength(0)
     val count = config.numDraftTokens ?: return MeasuredLength(
@@ -261,6 +197,6 @@ internal fun draftLengthFor(
  */
 internal fun verificationFor(config: GenerationConfig, bundle: Bundle): Verification {
     if (config.verification != Verification.AUTO) return config.verification
-    val seconds = bundle.costs.roundSeconds(USUAL_DRAFT)
+    val seconds = bundle.costs.roundSeconds(Defaults.BLOCK_USUAL_DRAFT)
     return if (blockPays(seconds, bundle.target.vocabSize)) Verification.BLOCK else Verification.TOKEN
 }

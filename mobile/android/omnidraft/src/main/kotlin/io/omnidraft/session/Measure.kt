@@ -5,8 +5,6 @@ import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.FixedLength
 import io.omnidraft.decoding.Model
-import io.omnidraft.decoding.PRIOR_ACCEPTANCE
-import io.omnidraft.decoding.PRIOR_ROUNDS
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.decoding.cutAtEos
@@ -17,8 +15,7 @@ import java.util.TreeMap
  * Measure this device: seconds of a target pass, of a draft token and of the round's own work.
  *
  * The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all
- * of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was
- * counted on other prompts.
+ * of them alike, and their ratios stay.
  */
 
 private const val DRAFTED = 3
@@ -34,80 +31,56 @@ private const val PASSES_SHARE = 0.6 // of a turn's time, for passes; the rest i
 private const val ROUND_PASSES = 2 // a round takes less time than this number of the longest passes
 private const val LEAST_PASSES = 2 // timed before a turn may end early; and one round
 
-/** What was measured so far. */
 internal class Timings {
     /** Seconds of target passes by their tokens. */
     val passes = TreeMap<Int, MutableList<Double>>()
 
-    /** All rounds. */
-    val rounds = ArrayList<Round>()
-
     /** Rounds with a draft before which the drafter had nothing to read. */
     val timed = ArrayList<Round>()
 
-    /** Seconds of the longest pass of the target. */
     var longest = 0.0
 
     /** The costs; passes that were not timed lie on the line between those that were. */
-    fun costs(prior: Double): Costs {
+    fun costs(): Costs {
         val known = passes.mapValuesTo(TreeMap()) { median(it.value) }
         val seconds = (1..known.lastKey()).map { between(known, it) }
         val drafts = timed.map { it.seconds.draft / it.draft.size }
         val hosts = timed.map { it.seconds.translate + it.seconds.verify + it.seconds.learn }
-        val evaluated = rounds.sumOf { it.evaluated }
-        val accepted = rounds.sumOf { it.acceptedDrafts }
         return Costs(
             // Costs must not fall with n; if they do, it was noise.
             DoubleArray(seconds.size) { n -> seconds.subList(n, seconds.size).min() },
             if (drafts.isEmpty()) seconds[0] else median(drafts),
             if (hosts.isEmpty()) 0.0 else median(hosts),
-            (PRIOR_ROUNDS * prior + accepted) / (PRIOR_ROUNDS + evaluated),
         )
     }
 }
 
 /**
- * Times target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
+ * Times target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns. Nothing begins that
+ * would end after [seconds], if it takes as long as before.
  *
- * The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of the
- * prior, which has the weight of a few draft tokens.
- *
- * @param models what to time.
- * @param prompt target ids.
- * @param draftPrompt the same text in draft ids.
- * @param prior acceptance before the measurement.
- */
-internal fun measureCosts(
-    models: DecoderModels,
-    prompt: IntArray,
-    draftPrompt: IntArray,
-    prior: Double = PRIOR_ACCEPTANCE,
-): Costs = Measurement(models, prompt, draftPrompt, Double.POSITIVE_INFINITY).run().costs(prior)
-
-/**
- * The same in bounded time: nothing begins that would end later, if it takes as long as before.
+ * The cache of the models is not changed; their KV buffers are overwritten.
  *
  * @return null where the time was too short to time two passes and a draft.
  */
 internal fun measureWithin(
     models: DecoderModels,
-    prompt: IntArray,
-    draftPrompt: IntArray,
+    prompt: IntArray, // target ids
+    draftPrompt: IntArray, // the same text in draft ids
     seconds: Double,
 ): Costs? {
     val timings = Measurement(models, prompt, draftPrompt, seconds).run()
     if (timings.passes.size < LEAST_PASSES || timings.timed.isEmpty()) return null
-    return timings.costs(PRIOR_ACCEPTANCE)
+    return timings.costs()
 }
 
 private class Measurement(
     models: DecoderModels,
     private val prompt: IntArray,
     draftPrompt: IntArray,
-    private val seconds: Double,
+    private val most: Double, // seconds
 ) {
     private val target: Model = models.target
-    private val clock = models.clock
     private val timings = Timings()
     private val text = DecoderState()
     private val loop: Decode
@@ -116,9 +89,9 @@ private class Measurement(
     init {
         val tokens = minOf(TOKENS, target.maxLength - prompt.size)
         text.restart(prompt, draftPrompt, tokens, cutAtEos(emptySet()))
-        val trial = DecoderModels(target, models.drafter, NgramCache(models.cache.map), clock)
+        val trial = DecoderModels(target, models.drafter, NgramCache(models.cache.map))
         loop = Decode(trial, text, GenerationConfig(), FixedLength(DRAFTED), SplitMix64(0))
-        started = clock()
+        started = seconds()
     }
 
     fun run(): Timings {
@@ -129,7 +102,6 @@ private class Measurement(
             for (i in 0 until ROUNDS) {
                 if (isOver(turn + 1.0, timings.timed.isNotEmpty(), ROUND_PASSES) || !loop.hasNext()) break
                 val round = loop.next()
-                timings.rounds.add(round)
                 // In the first round the drafter reads its context again.
                 if (i > 0 && round.draft.isNotEmpty()) timings.timed.add(round)
             }
@@ -139,8 +111,8 @@ private class Measurement(
 
     /** Whether more passes would end after all the time, or begin after the turns and there is enough. */
     private fun isOver(turns: Double, enough: Boolean, passes: Int): Boolean {
-        val passed = clock() - started
-        return passed + passes * timings.longest >= seconds || (enough && passed >= seconds * turns / TURNS)
+        val passed = seconds() - started
+        return passed + passes * timings.longest >= most || (enough && passed >= most * turns / TURNS)
     }
 
     /** Adds the seconds of passes after a prompt, by their tokens; their ids do not matter. */
@@ -152,17 +124,16 @@ private class Measurement(
         repeat(REPEATS) {
             for (n in PASSES) {
                 if (isOver(turns, timings.passes.size >= LEAST_PASSES, 1)) return
-                val seconds = timed(IntArray(n) { before[0] }, null)
-                timings.passes.getOrPut(n) { ArrayList() }.add(seconds)
+                timings.passes.getOrPut(n) { ArrayList() }.add(timed(IntArray(n) { before[0] }, null))
                 target.rewind(past)
             }
         }
     }
 
     private fun timed(tokens: IntArray, rows: Int?): Double {
-        val begun = clock()
+        val begun = seconds()
         target.score(tokens, rows)
-        val taken = clock() - begun
+        val taken = seconds() - begun
         timings.longest = maxOf(timings.longest, taken)
         return taken
     }

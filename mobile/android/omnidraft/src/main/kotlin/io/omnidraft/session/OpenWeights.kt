@@ -14,11 +14,7 @@ import io.omnidraft.models.Weights
 
 /* The weights of one model of a bundle: its dynamic graph, or the static graphs of the place that was chosen. */
 
-/**
- * The weights of a model.
- *
- * @throws BundleException `graph`; they cannot be loaded, or a file of the bundle was changed meanwhile.
- */
+/** The weights of a model. */
 internal fun openWeights(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpack: Boolean): Weights {
     val place = entry.place
     val weights = if (place == null) graph(bundle, entry, threads, xnnpack) else statics(bundle, entry, place, threads)

@@ -1,11 +1,13 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
-import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.checkedText
-import io.omnidraft.traces.TracePlace
+import io.omnidraft.session.state.TOO_LONG
+import io.omnidraft.session.state.Turn
+import io.omnidraft.session.state.check
+import io.omnidraft.traces.TraceStore
 import java.io.File
 
 /*
@@ -24,28 +26,16 @@ internal class Session(
     loaded: LoadedBundle,
     cache: File? = null,
     adapter: File? = null,
-    trace: TracePlace? = null,
+    trace: TraceStore? = null,
 ) : SessionResources(loaded, cache, adapter, trace) {
     /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
     fun reset() = turn { text.forgetText() }
 
-    /**
-     * Starts a text and forgets the last one.
-     *
-     * @param prompt text.
-     * @param config settings of the generation.
-     * @param raw leave the prompt template out.
-     * @throws PromptException empty, or too long for the context; or the template has no place for the session's system
-     *   prompt.
-     * @throws io.omnidraft.SettingException a setting outside its range.
-     * @throws SessionException another thread is using this session.
-     * @throws io.omnidraft.BundleException a file of the bundle was written since it was loaded.
-     */
-    fun generate(prompt: String, config: GenerationConfig = GenerationConfig(), raw: Boolean = false): Generation =
-        turn(generates = true) {
-            config.check()
-            begin(encode(checkedText(prompt), raw), config)
-        }
+    /** Starts a text and forgets the last one. */
+    fun generate(prompt: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
+        config.check()
+        begin(encode(checkedText(prompt)), config)
+    }
 
     /** The same after target ids. */
     fun generate(prompt: IntArray, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
@@ -53,16 +43,7 @@ internal class Session(
         begin(prompt, config)
     }
 
-    /**
-     * Answers the next message of a conversation; the target reads only what is new in it.
-     *
-     * @param message text.
-     * @param config settings of the answer.
-     * @throws PromptException empty, too long a conversation for the context, or a template without a place for the
-     *   system prompt; nothing changes.
-     * @throws io.omnidraft.SettingException a setting outside its range.
-     * @throws SessionException another thread is using this session.
-     */
+    /** Answers the next message of a conversation; the target reads only what is new in it. */
     fun chat(message: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         answer(finishedTurns(), checkedText(message), system, config)
@@ -78,14 +59,7 @@ internal class Session(
         answer(turns, messages.message, messages.system, config, LEAVE_OUT)
     }
 
-    /**
-     * Answers the last message once more, in place of its answer.
-     *
-     * The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
-     * the same again.
-     *
-     * @throws SessionException there is no message that was answered, or another thread is using this session.
-     */
+    /** Answers the last message once more, in place of its answer. */
     fun regenerate(config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         val turns = finishedTurns()
@@ -93,14 +67,7 @@ internal class Session(
         answer(turns.dropLast(1), turns.last().message, system, config)
     }
 
-    /**
-     * Takes back the last message and its answer; what was learned stays.
-     *
-     * The KV buffers keep the text until the next message, which rewinds them to what both texts share.
-     *
-     * @return the message.
-     * @throws SessionException there is no message to take back, or another thread is using this session.
-     */
+    /** Takes back the last message and its answer; what was learned stays. */
     fun undo(): String = turn {
         val turns = finishedTurns()
         if (turns.isEmpty()) throw SessionException("there is no message to take back", "begin with one")
@@ -114,8 +81,6 @@ internal class Session(
      * Continues the generation that a session was saved in.
      *
      * Its text and ids begin with the earlier output; the statistics count from here.
-     *
-     * @throws SessionException there is none, or it had ended.
      */
     fun resume(): Generation = turn(generates = true) {
         val before = answer
@@ -134,21 +99,16 @@ internal class Session(
      * Writes this session to a file, also between the pieces of a generation (spec/09-session.md).
      *
      * A kill at any moment leaves a whole file, the old or the new one.
-     *
-     * @param overwrite whether a file that is not a session is replaced.
-     * @throws io.omnidraft.SessionFileException the place cannot be written, or holds a file that is not a session.
      */
-    fun save(file: File, overwrite: Boolean = false) = turn {
+    fun save(file: File) = turn {
         val (saved, cache) = capture(models, text)
-        writeSession(file, saved, cache, overwrite)
+        writeSession(file, saved, cache)
     }
 
     /**
      * Takes over a saved session of the same bundle. The models read its text again.
      *
      * What follows has the distribution that it would have had; at temperature 0 in float32 it is the same text.
-     *
-     * @throws io.omnidraft.SessionFileException the file is refused; this session stays as it was.
      */
     fun load(file: File) = turn {
         val (saved, cache) = readSession(file)
@@ -164,17 +124,13 @@ internal class Session(
         return generation
     }
 
-    /**
-     * Begins the answer to a message; nothing changes where it is refused.
-     *
-     * @param tooLong the remedy where there are earlier turns and the context cannot hold them all.
-     */
+    /** Begins the answer to a message; nothing changes where it is refused. */
     private fun answer(
         turns: List<Turn>,
         message: String,
         system: String?,
         config: GenerationConfig,
-        tooLong: String = UNDO,
+        tooLong: String = UNDO, // the remedy where there are earlier turns and the context cannot hold them all
     ): Generation {
         val ids = conversationIds(targetTokenizer, template, turns, message, system)
         val remedy = if (turns.isEmpty()) TOO_LONG else tooLong
@@ -187,8 +143,8 @@ internal class Session(
 
     /** All turns so far, with the last answer as far as it went. */
     private fun finishedTurns(): List<Turn> {
-        val message = message ?: return turns
-        val answer = answer ?: return turns
-        return turns + Turn(message, answerIds(loaded, answer))
+        val message = text.message ?: return text.turns
+        val answer = answer ?: return text.turns
+        return text.turns + Turn(message, answerIds(loaded, answer))
     }
 }

@@ -24,19 +24,11 @@ internal class SmallModel(val model: OwnModel, start: IntArray) {
     val drafter: Drafter = Drafter(model, start)
 }
 
-/**
- * The target, and the drafter where one is loaded.
- *
- * @property loaded shared with other sessions.
- */
+/** The target, and the drafter where one is loaded. */
 internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
-    /** Gives seconds. */
-    val clock: Clock = ::seconds
-
     /** How much the app lets the session do. */
     val throttle = Throttle()
 
-    /** The target's model. */
     val target: OwnModel = loaded.target.acquire()
 
     // Held for a moment each time, never during a pass; all fields below belong to it.
@@ -58,29 +50,20 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     /** The drafter and its context; one without a model where none is loaded. */
     val drafter: Drafter get() = small?.drafter ?: withoutDrafter
 
-    /** Whether the drafter is loaded now. */
     val hasDrafter: Boolean get() = small != null && !dropAsked
 
     /** How often the drafter was dropped; its context counts as empty after each time. */
     @Volatile var drops: Int = 0
         private set
 
-    /** The adapters that were given, by role. */
-    val adapters: Map<Role, Adapter>
-        get() = synchronized(lock) {
-            chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
-        }
+    val adapters: Map<Role, Adapter> get() = synchronized(lock) {
+        chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
+    }
 
     /** The digest of the adapter that the last round ran with; null for none. */
     fun digest(role: Role): String? = synchronized(lock) { inUse[role] }
 
-    /**
-     * Uses an adapter from the next round on; from any thread.
-     *
-     * @param adapter the adapter; null takes adapters away.
-     * @param role the model that it is of; by the fingerprint of its base when null.
-     * @throws io.omnidraft.AdapterException it is of other models; the adapter in use stays.
-     */
+    /** Uses an adapter from the next round on; from any thread. */
     fun useAdapter(adapter: Adapter?, role: Role?) {
         val bundle = loaded.bundle
         if (adapter == null) {
@@ -94,12 +77,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         synchronized(lock) { chosen[model] = fitted } // the next round takes it up
     }
 
-    /**
-     * Runs something as the one user of the models; a second user is refused, because waiting could take for ever.
-     *
-     * @param work gets whether the target has another adapter than before, so that it has to read its context again.
-     * @throws SessionException another thread is using the models.
-     */
+    /** Runs something as the one user of the models; a second user is refused, because waiting could take for ever. */
     fun <T> turn(work: (Boolean) -> T): T {
         begin()
         try {
@@ -116,11 +94,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         if (!isBusy) drop()
     }
 
-    /**
-     * Loads the drafter again, for the next generation; from any thread. Nothing happens where it is loaded.
-     *
-     * @throws SessionException the bundle was opened without the drafter.
-     */
+    /** Loads the drafter again, for the next generation; from any thread. Nothing happens where it is loaded. */
     fun loadDrafter() {
         if (loaded.drafter == null) {
             throw SessionException("the bundle was opened without its drafter", "open it again with the drafter")
@@ -151,11 +125,6 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         }
     }
 
-    /**
-     * Frees the models of this session.
-     *
-     * @throws SessionException a generation is running.
-     */
     override fun close() {
         synchronized(lock) {
             if (isClosed) return
@@ -187,7 +156,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     }
 
     private fun newDrafter(): SmallModel? =
-        loaded.drafter?.let { SmallModel(it.acquire(), startOf(loaded.bundle.drafter)) }
+        loaded.drafter?.let { SmallModel(it.acquire(), loaded.bundle.drafter.start) }
 
     /**
      * Gives the models the adapters of [useAdapter]; their contexts are of the old weights.

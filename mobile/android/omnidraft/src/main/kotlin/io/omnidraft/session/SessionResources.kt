@@ -1,42 +1,32 @@
 package io.omnidraft.session
 
-import io.omnidraft.PromptException
+import io.omnidraft.Stats
 import io.omnidraft.bundle.Bundle
-import io.omnidraft.bundle.peakBytes
 import io.omnidraft.bundle.refuseRewritten
 import io.omnidraft.chat.Template
 import io.omnidraft.chat.checkedText
-import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.Role
 import io.omnidraft.models.readAdapter
-import io.omnidraft.traces.TracePlace
+import io.omnidraft.traces.TraceStore
 import io.omnidraft.traces.Tracer
 import io.omnidraft.vocab.NgramCache
-import io.omnidraft.vocab.Tokenizer
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.openCache
+import io.omnidraft.vocab.tokenizer.Tokenizer
 import io.omnidraft.vocab.writeCache
 import java.io.File
 
 /* What a session works with: models, n-grams, recorder, statistics, and the state of its text. */
 
-/**
- * The models, n-grams and recorder of a session, and the state of its text.
- *
- * @property loaded shared with other sessions.
- * @param cache a file of learned n-grams; a file that is absent or refused gives an empty cache.
- * @param adapter for [useAdapter].
- * @property trace where generations are recorded for training; null for nowhere.
- */
+/** The models, n-grams and recorder of a session, and the state of its text. */
 internal open class SessionResources(
-    val loaded: LoadedBundle,
-    cache: File? = null,
+    val loaded: LoadedBundle, // shared with other sessions
+    cache: File? = null, // a file of learned n-grams; a file that is absent or refused gives an empty cache
     adapter: File? = null,
-    @Volatile var trace: TracePlace? = null,
+    @Volatile var trace: TraceStore? = null, // where generations are recorded for training; null for nowhere
 ) : AutoCloseable {
-    /** The models of this session. */
     val models = SessionModels(loaded)
 
     /** The state of its text. */
@@ -64,10 +54,8 @@ internal open class SessionResources(
         }
     }
 
-    /** The bundle on disk. */
     val bundle: Bundle get() = loaded.bundle
 
-    /** The target's tokenizer. */
     val targetTokenizer: Tokenizer get() = loaded.targetTokenizer
 
     /** How the drafter's tokens spell the target's. */
@@ -80,27 +68,9 @@ internal open class SessionResources(
             text.cache = value
         }
 
-    /** Seconds on this device, which the draft length "auto" uses. */
-    var costs: Costs
-        get() = text.costs
-        set(value) {
-            text.costs = value
-        }
-
-    /** The last generation. */
     val answer: Generation? get() = text.answer
 
-    /** Earlier turns of the conversation. */
-    val turns: List<Turn> get() = text.turns
-
-    /** The message that is being answered; null outside a conversation. */
-    val message: String? get() = text.message
-
-    /**
-     * The system prompt of texts that begin in the template; null for none. It applies to the next text.
-     *
-     * @throws PromptException where it is set: the template has no place for one, or it is not a text.
-     */
+    /** The system prompt of texts that begin in the template; null for none. It applies to the next text. */
     var system: String?
         get() = text.system
         set(value) {
@@ -112,11 +82,7 @@ internal open class SessionResources(
         }
 
     /** What was generated since the conversation began or was loaded, and the memory of this process. */
-    val stats: SessionStatistics
-        get() {
-            val (answers, totals) = text.statistics()
-            return SessionStatistics(answers, totals, peakBytes())
-        }
+    val stats: Stats get() = text.stats
 
     /** The adapters in use, by role. */
     val adapters: Map<Role, Adapter> get() = models.adapters
@@ -126,20 +92,10 @@ internal open class SessionResources(
      *
      * No weights are loaded again; the model reads its context again. An adapter of the drafter changes speed only; an
      * adapter of the target changes the output.
-     *
-     * @param adapter null takes adapters away.
-     * @param role the model that it is of; by the fingerprint of its base when null.
-     * @throws io.omnidraft.AdapterException it is of other models; the adapter in use stays.
      */
     fun useAdapter(adapter: Adapter?, role: Role? = null) = models.useAdapter(adapter, role)
 
-    /**
-     * Writes the n-grams learned so far; no crash can spoil the file.
-     *
-     * @return where the file before was moved to, if it is a damaged cache; else null.
-     * @throws io.omnidraft.CacheFileException the file cannot be written, or another file than a cache of this pair is
-     *   there.
-     */
+    /** Writes the n-grams learned so far; no crash can spoil the file. */
     fun saveCache(file: File): File? = turn { writeCache(file, cache) }
 
     /** Forgets all learned n-grams, and how often drafts were accepted. */
@@ -148,28 +104,8 @@ internal open class SessionResources(
         text.lengths = LengthState()
     }
 
-    /**
-     * Times this device and counts accepted drafts; the draft length "auto" uses the result.
-     *
-     * New costs can change which sampled text a seed gives.
-     */
-    fun measure(prompt: String): Costs = turn(generates = true) {
-        val ids = encode(prompt)
-        val measured = DecoderModels(models.target, models.drafter, cache, models.clock)
-        text.costs = measureCosts(measured, ids, loaded.draftPrompt(ids), bundle.costs.acceptance)
-        text.decoder.cached.clear() // the timing used the target's KV buffers
-        text.costs
-    }
-
-    /**
-     * Target ids of a prompt, inside the template and behind the system prompt unless [raw].
-     *
-     * @throws PromptException the template has no place for the session's system prompt.
-     */
-    fun encode(prompt: String, raw: Boolean = false): IntArray {
-        if (raw) return targetTokenizer.encodePrompt("", prompt, "")
-        return conversationIds(targetTokenizer, template, emptyList(), prompt, system)
-    }
+    /** Target ids of a prompt, inside the template and behind the system prompt. */
+    fun encode(prompt: String): IntArray = conversationIds(targetTokenizer, template, emptyList(), prompt, system)
 
     /**
      * Runs something as the one user of the models, with the adapters that were given last.
@@ -186,7 +122,6 @@ internal open class SessionResources(
     /** Frees the models; the session cannot be used any more. */
     override fun close() = models.close()
 
-    /** Where the next generation is recorded. */
     protected fun recording(): Recording? {
         val store = trace ?: return null
         return Recording(store, Tracer(vocabMap, { store.isRecording }))

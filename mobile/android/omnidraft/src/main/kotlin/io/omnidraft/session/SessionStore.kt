@@ -13,6 +13,14 @@ import io.omnidraft.disk.readWhole
 import io.omnidraft.disk.writeAtomically
 import io.omnidraft.models.Role
 import io.omnidraft.reason
+import io.omnidraft.session.state.Identity
+import io.omnidraft.session.state.MAX_SESSION_BYTES
+import io.omnidraft.session.state.SESSION_MAGIC
+import io.omnidraft.session.state.SavedAnswer
+import io.omnidraft.session.state.SavedSession
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.decodeSession
+import io.omnidraft.session.state.encodeSession
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.checkAgainst
 import io.omnidraft.vocab.decode
@@ -26,16 +34,11 @@ import java.io.IOException
 internal const val VERSION = "0.1.0"
 private const val REMEDY = "begin a new session, or give the file that was saved"
 
-/**
- * Writes a session file; a kill at any moment leaves a whole file, the old or the new one.
- *
- * @param overwrite whether a file that is not a session is replaced.
- * @throws SessionFileException the place cannot be written, or holds a file that is not a session.
- */
-internal fun writeSession(file: File, saved: SavedSession, cache: ByteArray, overwrite: Boolean = false) {
+/** Writes a session file; a kill at any moment leaves a whole file, the old or the new one. */
+internal fun writeSession(file: File, saved: SavedSession, cache: ByteArray) {
     try {
         val place = placeOf(file)
-        if (!overwrite && !mayReplace(place)) {
+        if (!mayReplace(place)) {
             val message = "$file is not a session file, so it is not replaced"
             throw SessionFileException("unwritable", message, "choose another name")
         }
@@ -53,11 +56,7 @@ private fun mayReplace(place: File): Boolean {
     return head.isEmpty() || head.contentEquals(SESSION_MAGIC)
 }
 
-/**
- * The saved session and the bytes of the cache in a session file.
- *
- * @throws SessionFileException it cannot be read, or is refused.
- */
+/** The saved session and the bytes of the cache in a session file. */
 internal fun readSession(file: File): Pair<SavedSession, ByteArray> {
     val data = try {
         readWhole(file, MAX_SESSION_BYTES)
@@ -74,18 +73,13 @@ internal fun readSession(file: File): Pair<SavedSession, ByteArray> {
 private fun refused(file: File, error: SessionFileException) =
     SessionFileException(error.fault, "$file is refused: ${error.message}", REMEDY)
 
-/**
- * What sessions of a bundle belong to.
- *
- * @param bundle the bundle.
- * @param adapters digests of the adapters in use, by role.
- */
+/** What sessions of a bundle belong to. */
 internal fun identityOf(bundle: Bundle, adapters: Map<Role, String> = emptyMap()): Identity {
     val read = bundle.files.filterKeys { bundle.target.reads(it) || bundle.drafter.reads(it) }
     return Identity(
         bundle.drafter.tokenizerFingerprint,
         bundle.target.tokenizerFingerprint,
-        byBytes(read.mapValues { it.value.sha256 }),
+        read.mapValues { it.value.sha256 },
         adapters,
     )
 }
@@ -121,17 +115,10 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
  * everything is checked before it is returned.
  *
  * The models read the text again: the KV buffers are not part of the file.
- *
- * @param models of the session.
- * @param text its present state, whose cache gives capacity and policy.
- * @param file for messages.
- * @param saved from [readSession].
- * @param cacheBytes from [readSession].
- * @throws SessionFileException the file is of another bundle, or holds values that this bundle cannot have.
  */
 internal fun restore(
     models: SessionModels,
-    text: TextState,
+    text: TextState, // its present state, whose cache gives capacity and policy
     file: File,
     saved: SavedSession,
     cacheBytes: ByteArray,
@@ -154,11 +141,7 @@ internal fun restore(
     }
 }
 
-/**
- * The last generation of the file, which `Session.resume` continues.
- *
- * @throws ValueError its output goes on after its end, or did not end for the stop reason in the file.
- */
+/** The last generation of the file, which `Session.resume` continues. */
 private fun replay(models: SessionModels, text: TextState, saved: SavedAnswer): Generation {
     text.random = SplitMix64(saved.random)
     val emitted = Emitted(saved.output, saved.logprobs, saved.stopReason)
@@ -182,8 +165,6 @@ internal fun contextOf(models: SessionModels, saved: SavedAnswer): IntArray {
  * With another adapter of the target the text would continue with another distribution. Another adapter of the drafter
  * changes the drafts, and so which text a seed gives above temperature 0, but no distribution: this is not a reason to
  * lose a conversation.
- *
- * @throws SessionFileException `foreign_bundle` or `foreign_adapter`.
  */
 private fun checkIdentity(models: SessionModels, file: File, saved: Identity): String? {
     val bundle = models.loaded.bundle
@@ -207,11 +188,7 @@ private fun checkIdentity(models: SessionModels, file: File, saved: Identity): S
 
 private fun named(digest: String?) = if (digest == null) "no adapter" else "adapter ${digest.take(12)}"
 
-/**
- * The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
- *
- * @throws SessionFileException `cache`, with the sentence of the fault.
- */
+/** The cache in some bytes, with the policy of the cache that it replaces, and room for all entries. */
 private fun cacheOf(data: ByteArray, old: NgramCache): NgramCache {
     val table = try {
         decode(data).also { checkAgainst(it, old.map) }

@@ -6,8 +6,6 @@ import io.omnidraft.models.Weights
 
 /**
  * A graph that sessions share. It is loaded when it is first used, and freed when nobody uses it and it was asked for.
- *
- * @param load loads the graph, and checks its files.
  */
 internal class SharedGraph(private val load: () -> Weights) : AutoCloseable {
     private var graph: Weights? = null
@@ -37,7 +35,6 @@ internal class SharedGraph(private val load: () -> Weights) : AutoCloseable {
         if (users == 0) unload()
     }
 
-    /** Loads the graph now. */
     @Synchronized
     fun ready(): SharedGraph {
         if (graph == null) graph = load()

@@ -6,52 +6,38 @@ import io.omnidraft.decoding.Cut
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.Drafter
 import io.omnidraft.decoding.LengthState
-import io.omnidraft.decoding.Outcome
 import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.decoding.StopText
-import io.omnidraft.decoding.TargetProbs
 import io.omnidraft.decoding.cutAtStop
 import io.omnidraft.decoding.freshSeed
 import io.omnidraft.decoding.noDrafter
 import io.omnidraft.disk.ValueError
 import io.omnidraft.models.Role
+import io.omnidraft.session.state.TOO_LONG
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.checkPrompt
 import io.omnidraft.traces.Digests
 import io.omnidraft.traces.Recorder
 import io.omnidraft.traces.RecordingSource
-import io.omnidraft.traces.TracePlace
+import io.omnidraft.traces.TraceStore
 import io.omnidraft.traces.Tracer
-import io.omnidraft.vocab.IntList
+import io.omnidraft.traces.concatenated
 
 /* How a generation begins, on a prompt or on a saved state, and runs one round at a time. */
 
-/**
- * Where generations are recorded.
- *
- * @property store holds the records.
- * @property tracer makes a round of a record from a round of the loop.
- */
-internal class Recording(val store: TracePlace, val tracer: Tracer)
+/** Where generations are recorded. */
+internal class Recording(val store: TraceStore, val tracer: Tracer)
 
-/**
- * Begins a generation after a prompt in target ids; it becomes the answer of [text].
- *
- * @param models of the session.
- * @param text its state; the generation before ends here.
- * @param ids the whole prompt.
- * @param config the settings.
- * @param recording where to record the generation; null for nowhere.
- * @param tooLong the remedy where the prompt is longer than the context.
- * @throws io.omnidraft.PromptException the target cannot read the prompt, or not all of it; nothing changes.
- */
+/** Begins a generation after a prompt in target ids; it becomes the answer of [text]. */
 internal fun generateFromPrompt(
     models: SessionModels,
-    text: TextState,
+    text: TextState, // its state; the generation before ends here
     ids: IntArray,
     config: GenerationConfig,
-    recording: Recording?,
-    tooLong: String = TOO_LONG,
+    recording: Recording?, // where to record the generation; null for nowhere
+    tooLong: String = TOO_LONG, // the remedy where the prompt is longer than the context
 ): Generation {
     val context = firstContext(models, text, ids, config)
     checkPrompt(ids, models.loaded.bundle.target, tooLong)
@@ -68,26 +54,15 @@ internal fun generateFromPrompt(
     return generation
 }
 
-/**
- * A generation that continues after a prompt and the output so far.
- *
- * @param models of the session.
- * @param text its state; what the draft length learned and the random source are set already.
- * @param config the settings.
- * @param prompt target ids of the prompt.
- * @param context prompt and output in draft ids.
- * @param emitted output so far.
- * @param recording where to record the generation; null for nowhere.
- * @throws ValueError an end token or a stop string comes before the last emitted token.
- */
+/** A generation that continues after a prompt and the output so far. */
 internal fun generateFromState(
     models: SessionModels,
-    text: TextState,
+    text: TextState, // its state; what the draft length learned and the random source are set already
     config: GenerationConfig,
-    prompt: IntArray,
-    context: IntArray,
+    prompt: IntArray, // target ids of the prompt
+    context: IntArray, // prompt and output in draft ids
     emitted: Emitted,
-    recording: Recording? = null,
+    recording: Recording? = null, // where to record the generation; null for nowhere
 ): Generation {
     val loaded = models.loaded
     val eosIds = if (config.ignoreEos) emptySet() else loaded.bundle.target.eosIds.toSet()
@@ -102,7 +77,7 @@ internal fun generateFromState(
     val rounds = SessionRounds(models, text, verified, recording, emitted.tokenIds.isNotEmpty())
     val limits = Limits(eosIds, models.target.maxLength)
     val thoughts = Thoughts(loaded.bundle.prompt.think, loaded.outputText.endsInThought(prompt))
-    val generation = Generation(rounds, config, prompt, stopText, limits, thoughts, models.clock)
+    val generation = Generation(rounds, config, prompt, stopText, limits, thoughts)
     generation.replay(emitted)
     return generation
 }
@@ -162,7 +137,7 @@ private class SessionRounds(
         val drafter: Drafter =
             if (hasDrafter) models.drafter else noDrafter(models.loaded.bundle.drafter.vocabSize)
         return Decode(
-            DecoderModels(models.target, drafter, cache, models.clock),
+            DecoderModels(models.target, drafter, cache),
             decoder,
             config,
             draftLengthFor(config, hasDrafter, costs, lengths),
@@ -171,8 +146,7 @@ private class SessionRounds(
         )
     }
 
-    /** Makes the recorder of the generation. */
-    private fun recorderOf(recording: Recording, hasDrafter: Boolean): (Proposer) -> RoundRecorder {
+    private fun recorderOf(recording: Recording, hasDrafter: Boolean): (Proposer) -> Recorder {
         val loaded = models.loaded
         val tokens = decoder.tokens.toArray()
         val source = RecordingSource(
@@ -183,24 +157,14 @@ private class SessionRounds(
             config.mode.word,
             hasOutput,
         )
-        return { proposer -> TraceRecorder(Recorder(recording.store, recording.tracer, proposer, source)) }
+        return { proposer -> Recorder(recording.store, recording.tracer, proposer, source) }
     }
-}
-
-/** A recorder of traces as the loop calls it. */
-private class TraceRecorder(private val recorder: Recorder) : RoundRecorder {
-    override fun record(outcome: Outcome, probs: TargetProbs) = recorder.record(outcome, probs)
-
-    override fun close() = recorder.close()
 }
 
 /** A text in draft ids: without a drafter the decoder keeps none. */
 private fun spelled(loaded: LoadedBundle, tokens: IntArray): IntArray {
     val encoded = loaded.draftPrompt(tokens)
-    if (encoded.isNotEmpty()) return encoded
-    val ids = IntList()
-    for (token in tokens) ids.addAll(loaded.vocabMap.spell(token))
-    return ids.toArray()
+    return if (encoded.isNotEmpty()) encoded else tokens.asList().concatenated { loaded.vocabMap.spell(it) }
 }
 
 /** A prompt in draft ids; where it continues the text before, only the new part is encoded. */

@@ -19,12 +19,7 @@ internal class Throttle {
     /** Wakes who waits, to ask again whether it was cancelled. */
     fun wake() = synchronized(lock) { lock.notifyAll() }
 
-    /**
-     * Waits between two rounds.
-     *
-     * @param pass seconds of a pass.
-     * @param isCancelled ends the waiting.
-     */
+    /** Waits between two rounds. */
     fun pause(pass: Double, isCancelled: () -> Boolean) {
         if (level < SLOWER) return
         synchronized(lock) {

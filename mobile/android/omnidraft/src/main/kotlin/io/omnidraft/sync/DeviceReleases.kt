@@ -12,11 +12,6 @@ import java.io.File
 
 /** The directory of what was pulled; see `Installed.kt`. */
 internal class DeviceReleases(val place: File) {
-    /**
-     * The adapter in use; null for none.
-     *
-     * @throws SyncException the pointer cannot be read, or `checksum`: the file was changed.
-     */
     fun adapter(): Adapter? {
         val current = readInstalled(place)?.current ?: return null
         val data = kept(place, current.file) ?: throw SyncException(

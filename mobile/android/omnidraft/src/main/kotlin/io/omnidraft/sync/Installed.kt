@@ -4,6 +4,7 @@ import io.omnidraft.SyncException
 import io.omnidraft.disk.Claim
 import io.omnidraft.disk.ClaimException
 import io.omnidraft.disk.claim
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.readWhole
 import io.omnidraft.disk.writeAtomically
@@ -14,9 +15,6 @@ import java.io.IOException
 
 /*
  * The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
- *
- * A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the
- * switch. Files of a process that was killed are not named in the pointer file, and the next process removes them.
  */
 
 internal const val POINTER = "current"
@@ -32,11 +30,7 @@ private const val RANDOM_DIGITS = 16
 
 /** The newest release that a device verified: its number, and the SHA-256 of its signed lines. */
 internal data class Seen(val number: Long, val sha256: String) {
-    /**
-     * Refuse an older release, and another one of the same number.
-     *
-     * @throws SyncException `older` or `conflict`.
-     */
+    /** Refuse an older release, and another one of the same number. */
     fun check(release: SignedRecord) {
         if (release.number < number) {
             val message = "release ${release.number} is older than release $number, which this device has seen"
@@ -53,51 +47,35 @@ internal data class Seen(val number: Long, val sha256: String) {
  * An adapter that is or was in use.
  *
  * @property number of its release; 0 for the device's own adapter.
- * @property file of the adapter.
  */
 internal data class Used(val number: Long, val file: StoredFile) {
     override fun toString(): String = "$number $file"
 }
 
-/**
- * The content of the pointer file.
- *
- * @property channel of the device's bundle.
- * @property seen the newest release that was verified.
- * @property refused number of the newest release whose adapter was not taken, 0 for none.
- * @property current the adapter in use; null for the drafter without an adapter.
- * @property previous the adapter before it; null likewise.
- */
+/** The content of the pointer file. */
 internal data class Installed(
     val channel: Channel,
-    val seen: Seen? = null,
-    val refused: Long = 0,
-    val current: Used? = null,
-    val previous: Used? = null,
+    val seen: Seen? = null, // the newest release that was verified
+    val refused: Long = 0, // number of the newest release whose adapter was not taken, 0 for none
+    val current: Used? = null, // the adapter in use; null for the drafter without an adapter
+    val previous: Used? = null, // the adapter before it; null likewise
 ) {
     /** The names of all files in the pointer file. */
-    val files: Set<String>
-        get() = listOfNotNull(
-            current?.let { it.file.sha256 + ADAPTER_END },
-            previous?.let { it.file.sha256 + ADAPTER_END },
-        ).toSet()
+    val files: Set<String> get() = listOfNotNull(
+        current?.let { it.file.sha256 + ADAPTER_END },
+        previous?.let { it.file.sha256 + ADAPTER_END },
+    ).toSet()
 
-    /** The bytes of the pointer file. */
-    val text: ByteArray
-        get() = ascii(
-            "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
-                "current ${current ?: NONE}\nprevious ${previous ?: NONE}\n",
-        )
+    val text: ByteArray get() = ascii(
+        "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
+            "current ${current ?: NONE}\nprevious ${previous ?: NONE}\n",
+    )
 
     /** This state with another adapter in use; the present adapter becomes the previous one. */
     fun switched(to: Used?): Installed = if (to == current) this else copy(current = to, previous = current)
 }
 
-/**
- * The content of a directory; null where nothing is installed.
- *
- * @throws SyncException `unreadable` or `malformed`.
- */
+/** The content of a directory; null where nothing is installed. */
 internal fun readInstalled(place: File): Installed? {
     val pointer = File(place, POINTER)
     val data = try {
@@ -152,8 +130,6 @@ private fun used(value: String): Used? {
 /**
  * Replace the pointer file; the caller has claimed the directory. A kill at any moment leaves the old state or the new
  * one, whole.
- *
- * @throws SyncException `unwritable`.
  */
 internal fun install(place: File, state: Installed) {
     write(place, POINTER, state.text)
@@ -168,11 +144,9 @@ internal fun tidy(place: File, state: Installed) {
     }
 }
 
-/** Whether a name is that of an adapter. */
 private fun isKept(name: String): Boolean =
     name.endsWith(ADAPTER_END) && isHexadecimal(name.removeSuffix(ADAPTER_END), HASH_DIGITS)
 
-/** Whether a name is that of a temporary file of this directory. */
 private fun isLeft(name: String): Boolean {
     if (!name.startsWith(".") || !name.endsWith(".tmp")) return false
     val whole = name.substring(1, name.length - ".tmp".length)
@@ -180,11 +154,7 @@ private fun isLeft(name: String): Boolean {
     return (of == POINTER || isKept(of)) && isHexadecimal(whole.substringAfterLast('.'), RANDOM_DIGITS)
 }
 
-/**
- * Put an adapter into a directory where it is absent or damaged; the pointer file does not change.
- *
- * @throws SyncException `unwritable`.
- */
+/** Put an adapter into a directory where it is absent or damaged; the pointer file does not change. */
 internal fun keep(place: File, data: ByteArray): StoredFile {
     val file = StoredFile.of(data)
     if (kept(place, file) == null) write(place, file.sha256 + ADAPTER_END, data)
@@ -201,11 +171,7 @@ internal fun kept(place: File, file: StoredFile): ByteArray? {
     return if (StoredFile.of(data) == file) data else null
 }
 
-/**
- * Use the previous adapter again. The release of the present adapter is not taken again by itself.
- *
- * @throws SyncException `absent`, no adapter is in use; `in_use` or `unwritable`.
- */
+/** Use the previous adapter again. The release of the present adapter is not taken again by itself. */
 internal fun rollBack(place: File): Installed = claimedDirectory(place) {
     val state = readInstalled(place)
     val current = state?.current ?: throw SyncException(
@@ -223,11 +189,7 @@ internal fun rollBack(place: File): Installed = claimedDirectory(place) {
     rolled
 }
 
-/**
- * Lock a directory for this process while [work] runs; make it if it is absent.
- *
- * @throws SyncException `in_use` or `unwritable`.
- */
+/** Lock a directory for this process while [work] runs; make it if it is absent. */
 internal fun <T> claimedDirectory(place: File, work: () -> T): T = claimed(place).use { work() }
 
 private fun claimed(place: File): Claim = try {
@@ -250,7 +212,6 @@ private fun write(place: File, name: String, data: ByteArray) {
     }
 }
 
-/** The error of a directory that cannot be written. */
 internal fun unwritable(place: File, error: IOException): SyncException = SyncException(
     "unwritable",
     "$place cannot be written (${reason(error)})",

@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.PullOutcome
 import io.omnidraft.learning.AdapterComparison
 import io.omnidraft.models.Adapter
@@ -8,7 +9,6 @@ import io.omnidraft.models.Role
 import io.omnidraft.models.decodeAdapter
 import io.omnidraft.models.encodeAdapter
 import io.omnidraft.models.fit
-import io.omnidraft.vocab.CAPACITY
 import io.omnidraft.vocab.CacheTable
 import io.omnidraft.vocab.VocabMap
 import io.omnidraft.vocab.checkAgainst
@@ -20,73 +20,38 @@ import io.omnidraft.vocab.readTable
 import io.omnidraft.vocab.writeTable
 import java.io.File
 
-/*
- * Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md).
- *
- * Everything is checked first; then the adapter is written beside that in use, and replacing one pointer file is the
- * switch. A kill or a full disk leaves the adapter in use as it was.
- */
+/* Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md). */
 
 /** Compares the adapter in use (null for none) with the offered one. */
 internal fun interface Trial {
     fun compare(current: Adapter?, offered: Adapter): AdapterComparison
 }
 
-/**
- * The device that pulls.
- *
- * @property models both models of the device's bundle.
- * @property vocabMap of the bundle.
- * @property into the directory of `Installed.kt`.
- * @property trial compares adapters on recent traces; null takes the release without a comparison.
- * @property own an adapter that the device learned and has in use; null for the adapter in [into].
- * @property cache the device's own n-grams, into which those of the release are merged; null for none.
- */
 internal class Device(
-    val models: AdapterPlace,
+    val models: AdapterPlace, // both models of the device's bundle
     val vocabMap: VocabMap,
-    val into: File,
-    val trial: Trial? = null,
-    val own: Adapter? = null,
-    val cache: File? = null,
+    val into: File, // the directory of `Installed.kt`
+    val trial: Trial? = null, // compares adapters on recent traces; null takes the release without a comparison
+    val own: Adapter? = null, // an adapter that the device learned and has in use; null for the adapter in `into`
+    val cache: File? = null, // the device's own n-grams, into which those of the release are merged; null for none
 ) {
-    /** The channel of the bundle. */
     val channel: Channel get() = channelOfBundle(models)
 }
 
-/**
- * The result of a pull.
- *
- * @property outcome of the release's adapter.
- * @property release the newest release.
- * @property comparison of the offered adapter with the one in use; null where there was no trial.
- * @property adapter the file in use now; null for the drafter without an adapter.
- * @property learned n-grams that were new to the device's own cache; null without a cache.
- */
 internal class Pulled(
     val outcome: PullOutcome,
     val release: SignedRecord,
-    val comparison: AdapterComparison?,
-    val adapter: File?,
-    val learned: Int?,
+    val comparison: AdapterComparison?, // of the offered adapter with the one in use; null where there was no trial
+    val adapter: File?, // the file in use now; null for the drafter without an adapter
+    val learned: Int?, // n-grams that were new to the device's own cache; null without a cache
 )
 
 /** The state after a release, and what happened to its adapter. */
 private class Decision(val state: Installed, val outcome: PullOutcome, val comparison: AdapterComparison? = null)
 
-/** A state, and the adapter in use in it. */
 private class InUse(val state: Installed, val adapter: Adapter?)
 
-/**
- * Take a verified release if it is current and its adapter is better.
- *
- * @param signed the release.
- * @param device that pulls.
- * @param now ISO 8601 in UTC.
- * @throws io.omnidraft.SyncException the release is refused, or the directory cannot be written.
- * @throws io.omnidraft.AdapterException an adapter of the release or of the device is refused.
- * @throws io.omnidraft.CacheFileException a cache of the release or of the device is refused.
- */
+/** Take a verified release if it is current and its adapter is better. */
 internal fun pull(signed: Signed, device: Device, now: String = utc()): Pulled = claimedDirectory(device.into) {
     val release = signed.record
     val before = readInstalled(device.into) ?: Installed(device.channel)
@@ -155,7 +120,7 @@ private fun mergeCache(device: Device, place: File, theirs: CacheTable?): Int {
 }
 
 /** A cache cut to the capacity of a session; the least used n-grams are left out. */
-internal fun bounded(table: CacheTable, most: Int = CAPACITY): CacheTable {
+internal fun bounded(table: CacheTable, most: Int = Defaults.CACHE_CAPACITY): CacheTable {
     val order = evictionOrder("lfu", table.hits, table.ticks)
     val kept = order.copyOfRange(maxOf(0, table.size - most), order.size)
     kept.sort()

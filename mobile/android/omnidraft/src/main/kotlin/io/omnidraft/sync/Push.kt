@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 import io.omnidraft.SyncException
 import io.omnidraft.TraceFileException
@@ -23,23 +24,13 @@ import java.security.SecureRandom
 private const val SEED_BYTES = 32
 private const val MILLISECONDS = 1000L
 
-/**
- * The file of a push.
- *
- * @param adapter the device's own; null for none.
- * @param cache the device's own n-grams; null for none.
- * @param traces segments, from [segmentsIn].
- * @param accepted target tokens that the device's drafts proposed and the target accepted.
- * @param seed of the device's key.
- * @throws SettingException there is nothing to send.
- * @throws SyncException `too_large`.
- */
+/** The file of a push. */
 internal fun writePush(
     channel: Channel,
-    adapter: ByteArray?,
-    cache: ByteArray?,
+    adapter: ByteArray?, // the device's own; null for none
+    cache: ByteArray?, // the device's own n-grams; null for none
     traces: List<ByteArray>,
-    accepted: Long,
+    accepted: Long, // target tokens that the device's drafts proposed and the target accepted
     seed: ByteArray,
 ): ByteArray {
     val files = listOfNotNull(adapter, cache) + traces
@@ -47,18 +38,14 @@ internal fun writePush(
         throw SettingException("nothing is to be sent", "choose an adapter, n-grams or traces", "parts")
     }
     val record = SignedRecord(
-        SignedKind.PUSH, hexOf(publicKeyOf(seed)), channel, System.currentTimeMillis() / MILLISECONDS, utc(SIGNED_DAYS),
+        SignedKind.PUSH, hexOf(publicKeyOf(seed)), channel, System.currentTimeMillis() / MILLISECONDS, utc(Defaults.SYNC_DAYS),
         accepted.coerceIn(0, LARGEST), adapter?.let { StoredFile.of(it) }, cache?.let { StoredFile.of(it) },
         traces.map { StoredFile.of(it) },
     )
     return writeSigned(record, files, seed)
 }
 
-/**
- * The seed of this device's key; the first call makes it.
- *
- * @throws SyncException `unwritable`, or `malformed` where the file is damaged.
- */
+/** The seed of this device's key; the first call makes it. */
 internal fun deviceSeed(file: File): ByteArray {
     try {
         if (!file.exists()) writeAtomically(file, ByteArray(SEED_BYTES).also { SecureRandom().nextBytes(it) })
@@ -70,11 +57,7 @@ internal fun deviceSeed(file: File): ByteArray {
     throw SyncException("malformed", "$file is not the key of this device", "delete it, which makes a new identity")
 }
 
-/**
- * The segments of a trace.
- *
- * @throws TraceFileException a segment is refused, or there is none.
- */
+/** The segments of a trace. */
 internal fun segmentsIn(place: File, vocabularies: Vocabularies): List<ByteArray> {
     val files = try {
         segmentsOf(place)

@@ -1,5 +1,6 @@
 package io.omnidraft.sync
 
+import io.omnidraft.Defaults
 import io.omnidraft.SignatureException
 import io.omnidraft.SyncException
 import io.omnidraft.bundle.SIGNATURE_BYTES
@@ -12,63 +13,32 @@ import io.omnidraft.bundle.publicKeyOf
 import io.omnidraft.bundle.signatureOf
 import io.omnidraft.models.AdapterPlace
 import java.util.Calendar.DAY_OF_MONTH
-import java.util.Calendar.HOUR_OF_DAY
-import java.util.Calendar.MINUTE
-import java.util.Calendar.MONTH
-import java.util.Calendar.SECOND
-import java.util.Calendar.YEAR
 import java.util.GregorianCalendar
 import java.util.Locale
 import java.util.TimeZone
 
-/*
- * The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md).
- *
- * A file has exactly one form in bytes, and the reader refuses every other input with a named fault.
- */
-
-/** Bytes of a whole file, and of its lines. */
-internal const val MOST_SIGNED_BYTES = 1L shl 28
-internal const val MOST_TEXT_BYTES = 1 shl 16
-
-/** Days until a push or a release expires. */
-internal const val SIGNED_DAYS = 180
+/* The signed file of a push or a release: a signature, lines that name the files, and the files (spec/15-sync.md). */
 
 private const val VERSION = "1"
 private const val SHOWN_TITLE = 40
 private const val NEWLINE: Byte = 0x0a
 
-/** What a signed file is. */
 internal enum class SignedKind(val title: String) { PUSH("omnidraft.push"), RELEASE("omnidraft.release") }
 
-/**
- * A pair of models. Devices of one channel can use each other's adapters and caches.
- *
- * @property base fingerprint of the drafter's checkpoint, to which adapters are added.
- * @property target fingerprint of the target's checkpoint.
- * @property draftTokenizer fingerprint of the drafter's tokenizer.
- * @property targetTokenizer fingerprint of the target's tokenizer.
- */
+/** A pair of models. Devices of one channel can use each other's adapters and caches. */
 internal data class Channel(
-    val base: String,
-    val target: String,
-    val draftTokenizer: String,
-    val targetTokenizer: String,
+    val base: String, // fingerprint of the drafter's checkpoint, to which adapters are added
+    val target: String, // fingerprint of the target's checkpoint
+    val draftTokenizer: String, // fingerprint of the drafter's tokenizer
+    val targetTokenizer: String, // fingerprint of the target's tokenizer
 ) {
-    /** The lines of the channel in records. */
     val lines: String
         get() = "base $base\ntarget $target\ndraft_tokenizer $draftTokenizer\ntarget_tokenizer $targetTokenizer\n"
 
     /** Its name in a store: SHA-256 of its lines, 64 hexadecimal digits. */
     val id: String get() = digestOf(ascii(lines))
 
-    /**
-     * Refuse another channel.
-     *
-     * @param channel of a file or record.
-     * @param what the file or record, for the message.
-     * @throws SyncException `foreign`.
-     */
+    /** Refuse another channel. */
     fun check(channel: Channel, what: String) {
         checkSame("drafter's weights", base, channel.base, what)
         checkSame("target's weights", target, channel.target, what)
@@ -86,69 +56,42 @@ internal data class Channel(
     }
 }
 
-/**
- * A file in a record.
- *
- * @property sha256 in hexadecimal digits.
- * @property size in bytes.
- */
+/** A file in a record. */
 internal data class StoredFile(val sha256: String, val size: Long) {
     override fun toString(): String = "$sha256 $size"
 
     companion object {
-        /** The entry of these bytes. */
         fun of(data: ByteArray): StoredFile = StoredFile(digestOf(data), data.size.toLong())
     }
 }
 
-/**
- * The signed lines.
- *
- * @property key the signer's public key, 64 hexadecimal digits; of a push, the identity of the device.
- * @property number higher than that of every earlier record of this key.
- * @property expires ISO 8601 in UTC; it is refused after that.
- * @property accepted target tokens that drafts proposed and the target accepted; the weight of the adapter.
- * @property adapter of the drafter; null for none.
- * @property cache n-grams; null for none.
- * @property traces segments, the oldest first; of a push alone.
- */
 internal data class SignedRecord(
     val kind: SignedKind,
-    val key: String,
+    val key: String, // the signer's public key, 64 hexadecimal digits; of a push, the identity of the device
     val channel: Channel,
-    val number: Long,
-    val expires: String,
-    val accepted: Long = 0,
-    val adapter: StoredFile? = null,
-    val cache: StoredFile? = null,
-    val traces: List<StoredFile> = emptyList(),
+    val number: Long, // higher than that of every earlier record of this key
+    val expires: String, // ISO 8601 in UTC; it is refused after that
+    val accepted: Long = 0, // target tokens that drafts proposed and the target accepted; the weight of the adapter
+    val adapter: StoredFile? = null, // of the drafter; null for none
+    val cache: StoredFile? = null, // n-grams; null for none
+    val traces: List<StoredFile> = emptyList(), // segments, the oldest first; of a push alone
 ) {
-    /** The signed bytes. */
-    val text: ByteArray
-        get() = ascii(
-            "${kind.title} $VERSION\nkey $key\n${channel.lines}number $number\nexpires $expires\n" +
-                "accepted $accepted\nadapter ${shownFile(adapter)}\ncache ${shownFile(cache)}\n" +
-                traces.joinToString("") { "trace $it\n" } + "\n",
-        )
+    val text: ByteArray get() = ascii(
+        "${kind.title} $VERSION\nkey $key\n${channel.lines}number $number\nexpires $expires\n" +
+            "accepted $accepted\nadapter ${shownFile(adapter)}\ncache ${shownFile(cache)}\n" +
+            traces.joinToString("") { "trace $it\n" } + "\n",
+    )
 
     /** The files in the order of their bytes. */
     val files: List<StoredFile> get() = listOfNotNull(adapter, cache) + traces
 
-    /** Bytes of the whole file. */
     val size: Long get() = SIGNATURE_BYTES + text.size + files.sumOf { it.size }
 }
 
 /** A verified file: its record, and the bytes of the files that it names. */
 internal class Signed(val record: SignedRecord, val adapter: ByteArray?, val cache: ByteArray?, val traces: List<ByteArray>)
 
-/**
- * Sign a record.
- *
- * @param record names the files and the key of [seed].
- * @param files in the order of the record.
- * @param seed of the signer's key, 32 bytes.
- * @throws SyncException `too_large`, or `malformed` where there is no file.
- */
+/** Sign a record. */
 internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: ByteArray): ByteArray {
     parseRecord(record.text, record.kind) // what a reader would refuse is not written
     val key = publicKeyOf(seed)
@@ -160,8 +103,6 @@ internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: Byt
  * A whole file, verified.
  *
  * @param publicKey that must have signed it, 32 bytes; null takes the key that the record names.
- * @throws SyncException `malformed`, `other_kind`, `version`, `too_large`, `other_key`, `wrong_signature`, `size` or
- *   `checksum`.
  */
 internal fun readSigned(data: ByteArray, kind: SignedKind, publicKey: ByteArray?): Signed {
     val record = verifiedRecord(data, kind, publicKey)
@@ -205,7 +146,7 @@ private fun verifiedRecord(data: ByteArray, kind: SignedKind, publicKey: ByteArr
 
 /** The lines with their empty line; all that may be lines where there is none. */
 private fun textOf(data: ByteArray): ByteArray {
-    val end = minOf(data.size, SIGNATURE_BYTES + MOST_TEXT_BYTES)
+    val end = minOf(data.size, SIGNATURE_BYTES + Defaults.SYNC_MAX_TEXT_BYTES)
     for (at in SIGNATURE_BYTES + 1 until end) {
         if (data[at] == NEWLINE && data[at - 1] == NEWLINE) return data.copyOfRange(SIGNATURE_BYTES, at + 1)
     }
@@ -222,8 +163,8 @@ internal fun parseRecord(text: ByteArray, kind: SignedKind): SignedRecord {
     }
     if (record.files.isEmpty()) throw malformed(kind, "has no files")
     if (kind == SignedKind.RELEASE && record.traces.isNotEmpty()) throw malformed(kind, "has traces")
-    if (text.size > MOST_TEXT_BYTES || record.size > MOST_SIGNED_BYTES) {
-        throw SyncException("too_large", "the ${kind.shown} has more than $MOST_SIGNED_BYTES bytes", "leave files out")
+    if (text.size > Defaults.SYNC_MAX_TEXT_BYTES || record.size > Defaults.SYNC_MAX_BYTES) {
+        throw SyncException("too_large", "the ${kind.shown} has more than ${Defaults.SYNC_MAX_BYTES} bytes", "leave files out")
     }
     return record
 }
@@ -266,12 +207,7 @@ private fun keyOf(digits: String) = ByteArray(digits.length / 2) { digits.substr
 /** The SHA-256 of the signed bytes. */
 internal val SignedRecord.digest: String get() = digestOf(text)
 
-/**
- * Refuse a record of other models, or one that has expired.
- *
- * @param now ISO 8601 in UTC.
- * @throws SyncException `foreign` or `expired`.
- */
+/** Refuse a record of other models, or one that has expired. */
 internal fun checkCurrent(record: SignedRecord, channel: Channel, now: String = utc()) {
     channel.check(record.channel, "the ${record.kind.shown}")
     if (record.expires < now) {
@@ -280,11 +216,6 @@ internal fun checkCurrent(record: SignedRecord, channel: Channel, now: String = 
     }
 }
 
-/**
- * The channel of a bundle's pair of models.
- *
- * @throws SyncException `no_fingerprint`.
- */
 internal fun channelOfBundle(place: AdapterPlace): Channel {
     val base = place.drafter.fingerprint
     val target = place.target.fingerprint
@@ -298,14 +229,8 @@ internal fun channelOfBundle(place: AdapterPlace): Channel {
     }
     return Channel(base, target, place.draftFingerprint, place.targetFingerprint)
 }
-
 /** The time in [days] days from now, ISO 8601 in UTC. */
 internal fun utc(days: Int = 0): String {
-    val now = GregorianCalendar(TimeZone.getTimeZone("UTC"), Locale.ROOT)
-    now.add(DAY_OF_MONTH, days)
-    val date = listOf(padded(now[YEAR], 4), padded(now[MONTH] + 1, 2), padded(now[DAY_OF_MONTH], 2))
-    val hour = listOf(padded(now[HOUR_OF_DAY], 2), padded(now[MINUTE], 2), padded(now[SECOND], 2))
-    return date.joinToString("-") + "T" + hour.joinToString(":") + "Z"
+    val time = GregorianCalendar(TimeZone.getTimeZone("UTC"), Locale.ROOT).apply { add(DAY_OF_MONTH, days) }
+    return "%1\$tFT%1\$tTZ".format(Locale.ROOT, time)
 }
-
-private fun padded(number: Int, digits: Int): String = number.toString().padStart(digits, '0')

@@ -1,13 +1,13 @@
 package io.omnidraft.sync
 
 import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.sha256
 
 /*
  * The values of the lines of a record, and of the pointer of a device (spec/15-sync.md).
  */
 
-/** The largest number of a record. */
 internal const val LARGEST = 999_999_999_999_999L
 
 private const val NONE = "none"
@@ -35,7 +35,6 @@ internal class RecordReader(private val data: ByteArray) {
     /** The value of the next line if the line begins with `name `; else null, and nothing was read. */
     fun valueOrNull(name: String): String? = after("$name ")
 
-    /** A line with this whole text. */
     fun line(text: String) {
         if (after(text) != "") throw MalformedRecord()
     }
@@ -45,7 +44,6 @@ internal class RecordReader(private val data: ByteArray) {
         if (at != data.size) throw MalformedRecord()
     }
 
-    /** The four lines of a channel. */
     fun channel(): Channel = Channel(
         hash(value("base")),
         hash(value("target")),
@@ -108,14 +106,9 @@ internal fun file(value: String): StoredFile {
     return StoredFile(hash(value.substring(0, space)), number(value.substring(space + 1)))
 }
 
-/** Whether a text is exactly this many lower-case hexadecimal digits. */
-internal fun isHexadecimal(value: String, digits: Int): Boolean =
-    value.length == digits && value.all { it in '0'..'9' || it in 'a'..'f' }
-
 /** The SHA-256 of bytes, 64 hexadecimal digits. */
 internal fun digestOf(data: ByteArray): String = hexOf(sha256(data))
 
-/** The bytes of an ASCII text. */
 internal fun ascii(text: String): ByteArray = text.toByteArray(Charsets.US_ASCII)
 
 private fun two(value: String, at: Int): Int = (value[at] - '0') * 10 + (value[at + 1] - '0')

@@ -25,28 +25,19 @@ import java.io.File
  * comparison).
  */
 
-/** Recorded generations that are read at most; the latest. */
-internal const val RECENT = Defaults.SYNC_RECENT_RECORDS
-
 /**
  * A trial on the traces in a directory. Records of the target with an adapter are left out: they have the distributions
  * of another target.
- *
- * @param traces the directory.
- * @param bundle of the device.
- * @param vocabMap of the bundle.
- * @param withModel runs the comparison with a model of the drafter that has an empty context.
  */
 internal fun trialOn(
-    traces: File,
+    traces: File, // the directory
     bundle: Bundle,
     vocabMap: VocabMap,
     withModel: ((SessionModel) -> AdapterComparison) -> AdapterComparison,
 ): Trial = Trial { current, offered ->
     val aligner = Aligner(fullTrie(vocabMap), bundle.drafter.kv.maxLength)
-    val start = bundle.drafter.bosId?.let { intArrayOf(it) } ?: IntArray(0)
     val recent = recentOf(readTraces(listOf(traces), Vocabularies.of(vocabMap)))
-    val responses = fromTraces(recent.asSequence(), TraceAligner(aligner, start)).toList()
+    val responses = fromTraces(recent.asSequence(), TraceAligner(aligner, bundle.drafter.start)).toList()
     val place = placeOf(bundle, vocabMap)
     val tensors = { adapter: Adapter? ->
         if (adapter == null) unfitted(bundle.drafter).tensors else fit(adapter, place, Role.DRAFTER).second.tensors
@@ -58,7 +49,7 @@ private fun recentOf(traces: Sequence<Traced>): List<Traced> {
     val recent = ArrayDeque<Traced>()
     for (traced in traces) {
         if (traced.start.targetAdapter != null) continue
-        if (recent.size == RECENT) recent.removeFirst()
+        if (recent.size == Defaults.SYNC_RECENT_RECORDS) recent.removeFirst()
         recent.addLast(traced)
     }
     return recent

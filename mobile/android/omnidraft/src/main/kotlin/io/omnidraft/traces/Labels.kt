@@ -23,13 +23,7 @@ internal class Labels {
     private var trie: ActiveTrie? = null
     private var buffers: OptionBuffers? = null
 
-    /**
-     * The labels of a round, before anything is learned from it.
-     *
-     * @param proposer made and verified the proposal.
-     * @param outcome of the round.
-     * @param probs the target's distributions of the pass.
-     */
+    /** The labels of a round, before anything is learned from it. */
     fun of(proposer: Proposer, outcome: Outcome, probs: Probs): List<DecisionLabel> {
         val trie = proposer.trie
         if (outcome.draft.copied.isNotEmpty() || trie == null) return emptyList()

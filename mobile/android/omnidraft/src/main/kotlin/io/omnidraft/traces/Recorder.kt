@@ -1,12 +1,10 @@
 package io.omnidraft.traces
 
-import io.omnidraft.TraceFileException
 import io.omnidraft.decoding.Outcome
 import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.TargetProbs
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.VocabMap
-import java.io.File
 
 /* Records one generation: an observer of the loop that writes each round to a trace. */
 
@@ -14,57 +12,23 @@ import java.io.File
 internal data class Digests(val drafter: String?, val target: String?)
 
 /**
- * A new store in a directory, where generations of a pair are recorded.
- *
- * @throws TraceFileException nothing can be recorded there, or it is of another pair.
- */
-internal fun openTrace(directory: File, vocabMap: VocabMap): TraceStore = TraceStore(directory, Vocabularies.of(vocabMap))
-
-/**
- * Where generations of a pair are recorded, which other sessions may share.
- *
- * @throws TraceFileException the place is of another pair.
- */
-internal fun openTrace(place: TracePlace, vocabMap: VocabMap): TracePlace {
-    try {
-        Vocabularies.of(vocabMap).check(place.vocabularies)
-    } catch (error: TraceFileException) {
-        val message = "the store of ${place.name} is refused: ${error.message}"
-        throw TraceFileException(error.fault, message, "open one for these models")
-    }
-    return place
-}
-
-/**
  * The generation that a record is about.
  *
- * @property vocabMap spells the tokens that are emitted in pauses.
  * @property context gives the text before the first round in draft ids; called in the first round, before it is learned.
- * @property adapters gives the digests of the adapters that the last round ran with.
- * @property temperature of the generation.
- * @property mode of the generation.
- * @property continues whether the generation began in another record.
  */
 internal class RecordingSource(
-    val vocabMap: VocabMap,
+    val vocabMap: VocabMap, // spells the tokens that are emitted in pauses
     val context: () -> IntArray,
-    val adapters: () -> Digests,
+    val adapters: () -> Digests, // gives the digests of the adapters that the last round ran with
     val temperature: Double,
     val mode: String,
-    val continues: Boolean,
+    val continues: Boolean, // whether the generation began in another record
 )
 
-/**
- * Writes the rounds of one generation to a store; [record] is an observer of `speculate`.
- *
- * @param store holds the record.
- * @param tracer makes a round of a record from a round of the loop.
- * @param proposer of the generation.
- * @param source describes the generation.
- */
+/** Writes the rounds of one generation to a store; [record] is an observer of `speculate`. */
 internal class Recorder(
-    private val store: TracePlace,
-    private val tracer: Tracer,
+    private val store: TraceStore,
+    private val tracer: Tracer, // makes a round of a record from a round of the loop
     private val proposer: Proposer,
     private val source: RecordingSource,
 ) : AutoCloseable {

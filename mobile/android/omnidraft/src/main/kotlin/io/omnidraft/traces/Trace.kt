@@ -11,34 +11,14 @@ import kotlin.math.max
  * Training computes from these alone, without a second pass of the target.
  */
 
-/** Ids that are kept of a distribution, at most. */
-internal const val TOP = Defaults.TRACE_TOP
-
-/** The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest. */
-internal const val FLOOR = Defaults.TRACE_FLOOR
-
-/** Draft ids that a record keeps of the text before it, at most. */
-internal const val WINDOW = Defaults.TRACE_WINDOW
-
-/**
- * The pair of vocabularies of the ids of a trace.
- *
- * @property draftFingerprint of the drafter's tokenizer, 64 hexadecimal digits.
- * @property targetFingerprint of the target's tokenizer.
- * @property draftSize width of the drafter's logits, 1 to 2^31.
- * @property targetSize width of the target's logits, 1 to 2^31.
- */
+/** The pair of vocabularies of the ids of a trace. */
 internal data class Vocabularies(
-    val draftFingerprint: String,
+    val draftFingerprint: String, // of the drafter's tokenizer, 64 hexadecimal digits
     val targetFingerprint: String,
-    val draftSize: Long,
-    val targetSize: Long,
+    val draftSize: Long, // width of the drafter's logits, 1 to 2^31
+    val targetSize: Long, // width of the target's logits, 1 to 2^31
 ) {
-    /**
-     * Refuse a trace of other vocabularies.
-     *
-     * @throws TraceFileException `foreign_vocabulary`.
-     */
+    /** Refuse a trace of other vocabularies. */
     fun check(vocabularies: Vocabularies) {
         val other = vocabularies
         same("drafter tokenizer", draftFingerprint, other.draftFingerprint)
@@ -56,7 +36,6 @@ internal data class Vocabularies(
     companion object {
         private const val SHOWN = 12 // digits of a fingerprint
 
-        /** The vocabularies of a map. */
         fun of(vocabMap: VocabMap): Vocabularies = Vocabularies(
             vocabMap.draftFingerprint,
             vocabMap.targetFingerprint,
@@ -69,8 +48,8 @@ internal data class Vocabularies(
 /**
  * The largest probabilities of a distribution.
  *
- * @property ids ascending, [TOP] at most.
- * @property probabilities of these ids, each a number that float16 holds exactly, none below [FLOOR].
+ * @property ids ascending, [Defaults.TRACE_TOP] at most.
+ * @property probabilities of these ids, each a number that float16 holds exactly, none below [Defaults.TRACE_FLOOR].
  * @property rest the mass of all other ids.
  */
 internal class Masses(val ids: IntArray, val probabilities: FloatArray, val rest: Double)
@@ -78,25 +57,18 @@ internal class Masses(val ids: IntArray, val probabilities: FloatArray, val rest
 /**
  * An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation.
  *
- * @property tokenId the target id.
- * @property surprisal -ln of its probability in the distribution, in nats.
- * @property accepted whether it was proposed.
  * @property inside whether it begins inside a draft token that writes more than one target token, where no draft
  *     position belongs to it.
- * @property pieces the draft ids that spell it, which are appended to the draft context; empty if none can.
- * @property distribution over target ids.
- * @property roots over the first draft ids of all spellings, active or not: P at the root of the whole trie.
- * @property unspelled the mass of the target tokens without a spelling in the trie; [roots] does not hold it.
  */
 internal class TracedToken(
-    val tokenId: Int,
-    val surprisal: Double,
-    val accepted: Boolean,
+    val tokenId: Int, // the target id
+    val surprisal: Double, // -ln of its probability in the distribution, in nats
+    val accepted: Boolean, // whether it was proposed
     val inside: Boolean,
-    val pieces: IntArray,
-    val distribution: Masses,
-    val roots: Masses,
-    val unspelled: Double,
+    val pieces: IntArray, // the draft ids that spell it, which are appended to the draft context; empty if none can
+    val distribution: Masses, // over target ids
+    val roots: Masses, // over the first draft ids of all spellings, active or not: P at the root of the whole trie
+    val unspelled: Double, // the mass of the target tokens without a spelling in the trie; roots does not hold it
 )
 
 /** What was judged: the decisions of the trie walk (see `translator.Step`), or a whole target token. */
@@ -111,14 +83,12 @@ internal enum class Kind {
     WHOLE,
     ;
 
-    /** The number of this kind in a file. */
     val number: Int get() = ordinal + 1
 }
 
 /**
  * The probability that a decision was accepted.
  *
- * @property kind what was decided.
  * @property draft index of the draft token that proposed it; with [Kind.WHOLE] the last one.
  * @property label min(1, P/Q) by the distributions of the round.
  */
@@ -127,23 +97,13 @@ internal data class DecisionLabel(val kind: Kind, val draft: Int, val label: Dou
 /** What an entry of a trace's file holds: the beginning of a record, or a round of it. */
 internal sealed interface Content
 
-/**
- * One target pass.
- *
- * @property position draft ids of the text before it, those outside the record's window included.
- * @property draft draft ids; none where the context was copied from.
- * @property evaluated how many of the draft ids were verified.
- * @property acceptedDrafts how many of these were accepted.
- * @property labels of the decisions, in order.
- * @property tokens emitted, one at least.
- */
 internal class TracedRound(
-    val position: Long,
-    val draft: IntArray,
-    val evaluated: Int,
-    val acceptedDrafts: Int,
-    val labels: List<DecisionLabel>,
-    val tokens: List<TracedToken>,
+    val position: Long, // draft ids of the text before it, those outside the record's window included
+    val draft: IntArray, // draft ids; none where the context was copied from
+    val evaluated: Int, // how many of the draft ids were verified
+    val acceptedDrafts: Int, // how many of these were accepted
+    val labels: List<DecisionLabel>, // of the decisions, in order
+    val tokens: List<TracedToken>, // emitted, one at least
 ) : Content {
     /** The number of draft ids that spell the text of the round. */
     val numPieces: Int get() = tokens.sumOf { it.pieces.size }
@@ -151,52 +111,33 @@ internal class TracedRound(
     /** The draft ids that spell the text of the round. */
     val pieces: IntArray get() = tokens.concatenated { it.pieces }
 
-    /** The round at another position. */
     fun at(position: Long): TracedRound = TracedRound(position, draft, evaluated, acceptedDrafts, labels, tokens)
 }
 
-/**
- * How a record begins.
- *
- * @property drafterAdapter digest of the drafter's adapter in use, 64 hexadecimal digits; null for none.
- * @property targetAdapter digest of the target's adapter in use; null for none.
- * @property temperature of the sampling.
- * @property mode one of [MODES].
- * @property continues whether it continues a generation, after a pause, another adapter or a full segment.
- * @property skipped number of draft ids of the text before [context].
- * @property context the latest draft ids of the text, [WINDOW] at most.
- */
 internal class Start(
-    val drafterAdapter: String?,
-    val targetAdapter: String?,
+    val drafterAdapter: String?, // digest of the drafter's adapter in use, 64 hexadecimal digits; null for none
+    val targetAdapter: String?, // digest of the target's adapter in use; null for none
     val temperature: Double,
     val mode: String,
-    val continues: Boolean,
-    val skipped: Long,
-    val context: IntArray,
+    val continues: Boolean, // whether it continues a generation, after a pause, another adapter or a full segment
+    val skipped: Long, // number of draft ids of the text before context
+    val context: IntArray, // the latest draft ids of the text, Defaults.TRACE_WINDOW at most
 ) : Content {
     /** The same beginning, of a record that continues a generation. */
     fun continuing(): Start = Start(drafterAdapter, targetAdapter, temperature, mode, true, skipped, context)
 }
 
-/**
- * A generation, or a part of one.
- *
- * @property start the text before it.
- * @property rounds in order, one at least.
- */
+/** A generation, or a part of one. */
 internal class Traced(val start: Start, val rounds: List<TracedRound>) {
-    /** All emitted target tokens. */
     val tokens: List<TracedToken> get() = rounds.flatMap { it.tokens }
 }
 
 /** The number of draft ids of a text that a record leaves out, and the ids that it keeps. */
 internal fun window(text: IntList): Pair<Long, IntArray> {
-    val skipped = max(0, text.size - WINDOW)
+    val skipped = max(0, text.size - Defaults.TRACE_WINDOW)
     return Pair(skipped.toLong(), text.toArray(skipped))
 }
 
-/** Some arrays of ids, one after another. */
 internal inline fun <T> List<T>.concatenated(idsOf: (T) -> IntArray): IntArray {
     val whole = IntArray(sumOf { idsOf(it).size })
     var at = 0

@@ -6,47 +6,12 @@ import io.omnidraft.disk.ClaimException
 import io.omnidraft.disk.claim
 import io.omnidraft.disk.readFile
 import io.omnidraft.disk.removeLeftovers
-import io.omnidraft.reason
 import java.io.File
 import java.io.IOException
 
 /* The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces. */
 
-/**
- * Delete a trace, one segment or those of a directory, and a directory that is empty then.
- *
- * @return the number of deleted files.
- * @throws TraceFileException the path is not a trace, a session is recording in it, or it cannot be deleted.
- */
-internal fun wipe(path: File): Int = try {
-    if (path.isDirectory) wipeDirectory(path) else wipeSegment(path)
-} catch (error: IOException) {
-    throw TraceFileException("unwritable", "$path cannot be wiped (${reason(error)})", "check the path")
-}
-
-private fun wipeSegment(path: File): Int {
-    if (!path.isFile || !isTrace(path)) {
-        throw TraceFileException("not_a_trace", "$path is not a trace, so it stays", "check the path")
-    }
-    deleteFile(path)
-    return 1
-}
-
-private fun wipeDirectory(path: File): Int {
-    if (segmentsOf(path).none { isTrace(it) }) {
-        throw TraceFileException("not_a_trace", "$path holds no trace, so it stays", "check the path")
-    }
-    val count = claimForRecording(path).use { removeSegments(path) }
-    path.delete() // fails, as it should, where the directory has other files
-    return count
-}
-
-/**
- * Delete the segments in a directory and the leftovers of their writers.
- *
- * @return the number of deleted files.
- * @throws IOException a segment cannot be read or deleted.
- */
+/** Delete the segments in a directory and the leftovers of their writers. */
 internal fun removeSegments(path: File): Int {
     var count = 0
     for (segment in segmentsOf(path)) {
@@ -57,12 +22,7 @@ internal fun removeSegments(path: File): Int {
     return count
 }
 
-/**
- * Claim a directory for this process; see [claim].
- *
- * @throws TraceFileException `in_use`.
- * @throws IOException the directory cannot be made or written.
- */
+/** Claim a directory for this process; see [claim]. */
 internal fun claimForRecording(path: File): Claim = try {
     claim(path)
 } catch (_: ClaimException) {
@@ -73,12 +33,7 @@ internal fun claimForRecording(path: File): Claim = try {
     )
 }
 
-/**
- * Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped.
- *
- * @throws TraceFileException `foreign_vocabulary` or `version`.
- * @throws IOException the segment cannot be read.
- */
+/** Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped. */
 internal fun checkSegment(path: File, vocabularies: Vocabularies) {
     try {
         vocabularies.check(decodeHeader(readFile(path, HEADER_BYTES)).vocabularies)
@@ -92,11 +47,7 @@ internal fun checkSegment(path: File, vocabularies: Vocabularies) {
     }
 }
 
-/**
- * Delete the oldest segments until the segments together have at most [room] bytes.
- *
- * @throws IOException a segment cannot be deleted.
- */
+/** Delete the oldest segments until the segments together have at most [room] bytes. */
 internal fun evict(path: File, room: Long) {
     val segments = segmentsOf(path)
     var total = segments.sumOf { it.length() }

@@ -1,6 +1,5 @@
 package io.omnidraft.traces
 
-import io.omnidraft.TraceFileException
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.bytesOf
 import io.omnidraft.disk.crc32
@@ -9,14 +8,8 @@ import io.omnidraft.disk.i64
 import io.omnidraft.disk.u16
 import io.omnidraft.disk.u32
 
-/*
- * The file of a trace, format version 1: spec/12-trace.md. A header, then frames that are only ever appended.
- *
- * Reading is total: every length is checked before use, and each fault has a name. A torn frame at the end, of a
- * write that did not finish, is not a fault: its bytes are counted and left out.
- */
+/* The file of a trace, format version 1: spec/12-trace.md. A header, then frames that are only ever appended. */
 
-/** The first bytes of each segment. */
 internal val MAGIC: ByteArray = bytesOf("894f44540d0a1a0a")
 
 internal const val VERSION = 1
@@ -31,19 +24,13 @@ internal const val HEADER_BYTES = 100
 /** Bytes of a frame without its payload: the fields before it, the CRC-32 after it. */
 internal const val FRAME_BYTES = 16
 
-/** Kinds of frames. */
 internal const val START = 1
 internal const val ROUND = 2
 
 private const val FIELD_BYTES = 12 // of a frame before its payload
 private const val CHECKED_BYTES = 96 // of the header before its CRC-32
 
-/**
- * The header of a segment.
- *
- * @property vocabularies the pair of the ids.
- * @property number of the segment in its store, an unsigned number of 64 bits.
- */
+/** The header of a segment. */
 internal class TraceHeader(val vocabularies: Vocabularies, val number: Long)
 
 /**
@@ -56,7 +43,6 @@ internal class Frame(val record: Long, val content: Content)
 /**
  * A file of a trace.
  *
- * @property frames the whole frames.
  * @property torn bytes at the end that were left out, of a write that did not finish.
  */
 internal class Segment(val header: TraceHeader, val frames: List<Frame>, val torn: Int = 0) {
@@ -102,11 +88,7 @@ internal fun encode(segment: Segment): ByteArray {
     return data.bytes()
 }
 
-/**
- * The header of a file of at least these bytes.
- *
- * @throws TraceFileException with the name of the first fault, in the order of spec/12-trace.md.
- */
+/** The header of a file of at least these bytes. */
 internal fun decodeHeader(data: ByteArray): TraceHeader {
     val isTrace = data.size >= MAGIC.size && MAGIC.indices.all { data[it] == MAGIC[it] }
     demand(isTrace, "not_a_trace") { "it is not a trace" }
@@ -129,11 +111,7 @@ internal fun decodeHeader(data: ByteArray): TraceHeader {
     return TraceHeader(Vocabularies(draft, target, draftSize, targetSize), i64(data, 88))
 }
 
-/**
- * The segment in a file's bytes.
- *
- * @throws TraceFileException with the name of the first fault.
- */
+/** The segment in a file's bytes. */
 internal fun decode(data: ByteArray): Segment {
     val header = decodeHeader(data)
     val scan = scan(data)
@@ -148,7 +126,6 @@ internal fun decode(data: ByteArray): Segment {
  * Where the frames of a segment are.
  *
  * @property ends the ends of the whole frames, the header's end first; more elements than [count] + 1 may follow.
- * @property count of the whole frames.
  * @property torn bytes at the end that are no whole frame.
  */
 internal class Scan(val ends: IntArray, val count: Int, val torn: Int)
@@ -157,8 +134,6 @@ internal class Scan(val ends: IntArray, val count: Int, val torn: Int)
  * Find the whole frames of a segment, whose header is whole.
  *
  * A frame that is not whole is torn if no whole frame follows it; else the file was damaged later.
- *
- * @throws TraceFileException `checksum`.
  */
 internal fun scan(data: ByteArray): Scan {
     var ends = IntArray(64)

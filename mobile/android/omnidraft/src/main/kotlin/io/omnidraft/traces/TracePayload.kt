@@ -1,5 +1,7 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
+import io.omnidraft.Defaults.TRACE_WINDOW as WINDOW
 import io.omnidraft.TraceFileException
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.bytesOf
@@ -32,14 +34,11 @@ private val NOTHING = Masses(NO_IDS, NO_PROBABILITIES, 1.0)
 
 /** The sizes of both vocabularies, which give the width of ids: 2 bytes up to 65,536 ids, else 4. */
 internal class PayloadLayout(val draftSize: Long, val targetSize: Long) {
-    /** Bytes of a draft id. */
     val draftBytes: Int get() = idBytes(draftSize)
 
-    /** Bytes of a target id. */
     val targetBytes: Int get() = idBytes(targetSize)
 
     companion object {
-        /** The layout of the ids of some vocabularies. */
         fun of(vocabularies: Vocabularies): PayloadLayout =
             PayloadLayout(vocabularies.draftSize, vocabularies.targetSize)
     }
@@ -56,7 +55,6 @@ internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
     return out.bytes()
 }
 
-/** The payload of a round. */
 internal fun encodeRound(traced: TracedRound, layout: PayloadLayout): ByteArray {
     val labels = traced.labels
     val out = ByteWriter(1 shl 10)
@@ -99,11 +97,7 @@ private fun ByteWriter.count(count: Int): ByteWriter {
     return u8(count)
 }
 
-/**
- * The beginning of a record in its payload, which is a part of an array.
- *
- * @throws TraceFileException with the name of the fault.
- */
+/** The beginning of a record in its payload, which is a part of an array. */
 internal fun decodeStart(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): Start {
     val cursor = Cursor(data, from, until)
     val at = cursor.take(START_BYTES.toLong())
@@ -131,11 +125,7 @@ private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
     return draftIds(count.toLong(), layout)
 }
 
-/**
- * The round in its payload, which is a part of an array.
- *
- * @throws TraceFileException with the name of the fault.
- */
+/** The round in its payload, which is a part of an array. */
 internal fun decodeRound(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): TracedRound {
     val cursor = Cursor(data, from, until)
     val at = cursor.take(ROUND_BYTES.toLong())
@@ -200,12 +190,7 @@ private fun Cursor.token(layout: PayloadLayout): TracedToken {
 /** How many ids a distribution lists, the bytes of an id, and the size of the vocabulary. */
 private class Listing(val count: Int, val idBytes: Int, val size: Long)
 
-/**
- * A distribution.
- *
- * @param rest mass of the other ids of the vocabulary.
- * @param beside mass outside the distribution.
- */
+/** A distribution. */
 private fun Cursor.masses(listing: Listing, rest: Float, beside: Float): Masses {
     val count = listing.count
     if (count == 0) { // of most tokens of a hostile file, and not worth a few arrays each
@@ -221,7 +206,7 @@ private fun Cursor.masses(listing: Listing, rest: Float, beside: Float): Masses 
     val last = unsigned(ids[count - 1])
     demand(last < listing.size, "id_range") { "it holds id $last of ${listing.size}" }
     // As a comparison that NaN fails too.
-    val right = probabilities.all { it >= FLOOR && it <= 1f }
+    val right = probabilities.all { it >= Defaults.TRACE_FLOOR && it <= 1f }
     demand(right, "number") { "a distribution has a probability outside 2^-14 to 1" }
     demandWhole(probabilities.sumOf { it.toDouble() }, rest, beside)
     return Masses(ids, probabilities, rest.toDouble())
@@ -272,11 +257,7 @@ private class Cursor(val data: ByteArray, private var at: Int, private val until
     fun end() = demand(left == 0, "length") { "an entry has $left bytes too many" }
 }
 
-/**
- * Refuse a file with the name of a fault unless a condition holds.
- *
- * @throws TraceFileException the condition does not hold.
- */
+/** Refuse a file with the name of a fault unless a condition holds. */
 internal inline fun demand(holds: Boolean, fault: String, sentence: () -> String) {
     if (!holds) throw TraceFileException(fault, sentence())
 }

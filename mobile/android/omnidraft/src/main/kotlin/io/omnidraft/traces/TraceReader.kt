@@ -77,20 +77,14 @@ private fun read(file: File): Segment = try {
     throw TraceFileException("unreadable", "it cannot be read (${reason(error)})")
 }
 
-/**
- * The segments in a directory, by number.
- *
- * @throws IOException the directory cannot be listed.
- */
+/** The segments in a directory, by number. */
 internal fun segmentsOf(directory: File): List<File> {
     val files = directory.listFiles() ?: throw IOException("the directory cannot be listed")
     return files.filter { isSegmentName(it.name) && it.isFile }.sortedBy { it.name }
 }
 
-/** The file name of a segment. */
 internal fun nameOf(number: Long): String = PREFIX + number.toString().padStart(DIGITS, '0') + SUFFIX
 
-/** The number of a segment by its file name. */
 internal fun numberOf(file: File): Long = file.name.removePrefix(PREFIX).removeSuffix(SUFFIX).toLong()
 
 private fun isSegmentName(name: String): Boolean {

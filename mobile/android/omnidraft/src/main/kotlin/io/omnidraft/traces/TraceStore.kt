@@ -1,6 +1,7 @@
 package io.omnidraft.traces
 
 import io.omnidraft.Defaults
+import io.omnidraft.Defaults.TRACE_LEAST_BYTES as LEAST_BYTES
 import io.omnidraft.SettingException
 import io.omnidraft.TraceFileException
 import io.omnidraft.disk.Claim
@@ -20,18 +21,6 @@ import java.nio.file.Files
  * loses power loses the rounds since the last flush.
  */
 
-/** Bytes of all segments of a trace together, at most. */
-internal const val MAX_BYTES = Defaults.TRACE_MAX_BYTES.toLong()
-
-/** The least bound that a trace may have. */
-internal const val LEAST_BYTES = Defaults.TRACE_LEAST_BYTES.toLong()
-
-/** Segments of a full store. */
-internal const val SEGMENTS = Defaults.TRACE_SEGMENTS
-
-/** Rounds between two flushes to the disk within a generation. */
-internal const val SYNC_ROUNDS = Defaults.TRACE_SYNC_ROUNDS
-
 /** Where a record continues: the number of the segment, and of the record in it. */
 internal data class SegmentPlace(val segment: Long, val record: Long)
 
@@ -40,18 +29,17 @@ internal data class SegmentPlace(val segment: Long, val record: Long)
  *
  * One process and one store at a time record in a directory; any number of sessions and threads may share the store.
  *
- * @property path the directory; it is made, for its owner alone, where it is absent.
- * @property maxBytes of all segments together.
  * @throws TraceFileException `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (another pair's).
  * @throws SettingException [maxBytes] is too small.
  */
 internal class TraceStore(
-    val path: File,
-    override val vocabularies: Vocabularies,
-    val maxBytes: Long = MAX_BYTES,
-) : TracePlace, AutoCloseable {
+    private val path: File, // the directory; it is made, for its owner alone, where it is absent
+    private val vocabularies: Vocabularies,
+    private val maxBytes: Long = Defaults.TRACE_MAX_BYTES.toLong(),
+) : AutoCloseable {
+    /** Why recording stopped, in one sentence; null while it works. */
     @Volatile
-    override var problem: String? = null
+    var problem: String? = null
         private set
 
     @Volatile
@@ -62,7 +50,7 @@ internal class TraceStore(
     private var segment: OpenSegment? = null // that is written to
 
     init {
-        if (maxBytes < LEAST_BYTES) {
+        if (maxBytes < LEAST_BYTES.toLong()) {
             throw SettingException("max_bytes $maxBytes is less than $LEAST_BYTES", "16 MB is usual", "max_bytes")
         }
         claim = try {
@@ -81,15 +69,14 @@ internal class TraceStore(
         }
     }
 
-    override val name: String get() = path.path
+    val isRecording: Boolean get() = !paused && problem == null && claim != null
 
-    override val isRecording: Boolean get() = !paused && problem == null && claim != null
-
-    override fun pause() {
+    /** Record nothing more until [resume]; from any thread. */
+    fun pause() {
         paused = true
     }
 
-    override fun resume() {
+    fun resume() {
         paused = false
     }
 
@@ -102,12 +89,7 @@ internal class TraceStore(
         claim = null
     }
 
-    /**
-     * Delete the records and nothing else; the store may go on recording.
-     *
-     * @return the number of deleted files.
-     * @throws TraceFileException `unwritable`.
-     */
+    /** Delete the records and nothing else; the store may go on recording. */
     @Synchronized
     fun wipe(): Int {
         leaveSegment()
@@ -118,9 +100,15 @@ internal class TraceStore(
         }
     }
 
-    /** Record a round; see [TracePlace.append]. A full disk stops the recording, never the generation. */
+    /**
+     * Record a round. A full disk stops the recording, never the generation.
+     *
+     * @param at the value returned for the round before; null begins a record.
+     * @param start makes the beginning of a record; called only if the round begins one.
+     * @return where the record continues; null where nothing was recorded.
+     */
     @Synchronized
-    override fun append(traced: TracedRound, at: SegmentPlace?, start: () -> Start): SegmentPlace? {
+    fun append(traced: TracedRound, at: SegmentPlace?, start: () -> Start): SegmentPlace? {
         if (!isRecording) return null
         return try {
             added(traced, at, start)
@@ -131,8 +119,9 @@ internal class TraceStore(
         }
     }
 
+    /** Make what was recorded reach the disk; called at the end of a generation. */
     @Synchronized
-    override fun sync() {
+    fun sync() {
         try {
             segment?.sync()
         } catch (error: IOException) {
@@ -169,7 +158,7 @@ internal class TraceStore(
     private fun record(number: Long, start: Start, traced: TracedRound): ByteArray =
         encodeFrame(Frame(number, start), vocabularies) + encodeFrame(Frame(number, traced), vocabularies)
 
-    private val segmentBytes: Long get() = minOf(maxBytes / SEGMENTS, MAX_SEGMENT_BYTES)
+    private val segmentBytes: Long get() = minOf(maxBytes / Defaults.TRACE_SEGMENTS, MAX_SEGMENT_BYTES)
 
     /** Begin a segment, and delete the oldest, so that the bound holds when the new segment is full. */
     private fun newSegment(): OpenSegment {
@@ -225,9 +214,6 @@ private fun wholeSegment(file: File): Pair<Long, Long>? = try {
  * A segment that is appended to.
  *
  * A stream and no channel: an interrupt of the writing thread closes a channel, and recording would stop.
- *
- * @property size bytes of the file.
- * @property records that began in it.
  */
 private class OpenSegment(file: File, val number: Long, var size: Long, var records: Long) {
     private val stream: FileOutputStream
@@ -248,7 +234,7 @@ private class OpenSegment(file: File, val number: Long, var size: Long, var reco
         }
         size += data.size
         unsynced += 1
-        if (unsynced >= SYNC_ROUNDS) sync()
+        if (unsynced >= Defaults.TRACE_SYNC_ROUNDS) sync()
     }
 
     fun sync() {

@@ -1,5 +1,7 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
+import io.omnidraft.Defaults.TRACE_TOP as TOP
 import io.omnidraft.decoding.BLOCK
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.Outcome
@@ -24,12 +26,8 @@ private const val ROUNDING = 2e-6 // error of a sum of 150,000 float32
 /**
  * Makes a [TracedRound] from a round while recording is on. It holds memory of the size of the vocabularies, which each
  * row uses again; one thread uses it.
- *
- * @param map of the two models.
- * @param recording false during a pause.
- * @param top number of probabilities to keep of a row.
  */
-internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean, private val top: Int = TOP) {
+internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean) {
     private val math by lazy { RowMath() }
     private val weights by lazy { FloatArray(map.targetSize) }
     private val blocks by lazy { DoubleArray((map.targetSize + BLOCK - 1) / BLOCK) }
@@ -51,7 +49,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
             tokens.add(
                 TracedToken(
                     token, row.surprisal(token), i < verdict.accepted, spelled[i].inside,
-                    spelled[i].draftIds, row.largest(top), roots, unspelled,
+                    spelled[i].draftIds, row.largest(TOP), roots, unspelled,
                 ),
             )
         }
@@ -84,7 +82,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
         whole /= row.total
         // A sum of float32 differs from 1 by about 1e-6 that belongs to no token.
         val unspelled = if (whole < 1.0 - ROUNDING) 1.0 - whole else 0.0
-        return Pair(largest(sums, sums.size, row.total, whole, top, firsts, candidates), unspelled)
+        return Pair(largest(sums, sums.size, row.total, whole, TOP, firsts, candidates), unspelled)
     }
 }
 
@@ -95,22 +93,14 @@ private fun firstsOf(map: VocabMap): IntArray {
     return firsts.toArray()
 }
 
-/**
- * The distribution of a row at temperature 1.
- *
- * @property logits the row of them that has number [index].
- * @property shift the largest logit.
- * @property weights exp(logit - shift) of each id; the next row overwrites them.
- * @property total the sum of the weights.
- * @param candidates memory that all rows use.
- */
+/** The distribution of a row at temperature 1. */
 internal class Row(
-    private val logits: Logits,
+    private val logits: Logits, // the row of them that has number index
     private val index: Int,
     val shift: Double,
-    val weights: FloatArray,
-    val total: Double,
-    private val candidates: Candidates,
+    val weights: FloatArray, // exp(logit - shift) of each id; the next row overwrites them
+    val total: Double, // the sum of the weights
+    private val candidates: Candidates, // memory that all rows use
 ) {
     /** -ln of a token's probability, in nats. */
     fun surprisal(token: Int): Double = max(0.0, shift + ln(total) - logits[index, token])
@@ -119,33 +109,24 @@ internal class Row(
     fun largest(top: Int): Masses = largest(weights, logits.width, total, 1.0, top, candidates = candidates)
 }
 
-/**
- * The largest of some probabilities (ties: lowest first), and the sum of the others.
- *
- * @param weights in proportion to the probabilities, the first [size] of them.
- * @param total the weight of probability 1.
- * @param whole the sum of all probabilities.
- * @param top number of probabilities to keep.
- * @param ids the ids of the probabilities, ascending; their positions when null.
- * @param candidates memory that calls use one after another.
- */
+/** The largest of some probabilities (ties: lowest first), and the sum of the others. */
 internal fun largest(
-    weights: FloatArray,
+    weights: FloatArray, // in proportion to the probabilities, the first size of them
     size: Int,
-    total: Double,
-    whole: Double,
-    top: Int,
-    ids: IntArray? = null,
-    candidates: Candidates = Candidates(),
+    total: Double, // the weight of probability 1
+    whole: Double, // the sum of all probabilities
+    top: Int, // number of probabilities to keep
+    ids: IntArray? = null, // the ids of the probabilities, ascending; their positions when null
+    candidates: Candidates = Candidates(), // memory that calls use one after another
 ): Masses {
-    val floor = (FLOOR * total).toFloat()
+    val floor = (Defaults.TRACE_FLOOR * total).toFloat()
     val likely = candidates.places
     likely.clear()
     for (i in 0 until size) if (weights[i] >= floor) likely.add(i)
     val kept = if (likely.size > top) candidates.heaviest(weights, top) else likely.toArray()
     var listed = 0.0
     val probabilities = FloatArray(kept.size) {
-        val probability = (weights[kept[it]] / total.toFloat()).coerceIn(FLOOR.toFloat(), 1f)
+        val probability = (weights[kept[it]] / total.toFloat()).coerceIn(Defaults.TRACE_FLOOR.toFloat(), 1f)
         listed += probability
         floatOf(halfOf(probability))
     }

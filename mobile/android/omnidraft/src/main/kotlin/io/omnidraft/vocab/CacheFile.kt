@@ -11,11 +11,7 @@ import io.omnidraft.disk.u32
 import io.omnidraft.disk.u8
 import java.nio.ByteBuffer
 
-/*
- * The file of an n-gram cache, format version 2: spec/06-ngram-cache.md.
- *
- * Reading is total: every length is checked before it is used, and each fault has a name.
- */
+/* The file of an n-gram cache, format version 2: spec/06-ngram-cache.md. */
 
 /** The first bytes of every version. */
 internal val CACHE_MAGIC: ByteArray = bytesOf("894f444e430d0a1a")
@@ -23,7 +19,6 @@ internal val CACHE_MAGIC: ByteArray = bytesOf("894f444e430d0a1a")
 /** Bytes of the header, with its own CRC-32. */
 internal const val CACHE_HEADER_BYTES: Int = 136
 
-/** Bytes that a file has at most. */
 internal const val MAX_CACHE_BYTES: Long = 1L shl 28
 
 private const val VERSION = 2L
@@ -39,31 +34,20 @@ private const val CHECKSUM_AT = 132
 private const val VERSION_END = 12
 private val CACHE_SECTIONS = listOf("targets", "lengths", "pieces", "ticks", "counts")
 
-/**
- * The first 136 bytes, verified: the sections that follow and their lengths.
- *
- * @property widths of targets, pieces, ticks, counts.
- * @property lengths bytes of each section.
- * @property checksums CRC-32 of each section.
- */
+/** The first 136 bytes, verified: the sections that follow and their lengths. */
 internal class CacheHeader(
-    val widths: IntArray,
+    val widths: IntArray, // of targets, pieces, ticks, counts
     val draftFingerprint: String,
     val targetFingerprint: String,
     val entries: Long,
     val tick: Long,
-    val lengths: LongArray,
-    val checksums: LongArray,
+    val lengths: LongArray, // bytes of each section
+    val checksums: LongArray, // CRC-32 of each section
 ) {
-    /** Bytes of the whole file. */
     val fileBytes: Long get() = CACHE_HEADER_BYTES + lengths.sum()
 }
 
-/**
- * The bytes of a table: equal tables give equal bytes.
- *
- * @throws CacheFileException `limits`, where the file would be larger than a reader takes.
- */
+/** The bytes of a table: equal tables give equal bytes. */
 internal fun encode(table: CacheTable): ByteArray {
     val widths = widthsOf(table)
     val n = table.size.toLong()
@@ -97,11 +81,7 @@ private fun bytesOf(width: Int, vararg columns: IntTable): ByteArray {
     return data
 }
 
-/**
- * The table in a file's bytes; it reads them in place, so they must not change.
- *
- * @throws CacheFileException with the name of the first fault, in the order of spec/06-ngram-cache.md.
- */
+/** The table in a file's bytes; it reads them in place, so they must not change. */
 internal fun decode(data: ByteArray): CacheTable {
     val header = decodeHeader(data)
     val size = header.fileBytes
@@ -116,11 +96,7 @@ internal fun decode(data: ByteArray): CacheTable {
     return table
 }
 
-/**
- * The header of a file of at least these bytes.
- *
- * @throws CacheFileException as for [decode].
- */
+/** The header of a file of at least these bytes. */
 internal fun decodeHeader(data: ByteArray): CacheHeader {
     demand(startsWithMagic(data), "not_a_cache") { "it is not an n-gram cache" }
     demand(data.size >= VERSION_END, "truncated") { cut(data.size, CACHE_HEADER_BYTES.toLong()) }

@@ -1,12 +1,10 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
+import io.omnidraft.Defaults
 import io.omnidraft.disk.openFile
 import io.omnidraft.disk.pathOf
-import io.omnidraft.disk.placeOf
-import io.omnidraft.disk.readFile
 import io.omnidraft.disk.readFully
-import io.omnidraft.disk.removeLeftovers
 import io.omnidraft.disk.writeAtomically
 import java.io.File
 import java.io.IOException
@@ -26,20 +24,16 @@ private val REMEDIES = mapOf(
 )
 private val LEFT_ALONE = listOf("not_a_cache", "foreign_vocabulary") // no session replaces or renames such a file
 
-/**
- * A cache that was opened.
- *
- * @property cache the contents of the file, or an empty cache.
- * @property problem one sentence that says why the file was refused; null if it was not.
- */
-internal class OpenedCache(val cache: NgramCache, val problem: String?) {
-    operator fun component1(): NgramCache = cache
-
-    operator fun component2(): String? = problem
-}
+/** A cache that was opened. */
+internal data class OpenedCache(val cache: NgramCache, val problem: String?)
 
 /** The cache in a file, or an empty cache: a bad file never stops a generation. */
-internal fun openCache(file: File, map: VocabMap, capacity: Int = CAPACITY, policy: String = "lfu"): OpenedCache {
+internal fun openCache(
+    file: File,
+    map: VocabMap,
+    capacity: Int = Defaults.CACHE_CAPACITY,
+    policy: String = "lfu",
+): OpenedCache {
     val empty = NgramCache(map, capacity, policy)
     if (isAbsent(file)) return OpenedCache(empty, null)
     val table = try {
@@ -51,7 +45,6 @@ internal fun openCache(file: File, map: VocabMap, capacity: Int = CAPACITY, poli
     return OpenedCache(NgramCache.ofTable(table, map, capacity, policy), null)
 }
 
-/** What becomes of a refused file. */
 private fun afterRefusal(file: File, error: CacheFileException): String = when {
     error.fault in LEFT_ALONE && !isFree(file) -> "it is left alone, and nothing is saved there"
     error.fault == "unreadable" -> REMEDIES.getValue("unreadable")
@@ -59,11 +52,7 @@ private fun afterRefusal(file: File, error: CacheFileException): String = when {
     else -> "saving keeps it under another name"
 }
 
-/**
- * The table in a cache file, checked against a vocabulary map if one is given.
- *
- * @throws CacheFileException with the name of the fault, the path and the remedy.
- */
+/** The table in a cache file, checked against a vocabulary map if one is given. */
 internal fun readTable(file: File, map: VocabMap? = null): CacheTable = try {
     tableAt(file, map)
 } catch (error: CacheFileException) {
@@ -107,43 +96,6 @@ private fun read(file: File): ByteArray = try {
 }
 
 /**
- * Refuses a path that no cache can be read from and saved to, before any work is done for it.
- *
- * @throws CacheFileException `unwritable`.
- */
-internal fun checkPlace(file: File) {
-    try {
-        placeOf(file)
-    } catch (error: IOException) {
-        throw unwritable(file, error)
-    }
-}
-
-/**
- * [checkPlace], and refuses a file that is not a cache, so that a wrong path costs nobody a file.
- *
- * @throws CacheFileException `unwritable` or `not_a_cache`.
- */
-internal fun checkCachePlace(file: File) {
-    checkPlace(file)
-    if (isFree(file)) return
-    val fault = faultOf { read(file) }
-    if (fault == "not_a_cache") throw leftAlone(file, fault)
-}
-
-/** The fault that reading a file ends with; null for none. */
-private inline fun faultOf(read: () -> Unit): String? = try {
-    read()
-    null
-} catch (error: CacheFileException) {
-    error.fault
-}
-
-/** Whether a file is a whole cache of other vocabularies: a session leaves it alone. */
-internal fun isOfAnotherPair(file: File, map: VocabMap): Boolean =
-    faultAt(file, map.draftFingerprint, map.targetFingerprint) == "foreign_vocabulary"
-
-/**
  * Saves a cache; killed at any point, the old file or the new one is there, whole.
  *
  * @return the new name of the old file, if that was a damaged cache; else null.
@@ -163,16 +115,11 @@ private fun leftAlone(file: File, fault: String): CacheFileException {
     return CacheFileException(fault, sentence, "give another file, or the name of a new one")
 }
 
-/**
- * Saves a table; unless [overwrite], it replaces only a whole cache of its pair.
- *
- * @throws CacheFileException `unwritable`.
- */
-internal fun writeTable(file: File, table: CacheTable, overwrite: Boolean = false) {
-    checkPlace(file)
-    if (!overwrite && faultAt(file, table.draftFingerprint, table.targetFingerprint) != null) {
+/** Saves a table; it replaces only a whole cache of its pair. */
+internal fun writeTable(file: File, table: CacheTable) {
+    if (faultAt(file, table.draftFingerprint, table.targetFingerprint) != null) {
         val sentence = "$file is not a whole cache of this pair of models, so it is not replaced"
-        throw CacheFileException("unwritable", sentence, "choose another place or allow to overwrite it")
+        throw CacheFileException("unwritable", sentence, REMEDIES.getValue("unwritable"))
     }
     write(file, table, keep = false)
 }
@@ -198,23 +145,4 @@ private fun faultAt(file: File, draftFingerprint: String, targetFingerprint: Str
     }
     val isSame = old.draftFingerprint == draftFingerprint && old.targetFingerprint == targetFingerprint
     return if (isSame) null else "foreign_vocabulary"
-}
-
-/**
- * Deletes a cache file and the leftovers of its writers, and returns the number of deleted files.
- *
- * @throws CacheFileException the file is not a cache, or cannot be deleted.
- */
-internal fun wipe(file: File): Int {
-    try {
-        val place = placeOf(file)
-        if (!startsWithMagic(readFile(place, CACHE_MAGIC.size))) {
-            throw CacheFileException("not_a_cache", "$file is not an n-gram cache, so it stays", "check the path")
-        }
-        Files.delete(pathOf(place))
-        if (Files.isSymbolicLink(pathOf(file))) Files.delete(pathOf(file))
-        return 1 + removeLeftovers(place)
-    } catch (error: IOException) {
-        throw CacheFileException("unwritable", "$file cannot be wiped (${error.message})", "check the path", error)
-    }
 }

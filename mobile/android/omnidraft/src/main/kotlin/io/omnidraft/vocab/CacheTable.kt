@@ -1,43 +1,23 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
-import io.omnidraft.Defaults
 
-/*
- * The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md).
- *
- * Pure: no file, clock or random number.
- */
-
-/** Draft tokens in a cached n-gram, at most. */
-internal const val MAX_PIECES: Int = Defaults.CACHE_MAX_PIECES
+/* The contents of an n-gram cache as a value: what a file holds, and how two tables merge (spec/06-ngram-cache.md). */
 
 /** Counts and ticks do not grow further. */
 internal const val MAX_COUNT: Long = 0xffffffffL
 
-/**
- * The n-grams of one pair of vocabularies, by ascending target id.
- *
- * @property draftFingerprint SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
- * @property targetFingerprint the same of the target's tokenizer.
- * @property tick rounds learned from, at most 2^32 - 1.
- * @property targets target ids, ascending and distinct.
- * @property spellings the draft tokens of each entry, 2 to 255.
- * @property ticks the round in which each entry was last emitted; unsigned.
- * @property hits times each entry was emitted; unsigned.
- * @property accepted times each entry was emitted because it was proposed; unsigned.
- */
+/** The n-grams of one pair of vocabularies, by ascending target id. */
 internal class CacheTable(
-    val draftFingerprint: String,
-    val targetFingerprint: String,
-    val tick: Long,
-    val targets: IntTable,
-    val spellings: Ragged,
-    val ticks: IntTable,
-    val hits: IntTable,
-    val accepted: IntTable,
+    val draftFingerprint: String, // SHA-256 of the drafter's tokenizer, 64 hexadecimal digits
+    val targetFingerprint: String, // the same of the target's tokenizer
+    val tick: Long, // rounds learned from, at most 2^32 - 1
+    val targets: IntTable, // target ids, ascending and distinct
+    val spellings: Ragged, // the draft tokens of each entry, 2 to 255
+    val ticks: IntTable, // the round in which each entry was last emitted; unsigned
+    val hits: IntTable, // times each entry was emitted; unsigned
+    val accepted: IntTable, // times each entry was emitted because it was proposed; unsigned
 ) {
-    /** Number of entries. */
     val size: Int get() = targets.size
 
     /** The table of some entries, given by their ascending indices. */
@@ -54,8 +34,6 @@ private fun pick(column: IntTable, chosen: IntArray): IntTable =
  * All entries of both tables, with the maximum of hits, of accepted and of tick of each entry.
  *
  * Commutative, associative and idempotent. The result may exceed any capacity; a session that loads the result evicts.
- *
- * @throws CacheFileException `foreign_vocabulary`, or `spelling` where they write a target token differently.
  */
 internal fun merge(a: CacheTable, b: CacheTable): CacheTable {
     checkSamePair(a, b)
@@ -129,7 +107,6 @@ private fun mergedSpellings(a: Ragged, b: Ragged, fromA: IntArray, fromB: IntArr
     return Ragged(ArrayTable(values), ArrayTable(offsets))
 }
 
-/** Some rows of a ragged array. */
 internal fun rows(ragged: Ragged, chosen: IntArray): Ragged {
     val offsets = IntArray(chosen.size + 1)
     for (i in chosen.indices) offsets[i + 1] = offsets[i] + ragged.length(chosen[i])
@@ -201,11 +178,7 @@ internal fun firstToEvict(policy: String, hits: LongArray, ticks: LongArray, siz
     return best
 }
 
-/**
- * Refuses a table that was learned from other vocabularies.
- *
- * @throws CacheFileException `foreign_vocabulary`, `id_range` or `spelling`.
- */
+/** Refuses a table that was learned from other vocabularies. */
 internal fun checkAgainst(table: CacheTable, map: VocabMap) {
     checkFingerprint("drafter", table.draftFingerprint, map.draftFingerprint)
     checkFingerprint("target", table.targetFingerprint, map.targetFingerprint)

@@ -11,7 +11,6 @@ import java.nio.ByteBuffer
 
 /** A table of integers of at most 32 bits. */
 internal abstract class IntTable {
-    /** Number of entries. */
     abstract val size: Int
 
     /** The entry at an index; one that needs all 32 bits unsigned looks negative, see [unsigned]. */
@@ -84,10 +83,8 @@ internal class WordTable(private val bytes: ByteBuffer) : IntTable() {
 
 /** A table of integers of 8 bytes in a little-endian buffer; compare them unsigned where the format says so. */
 internal class LongTable(private val bytes: ByteBuffer) {
-    /** Number of entries. */
     val size: Int = bytes.limit() / 8
 
-    /** The entry at an index. */
     operator fun get(index: Int): Long = bytes.getLong(8 * index)
 }
 
@@ -100,30 +97,24 @@ internal fun packed(bytes: ByteBuffer, width: Int): IntTable = when (width) {
 
 /** Rows of unequal length in one table: row i is `values[offsets[i] until offsets[i + 1]]`. */
 internal class Ragged(val values: IntTable, val offsets: IntTable) {
-    /** Number of rows. */
     val size: Int get() = offsets.size - 1
 
     /** Where a row begins in [values]. */
     fun start(row: Int): Int = offsets[row]
 
-    /** Number of values of a row. */
     fun length(row: Int): Int = offsets[row + 1] - offsets[row]
 
-    /** A copy of a row. */
     fun row(row: Int): IntArray = values.copy(offsets[row], offsets[row + 1])
 }
 
-/** A list of integers that grows. */
 internal class IntList(room: Int = 16) {
     private var values = IntArray(room)
 
-    /** Number of integers. */
     var size: Int = 0
         private set
 
     operator fun get(index: Int): Int = values[index]
 
-    /** Adds an integer. */
     fun add(value: Int) {
         if (size == values.size) values = values.copyOf(size + size / 2 + 16)
         values[size++] = value
@@ -140,7 +131,6 @@ internal class IntList(room: Int = 16) {
     /** Takes the last integer away, and returns it. */
     fun pop(): Int = values[--size]
 
-    /** Removes all integers. */
     fun clear() {
         size = 0
     }
@@ -155,16 +145,13 @@ internal class IntList(room: Int = 16) {
     fun toArray(from: Int = 0, until: Int = size): IntArray = values.copyOfRange(from, until)
 }
 
-/** A copy of a part of an array. */
-internal fun IntArray.part(from: Int, until: Int): IntArray = copyOfRange(from, until)
-
-/** The first index from [from] to before [until] whose entry, in an ascending array, is not below a value. */
-internal fun lowerBound(values: IntArray, value: Int, from: Int = 0, until: Int = values.size): Int {
+/** The first index from [from] to before [until] that is not below what is looked for; those that are come first. */
+internal inline fun firstNot(from: Int, until: Int, isBelow: (Int) -> Boolean): Int {
     var low = from
     var high = until
     while (low < high) {
         val middle = (low + high) ushr 1
-        if (values[middle] < value) low = middle + 1 else high = middle
+        if (isBelow(middle)) low = middle + 1 else high = middle
     }
     return low
 }

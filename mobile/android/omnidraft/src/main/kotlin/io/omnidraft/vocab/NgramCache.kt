@@ -4,17 +4,12 @@ import io.omnidraft.Defaults
 import io.omnidraft.SettingException
 
 /*
- * The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating.
- *
- * An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map, so an
- * entry is a target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
+ * The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating
+ * (spec/06-ngram-cache.md).
  */
 
 /** The policies of eviction: fewest hits first, or longest unused first. */
 internal val POLICIES: List<String> = listOf("lfu", "lru")
-
-/** Entries at most, unless the caller says another number. */
-internal const val CAPACITY: Int = Defaults.CACHE_CAPACITY
 
 /** One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted. */
 internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long, val tick: Long)
@@ -22,20 +17,17 @@ internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long,
 /**
  * Cached n-grams of one pair of drafter and target. One thread uses it.
  *
- * @property map the vocabulary map of the pair.
  * @property policy `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
  * @param capacity entries at most; inserting another evicts one.
  * @throws SettingException a capacity below 1 or an unknown policy.
  */
-internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val policy: String = "lfu") {
+internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPACITY, val policy: String = "lfu") {
     /** The active trie that the translator and the verifier read. */
     val trie: ActiveTrie = ActiveTrie(map)
 
-    /** Entries at most. */
     var capacity: Int = capacity
         private set
 
-    /** Rounds learned from. */
     var tick: Long = 0
         private set
 
@@ -53,14 +45,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
         }
     }
 
-    /** Number of entries. */
     val size: Int get() = trie.size
-
-    /** Bytes of all arrays that the cache and its trie own. */
-    val memoryBytes: Long get() = 8L * (ticks.size + hits.size + accepted.size) + trie.memoryBytes
-
-    /** Whether the n-gram of a target token is cached. */
-    operator fun contains(targetId: Int): Boolean = place(targetId) >= 0
 
     /** All entries, by target id. */
     fun entries(): List<Entry> = List(size) { Entry(trie.gramTargets[it], hits[it], accepted[it], ticks[it]) }
@@ -68,7 +53,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
     /** Adds the n-gram of a target token; false if there is none or it is cached. A full cache evicts. */
     fun insert(targetId: Int): Boolean {
         val leaf = map.leafOf[targetId]
-        if (leaf < 0 || trie.active[leaf] || map.leafLengths[leaf] !in 2..MAX_PIECES) return false
+        if (leaf < 0 || trie.active[leaf] || map.leafLengths[leaf] !in 2..Defaults.CACHE_MAX_PIECES) return false
         // Before inserting: the new entry would always be the first to be evicted.
         if (size >= capacity) evict(firstToEvict(policy, hits, ticks, size))
         val at = trie.activate(leaf)
@@ -87,12 +72,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
         return room
     }
 
-    /**
-     * Learns from the target tokens of a verified round, and returns the number of new n-grams.
-     *
-     * @param emitted target ids of the round, accepted ones first.
-     * @param numAccepted how many of them were proposed and accepted.
-     */
+    /** Learns from the target tokens of a verified round, and returns the number of new n-grams. */
     fun learn(emitted: IntArray, numAccepted: Int): Int {
         var new = 0
         tick = minOf(tick + 1, MAX_COUNT)
@@ -111,25 +91,13 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
     fun prefill(): Int {
         val leaves = IntList(map.leaves.size)
         for (leaf in map.leaves.indices) {
-            if (map.leafLengths[leaf] in 2..MAX_PIECES && !trie.active[leaf]) leaves.add(leaf)
+            if (map.leafLengths[leaf] in 2..Defaults.CACHE_MAX_PIECES && !trie.active[leaf]) leaves.add(leaf)
         }
         insertAll(leaves.toArray())
         capacity = maxOf(capacity, size)
         return leaves.size
     }
 
-    /** Evicts down to a number of entries, and returns the number of evicted entries. */
-    fun prune(capacity: Int): Int {
-        val tooMany = maxOf(0, size - capacity)
-        if (tooMany == 0) return 0
-        val order = evictionOrder(policy, column(hits), column(ticks))
-        val evicted = order.copyOf(tooMany)
-        evicted.sort()
-        for (i in evicted.indices.reversed()) evict(evicted[i])
-        return tooMany
-    }
-
-    /** The contents as a value. */
     fun table(): CacheTable {
         val grams = trie.grams()
         return CacheTable(
@@ -163,17 +131,18 @@ internal class NgramCache(val map: VocabMap, capacity: Int = CAPACITY, val polic
 
     /** The index of a target token's entry, -1 if it has none. */
     private fun place(targetId: Int): Int {
-        val at = lowerBound(trie.gramTargets, targetId, until = size)
+        val at = trie.place(targetId)
         return if (at < size && trie.gramTargets[at] == targetId) at else -1
     }
 
     internal companion object {
-        /**
-         * The cache with the contents of a table; entries beyond the capacity are evicted.
-         *
-         * @param table fits the map, see [checkAgainst].
-         */
-        fun ofTable(table: CacheTable, map: VocabMap, capacity: Int = CAPACITY, policy: String = "lfu"): NgramCache {
+        /** The cache with the contents of a table; entries beyond the capacity are evicted. */
+        fun ofTable(
+            table: CacheTable,
+            map: VocabMap,
+            capacity: Int = Defaults.CACHE_CAPACITY,
+            policy: String = "lfu",
+        ): NgramCache {
             val cache = NgramCache(map, capacity, policy)
             val kept = within(table, capacity, policy)
             cache.tick = table.tick

@@ -10,18 +10,11 @@ package io.omnidraft.vocab
 /** Leaves [low] until [high], whose spellings agree in their first [depth] draft tokens. */
 internal data class Node(val low: Int, val high: Int, val depth: Int)
 
-/**
- * Active children of a node.
- *
- * @property tokens the distinct draft tokens, ascending.
- * @property targets the active target tokens below them.
- * @property owner for each target token the index of its child in [tokens].
- */
+/** Active children of a node. */
 internal class Children(val tokens: IntArray, val targets: IntArray, val owner: IntArray)
 
 /** The trie over the active leaves: direct pairs always, n-grams once learned. One thread uses it. */
 internal class ActiveTrie(val map: VocabMap) {
-    /** Whether each leaf is active. */
     val active: BooleanArray = BooleanArray(map.leaves.size) { map.leafLengths[it] == 1 }
 
     /** Whether some active spelling begins with each draft token. */
@@ -42,11 +35,7 @@ internal class ActiveTrie(val map: VocabMap) {
     /** Draft ids of the direct pairs, ascending. */
     val directDrafts: IntArray get() = map.directDrafts
 
-    /** Target ids of the direct pairs. */
     val directTargets: IntArray get() = map.directTargets
-
-    /** Bytes of the arrays that the trie owns; the arrays of the map are shared by all tries. */
-    val memoryBytes: Long get() = active.size + rootMask.size + 4L * (gramTargets.size + gramFirsts.size)
 
     /** Target tokens of the active n-grams, ascending, as a copy. */
     fun grams(): IntArray = gramTargets.copyOf(size)
@@ -58,7 +47,7 @@ internal class ActiveTrie(val map: VocabMap) {
             gramTargets = grown(gramTargets, size + 1)
             gramFirsts = grown(gramFirsts, size + 1)
         }
-        val at = lowerBound(gramTargets, map.leaves[leaf], until = size)
+        val at = place(map.leaves[leaf])
         gramTargets.copyInto(gramTargets, at + 1, at, size)
         gramFirsts.copyInto(gramFirsts, at + 1, at, size)
         gramTargets[at] = map.leaves[leaf]
@@ -91,7 +80,7 @@ internal class ActiveTrie(val map: VocabMap) {
     /** Deactivates the leaf of an n-gram, and returns the index that it had in [gramTargets]. */
     fun deactivate(leaf: Int): Int {
         val first = map.leafFirsts[leaf]
-        val at = lowerBound(gramTargets, map.leaves[leaf], until = size)
+        val at = place(map.leaves[leaf])
         check(at < size && gramTargets[at] == map.leaves[leaf]) { "leaf $leaf is not an active n-gram" }
         gramTargets.copyInto(gramTargets, at, at + 1, size)
         gramFirsts.copyInto(gramFirsts, at, at + 1, size)
@@ -100,6 +89,9 @@ internal class ActiveTrie(val map: VocabMap) {
         rootMask[first] = map.direct[first] >= 0 || anyActive(map.firstOffsets[first], map.firstOffsets[first + 1])
         return at
     }
+
+    /** The index in [gramTargets] where a target token is, or belongs. */
+    fun place(target: Int): Int = firstNot(0, size) { gramTargets[it] < target }
 
     /** The child of the root for a draft token, if an active spelling begins with it. */
     fun root(token: Int): Node? =
@@ -117,16 +109,13 @@ internal class ActiveTrie(val map: VocabMap) {
     fun terminal(node: Node): Int? =
         if (active[node.low] && map.leafLengths[node.low] == node.depth) map.leaves[node.low] else null
 
-    /** The draft token that leads into a node. */
     fun draftToken(node: Node): Int = map.piece(node.low, node.depth - 1)
 
-    /** Whether an active spelling goes on below a node. */
     fun goesOn(node: Node): Boolean = anyActive(below(node), node.high)
 
     /** Active target tokens at or below a node, in trie order. */
     fun targets(node: Node): IntArray = activeTargets(node.low, node.high)
 
-    /** Active children of a node. */
     fun children(node: Node): Children {
         val tokens = IntList()
         val low = below(node)
@@ -140,13 +129,6 @@ internal class ActiveTrie(val map: VocabMap) {
             owner[at++] = tokens.size - 1
         }
         return Children(tokens.toArray(), targets, owner)
-    }
-
-    /** Whether a target token has an active spelling as a direct partner or as an n-gram. */
-    fun isSpelled(target: Int): Boolean {
-        val leaf = map.leafOf[target]
-        if (leaf < 0 || !active[leaf]) return false
-        return map.leafLengths[leaf] > 1 || map.direct[map.leafFirsts[leaf]] == target
     }
 
     /** Calls [action] with each target token that has an active spelling: direct partners, then n-grams. */
@@ -174,15 +156,9 @@ internal class ActiveTrie(val map: VocabMap) {
     private fun below(node: Node): Int = node.low + if (map.leafLengths[node.low] == node.depth) 1 else 0
 
     /** The first leaf of a node, from [low] on, that goes on with a larger draft token, or with [token] itself. */
-    private fun bound(node: Node, low: Int, token: Int, includes: Boolean): Int {
-        var from = low
-        var until = node.high
-        while (from < until) {
-            val middle = (from + until) ushr 1
-            val piece = map.piece(middle, node.depth)
-            if (piece < token || (includes && piece == token)) from = middle + 1 else until = middle
-        }
-        return from
+    private fun bound(node: Node, low: Int, token: Int, includes: Boolean): Int = firstNot(low, node.high) {
+        val piece = map.piece(it, node.depth)
+        piece < token || (includes && piece == token)
     }
 }
 

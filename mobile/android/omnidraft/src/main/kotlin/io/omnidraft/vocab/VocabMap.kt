@@ -3,6 +3,7 @@ package io.omnidraft.vocab
 import io.omnidraft.VocabMapException
 import io.omnidraft.disk.Tensor
 import io.omnidraft.disk.TensorFileError
+import io.omnidraft.disk.isHexadecimal
 import io.omnidraft.disk.mapFile
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.readHeader
@@ -11,13 +12,7 @@ import java.io.File
 import java.io.IOException
 import java.nio.ByteBuffer
 
-/*
- * The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md).
- *
- * It is built at export and stored in the bundle as safetensors, so that a phone needs no tokenizer of the drafter
- * after the prompt. The tables of bytes, spellings and expansions are read from the mapped file; the index of leaves is
- * in memory.
- */
+/* The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md). */
 
 private const val FORMAT = "omnidraft.vocab_map"
 private const val FORMAT_VERSION = "1"
@@ -33,24 +28,17 @@ private val NAMES = listOf(
 /**
  * How the tokens of a drafter write the tokens of a target. It does not change, so any threads share it.
  *
- * @property targetBytes bytes of every target token, none for control and unused ids.
  * @property direct target id of each draft token with equal bytes or a paired role, else -1; one for each draft id.
- * @property spellings the draft tokens that write each target token; none if none can.
- * @property expansions for a draft token longer than a target token, the target tokens that write it; else none.
- * @property leaves target ids in the trie, sorted by their spelling; aliases and unspellable ids are left out.
- * @property draftAllowed whether the drafter may propose each draft id.
- * @property draftFingerprint SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
- * @property targetFingerprint the same of the target's tokenizer.
  */
 internal class VocabMap(
-    val targetBytes: Ragged,
+    val targetBytes: Ragged, // bytes of every target token, none for control and unused ids
     val direct: IntArray,
-    val spellings: Ragged,
-    val expansions: Ragged,
-    val leaves: IntArray,
-    val draftAllowed: BooleanArray,
-    val draftFingerprint: String,
-    val targetFingerprint: String,
+    val spellings: Ragged, // the draft tokens that write each target token; none if none can
+    val expansions: Ragged, // for a draft token longer than a target token, the target tokens that write it; else none
+    val leaves: IntArray, // target ids in the trie, sorted by their spelling; aliases and unspellable ids are left out
+    val draftAllowed: BooleanArray, // whether the drafter may propose each draft id
+    val draftFingerprint: String, // SHA-256 of the drafter's tokenizer, 64 hexadecimal digits
+    val targetFingerprint: String, // the same of the target's tokenizer
 ) {
     /** Width of the drafter's logits. */
     val draftSize: Int get() = direct.size
@@ -93,19 +81,6 @@ internal class VocabMap(
     /** Target ids of the partners of [directDrafts]. */
     val directTargets: IntArray by lazy { IntArray(directDrafts.size) { direct[directDrafts[it]] } }
 
-    /**
-     * Draft tokens that are longer than a target token and begin no spelling, ascending, by the first target token of
-     * their expansion.
-     */
-    val longerFrom: Map<Int, IntArray> by lazy {
-        val byFirst = HashMap<Int, IntList>()
-        for (draft in 0 until draftSize) {
-            if (expansions.length(draft) == 0 || firstOffsets[draft + 1] > firstOffsets[draft]) continue
-            byFirst.getOrPut(expansions.values[expansions.start(draft)]) { IntList(2) }.add(draft)
-        }
-        byFirst.mapValues { it.value.toArray() }
-    }
-
     /** Draft token number [depth] of a leaf's spelling, which has more draft tokens than that. */
     fun piece(leaf: Int, depth: Int): Int = spellings.values[leafStarts[leaf] + depth]
 
@@ -118,11 +93,7 @@ internal class VocabMap(
         return ByteArray(targetBytes.length(targetId)) { targetBytes.values[start + it].toByte() }
     }
 
-    /**
-     * Refuses other vocabularies than the map was built for.
-     *
-     * @throws VocabMapException it names the side and both values.
-     */
+    /** Refuses other vocabularies than the map was built for. */
     fun checkFits(draftFingerprint: String, targetFingerprint: String, draftSize: Int, targetSize: Int) {
         checkEqual("draft vocabulary size", "$draftSize", "${this.draftSize}")
         checkEqual("target vocabulary size", "$targetSize", "${this.targetSize}")
@@ -137,11 +108,7 @@ internal class VocabMap(
     }
 }
 
-/**
- * Maps a file, and checks every index before its use.
- *
- * @throws VocabMapException with the name of the first fault, in the order of spec/03-bundle.md.
- */
+/** Maps a file, and checks every index before its use. */
 internal fun loadVocabMap(file: File): VocabMap = try {
     val size = file.length()
     if (size > MAX_FILE_BYTES) throw IOException("it has more than $MAX_FILE_BYTES bytes")
@@ -154,11 +121,7 @@ internal fun loadVocabMap(file: File): VocabMap = try {
     throw VocabMapException("unreadable", "$file has ${file.length()} bytes, more than memory holds", REMEDY, error)
 }
 
-/**
- * The vocabulary map in the bytes of a file, from 0 to the buffer's limit; they are used in place.
- *
- * @throws VocabMapException with the name of the first fault.
- */
+/** The vocabulary map in the bytes of a file, from 0 to the buffer's limit; they are used in place. */
 internal fun decodeVocabMap(data: ByteBuffer): VocabMap {
     val tensors: Map<String, Tensor>
     val metadata: Map<String, String>
@@ -181,7 +144,7 @@ internal fun decodeVocabMap(data: ByteBuffer): VocabMap {
 
 private fun fingerprintIn(metadata: Map<String, String>, name: String): String {
     val value = metadata[name].orEmpty()
-    demand(value.length == 64 && value.all { it in '0'..'9' || it in 'a'..'f' }, "metadata") {
+    demand(isHexadecimal(value, 64), "metadata") {
         "its $name is not 64 hexadecimal digits"
     }
     return value

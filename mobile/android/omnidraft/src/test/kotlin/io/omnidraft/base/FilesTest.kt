@@ -7,7 +7,6 @@ import io.omnidraft.disk.bytesOf
 import io.omnidraft.disk.claim
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.f32
-import io.omnidraft.disk.f64
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.i64
 import io.omnidraft.disk.mapFile
@@ -47,7 +46,6 @@ class FilesTest {
     @Test
     fun `only regular files are read, and no more than asked for`() {
         val file = File(folder, "file").apply { writeBytes(ByteArray(100) { it.toByte() }) }
-        assertEquals(100, readFile(file).size)
         assertArrayEquals(byteArrayOf(0, 1, 2), readFile(file, 3))
         assertEquals(100, readWhole(file, 100).size)
         assertEquals("it has more than 99 bytes", assertThrows(IOException::class.java) { readWhole(file, 99) }.message)
@@ -129,20 +127,19 @@ class FilesTest {
         assertEquals(listOf("out"), folder.list()!!.toList())
         out.renameTo(File(folder, ".out.0123456789abcdef.old"))
         File(folder, ".out.00000000000000aa.tmp").mkdir()
-        newDirectory(out) { assertEquals(2, recover(out).size) }
+        newDirectory(out) { recover(out) }
         assertEquals("1", File(out, "a").readText())
         assertEquals(listOf("out"), folder.list()!!.toList())
     }
 
     @Test
     fun `numbers are little-endian`() {
-        val data = ByteWriter().u16(0xfffe).u32(0xfffffffeL).i64(-2).f32(-0.5f).f64(1e300).bytes()
-        assertEquals("fefffefffffffeffffffffffffff000000bf9c7500883ce4377e", hexOf(data))
+        val data = ByteWriter().u16(0xfffe).u32(0xfffffffeL).i64(-2).f32(-0.5f).bytes()
+        assertEquals("fefffefffffffeffffffffffffff000000bf", hexOf(data))
         assertEquals(0xfffe, u16(data, 0))
         assertEquals(0xfffffffeL, u32(data, 2))
         assertEquals(-2L, i64(data, 6))
         assertEquals(-0.5f, f32(data, 14))
-        assertEquals(1e300, f64(data, 18))
         assertArrayEquals(data, bytesOf(hexOf(data)))
         assertEquals(0xcbf43926L, crc32("123456789".toByteArray()))
         assertEquals("ba7816bf", hexOf(sha256("abc".toByteArray())).take(8))

@@ -2,7 +2,6 @@ package io.omnidraft.bundle
 
 import io.omnidraft.BundleException
 import io.omnidraft.archive.ArchiveStream
-import io.omnidraft.archive.checkHashes
 import io.omnidraft.archive.openArchive
 import io.omnidraft.archive.readChecked
 import io.omnidraft.conformance.hex
@@ -42,10 +41,10 @@ class BundleFuzzTest {
     @Test
     fun `manifests as large as they may be are refused by name, whatever is in them`() = inDirectory { place ->
         val fillers = listOf("1e9,", "\"\",", "[],", "[[[]]],", "\"\\u0041\",", "0,")
-        val arrays = fillers.map { { "[" + it.repeat((MAX_MANIFEST_BYTES - 8) / it.length) + "0]" } }
+        val arrays = fillers.map { { "[" + it.repeat((BundleLimits.MAX_MANIFEST_BYTES - 8) / it.length) + "0]" } }
         val names = {
             val text = StringBuilder("{")
-            while (text.length < MAX_MANIFEST_BYTES - 20) text.append("\"${text.length.toString(36)}\":0,")
+            while (text.length < BundleLimits.MAX_MANIFEST_BYTES - 20) text.append("\"${text.length.toString(36)}\":0,")
             text.append("\"a\":0}").toString()
         }
         for (text in arrays + names) {

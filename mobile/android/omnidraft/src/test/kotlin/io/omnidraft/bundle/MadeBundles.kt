@@ -1,13 +1,18 @@
 package io.omnidraft.bundle
 
+import io.omnidraft.BundleException
+import io.omnidraft.archive.Archive
+import io.omnidraft.archive.contentsOf
+import io.omnidraft.archive.readChecked
 import io.omnidraft.conformance.ROOT
 import io.omnidraft.conformance.archiveOf
 import io.omnidraft.conformance.jsonOf
 import io.omnidraft.conformance.list
 import io.omnidraft.conformance.str
-import org.junit.jupiter.api.Assumptions.assumeTrue
 import java.io.File
 import java.nio.file.Files
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assumptions.assumeTrue
 
 /** A directory that is removed at the end. */
 internal fun inDirectory(run: (File) -> Unit) {
@@ -18,6 +23,9 @@ internal fun inDirectory(run: (File) -> Unit) {
         place.deleteRecursively()
     }
 }
+
+/** The fault of a bundle or an archive that is refused. */
+internal fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
 
 /** A bundle or an archive that Python made: a name below the system property `omnidraft.bundles`. */
 internal fun made(name: String): File {
@@ -49,3 +57,8 @@ internal fun sealed(fields: String): ByteArray {
 
 /** The archive of the vectors: a small bundle, packed for a phone. */
 internal fun phoneArchive(): ByteArray = archiveOf(mapOf("base" to "phone", "edits" to emptyList<Any>()))
+
+/** Reads every file of an archive and compares its hash with the manifest's. */
+internal fun checkHashes(archive: Archive) = contentsOf(archive).use { contents ->
+    for (name in archive.files) readChecked(archive, contents, name) { _, _ -> }
+}

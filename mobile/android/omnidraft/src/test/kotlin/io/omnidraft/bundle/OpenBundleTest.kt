@@ -1,6 +1,5 @@
 package io.omnidraft.bundle
 
-import io.omnidraft.BundleException
 import io.omnidraft.SettingException
 import io.omnidraft.device.StateDirectory
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -39,8 +38,6 @@ class OpenBundleTest {
         signer.update(File(place, MANIFEST).readBytes())
         File(place, SIGNATURE).writeBytes(encode(Signature(id, signer.sign())))
     }
-
-    private fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
 
     @Test
     fun `a signed bundle opens with its key, and only with it`() = inBundle { place ->
@@ -157,14 +154,6 @@ class OpenBundleTest {
         assertEquals("outside", faultOf { checkedGraph(bundle, bundle.target.graph) })
         File(place, bundle.target.graph).writeBytes(byteArrayOf(8, 8)) // a version and nothing else
         assertEquals(File(place, bundle.target.graph), checkedGraph(bundle, bundle.target.graph))
-    }
-
-    @Test
-    fun `files that the manifest does not list are named and not read`() = inBundle { place ->
-        File(place, "target/note.txt").writeText("mine")
-        assertEquals(listOf("target/note.txt"), unlistedFiles(openBundle(place)))
-        File(place, "target/cpu/model.onnx.data").writeText("weights of a stranger")
-        assertEquals("no_hash", faultOf { openBundle(place) })
     }
 }
 

@@ -1,8 +1,6 @@
 package io.omnidraft.conformance
 
-import io.omnidraft.BundleException
 import io.omnidraft.SignatureException
-import io.omnidraft.archive.checkHashes
 import io.omnidraft.archive.openArchive
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.GraphFileException
@@ -11,10 +9,13 @@ import io.omnidraft.bundle.MANIFEST
 import io.omnidraft.bundle.ModelEntry
 import io.omnidraft.bundle.Record
 import io.omnidraft.bundle.Signature
+import io.omnidraft.bundle.checkHashes
 import io.omnidraft.bundle.decode
 import io.omnidraft.bundle.encode
 import io.omnidraft.bundle.externalFiles
+import io.omnidraft.bundle.faultOf
 import io.omnidraft.bundle.fileSha256
+import io.omnidraft.bundle.inDirectory
 import io.omnidraft.bundle.keyId
 import io.omnidraft.bundle.openBundle
 import io.omnidraft.bundle.sealOf
@@ -37,15 +38,14 @@ import io.omnidraft.parts.INDEX
 import io.omnidraft.parts.PackIndexException
 import io.omnidraft.parts.drafterAddress
 import io.omnidraft.parts.readIndex
-import org.junit.jupiter.api.Assertions.assertThrows
-import org.junit.jupiter.api.DynamicTest
-import org.junit.jupiter.api.TestFactory
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.nio.ByteBuffer
-import java.nio.file.Files
 import java.security.KeyFactory
 import java.security.spec.PKCS8EncodedKeySpec
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.DynamicTest
+import org.junit.jupiter.api.TestFactory
 
 /** Runners of `bundle`, `signing`, `costs` and `archive`. */
 class BundleVectorsTest : VectorsRun() {
@@ -220,17 +220,6 @@ class BundleVectorsTest : VectorsRun() {
         val file = opened.file(name)
         assertSame(vector, name, opened.files.getValue(name).sha256, fileSha256(file))
         assertSame(vector, name, true, file.startsWith(if (where == "bundle") opened.path else shared))
-    }
-}
-
-private fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
-
-private fun inDirectory(run: (File) -> Unit) {
-    val place = Files.createTempDirectory("bundle").toFile().canonicalFile
-    try {
-        run(place)
-    } finally {
-        place.deleteRecursively()
     }
 }
 

@@ -21,10 +21,10 @@ import io.omnidraft.decoding.cutAtStop
 import io.omnidraft.session.Generation
 import io.omnidraft.session.Limits
 import io.omnidraft.session.Rounds
-import io.omnidraft.session.Turn
 import io.omnidraft.session.conversationIds
 import io.omnidraft.session.givenTurn
-import io.omnidraft.vocab.CompiledTokenizer
+import io.omnidraft.session.state.Turn
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.DynamicTest

@@ -35,7 +35,6 @@ import io.omnidraft.decoding.verifyBlock
 import io.omnidraft.decoding.verifyTokens
 import io.omnidraft.support.GivenUniforms
 import io.omnidraft.support.vectorMap
-import io.omnidraft.vocab.CAPACITY
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.Node
@@ -280,7 +279,7 @@ internal fun costsOf(costs: Json): Costs =
 
 /** A cache with the active n-grams of a vector, which may have less room for them or be prefilled. */
 internal fun cacheOf(given: Json): NgramCache {
-    val cache = NgramCache(vectorMap(given["map"].str()), given["capacity"]?.int() ?: CAPACITY)
+    val cache = NgramCache(vectorMap(given["map"].str()), given["capacity"]?.int() ?: Defaults.CACHE_CAPACITY)
     for (target in given["active"].ints()) check(cache.insert(target)) { "no n-gram of $target" }
     if (given["prefilled"]?.bool() == true) cache.prefill()
     return cache

@@ -7,6 +7,7 @@ import io.omnidraft.bundle.Part
 import io.omnidraft.bundle.Site
 import io.omnidraft.bundle.publicKeyOf
 import io.omnidraft.disk.hexOf
+import io.omnidraft.learning.inNewDirectory
 import io.omnidraft.models.AdapterPlace
 import io.omnidraft.support.modelEntry
 import io.omnidraft.support.vectorMap
@@ -21,12 +22,11 @@ import io.omnidraft.sync.pull
 import io.omnidraft.sync.readInstalled
 import io.omnidraft.sync.readSigned
 import io.omnidraft.sync.writeSigned
+import java.io.File
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
-import java.io.File
-import java.nio.file.Files
 
 /** Runs `sync/record` and `sync/pull`: what a device signs and reads, with the faults. */
 class LearningSyncVectorsTest : VectorsRun() {
@@ -38,12 +38,7 @@ class LearningSyncVectorsTest : VectorsRun() {
 
     @TestFactory
     fun pulls(): List<DynamicTest> = folder("sync/pull") { vector ->
-        val place = Files.createTempDirectory("omnidraft").toFile()
-        try {
-            checkPull(vector, place)
-        } finally {
-            place.deleteRecursively()
-        }
+        inNewDirectory { checkPull(vector, it) }
     }
 
     private fun checkRead(vector: Vector, channel: Channel) {

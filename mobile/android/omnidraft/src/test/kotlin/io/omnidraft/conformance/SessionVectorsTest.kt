@@ -19,27 +19,27 @@ import io.omnidraft.models.fit
 import io.omnidraft.models.metadataOf
 import io.omnidraft.models.readAdapter
 import io.omnidraft.session.EarlierText
-import io.omnidraft.session.SESSION_HEADER_BYTES
-import io.omnidraft.session.SESSION_MAGIC
-import io.omnidraft.session.SESSION_VERSION
 import io.omnidraft.session.Session
 import io.omnidraft.session.VERSION
-import io.omnidraft.session.asksDrafter
-import io.omnidraft.session.decodeSession
 import io.omnidraft.session.draftContext
-import io.omnidraft.session.encodeSession
+import io.omnidraft.session.state.SESSION_HEADER_BYTES
+import io.omnidraft.session.state.SESSION_MAGIC
+import io.omnidraft.session.state.SESSION_VERSION
+import io.omnidraft.session.state.asksDrafter
+import io.omnidraft.session.state.decodeSession
+import io.omnidraft.session.state.encodeSession
 import io.omnidraft.support.TableSessions
 import io.omnidraft.support.WatchedText
 import io.omnidraft.support.mode
 import io.omnidraft.support.modelEntry
-import io.omnidraft.vocab.CompiledTokenizer
-import io.omnidraft.vocab.Tokenizer
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.Tokenizer
+import java.io.File
+import java.nio.file.Files
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
-import java.io.File
-import java.nio.file.Files
 
 /** Runs the folders `generate`, `logprobs`, `draft_prompt`, `adapter` and `session`. */
 internal class SessionVectorsTest : VectorsRun() {

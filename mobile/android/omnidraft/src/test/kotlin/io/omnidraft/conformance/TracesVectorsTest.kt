@@ -1,11 +1,11 @@
 package io.omnidraft.conformance
 
+import io.omnidraft.Defaults
 import io.omnidraft.TraceFileException
 import io.omnidraft.decoding.Logits
 import io.omnidraft.support.segmentJson
 import io.omnidraft.support.vectorMap
 import io.omnidraft.traces.Masses
-import io.omnidraft.traces.TOP
 import io.omnidraft.traces.Tracer
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.encode
@@ -28,7 +28,7 @@ class TracesVectorsTest : VectorsRun() {
 
     private fun halves(vector: Vector) {
         val numbers = vector.input["numbers"].floats()
-        val kept = largest(numbers, numbers.size, 1.0, 1.0, TOP)
+        val kept = largest(numbers, numbers.size, 1.0, 1.0, Defaults.TRACE_TOP)
         val bits = kept.probabilities.map { (halfOf(it).toInt() and 0xffff).toString(16).padStart(4, '0') }
         assertEquals(vector.expected["float16"], bits, vector.why)
     }
@@ -41,7 +41,7 @@ class TracesVectorsTest : VectorsRun() {
         val surprisals = DoubleArray(logits.size) { row.surprisal(it) }
         assertArrayEquals(vector.expected["surprisals"].nums(), surprisals, 1e-5, vector.why)
         assertEquals(vector.expected["unspelled"].num(), unspelled, 1e-6, vector.why)
-        same(vector, vector.expected["distribution"].obj(), row.largest(TOP))
+        same(vector, vector.expected["distribution"].obj(), row.largest(Defaults.TRACE_TOP))
         same(vector, vector.expected["roots"].obj(), roots)
     }
 

@@ -6,21 +6,23 @@ import io.omnidraft.VocabMapException
 import io.omnidraft.disk.hexOf
 import io.omnidraft.support.vectorMap
 import io.omnidraft.vocab.CacheTable
-import io.omnidraft.vocab.CompiledTokenizer
-import io.omnidraft.vocab.Control
 import io.omnidraft.vocab.Entry
+import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.Ragged
 import io.omnidraft.vocab.VocabMap
-import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.decode
 import io.omnidraft.vocab.decodeVocabMap
 import io.omnidraft.vocab.encode
-import io.omnidraft.vocab.fingerprint
 import io.omnidraft.vocab.loadVocabMap
 import io.omnidraft.vocab.merge
 import io.omnidraft.vocab.openCache
-import io.omnidraft.vocab.openTokenizerFile
 import io.omnidraft.vocab.readTable
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.Control
+import io.omnidraft.vocab.tokenizer.fingerprint
+import io.omnidraft.vocab.tokenizer.openTokenizerFile
+import java.io.File
+import java.nio.ByteBuffer
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
@@ -28,8 +30,6 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
-import java.io.File
-import java.nio.ByteBuffer
 
 /** Runs `tokenizer`, `tokenize`, `cache/...` and `map/...`: tokenizers, n-gram caches and vocabulary maps as files. */
 class VocabVectorsTest : VectorsRun() {

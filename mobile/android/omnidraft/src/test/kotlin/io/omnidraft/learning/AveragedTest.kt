@@ -11,7 +11,6 @@ import io.omnidraft.learning.step.StepBudget
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.SitePair
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Test
 import java.util.Random
@@ -47,23 +46,6 @@ class AveragedTest {
     }
 
     private fun b(adapter: Adapter): FloatArray = adapter.tensors.getValue(SITE).b.values
-
-    @Test
-    fun `it averages the steps that changed something`() {
-        val learner = AveragedLearner(Walk())
-        assertEquals(adapter(2, 0).digest, learner.adapter().digest) // nothing was learned yet
-        repeat(5) { learner.learn(emptyList(), StepBudget.UNBOUNDED) }
-        assertNull(learner.learn(emptyList()) { false })
-        val steps = listOf<Long>(1, 2, 4, 5).map { b(adapter(2, it)) }
-        for (i in steps[0].indices) {
-            var expected = steps[0][i].toDouble()
-            steps.forEachIndexed { count, values ->
-                val kept = count / (count + 9.0)
-                expected = expected * kept + values[i] * (1 - kept)
-            }
-            assertEquals(expected, b(learner.adapter())[i].toDouble(), 1e-6)
-        }
-    }
 
     @Test
     fun `going on is as if there had been no break`() {

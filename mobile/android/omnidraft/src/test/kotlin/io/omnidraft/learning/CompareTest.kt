@@ -76,15 +76,6 @@ class CompareTest {
         }
     }
 
-    @Test
-    fun `few generations decide nothing`() {
-        val few = compare(model, responses.take(LEAST_GENERATIONS - 1), adapter(0f), adapter(1f))
-        assertFalse(few.isEnough || few.isBetter)
-        val none = compare(model, emptyList(), adapter(0f), adapter(1f))
-        assertEquals(listOf(0, 0), listOf(none.generations, none.positions))
-        assertFalse(none.isBetter)
-    }
-
     /** Gives the target's distribution of some texts to the power of what its adapter says; 0 makes all ids equal. */
     private class KnowingModel(responses: List<Aligned>) : SessionModel {
         private val width = responses[0].vocabMap.draftSize

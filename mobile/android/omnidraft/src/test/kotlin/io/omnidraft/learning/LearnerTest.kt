@@ -47,7 +47,7 @@ import java.io.File
 import kotlin.math.abs
 
 private const val CREATED = "2026-01-02T03:04:05Z"
-private val LEARNER_STATE = StateFormat("omnidraft.learner_state", "1", "learning")
+private val LEARNER_STATE = StateFormat("omnidraft.learner_state", "1")
 
 /** The training step of a real bundle: it learns what Python learns, in idle time, and a bad adapter is taken back. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)

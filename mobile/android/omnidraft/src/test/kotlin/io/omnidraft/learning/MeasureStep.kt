@@ -13,7 +13,6 @@ import io.omnidraft.learning.step.StepOptions
 import io.omnidraft.learning.step.stepBytes
 import io.omnidraft.session.Loading
 import io.omnidraft.session.loadBundle
-import io.omnidraft.session.startOf
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.readTraces
 import java.io.File
@@ -32,7 +31,7 @@ fun main(arguments: Array<String>) {
     val longest = arguments[2].toInt()
     loadBundle(openBundle(bundle), Loading(measure = Measure.NEVER)).use { loaded ->
         val map = loaded.vocabMap
-        val aligner = TraceAligner(Aligner(fullTrie(map), longest), startOf(loaded.bundle.drafter))
+        val aligner = TraceAligner(Aligner(fullTrie(map), longest), loaded.bundle.drafter.start)
         val responses = fromTraces(readTraces(listOf(traces), Vocabularies.of(map)), aligner).take(8).toList()
         val before = checkNotNull(peakBytes())
         val options = StepOptions(learningRate = 1e-3)

@@ -8,7 +8,6 @@ import io.omnidraft.learning.positions.fromTraces
 import io.omnidraft.learning.positions.fullTrie
 import io.omnidraft.session.LoadedBundle
 import io.omnidraft.session.Session
-import io.omnidraft.session.startOf
 import io.omnidraft.support.StarterBundles
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.readTraces
@@ -33,7 +32,7 @@ internal fun answers(session: Session, questions: IntRange): List<List<Int>> =
 internal fun responsesIn(traces: File, loaded: LoadedBundle): List<Aligned> {
     val map = loaded.vocabMap
     val drafter = loaded.bundle.drafter
-    val aligner = TraceAligner(Aligner(fullTrie(map), drafter.kv.maxLength), startOf(drafter))
+    val aligner = TraceAligner(Aligner(fullTrie(map), drafter.kv.maxLength), drafter.start)
     return fromTraces(readTraces(listOf(traces), Vocabularies.of(map)), aligner).toList()
 }
 

@@ -16,15 +16,15 @@ import io.omnidraft.models.declaredInputs
 import io.omnidraft.models.floats
 import io.omnidraft.models.kvBuffers
 import io.omnidraft.support.StarterBundles
+import java.io.File
+import java.nio.ByteBuffer
+import java.util.Random
+import java.util.concurrent.atomic.AtomicInteger
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.io.File
-import java.nio.ByteBuffer
-import java.util.Random
-import java.util.concurrent.atomic.AtomicInteger
 
 /** Graphs against their manifest, and runs of graphs. */
 internal class GraphContractTest {

@@ -17,7 +17,12 @@ import io.omnidraft.conformance.noteRun
 import io.omnidraft.conformance.nums
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
+import io.omnidraft.session.state.TOO_LONG
 import io.omnidraft.support.StarterBundles
+import java.io.File
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicReference
+import kotlin.concurrent.thread
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -30,11 +35,6 @@ import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.TestFactory
 import org.junit.jupiter.api.TestInstance
-import java.io.File
-import java.nio.file.Files
-import java.util.concurrent.CountDownLatch
-import java.util.concurrent.atomic.AtomicReference
-import kotlin.concurrent.thread
 
 /** Sessions on the starter bundles say what Python says, and keep the rules of spec/08-phones.md. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
@@ -81,8 +81,7 @@ internal class RealBundleTest {
                 assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
             }
             if (bundle.bundle.target.place == null) noteRun("ids $name ${prompts.size}/${prompts.size}")
-            val totals = session.stats.totals
-            val counts = with(totals) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
+            val counts = with(session.stats) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
             assertEquals(run["counts"].list().map { it.int() }, counts)
         }
     }
@@ -101,28 +100,6 @@ internal class RealBundleTest {
                 assertArrayEquals(due["after"].ints(), after.tokenIds)
             }
         }
-    }
-
-    @Test
-    fun aSavedSessionGoesOn() {
-        val config = GenerationConfig(maxNewTokens = 40, temperature = 1.0, seed = 5, numDraftTokens = 4)
-        val file = File(Files.createTempDirectory("omnidraft").toFile(), "talk.session")
-        val (whole, begun) = Session(bundle("a")).use { session ->
-            val whole = session.chat(question, config).finish().tokenIds
-            session.undo()
-            session.resetCache()
-            val answer = session.chat(question, config)
-            repeat(3) { answer.next() }
-            session.save(file)
-            whole to answer.tokenIds
-        }
-        assertArrayEquals(whole.copyOf(begun.size), begun)
-        Session(bundle("a")).use { session ->
-            session.load(file)
-            assertArrayEquals(whole, session.resume().finish().tokenIds)
-            assertThrows(SessionException::class.java) { session.resume() }
-        }
-        file.parentFile.deleteRecursively()
     }
 
     @Test
@@ -211,7 +188,7 @@ internal class RealBundleTest {
         Session(alone).use { session ->
             val answer = session.generate(question, long).finish()
             assertArrayEquals(whole, answer.tokenIds)
-            assertTrue(answer.statistics.acceptedCopies > 0 && answer.statistics.drafted == 0)
+            assertTrue(answer.statistics.accepted > 0 && answer.statistics.drafted == 0)
             assertThrows(SessionException::class.java) { session.models.loadDrafter() }
         }
     }
@@ -254,20 +231,6 @@ internal class RealBundleTest {
             session.useAdapter(null)
             assertArrayEquals(whole, session.generate(question, greedy).finish().tokenIds)
             assertNull(session.models.digest(io.omnidraft.models.Role.DRAFTER))
-        }
-    }
-
-    @Test
-    fun aConversationReadsOnlyWhatIsNew() {
-        Session(bundle("a")).use { session ->
-            session.chat(question, greedy).finish()
-            val second = session.chat("And 4 dogs?", greedy).finish()
-            assertTrue(second.statistics.read < second.prompt.size / 2)
-            val ids = second.tokenIds
-            assertArrayEquals(ids, session.regenerate(greedy).finish().tokenIds)
-            assertEquals("And 4 dogs?", session.undo())
-            assertArrayEquals(ids, session.chat("And 4 dogs?", greedy).finish().tokenIds)
-            assertEquals(4, session.stats.answers)
         }
     }
 

@@ -8,12 +8,17 @@ import io.omnidraft.disk.crc32
 import io.omnidraft.disk.u32
 import io.omnidraft.models.decodeAdapter
 import io.omnidraft.models.encodeAdapter
+import io.omnidraft.session.state.SESSION_HEADER_BYTES
+import io.omnidraft.session.state.SESSION_MAGIC
+import io.omnidraft.session.state.SESSION_VERSION
+import io.omnidraft.session.state.decodeSession
+import io.omnidraft.session.state.encodeSession
 import io.omnidraft.support.changedBytes
 import io.omnidraft.support.vectorFiles
+import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import kotlin.random.Random
 
 /** Files with changed bytes are refused by a named fault, or read and written again as they are. */
 internal class SessionFuzzTest {

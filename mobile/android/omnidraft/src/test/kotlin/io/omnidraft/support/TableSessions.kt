@@ -15,7 +15,7 @@ import io.omnidraft.models.Graph
 import io.omnidraft.session.LoadedBundle
 import io.omnidraft.session.Session
 import io.omnidraft.session.SharedGraph
-import io.omnidraft.vocab.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
 import java.io.File
 
 /** A model of a bundle with the fields that a test is about. */

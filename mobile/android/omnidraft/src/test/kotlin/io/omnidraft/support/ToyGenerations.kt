@@ -1,11 +1,10 @@
 package io.omnidraft.support
 
+import io.omnidraft.decoding.ContextModel
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.Drafter
 import io.omnidraft.decoding.FixedLength
-import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.MatchProposer
-import io.omnidraft.decoding.Model
 import io.omnidraft.decoding.Observer
 import io.omnidraft.decoding.PlainProposer
 import io.omnidraft.decoding.PromptLookup
@@ -20,40 +19,11 @@ import io.omnidraft.decoding.cutAtEos
 import io.omnidraft.decoding.speculate
 import io.omnidraft.decoding.verifyBlock
 import io.omnidraft.decoding.verifyTokens
-import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.VocabMap
-import java.util.Random
 import kotlin.math.exp
 
 /* Generations of random models in the toy language of spec/vectors/maps. */
-
-/** Random logits that depend on the whole context; scores and rewinds like any model. */
-internal class ContextModel(private val seed: Int, override val vocabSize: Int, override val maxLength: Int = 64) : Model {
-    private val context = IntList()
-
-    override val length: Int get() = context.size
-
-    /** The logits after a context. */
-    fun row(context: IntArray): FloatArray {
-        val random = Random(31L * seed + context.contentHashCode())
-        return FloatArray(vocabSize) { (random.nextGaussian() * SPREAD).toFloat() }
-    }
-
-    override fun score(tokens: IntArray, numLogits: Int?): Logits {
-        val rows = tokens.map { token ->
-            context.add(token)
-            row(context.toArray())
-        }
-        return Logits.of(rows.takeLast(numLogits ?: rows.size).flatMap { it.asList() }.toFloatArray(), vocabSize)
-    }
-
-    override fun rewind(length: Int) = context.truncate(length)
-
-    private companion object {
-        const val SPREAD = 1.5
-    }
-}
 
 /** How a toy generation proposes and verifies. */
 internal enum class ToyMode(val word: String) { TOKENS("trie"), BLOCK("trie"), MATCH("match"), LOOKUP("lookup"), PLAIN("plain") }
@@ -73,7 +43,7 @@ internal class ToyGeneration(
     private val tokens: Int = 40,
 ) {
     /** The target. */
-    val target = ContextModel(2 * seed, map.targetSize)
+    val target = ContextModel(2L * seed, map.targetSize)
 
     /** The text, in both vocabularies. */
     val text = DecoderState()
@@ -82,7 +52,7 @@ internal class ToyGeneration(
     val proposer: Proposer = proposer()
 
     private fun proposer(): Proposer {
-        val drafter = Drafter(ContextModel(2 * seed + 1, map.draftSize), intArrayOf(START))
+        val drafter = Drafter(ContextModel(2L * seed + 1, map.draftSize), intArrayOf(START))
         val cache = NgramCache(map).also { it.insert(FIRST_GRAM) }
         return when (mode) {
             ToyMode.TOKENS -> TrieProposer(drafter, cache, sampling.temperature, Verifier(::verifyTokens))

@@ -1,16 +1,18 @@
 package io.omnidraft.support
 
+import io.omnidraft.Defaults
 import io.omnidraft.traces.DecisionLabel
-import io.omnidraft.traces.FLOOR
 import io.omnidraft.traces.Frame
 import io.omnidraft.traces.Kind
 import io.omnidraft.traces.Masses
 import io.omnidraft.traces.Segment
 import io.omnidraft.traces.Start
 import io.omnidraft.traces.TraceHeader
+import io.omnidraft.traces.Traced
 import io.omnidraft.traces.TracedRound
 import io.omnidraft.traces.TracedToken
 import io.omnidraft.traces.Vocabularies
+import io.omnidraft.traces.encode
 import io.omnidraft.traces.floatOf
 import io.omnidraft.traces.halfOf
 import kotlin.math.max
@@ -39,6 +41,14 @@ internal fun randomSegment(random: Random, records: Int = 3, rounds: Int = 3, pa
         }
     }
     return Segment(TraceHeader(pair, 1), frames)
+}
+
+/** The file of a segment that holds generations one after another. */
+internal fun segmentOf(traces: List<Traced>, pair: Vocabularies, number: Long): ByteArray {
+    val frames = traces.flatMapIndexed { record, traced ->
+        (listOf(traced.start) + traced.rounds).map { Frame(record.toLong(), it) }
+    }
+    return encode(Segment(TraceHeader(pair, number), frames))
 }
 
 /** Makes random values of a trace. */
@@ -80,7 +90,7 @@ internal class TraceValues(private val random: Random, private val pair: Vocabul
         val ids = List(random.nextInt(7)) { random.nextInt(size) }.distinct().sorted()
         val weights = List(ids.size + 1) { random.nextDouble() }
         val shares = weights.map { it / weights.sum() * (1.0 - beside) }
-        val kept = ids.indices.filter { shares[it] >= FLOOR }
+        val kept = ids.indices.filter { shares[it] >= Defaults.TRACE_FLOOR }
         val probabilities = FloatArray(kept.size) { floatOf(halfOf(shares[kept[it]].toFloat())) }
         val rest = 1.0 - beside - kept.sumOf { shares[it] }
         return Masses(IntArray(kept.size) { ids[kept[it]] }, probabilities, single(max(0.0, rest)))

@@ -1,6 +1,5 @@
 package io.omnidraft.traces
 
-import io.omnidraft.TraceFileException
 import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.learning.positions.joined
 import io.omnidraft.support.ToyGeneration
@@ -8,9 +7,6 @@ import io.omnidraft.support.ToyMode
 import io.omnidraft.support.vectorMap
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertFalse
-import org.junit.jupiter.api.Assertions.assertSame
-import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
@@ -26,7 +22,7 @@ class RecorderTest {
     private var adapters = Digests(null, null)
 
     /** Record a generation; [before] is called with the number of each round. */
-    private fun record(store: TracePlace, seed: Int, before: (Int) -> Unit = {}): ToyGeneration {
+    private fun record(store: TraceStore, seed: Int, before: (Int) -> Unit = {}): ToyGeneration {
         val generation = ToyGeneration(toy, ToyMode.TOKENS, seed, SamplingConfig(0.7))
         val source = RecordingSource(toy, { ToyGeneration.TOY_PROMPT }, { adapters }, 0.7, "trie", false)
         Recorder(store, Tracer(toy, { store.isRecording }), generation.proposer, source).use { recorder ->
@@ -46,7 +42,7 @@ class RecorderTest {
     @Test
     fun `a generation comes back as it went`() {
         for (seed in 0 until 5) {
-            val generation = openTrace(path, toy).use { record(it, seed) }
+            val generation = TraceStore(path, Vocabularies.of(toy)).use { record(it, seed) }
             val traced = records().last()
             assertEquals(generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size), idsOf(traced))
             assertArrayEquals(ToyGeneration.TOY_PROMPT, traced.start.context)
@@ -59,7 +55,7 @@ class RecorderTest {
 
     @Test
     fun `a pause leaves a gap and the text goes on`() {
-        val generation = openTrace(path, toy).use { store ->
+        val generation = TraceStore(path, Vocabularies.of(toy)).use { store ->
             record(store, 3) { if (it == 2) store.pause() else if (it == 4) store.resume() }
         }
         val (first, second) = records()
@@ -77,7 +73,7 @@ class RecorderTest {
     @Test
     fun `another adapter begins another record`() {
         val digest = "a".repeat(64)
-        val generation = openTrace(path, toy).use { store ->
+        val generation = TraceStore(path, Vocabularies.of(toy)).use { store ->
             record(store, 4) { if (it == 3) adapters = Digests(digest, null) }
         }
         val (first, second) = records()
@@ -92,29 +88,8 @@ class RecorderTest {
         for (seed in 0 until 5) {
             val plain = ToyGeneration(toy, ToyMode.TOKENS, seed, SamplingConfig(0.7))
             plain.run { _, _ -> }
-            val recorded = record(TraceMemory(Vocabularies.of(toy)), seed)
+            val recorded = TraceStore(path, Vocabularies.of(toy)).use { record(it, seed) }
             assertArrayEquals(plain.text.tokens.toArray(), recorded.text.tokens.toArray())
         }
-    }
-
-    @Test
-    fun `memory keeps what a directory keeps`() {
-        val memory = TraceMemory(Vocabularies.of(toy))
-        record(memory, 6)
-        openTrace(path, toy).use { record(it, 6) }
-        val pair = Vocabularies.of(toy)
-        assertArrayEquals(segmentOf(memory.take(), pair, 1), segmentsOf(path).single().readBytes())
-    }
-
-    @Test
-    fun `a place of another pair is refused`() {
-        val memory = TraceMemory(Vocabularies.of(vectorMap("deep")))
-        val error = assertThrows(TraceFileException::class.java) { openTrace(memory, toy) }
-        assertEquals("foreign_vocabulary", error.fault)
-        val own = TraceMemory(Vocabularies.of(toy))
-        assertSame(own, openTrace(own, toy))
-        TraceStore(path, memory.vocabularies).use { record(it, 1) }
-        assertFalse(segmentsOf(path).isEmpty())
-        assertEquals("foreign_vocabulary", assertThrows(TraceFileException::class.java) { openTrace(path, toy) }.fault)
     }
 }

@@ -1,34 +1,21 @@
 package io.omnidraft.traces
 
 import io.omnidraft.TraceFileException
-import io.omnidraft.conformance.REPOSITORY
 import io.omnidraft.conformance.ROOT
-import io.omnidraft.disk.bytesOf
 import io.omnidraft.support.SMALL_PAIR
 import io.omnidraft.support.randomSegment
+import io.omnidraft.support.segmentOf
+import java.io.File
+import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.io.File
-import kotlin.random.Random
 
 /** The file of a trace: one way to write it, and one name for each way to spoil it. */
 class TraceFileTest {
     private fun fault(data: ByteArray): String = assertThrows(TraceFileException::class.java) { decode(data) }.fault
-
-    @Test
-    fun `the example of the specification`() {
-        val row = Regex("^    [0-9a-f]{4}  ((?:[0-9a-f]{2} ?)+)$", RegexOption.MULTILINE)
-        val text = File(REPOSITORY, "spec/12-trace.md").readText()
-        val data = bytesOf(row.findAll(text).joinToString("") { it.groupValues[1].replace(" ", "") })
-        val segment = decode(data)
-        val round = segment.generations().single().rounds.single()
-        assertEquals(0.25, round.labels.single().label)
-        assertArrayEquals(intArrayOf(1, 4), round.tokens.single().pieces)
-        assertArrayEquals(data, encode(segment))
-    }
 
     @Test
     fun `what is written is read`() {

@@ -1,24 +1,26 @@
 package io.omnidraft.traces
 
+import io.omnidraft.Defaults
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.support.ToyGeneration
 import io.omnidraft.support.ToyMode
 import io.omnidraft.support.randomMap
+import io.omnidraft.support.segmentOf
 import io.omnidraft.support.softmax
 import io.omnidraft.support.vectorMap
+import java.lang.management.ManagementFactory
+import kotlin.math.abs
+import kotlin.math.ln
+import kotlin.math.sqrt
+import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.lang.management.ManagementFactory
-import kotlin.math.abs
-import kotlin.math.ln
-import kotlin.math.sqrt
-import kotlin.random.Random
 
 /** The record of a round agrees with the round, for every way to propose and at every temperature. */
 class TracerTest {
@@ -50,7 +52,7 @@ class TracerTest {
                 assertArrayEquals(round.emitted, traced.tokens.map { it.tokenId }.toIntArray())
                 traced.tokens.forEachIndexed { i, token ->
                     assertEquals(i < round.accepted, token.accepted)
-                    check(token, softmax(recorded.generation.target.row(text)))
+                    check(token, softmax(recorded.generation.target.row(text.asList())))
                     text += token.tokenId
                 }
             }
@@ -68,7 +70,7 @@ class TracerTest {
     }
 
     private fun check(kept: Masses, p: DoubleArray, beside: Double) {
-        val expected = p.indices.filter { p[it] >= FLOOR }
+        val expected = p.indices.filter { p[it] >= Defaults.TRACE_FLOOR }
         assertEquals(expected, kept.ids.asList())
         for (i in expected.indices) {
             assertEquals(p[expected[i]], kept.probabilities[i].toDouble(), p[expected[i]] / (1 shl 11) + 1e-7)
@@ -147,16 +149,6 @@ class TracerTest {
     }
 
     @Test
-    fun `a weight of a float64 total is divided as Python divides it`() {
-        val weights = FloatArray(10) { 0.35f }
-        weights[3] = 2.1f
-        weights[8] = 2.1f
-        val kept = largest(weights, weights.size, 7.0, 1.0, 4)
-        assertEquals(listOf(0, 1, 3, 8), kept.ids.asList())
-        assertEquals(0.3, kept.rest, 1e-6)
-    }
-
-    @Test
     fun `what sums are off by is no mass without a spelling`() {
         val spelled = toy.leaves.toSet()
         val random = java.util.Random(0)
@@ -182,13 +174,6 @@ class TracerTest {
     }
 
     @Test
-    fun `a pause makes no record`() {
-        val generation = ToyGeneration(toy, ToyMode.TOKENS, 1)
-        val tracer = Tracer(toy, { false })
-        generation.run { outcome, probs -> assertNull(tracer(generation.proposer, outcome, probs)) }
-    }
-
-    @Test
     fun `after the first row no memory of the size of a vocabulary is taken`() {
         val map = randomMap(Random(1), 20_000, 150_000)
         val random = java.util.Random(2)
@@ -197,13 +182,13 @@ class TracerTest {
         fun keep() {
             val row = checkNotNull(tracer.row(logits, 0))
             tracer.roots(row)
-            row.largest(TOP)
+            row.largest(Defaults.TRACE_TOP)
         }
         keep() // takes the memory that is used again
         val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
         val before = threads.getThreadAllocatedBytes(Thread.currentThread().id)
         repeat(10) { keep() }
         val each = (threads.getThreadAllocatedBytes(Thread.currentThread().id) - before) / 10
-        assertTrue(each < 8 * 4 * TOP, "a row takes $each bytes") // eight arrays of 64 numbers
+        assertTrue(each < 8 * 4 * Defaults.TRACE_TOP, "a row takes $each bytes") // eight arrays of 64 numbers
     }
 }

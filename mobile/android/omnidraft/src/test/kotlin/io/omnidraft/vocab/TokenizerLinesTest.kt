@@ -1,16 +1,17 @@
 package io.omnidraft.vocab
 
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import java.io.File
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
+import java.util.concurrent.Callable
+import java.util.concurrent.Executors
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Assumptions.assumeTrue
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
-import java.io.File
-import java.nio.ByteBuffer
-import java.nio.ByteOrder
-import java.util.concurrent.Callable
-import java.util.concurrent.Executors
 
 /**
  * Compiled tokenizers of real models give the ids of the package `tokenizers` on real lines.

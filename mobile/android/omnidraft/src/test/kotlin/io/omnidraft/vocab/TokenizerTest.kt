@@ -3,15 +3,21 @@ package io.omnidraft.vocab
 import io.omnidraft.PromptException
 import io.omnidraft.TokenizerException
 import io.omnidraft.conformance.ROOT
+import io.omnidraft.vocab.tokenizer.CompiledTokenizer
+import io.omnidraft.vocab.tokenizer.ContentFinder
+import io.omnidraft.vocab.tokenizer.characterLength
+import io.omnidraft.vocab.tokenizer.codePoints
+import io.omnidraft.vocab.tokenizer.decodePoints
+import io.omnidraft.vocab.tokenizer.openTokenizerFile
+import io.omnidraft.vocab.tokenizer.utf8
+import java.io.File
+import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
-import java.io.File
-import kotlin.random.Random
 
 /** Code points, contents and merges beside plain rules; what a tokenizer refuses. */
 class TokenizerTest {
@@ -28,15 +34,6 @@ class TokenizerTest {
             assertThrows(PromptException::class.java) { tokenizer("llama2").encodePrompt("", text, "") }
         }
         assertTrue(tokenizer("gpt2").encode("\uD83D\uDE00").isNotEmpty())
-    }
-
-    @Test
-    fun `no text has no ids`() {
-        for (name in listOf("gpt2", "llama2", "metaspace")) {
-            assertEquals(0, tokenizer(name).encode("").size)
-            assertEquals(0, tokenizer(name).spell(ByteArray(0))?.size)
-        }
-        assertNull(tokenizer("no_fallback").spell(byteArrayOf(-1)), "no piece writes this byte")
     }
 
     @Test
@@ -102,20 +99,6 @@ class TokenizerTest {
     }
 
     private fun word(random: Random, size: Int): String = String(CharArray(size) { "ab\u0100".random(random) })
-
-    @Test
-    fun `the queue of merges gives the smallest first`() {
-        val random = Random(7)
-        val queue = MergeQueue(1)
-        val all = List(3_000) { Triple(random.nextInt(40) - 20, random.nextInt(50), random.nextInt(5)) }
-        for ((rank, place, id) in all) queue.add(rank, place, id)
-        val order = compareBy<Triple<Int, Int, Int>>({ it.first.toLong() and 0xffffffffL }, { it.second }, { it.third })
-        for (next in all.sortedWith(order)) {
-            assertEquals(next.second to next.third, queue.place to queue.merged)
-            queue.removeFirst()
-        }
-        assertEquals(0, queue.size)
-    }
 
     @Test
     fun `a long word takes no quadratic time`() {

@@ -24,42 +24,22 @@ import java.io.File
 /** The learning rate of learning without an end, with an adapter that is a running average. */
 internal const val ONLINE_RATE = 4e-3
 
-/** The options of a learner without an end. */
-internal fun onlineOptions(threads: Int = 1): StepOptions =
-    StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0, threads = threads)
+internal fun onlineOptions() = StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0)
 
-/**
- * What a call did.
- *
- * @property events at the ends of the intervals, in order.
- * @property losses of the steps that were finite.
- * @property steps that were made.
- * @property isFinished whether nothing is left to learn from.
- * @property usesLearned whether a learned adapter is in use.
- */
 internal class Adapted(
-    val events: List<IntervalEvent>,
-    val losses: List<Double>,
+    val events: List<IntervalEvent>, // at the ends of the intervals, in order
+    val losses: List<Double>, // of the steps that were finite
     val steps: Int,
-    val isFinished: Boolean,
-    val usesLearned: Boolean,
+    val isFinished: Boolean, // whether nothing is left to learn from
+    val usesLearned: Boolean, // whether a learned adapter is in use
 )
 
-/**
- * A drafter that adapts to the texts of its session.
- *
- * @param bundle with a training step.
- * @param vocabMap of the bundle.
- * @property directory of what is learned.
- * @param traces the directory of the trace.
- * @param options of the adaptation.
- * @param step of the learner.
- */
+/** A drafter that adapts to the texts of its session. */
 internal class Adaptation(
     private val bundle: Bundle,
     private val vocabMap: VocabMap,
     val directory: LearnedDirectory,
-    private val traces: File,
+    private val traces: File, // the directory of the trace
     private val options: AdaptOptions = AdaptOptions(),
     private val step: StepOptions = onlineOptions(),
 ) {
@@ -74,23 +54,10 @@ internal class Adaptation(
         ) + options.settings,
     )
 
-    /**
-     * The adapter that the session drafts with; null where nothing was learned so far.
-     *
-     * @throws io.omnidraft.SettingException the checkpoint is refused.
-     */
+    /** The adapter that the session drafts with; null where nothing was learned so far. */
     fun checkpoint(): LearningCheckpoint? = directory.read(of)
 
-    /**
-     * Learn from what was recorded, within a budget.
-     *
-     * @param user the session.
-     * @param begun the adapter in use where nothing was learned so far; learning begins with it, if it fits.
-     * @param budget asked between calls of the step's graph.
-     * @throws io.omnidraft.SettingException the bundle has no training step, the directory is in use or cannot be
-     *   written, or the checkpoint is refused.
-     * @throws io.omnidraft.TraceFileException a segment of the trace is refused.
-     */
+    /** Learn from what was recorded, within a budget. */
     fun step(user: AdapterUser, begun: Adapter?, budget: StepBudget): Adapted = directory.claimed {
         val checkpoint = checkpoint()
         learnerOf(if (checkpoint == null) begun else checkpoint.base).use { inner ->

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.online
 
+import io.omnidraft.Defaults
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.array
 import io.omnidraft.disk.boolean
@@ -20,13 +21,7 @@ private const val MOST_ANSWERS = 1 shl 16
 private const val MOST_COUNT = 1L shl 53
 private const val MOST_ROLLBACKS = 1 shl 20
 
-/**
- * Where an answer is: a record of a trace.
- *
- * @property number of the answer, from 1.
- * @property segment number of the trace's segment.
- * @property record number of the record in it.
- */
+/** Where an answer is: a record of a trace. */
 internal data class AnswerPlace(val number: Long, val segment: Long, val record: Long)
 
 /**
@@ -39,37 +34,20 @@ internal data class AnswerPlace(val number: Long, val segment: Long, val record:
  */
 internal data class Unfinished(val new: List<Long>, val earlier: List<Long>, val done: Int, val applied: Boolean)
 
-/**
- * How far an adaptation is.
- *
- * @property answered answers so far.
- * @property version of the adapter in use, counted by learning; 0 for the one that learning began with.
- * @property good the last version that the guard found good.
- * @property learned versions learned so far, with those that were rolled back.
- * @property rollbacks in a row, since the last version that was found good.
- * @property cooldown intervals left without learning after a rollback.
- * @property rateScale factor of the learning rate, 0 to 1.
- * @property memory numbers of the answers to learn from again.
- * @property pending numbers of the answers that were not learned from so far.
- * @property guard the answers that the guard compares.
- * @property places where the answers of [memory], [pending] and [unfinished] are.
- * @property read the last record of the trace that was taken; null before the first.
- * @property unfinished a round of learning that goes on in the next step; null for none.
- */
 internal class AdaptationProgress(
     var answered: Long = 0,
-    var version: Long = 0,
-    var good: Long = 0,
-    var learned: Long = 0,
-    var rollbacks: Int = 0,
-    var cooldown: Int = 0,
-    var rateScale: Double = 1.0,
-    var memory: List<Long> = emptyList(),
-    var pending: List<Long> = emptyList(),
-    var guard: GuardState = GuardState.EMPTY,
-    var places: Map<Long, AnswerPlace> = emptyMap(),
-    var read: AnswerPlace? = null,
-    var unfinished: Unfinished? = null,
+    var version: Long = 0, // of the adapter in use, counted by learning; 0 for the one that learning began with
+    var good: Long = 0, // the last version that the guard found good
+    var learned: Long = 0, // versions learned so far, with those that were rolled back
+    var rollbacks: Int = 0, // in a row, since the last version that was found good
+    var cooldown: Int = 0, // intervals left without learning after a rollback
+    var rateScale: Double = 1.0, // factor of the learning rate, 0 to 1
+    var memory: List<Long> = emptyList(), // numbers of the answers to learn from again
+    var pending: List<Long> = emptyList(), // numbers of the answers that were not learned from so far
+    var guard: GuardState = GuardState.EMPTY, // the answers that the guard compares
+    var places: Map<Long, AnswerPlace> = emptyMap(), // where the answers of memory, pending and unfinished are
+    var read: AnswerPlace? = null, // the last record of the trace that was taken; null before the first
+    var unfinished: Unfinished? = null, // a round of learning that goes on in the next step; null for none
 ) {
     /** The fields under their names in the file. */
     fun asJson(): Map<String, Any?> = mapOf(
@@ -102,11 +80,7 @@ internal class AdaptationProgress(
     }
 
     companion object {
-        /**
-         * Read back what [asJson] gave.
-         *
-         * @throws ValueError the value is not the progress of an adaptation.
-         */
+        /** Read back what [asJson] gave. */
         fun fromJson(value: Any?): AdaptationProgress {
             val fields = mapping(value)
             if (fields.keys != AdaptationProgress().asJson().keys) {
@@ -118,7 +92,7 @@ internal class AdaptationProgress(
                 good = count(fields["good"]),
                 learned = count(fields["learned"]),
                 rollbacks = integer(fields["falls"], 0, MOST_ROLLBACKS),
-                cooldown = integer(fields["rest"], 0, MAX_COOLDOWN),
+                cooldown = integer(fields["rest"], 0, Defaults.LEARNER_MAX_REST),
                 rateScale = number(fields["slow"], 0.0, 1.0),
                 memory = numbers(fields["memory"]),
                 pending = numbers(fields["pending"]),
@@ -155,7 +129,6 @@ internal class AdaptationProgress(
  * needs too.
  */
 internal class AdaptationOf(private val facts: Map<String, String>) {
-    /** As JSON values. */
     fun asJson(): Map<String, Any?> = facts
 
     /** The first fact in which a checkpoint differs, as a clause of a sentence; null for none. */

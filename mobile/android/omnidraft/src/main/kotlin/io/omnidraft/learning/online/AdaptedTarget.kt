@@ -24,50 +24,25 @@ private const val DRAFTED = "trie"
 /**
  * Options of an adaptation.
  *
- * @property interval answers between two rounds of learning, at least.
- * @property passes over the answers of an interval, in steps of [BATCH].
- * @property replayed earlier answers in each step, besides the new ones.
  * @property memory earlier answers that are kept to be replayed, and new answers that are learned from at once.
- * @property seed of the choice of earlier answers.
  * @property maxLength draft tokens of a response with its prompt at most; null for all that the drafter's context
  *   holds.
- * @property guard options of the guard.
  */
 internal class AdaptOptions(
-    val interval: Int = Defaults.LEARNER_INTERVAL,
-    val passes: Int = Defaults.LEARNER_PASSES,
-    val replayed: Int = Defaults.LEARNER_REPLAYED,
+    val interval: Int = Defaults.LEARNER_INTERVAL, // answers between two rounds of learning, at least
+    val passes: Int = Defaults.LEARNER_PASSES, // over the answers of an interval, in steps of Defaults.LEARNER_BATCH
+    val replayed: Int = Defaults.LEARNER_REPLAYED, // earlier answers in each step, besides the new ones
     val memory: Int = Defaults.LEARNER_MEMORY,
-    val seed: Long = 0,
+    val seed: Long = 0, // of the choice of earlier answers
     val maxLength: Int? = null,
-    val guard: GuardOptions = GuardOptions(),
 ) {
-    init {
-        checkLeast("interval", interval, 1)
-        checkLeast("passes", passes, 1)
-        checkLeast("replayed", replayed, 0)
-        checkLeast("memory", memory, 0)
-        if (maxLength != null) checkLeast("max_length", maxLength, 2)
-    }
-
     /** The options that a checkpoint records, by name; a later run needs the same values. */
-    val settings: Map<String, String>
-        get() = mapOf(
-            "interval" to "$interval", "passes" to "$passes", "replayed" to "$replayed", "memory" to "$memory",
-            "seed" to "$seed",
-        )
-
-    /** The same with responses of at most this length; null leaves them. */
-    fun within(length: Int?): AdaptOptions = AdaptOptions(
-        interval, passes, replayed, memory, seed, listOfNotNull(maxLength, length).minOrNull(), guard,
+    val settings: Map<String, String> get() = mapOf(
+        "interval" to "$interval", "passes" to "$passes", "replayed" to "$replayed", "memory" to "$memory",
+        "seed" to "$seed",
     )
-
-    private fun checkLeast(name: String, value: Int, least: Int) {
-        if (value < least) throw SettingException("$name $value is less than $least", setting = name)
-    }
 }
 
-/** The session that an adapter is learned for. */
 internal interface AdapterUser {
     /** Digest of the target's adapter in use; null for none. */
     val targetAdapter: String?
@@ -79,33 +54,21 @@ internal interface AdapterUser {
     fun useDrafterAdapter(adapter: Adapter?)
 }
 
-/**
- * The pair that learns.
- *
- * @param bundle of the pair.
- * @param vocabMap of the bundle.
- * @property user the session.
- * @property learner it learns, at its first rate times the rate scale of the progress.
- * @property trace the records that it learns from.
- * @property options of the adaptation.
- * @param checkpoint to go on from; null begins.
- * @param begun the adapter that learning begins with, where there is no checkpoint.
- * @throws SettingException the checkpoint is of another learner.
- */
+/** The pair that learns. */
 internal class AdaptedTarget(
     bundle: Bundle,
     vocabMap: VocabMap,
     val user: AdapterUser,
-    val learner: Learner,
-    val trace: RecordedAnswers,
+    val learner: Learner, // it learns, at its first rate times the rate scale of the progress
+    val trace: RecordedAnswers, // the records that it learns from
     val options: AdaptOptions,
-    checkpoint: LearningCheckpoint?,
-    begun: Adapter?,
+    checkpoint: LearningCheckpoint?, // to go on from; null begins
+    begun: Adapter?, // the adapter that learning begins with, where there is no checkpoint
 ) {
     private val baseRate = learner.rate
     private val aligner = TraceAligner(
         Aligner(fullTrie(vocabMap), minOf(options.maxLength ?: Int.MAX_VALUE, bundle.drafter.kv.maxLength)),
-        bundle.drafter.bosId?.let { intArrayOf(it) } ?: IntArray(0),
+        bundle.drafter.start,
         user.targetAdapter,
     )
     private val base: Adapter? = if (checkpoint == null) begun else checkpoint.base
@@ -115,10 +78,8 @@ internal class AdaptedTarget(
     /** Called after each step, when [checkpoint] may be written. */
     var afterStep: () -> Unit = {}
 
-    /** Judges the adapter in use. */
-    val guard = Guard(options.guard)
+    val guard = Guard()
 
-    /** Counts. */
     val progress: AdaptationProgress = checkpoint?.progress ?: AdaptationProgress()
 
     init {
@@ -163,7 +124,6 @@ internal class AdaptedTarget(
         user.useDrafterAdapter(used ?: base)
     }
 
-    /** Keep the adapter in use for a rollback. */
     fun keepGood() {
         good = learner.state()
     }

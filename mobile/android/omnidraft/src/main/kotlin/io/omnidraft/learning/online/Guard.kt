@@ -7,42 +7,27 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.learning.studentT
 import kotlin.math.sqrt
 
-/*
- * A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard).
- *
- * The measure is tokens per target pass, a ratio of sums over a window of answers. The sample is the answers, not the
- * tokens: the tokens of one answer are correlated. The test uses no clock and no randomness.
- */
+/* A statistical test of whether an adapter drafts worse than the one before (spec/13-learner.md, The guard). */
 
-/** What the guard says of the adapter in use. */
 internal enum class GuardVerdict { GOOD, UNSURE, WORSE }
 
-/**
- * What one answer counts.
- *
- * @property tokens emitted tokens.
- * @property passes target passes, 1 or more.
- */
+/** What one answer counts. */
 internal class AnswerCounts(val tokens: Long, val passes: Long)
 
 /**
  * When an adapter counts as worse.
  *
- * @property least answers in a window before it is judged, 2 or more.
- * @property window answers in a window at most.
  * @property deviations confidence as one-sided normal standard deviations; 3.3 is wrong 1 time in 2,000.
- * @property fall the smallest decrease that counts, as a share of the value before.
  */
 internal class GuardOptions(
-    val least: Int = Defaults.LEARNER_GUARD_LEAST,
-    val window: Int = Defaults.LEARNER_GUARD_WINDOW,
+    val least: Int = Defaults.LEARNER_GUARD_LEAST, // answers in a window before it is judged, 2 or more
+    val window: Int = Defaults.LEARNER_GUARD_WINDOW, // answers in a window at most
     val deviations: Double = Defaults.LEARNER_GUARD_DEVIATIONS,
-    val fall: Double = Defaults.LEARNER_GUARD_FALL,
+    val fall: Double = Defaults.LEARNER_GUARD_FALL, // the smallest decrease that counts, as a share of the value before
 )
 
 /** The recorded answers of a guard: those before the last "good", and those since. */
 internal class GuardState(val reference: List<AnswerCounts>, val current: List<AnswerCounts>) {
-    /** As JSON values. */
     fun asJson(): Map<String, Any?> = mapOf("reference" to jsonOf(reference), "current" to jsonOf(current))
 
     companion object {
@@ -97,7 +82,6 @@ internal class Guard(val options: GuardOptions = GuardOptions()) {
         current = emptyList()
     }
 
-    /** The recorded answers. */
     fun state(): GuardState = GuardState(reference, current)
 
     /** Take over a [state]. */
@@ -124,19 +108,12 @@ internal fun ratio(answers: List<AnswerCounts>): Double {
     return tokens.toDouble() / passes.toDouble()
 }
 
-/**
- * Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows.
- *
- * @param before at least two answers.
- * @param after at least two answers.
- * @param deviations confidence in normal standard deviations.
- * @param fall the smallest decrease that counts, as a share of the value before.
- */
+/** Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows. */
 internal fun isWorse(
-    before: List<AnswerCounts>,
-    after: List<AnswerCounts>,
-    deviations: Double = Defaults.LEARNER_GUARD_DEVIATIONS,
-    fall: Double = 0.0,
+    before: List<AnswerCounts>, // at least two answers
+    after: List<AnswerCounts>, // at least two answers
+    deviations: Double = Defaults.LEARNER_GUARD_DEVIATIONS, // confidence in normal standard deviations
+    fall: Double = 0.0, // the smallest decrease that counts, as a share of the value before
 ): Boolean {
     val lower = ratio(before) - ratio(after)
     if (lower <= fall * ratio(before)) return false

@@ -1,38 +1,19 @@
 package io.omnidraft.learning.online
 
 import io.omnidraft.Defaults
+import io.omnidraft.Defaults.LEARNER_MAX_REST as MAX_REST
 
-/*
- * Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md).
- *
- * The functions change counts alone; the caller changes the session and the learner. After each rollback in a row the
- * pause is longer. Where the texts have changed and no adapter is at fault, the guard starts over with the new texts.
- */
+/* Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md). */
 
 /** What comes next at the end of an interval. */
 internal enum class IntervalDecision { ROLL_BACK, COOL_DOWN, LEARN }
-
-/** Intervals without learning after a rollback, at most. */
-internal const val MAX_COOLDOWN = Defaults.LEARNER_MAX_REST
-
-/** Factor of the learning rate at a rollback. */
-internal const val ROLLBACK_SCALE = Defaults.LEARNER_SLOWER
-
-/** Factor of the learning rate at an adapter that is found good, up to the full rate. */
-internal const val RECOVERY_SCALE = Defaults.LEARNER_RECOVERY
 
 /**
  * A decision, and whether the adapter in use was found good, so that a rollback goes back to it.
  */
 internal class Decided(val decision: IntervalDecision, val isGood: Boolean)
 
-/**
- * Judge the adapter in use and decide what comes next.
- *
- * @param progress with the answers of the interval pending; it is changed.
- * @param guard has observed these answers.
- * @param memory answers to keep.
- */
+/** Judge the adapter in use and decide what comes next. */
 internal fun decide(progress: AdaptationProgress, guard: Guard, memory: Int): Decided {
     val verdict = guard.judge()
     val isNew = progress.version != progress.good
@@ -46,7 +27,7 @@ internal fun decide(progress: AdaptationProgress, guard: Guard, memory: Int): De
     if (isGood) {
         progress.good = progress.version
         progress.rollbacks = 0
-        progress.rateScale = minOf(1.0, progress.rateScale * RECOVERY_SCALE)
+        progress.rateScale = minOf(1.0, progress.rateScale * Defaults.LEARNER_RECOVERY)
     }
     remember(progress, memory)
     if (progress.cooldown > 0) {
@@ -59,8 +40,8 @@ internal fun decide(progress: AdaptationProgress, guard: Guard, memory: Int): De
 /** Go back to the last good adapter and pause learning: its answers become the guard's reference. */
 internal fun rollBack(progress: AdaptationProgress, guard: Guard, memory: Int) {
     progress.rollbacks += 1
-    progress.cooldown = if (progress.rollbacks > DOUBLINGS) MAX_COOLDOWN else 1 shl (progress.rollbacks - 1)
-    progress.rateScale *= ROLLBACK_SCALE
+    progress.cooldown = if (progress.rollbacks > DOUBLINGS) MAX_REST else 1 shl (progress.rollbacks - 1)
+    progress.rateScale *= Defaults.LEARNER_SLOWER
     progress.version = progress.good
     remember(progress, memory)
     guard.forget()
@@ -78,4 +59,4 @@ private fun remember(progress: AdaptationProgress, memory: Int) {
     progress.pending = emptyList()
 }
 
-private const val DOUBLINGS = 5 // 2^5 = MAX_COOLDOWN
+private const val DOUBLINGS = 5 // 2^5 = MAX_REST

@@ -5,35 +5,14 @@ import io.omnidraft.Defaults
 import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.learning.step.StepBudget
 
-/*
- * The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md).
- *
- * Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next
- * call.
- */
+/* The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md). */
 
-/** New answers in one step, as in the paper. */
-internal const val BATCH = Defaults.LEARNER_BATCH
-
-/** What happened at the end of an interval. */
 internal enum class IntervalEvent { LEARNED, SKIPPED, ROLLED_BACK, RESTED, UNFINISHED }
 
-/**
- * What an interval gave.
- *
- * @property event what happened.
- * @property losses of the steps that were finite.
- * @property steps that were made, with those that were not finite.
- */
+/** What an interval gave. */
 internal class IntervalResult(val event: IntervalEvent, val losses: List<Double> = emptyList(), val steps: Int = 0)
 
-/**
- * Judge the adapter in use, then learn the next one.
- *
- * @param target the answers of the interval are pending, or a round of learning is unfinished.
- * @param budget asked between calls of the step's graph.
- * @throws AdapterException the learner's adapter does not fit the session.
- */
+/** Judge the adapter in use, then learn the next one. */
 internal fun endInterval(target: AdaptedTarget, budget: StepBudget): IntervalResult {
     val progress = target.progress
     if (progress.unfinished == null) {
@@ -90,7 +69,7 @@ private fun steps(target: AdaptedTarget, budget: StepBudget): StepsMade {
     val first = target.progress.unfinished?.done ?: 0
     while (true) {
         val unfinished = target.progress.unfinished ?: return StepsMade(false, losses, 0)
-        val each = (unfinished.new.size + BATCH - 1) / BATCH
+        val each = (unfinished.new.size + Defaults.LEARNER_BATCH - 1) / Defaults.LEARNER_BATCH
         val count = unfinished.done - first
         if (unfinished.done >= each * target.options.passes) return StepsMade(unfinished.applied, losses, count)
         if (!budget.goesOn()) return StepsMade(null, losses, count)
@@ -108,8 +87,8 @@ private fun steps(target: AdaptedTarget, budget: StepBudget): StepsMade {
 
 /** The answers of a step: some new ones, and as many earlier ones as are repeated, drawn with the seed. */
 private fun batchOf(unfinished: Unfinished, options: AdaptOptions, learned: Long): List<Long> {
-    val each = (unfinished.new.size + BATCH - 1) / BATCH
-    val new = unfinished.new.chunked(BATCH)[unfinished.done % each]
+    val each = (unfinished.new.size + Defaults.LEARNER_BATCH - 1) / Defaults.LEARNER_BATCH
+    val new = unfinished.new.chunked(Defaults.LEARNER_BATCH)[unfinished.done % each]
     val random = SplitMix64(mixed(options.seed, learned, unfinished.done.toLong()))
     val earlier = unfinished.earlier.toMutableList()
     val again = List(minOf(options.replayed, earlier.size)) {

@@ -32,21 +32,13 @@ private const val GOOD = "good/"
 private const val IN_USE = "used"
 private const val BASE = "base"
 
-/**
- * The state of an adaptation between two steps.
- *
- * @property progress counts.
- * @property learner the learner's state.
- * @property good the learner's state at the last adapter that was found good; empty where that is [learner].
- * @property used the learned adapter in use; null for version 0.
- * @property base the adapter that learning began with, which is version 0; null for the drafter as it is.
- */
+/** The state of an adaptation between two steps. */
 internal class LearningCheckpoint(
     val progress: AdaptationProgress,
     val learner: Arrays,
-    val good: Arrays,
-    val used: Adapter?,
-    val base: Adapter?,
+    val good: Arrays, // the learner's state at the last adapter that was found good; empty where that is learner
+    val used: Adapter?, // the learned adapter in use; null for version 0
+    val base: Adapter?, // the adapter that learning began with, which is version 0; null for the drafter as it is
 ) {
     /** The adapter in use: the learned one, else that which learning began with. */
     val adapter: Adapter? get() = used ?: base
@@ -56,29 +48,15 @@ internal class LearningCheckpoint(
 internal class LearnedDirectory(val place: File) {
     private val checkpoint = File(place, CHECKPOINT)
     private val adapter = File(place, ADAPTER)
-    private val format = StateFormat(
-        "omnidraft.idle_learning",
-        "1",
-        "learning",
-        "wipe what was learned to start over",
-    )
+    private val format = StateFormat("omnidraft.idle_learning", "1", "wipe what was learned to start over")
 
     /** Whether something was learned or is being learned here. */
     val isBegun: Boolean get() = checkpoint.exists()
 
-    /**
-     * Run [work] while no one else learns here; the directory is made if it is absent.
-     *
-     * @throws SettingException the directory is in use, or cannot be written.
-     */
+    /** Run [work] while no one else learns here; the directory is made if it is absent. */
     fun <T> claimed(work: () -> T): T = claimedPlace().use { work() }
 
-    /**
-     * Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole.
-     *
-     * @param of what the state belongs to.
-     * @throws SettingException it cannot be written.
-     */
+    /** Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole. */
     fun write(state: LearningCheckpoint, of: AdaptationOf) {
         val arrays = LinkedHashMap<String, TypedArray>()
         for ((name, array) in state.learner) arrays[LEARNER + name] = array
@@ -89,12 +67,6 @@ internal class LearnedDirectory(val place: File) {
         if (state.used != null) writeAdapter(adapter, state.used) else adapter.delete()
     }
 
-    /**
-     * The checkpoint; null where there is none.
-     *
-     * @param of what the state must belong to.
-     * @throws SettingException it cannot be read, or belongs to something else.
-     */
     fun read(of: AdaptationOf): LearningCheckpoint? {
         if (!isBegun) return null
         val saved = format.read(checkpoint)

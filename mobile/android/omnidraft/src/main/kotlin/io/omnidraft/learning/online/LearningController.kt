@@ -49,24 +49,13 @@ private const val RELEASES = "releases"
 private const val DEVICE_KEY = "device.key"
 private const val NANOSECONDS = 1e9
 
-/** Whether a session records and learns. */
 private enum class LearningState { OFF, ON, PAUSED }
 
-/**
- * Learning of a session.
- *
- * @param session whose answers are recorded, and whose drafter learns.
- * @param options of the session: places.
- * @param publicKey of the publisher of releases; without one no release is taken.
- * @param throttle the level that the app set; from 1 on nothing is learned.
- * @param adapting how to learn.
- */
 internal class LearningController(
-    private val session: Session,
+    private val session: Session, // whose answers are recorded, and whose drafter learns
     private val options: SessionOptions,
-    private val publicKey: ByteArray?,
-    private val throttle: () -> Int = { 0 },
-    private val adapting: AdaptOptions = AdaptOptions(),
+    private val publicKey: ByteArray?, // of the publisher of releases; without one no release is taken
+    private val throttle: () -> Int = { 0 }, // the level that the app set; from 1 on nothing is learned
 ) : Learning, AutoCloseable {
     private val lock = Any()
     private var store: TraceStore? = null
@@ -230,7 +219,7 @@ internal class LearningController(
     }
 
     private fun adaptation(maxLength: Int?): Adaptation =
-        Adaptation(session.bundle, session.vocabMap, directory(), traces(), adapting.within(maxLength))
+        Adaptation(session.bundle, session.vocabMap, directory(), traces(), AdaptOptions(maxLength = maxLength))
 
     private fun models() = placeOf(session.bundle, session.vocabMap)
 
@@ -259,7 +248,6 @@ private fun accepted(traces: File, vocabularies: Vocabularies): Long {
     return readTraces(listOf(traces), vocabularies).sumOf { traced -> traced.tokens.count { it.accepted }.toLong() }
 }
 
-/** A session as learning uses it. */
 internal class SessionUser(private val session: Session) : AdapterUser {
     override val targetAdapter: String? get() = session.adapters[Role.TARGET]?.digest
 

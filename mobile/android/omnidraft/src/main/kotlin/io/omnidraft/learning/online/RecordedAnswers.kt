@@ -15,12 +15,7 @@ import java.io.IOException
 /** A record of a trace, and where it is. */
 internal class FoundRecord(val segment: Long, val record: Long, val traced: Traced)
 
-/**
- * The answers in a trace's directory, which a session may append to and delete from meanwhile.
- *
- * @param place the directory.
- * @param vocabularies of the pair; a trace of another pair is refused.
- */
+/** The answers in a trace's directory, which a session may append to and delete from meanwhile. */
 internal class RecordedAnswers(private val place: File, private val vocabularies: Vocabularies) {
     /**
      * The records behind a place, in order. One segment at a time is in memory.
@@ -43,11 +38,7 @@ internal class RecordedAnswers(private val place: File, private val vocabularies
         }
     }
 
-    /**
-     * A segment; null where it was deleted to make room.
-     *
-     * @throws TraceFileException the segment is refused.
-     */
+    /** A segment; null where it was deleted to make room. */
     fun segment(number: Long): Segment? {
         val file = File(place, nameOf(number))
         return if (file.exists()) readSegments(file, vocabularies).firstOrNull()?.second else null

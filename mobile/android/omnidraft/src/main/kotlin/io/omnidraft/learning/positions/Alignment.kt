@@ -2,81 +2,52 @@ package io.omnidraft.learning.positions
 
 import io.omnidraft.Defaults
 import io.omnidraft.SettingException
+import io.omnidraft.traces.concatenated
 import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.VocabMap
 
-/*
- * Align a response of the target with the drafter's positions (spec/13-learner.md, Places).
- *
- * The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and
- * ends at a draft token, where both models have read the same text. No text is encoded again.
- *
- * Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of
- * the target was computed after the target tokens before i; it is the distribution of token i.
- */
+/* Align a response of the target with the drafter's positions (spec/13-learner.md, Places). */
 
 /**
  * Some distributions over draft tokens, each with its listed ids.
  *
  * @property rows the row of the response that each distribution belongs to. Two distributions may belong to one row.
- * @property ids draft ids of each distribution.
- * @property probabilities of these ids.
- * @property other probability of all ids that are not listed.
- * @property weights see [DraftDistribution].
  */
 internal class SparseDistributions(
     val rows: IntArray,
-    val ids: Array<IntArray>,
-    val probabilities: Array<DoubleArray>,
-    val other: DoubleArray,
+    val ids: Array<IntArray>, // draft ids of each distribution
+    val probabilities: Array<DoubleArray>, // of these ids
+    val other: DoubleArray, // probability of all ids that are not listed
     val weights: DoubleArray,
 ) {
-    /** Number of distributions. */
     val size: Int get() = rows.size
 }
 
-/**
- * The target tokens of a response; every array has one element for each.
- *
- * @property ids target ids.
- * @property before the target id before each token; -1 where it is unknown.
- * @property rows the row of the response where the spelling of the token begins.
- * @property lengths draft tokens of the spelling, 0 or more.
- * @property direct whether the token has a direct partner in the drafter's vocabulary.
- * @property probabilities p of the token; NaN where its row was cut and does not list it.
- * @property starts byte offset of the token in the response.
- * @property ends byte offset of its end.
- */
+/** The target tokens of a response; every array has one element for each. */
 internal class TargetTokens(
-    val ids: IntArray,
-    val before: IntArray,
-    val rows: IntArray,
-    val lengths: IntArray,
-    val direct: BooleanArray,
-    val probabilities: DoubleArray,
-    val starts: IntArray,
-    val ends: IntArray,
+    val ids: IntArray, // target ids
+    val before: IntArray, // the target id before each token; -1 where it is unknown
+    val rows: IntArray, // the row of the response where the spelling of the token begins
+    val lengths: IntArray, // draft tokens of the spelling, 0 or more
+    val direct: BooleanArray, // whether the token has a direct partner in the drafter's vocabulary
+    val probabilities: DoubleArray, // p of the token; NaN where its row was cut and does not list it
+    val starts: IntArray, // byte offset of the token in the response
+    val ends: IntArray, // byte offset of its end
 ) {
-    /** Number of tokens. */
     val size: Int get() = ids.size
 }
 
 /**
  * One response, with the inputs of every objective of the training step.
  *
- * @property draftIds prompt and response in draft tokens.
- * @property promptLength draft tokens of the prompt, 1 or more.
- * @property owners the index of the target token that each draft token of the response writes.
- * @property tokens of the target.
  * @property trieDistributions the target's distribution in the drafter's vocabulary, at each position that has one.
  * @property directDistributions for each target token, its row on the intersection of the vocabularies. `other` is the
  *     mass that the row does not list, `weights` the listed mass on the intersection plus `other`.
- * @property vocabMap of the pair.
  */
 internal class Aligned(
-    val draftIds: IntArray,
-    val promptLength: Int,
-    val owners: IntArray,
+    val draftIds: IntArray, // prompt and response in draft tokens
+    val promptLength: Int, // draft tokens of the prompt, 1 or more
+    val owners: IntArray, // the index of the target token that each draft token of the response writes
     val tokens: TargetTokens,
     val trieDistributions: SparseDistributions,
     val directDistributions: SparseDistributions,
@@ -99,20 +70,16 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
     /**
      * The training positions of one response.
      *
-     * @param draftPrompt the prompt in draft ids, with the start token; at least one id.
-     * @param tokens the emitted target ids.
-     * @param rows the target's distribution before each of them.
-     * @param before the last target id of the prompt; -1 if unknown.
      * @param roots the distribution of each row at the root of this trie, computed from the whole row; null computes it
      *     from [rows].
      * @throws SettingException there is no prompt, rows and tokens differ in number, a row is not a distribution, or ids
      *     outside a vocabulary.
      */
     fun align(
-        draftPrompt: IntArray,
-        tokens: IntArray,
-        rows: TargetRows,
-        before: Int = -1,
+        draftPrompt: IntArray, // the prompt in draft ids, with the start token; at least one id
+        tokens: IntArray, // the emitted target ids
+        rows: TargetRows, // the target's distribution before each of them
+        before: Int = -1, // the last target id of the prompt; -1 if unknown
         roots: List<DraftDistribution?>? = null,
     ): Aligned {
         check(draftPrompt, tokens, rows)
@@ -121,9 +88,9 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
         val count = spellings.size
         val targetTokens = targetTokens(tokens.copyOf(count), spellings, rows, before)
         return Aligned(
-            draftIds = draftPrompt + concatenated(spellings),
+            draftIds = draftPrompt + spellings.concatenated { it },
             promptLength = draftPrompt.size,
-            owners = concatenated(List(count) { i -> IntArray(spellings[i].size) { i } }),
+            owners = List(count) { i -> IntArray(spellings[i].size) { i } }.concatenated { it },
             tokens = targetTokens,
             trieDistributions = trieDistributions(targetTokens, spellings, rows, known),
             directDistributions = directDistributions(targetTokens, rows),
@@ -237,14 +204,4 @@ private fun sparse(placed: List<Pair<Int, DraftDistribution>>): SparseDistributi
 private fun starts(sizes: IntArray): IntArray {
     var at = 0
     return IntArray(sizes.size) { i -> at.also { at += sizes[i] } }
-}
-
-private fun concatenated(parts: List<IntArray>): IntArray {
-    val whole = IntArray(parts.sumOf { it.size })
-    var at = 0
-    for (part in parts) {
-        part.copyInto(whole, at)
-        at += part.size
-    }
-    return whole
 }

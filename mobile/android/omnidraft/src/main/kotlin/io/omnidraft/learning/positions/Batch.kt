@@ -4,86 +4,42 @@ package io.omnidraft.learning.positions
  * Aligned responses as one batch of arrays, with the types that graphs take.
  *
  * The rows of logits of all responses form one list. Every distribution, token and label has the index of its row in
- * that list, so objectives need no sequences, padding or prompts. Fields of Python's batch that only objectives of the
- * training side read are left out.
+ * that list, so objectives need no sequences, padding or prompts.
  */
 
-/**
- * Distributions over draft tokens.
- *
- * @property rows row of logits of each distribution.
- * @property width columns of the tables [ids] and [probabilities], at least 1, which a graph's input needs.
- * @property ids draft ids, row by row, padded with -1.
- * @property probabilities of the ids, 0 at padding.
- * @property other mass of the draft ids that are not listed.
- * @property weights see [SparseDistributions].
- */
+/** Distributions over draft tokens. */
 internal class Distributions(
-    val rows: LongArray,
-    val width: Int,
-    val ids: LongArray,
-    val probabilities: FloatArray,
-    val other: FloatArray,
+    val rows: LongArray, // row of logits of each distribution
+    val width: Int, // columns of the tables ids and probabilities, at least 1, which a graph's input needs
+    val ids: LongArray, // draft ids, row by row, padded with -1
+    val probabilities: FloatArray, // of the ids, 0 at padding
+    val other: FloatArray, // mass of the draft ids that are not listed
     val weights: FloatArray,
 ) {
-    /** Number of distributions. */
     val size: Int get() = rows.size
 }
 
-/**
- * Draft tokens of the responses.
- *
- * @property rows row of logits that predicts each token.
- * @property ids draft ids.
- * @property tokens the target token that each draft token helps to write, by its index in [Tokens].
- */
+/** Draft tokens of the responses. */
 internal class Labels(val rows: LongArray, val ids: LongArray, val tokens: IntArray)
 
-/**
- * Target tokens of the responses.
- *
- * @property ids target ids.
- * @property before the target id in front of each token; -1 where it is unknown.
- * @property sequences the response that each token is in.
- * @property rows see [TargetTokens].
- * @property lengths see [TargetTokens].
- * @property direct see [TargetTokens].
- * @property probabilities see [TargetTokens].
- */
-internal class Tokens(
-    val ids: LongArray,
-    val before: LongArray,
-    val sequences: LongArray,
-    val rows: LongArray,
-    val lengths: IntArray,
-    val direct: BooleanArray,
-    val probabilities: FloatArray,
-)
+/** Target tokens of the responses; see [TargetTokens]. */
+internal class Tokens(val lengths: IntArray, val direct: BooleanArray)
 
 /**
  * Responses for one step.
  *
  * @property inputIds draft ids of each response, row by row, padded with 0 on the right to [longest]; no earlier
  *     position attends to the padding.
- * @property longest draft ids of the longest response.
- * @property first the first position whose logits are needed.
- * @property sequences the response of each row of logits.
- * @property positions the position of each row in its response.
- * @property trie the target's distributions in the drafter's vocabulary.
- * @property direct the target's distributions on the intersection of the vocabularies.
- * @property labels the draft tokens of the responses.
- * @property tokens the target tokens of the responses.
  */
 internal class Batch(
     val inputIds: LongArray,
-    val longest: Int,
-    val first: Int,
-    val sequences: LongArray,
-    val positions: LongArray,
-    val trie: Distributions,
-    val direct: Distributions,
-    val labels: Labels,
-    val tokens: Tokens,
+    val longest: Int, // draft ids of the longest response
+    val sequences: LongArray, // the response of each row of logits
+    val positions: LongArray, // the position of each row in its response
+    val trie: Distributions, // the target's distributions in the drafter's vocabulary
+    val direct: Distributions, // the target's distributions on the intersection of the vocabularies
+    val labels: Labels, // the draft tokens of the responses
+    val tokens: Tokens, // the target tokens of the responses
 )
 
 /** One batch of the responses, at least one; its numbers are float32. */
@@ -97,13 +53,15 @@ internal fun collate(responses: List<Aligned>): Batch {
     return Batch(
         inputIds = inputIds,
         longest = longest,
-        first = responses.minOf { it.promptLength } - 1,
         sequences = joined(responses, { it.numRows }) { b, _ -> b.toLong() },
         positions = joined(responses, { it.numRows }) { b, i -> responses[b].promptLength - 1L + i },
         trie = distributions(responses.map { it.trieDistributions }, rowStarts),
         direct = distributions(responses.map { it.directDistributions }, rowStarts),
         labels = labels(responses, rowStarts),
-        tokens = tokens(responses, rowStarts),
+        tokens = Tokens(
+            responses.flatMap { it.tokens.lengths.asList() }.toIntArray(),
+            responses.flatMap { it.tokens.direct.asList() }.toBooleanArray(),
+        ),
     )
 }
 
@@ -115,29 +73,6 @@ private fun labels(responses: List<Aligned>, rowStarts: IntArray): Labels {
         rows = joined(responses, sizes) { b, i -> rowStarts[b].toLong() + i },
         ids = joined(responses, sizes) { b, i -> responses[b].draftIds[responses[b].promptLength + i].toLong() },
         tokens = IntArray(owners.size) { owners[it].toInt() },
-    )
-}
-
-private fun tokens(responses: List<Aligned>, rowStarts: IntArray): Tokens {
-    val all = responses.map { it.tokens }
-    val sizes = { response: Aligned -> response.tokens.size }
-    val lengths = joined(responses, sizes) { b, i -> all[b].lengths[i].toLong() }
-    val probabilities = DoubleArray(lengths.size)
-    val direct = BooleanArray(lengths.size)
-    var at = 0
-    for (tokens in all) {
-        tokens.probabilities.copyInto(probabilities, at)
-        tokens.direct.copyInto(direct, at)
-        at += tokens.size
-    }
-    return Tokens(
-        ids = joined(responses, sizes) { b, i -> all[b].ids[i].toLong() },
-        before = joined(responses, sizes) { b, i -> all[b].before[i].toLong() },
-        sequences = joined(responses, sizes) { b, _ -> b.toLong() },
-        rows = joined(responses, sizes) { b, i -> rowStarts[b].toLong() + all[b].rows[i] },
-        lengths = IntArray(lengths.size) { lengths[it].toInt() },
-        direct = direct,
-        probabilities = FloatArray(probabilities.size) { probabilities[it].toFloat() },
     )
 }
 

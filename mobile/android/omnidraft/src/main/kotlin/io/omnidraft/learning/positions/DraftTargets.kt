@@ -6,30 +6,16 @@ import io.omnidraft.vocab.VocabMap
 import kotlin.math.max
 import kotlin.math.min
 
-/*
- * The target's distribution over *draft* tokens at each position of a draft context (spec/13-learner.md).
- *
- * A position is at the start of a spelling, inside a spelling, or right after one. Mass whose draft token is unknown is
- * in one bucket, OTHER: the end of a token inside a spelling, and the mass that a cut row does not list. Target tokens
- * without a spelling are excluded, because the drafter cannot propose them. The distribution is conditional on none of
- * them coming next, and the weight is the probability of that condition.
- */
+/* The target's distribution over *draft* tokens at each position of a draft context (spec/13-learner.md). */
 
 private const val NOTHING = 1e-12 // mass below which a conditional distribution is rounding
 
-/**
- * A distribution over draft tokens and OTHER, of sum 1.
- *
- * @property ids distinct draft ids.
- * @property probabilities of these ids.
- * @property other probability of OTHER, all draft tokens that are not listed.
- * @property weight probability that the target continues with a token that the drafter can write.
- */
+/** A distribution over draft tokens and OTHER, of sum 1. */
 internal class DraftDistribution(
-    val ids: IntArray,
-    val probabilities: DoubleArray,
-    val other: Double,
-    val weight: Double = 1.0,
+    val ids: IntArray, // distinct draft ids
+    val probabilities: DoubleArray, // of these ids
+    val other: Double, // probability of OTHER, all draft tokens that are not listed
+    val weight: Double = 1.0, // probability that the target continues with a token that the drafter can write
 ) {
     /** The [count] most likely ids (ties: the first); the mass of the others moves to OTHER. */
     fun top(count: Int): DraftDistribution {
@@ -70,7 +56,6 @@ internal fun nodeOf(trie: ActiveTrie, spelling: IntArray, depth: Int = spelling.
     return node
 }
 
-/** Whether an active spelling continues below a node. */
 internal fun hasChildren(trie: ActiveTrie, node: Node): Boolean = trie.goesOn(node)
 
 /** At the start of a spelling: the mass below each child of the root; null where that mass is 0. */
@@ -148,10 +133,8 @@ private fun isDirect(vocabMap: VocabMap, token: Int): Boolean {
 /** Some leaves in trie order, with the probabilities of their tokens. */
 private class Leaves(val leaves: IntArray, val probabilities: DoubleArray)
 
-/** Draft ids, ascending, with the mass of each. */
 private class Sums(val ids: IntArray, val masses: DoubleArray)
 
-/** The leaves of the active tokens in a row. */
 private fun leavesOf(trie: ActiveTrie, rows: TargetRows, row: Int): Leaves {
     val listed = rows.ids[row]
     val found = LongArray(listed.size)

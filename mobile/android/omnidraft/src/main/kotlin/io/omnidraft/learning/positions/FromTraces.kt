@@ -1,6 +1,6 @@
 package io.omnidraft.learning.positions
 
-import io.omnidraft.Defaults
+import io.omnidraft.Defaults.LEARNER_OPEN_GENERATIONS as OPEN
 import io.omnidraft.SettingException
 import io.omnidraft.traces.Traced
 import io.omnidraft.traces.TracedToken
@@ -9,37 +9,17 @@ import kotlin.math.exp
 import kotlin.math.max
 import kotlin.math.min
 
-/*
- * Recorded generations as training positions of the drafter, without a pass of either model (spec/13-learner.md).
- *
- * A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids, and the
- * masses below each first draft token, computed from the whole distribution. Both are independent of the *drafter's*
- * adapter. With another adapter the *target* is another target, so its records are refused. The recorded drafts are not
- * used.
- */
-
-/** Incomplete generations in memory: sessions that share a store write records in turn. */
-internal const val OPEN = Defaults.LEARNER_OPEN_GENERATIONS
+/* Recorded generations as training positions of the drafter, without a pass of either model (spec/13-learner.md). */
 
 private const val NOTHING = 1e-9 // mass at the root below which no draft token can be written
 
-/**
- * Options of aligning recorded generations.
- *
- * @property aligner of the pair that the generations were recorded with.
- * @property start ids at the start of every context of the drafter (bos).
- * @property targetAdapter digest of the target's adapter in every record; null for no adapter.
- */
+/** Options of aligning recorded generations. */
 internal class TraceAligner(
-    val aligner: Aligner,
-    val start: IntArray = IntArray(0),
-    val targetAdapter: String? = null,
+    val aligner: Aligner, // of the pair that the generations were recorded with
+    val start: IntArray = IntArray(0), // ids at the start of every context of the drafter (bos)
+    val targetAdapter: String? = null, // digest of the target's adapter in every record; null for no adapter
 ) {
-    /**
-     * Refuse a record of another target.
-     *
-     * @throws SettingException the target had another adapter.
-     */
+    /** Refuse a record of another target. */
     fun check(traced: Traced) {
         if (traced.start.targetAdapter != targetAdapter) {
             throw SettingException(
@@ -58,8 +38,6 @@ internal class TraceAligner(
      * Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token, so
      * that each has draft positions. The text before the first token is cut from the left if necessary, to no less than
      * half of `maxLength`. Tokens beyond `maxLength` are left out.
-     *
-     * @throws SettingException the record is of the target with another adapter, or of another pair.
      */
     fun align(traced: Traced): Aligned? {
         check(traced)

@@ -11,18 +11,11 @@ import kotlin.math.abs
 
 private const val ROUNDING = 1e-3 // a row of float16 or float32 probabilities sums to 1 within this
 
-/**
- * Row i is the target's distribution before its token i, at temperature 1.
- *
- * @property ids distinct target ids of each row.
- * @property probabilities of these ids.
- * @property rest probability of all ids that a row does not list; 0 where it lists every id.
- * @throws SettingException the three differ in their sizes.
- */
+/** Row i is the target's distribution before its token i, at temperature 1. */
 internal class TargetRows(
-    val ids: Array<IntArray>,
-    val probabilities: Array<DoubleArray>,
-    val rest: DoubleArray,
+    val ids: Array<IntArray>, // distinct target ids of each row
+    val probabilities: Array<DoubleArray>, // of these ids
+    val rest: DoubleArray, // probability of all ids that a row does not list; 0 where it lists every id
 ) {
     init {
         val fits = ids.size == probabilities.size && ids.size == rest.size &&
@@ -35,16 +28,14 @@ internal class TargetRows(
         }
     }
 
-    /** Number of rows. */
     val size: Int get() = ids.size
 
     /** Whether every row is a distribution: finite, not negative, of sum 1. */
-    val finite: Boolean
-        get() = ids.indices.all { row ->
-            val listed = probabilities[row]
-            // As comparisons that NaN fails too.
-            listed.all { it >= 0.0 } && abs(listed.sum() + rest[row] - 1.0) < ROUNDING
-        }
+    val finite: Boolean get() = ids.indices.all { row ->
+        val listed = probabilities[row]
+        // As comparisons that NaN fails too.
+        listed.all { it >= 0.0 } && abs(listed.sum() + rest[row] - 1.0) < ROUNDING
+    }
 
     /** Probability of a token in a row; null where the row does not list the token and has a rest. */
     fun of(row: Int, token: Int): Double? {

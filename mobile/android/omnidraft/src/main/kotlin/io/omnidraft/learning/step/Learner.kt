@@ -15,21 +15,12 @@ internal fun interface StepBudget {
     }
 }
 
-/**
- * The result of one training step.
- *
- * @property step number of this step, from 1.
- * @property loss of the batch.
- * @property terms mean of each term of the loss, by name.
- * @property norm of the gradient before clipping.
- * @property skipped whether the loss or the gradient was not finite, so that nothing changed.
- */
 internal class Learned(
-    val step: Long,
+    val step: Long, // number of this step, from 1
     val loss: Double,
-    val terms: Map<String, Double>,
-    val norm: Double,
-    val skipped: Boolean,
+    val terms: Map<String, Double>, // mean of each term of the loss, by name
+    val norm: Double, // of the gradient before clipping
+    val skipped: Boolean, // whether the loss or the gradient was not finite, so that nothing changed
 )
 
 /** A drafter's LoRA tensors in training; implemented by [OrtLearner]. */
@@ -44,16 +35,11 @@ internal interface Learner {
      */
     fun learn(responses: List<Aligned>, budget: StepBudget = StepBudget.UNBOUNDED): Learned?
 
-    /** The adapter learned so far, for a session. */
     fun adapter(): Adapter
 
     /** The whole state (tensors, moments, counts) as copies, by name. */
     fun state(): Arrays
 
-    /**
-     * Take over a [state]; the next steps are those that would have followed it.
-     *
-     * @throws io.omnidraft.SettingException the state is of another learner; nothing changed.
-     */
+    /** Take over a [state]; the next steps are those that would have followed it. */
     fun restore(state: Arrays)
 }

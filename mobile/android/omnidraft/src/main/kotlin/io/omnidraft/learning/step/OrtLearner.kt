@@ -15,85 +15,38 @@ import io.omnidraft.models.fit
 import io.omnidraft.models.placeOf
 import io.omnidraft.vocab.VocabMap
 
-/*
- * A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md).
- *
- * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. A call
- * takes a few responses of a batch, so memory does not grow with the batch.
- */
+/* A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md). */
 
 private const val STEPS = "counts"
 
-/**
- * Options of a learner.
- *
- * @property objective trie-kl or omnidraft.
- * @property learningRate of AdamW with betas (0.9, 0.999).
- * @property weightDecay of AdamW.
- * @property clipNorm largest norm of the gradient.
- * @property loraAlpha the scale of the adapter is loraAlpha / rank.
- * @property seed of the initial LoRA tensors.
- * @property atOnce responses in one call of the graph; a larger value takes more memory and slightly less time.
- * @property threads of the graphs.
- */
+private const val CLIP_NORM = 1.0 // largest norm of the gradient
+private const val ALPHA = 32.0 // the scale of the adapter is alpha / rank
+private const val SEED = 0L // of the initial LoRA tensors
+
 internal class StepOptions(
     val objective: String = "trie-kl",
-    val learningRate: Double = 1e-4,
+    val learningRate: Double = 1e-4, // of AdamW with betas (0.9, 0.999)
     val weightDecay: Double = 0.01,
-    val clipNorm: Double = 1.0,
-    val loraAlpha: Double = 32.0,
-    val seed: Long = 0,
-    val atOnce: Int = 1,
-    val threads: Int = 1,
-) {
-    init {
-        checkLeast("learning_rate", learningRate, 0.0)
-        checkLeast("weight_decay", weightDecay, 0.0)
-        checkLeast("clip_norm", clipNorm, 0.0)
-        checkLeast("at_once", atOnce.toDouble(), 1.0)
-        checkLeast("threads", threads.toDouble(), 1.0)
-        if (!(loraAlpha > 0.0 && loraAlpha < Double.POSITIVE_INFINITY)) {
-            val message = "lora_alpha $loraAlpha is not a number above 0"
-            throw SettingException(message, "32 is usual", setting = "lora_alpha")
-        }
-        factorsOf(objective)
-    }
+    val atOnce: Int = 1, // responses in one call of the graph; a larger value takes more memory and slightly less time
+)
 
-    private fun checkLeast(name: String, value: Double, least: Double) {
-        if (value >= least && value < Double.POSITIVE_INFINITY) return
-        throw SettingException("$name $value is not a number of at least $least", setting = name)
-    }
-}
-
-/**
- * A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph.
- *
- * @param bundle exported with a training step.
- * @param vocabMap of the bundle.
- * @param options of the learner.
- * @param adapter to begin with, packed by a learner; new tensors from the seed when null.
- * @param now gives the creation time of adapters.
- * @throws SettingException the bundle has no training step.
- * @throws io.omnidraft.AdapterException the adapter is of another drafter, or has another form.
- * @throws io.omnidraft.BundleException onnxruntime cannot load a graph, or a file is not the one that was hashed.
- */
+/** A drafter's LoRA tensors in training; see [Learner]. Closing it frees the graph. */
 internal class OrtLearner(
-    private val bundle: Bundle,
+    private val bundle: Bundle, // exported with a training step
     private val vocabMap: VocabMap,
-    val options: StepOptions = StepOptions(),
-    adapter: Adapter? = null,
-    private val now: () -> String,
+    private val options: StepOptions = StepOptions(),
+    adapter: Adapter? = null, // to begin with, packed by a learner; new tensors from the seed when null
+    private val now: () -> String, // gives the creation time of adapters
 ) : Learner, AutoCloseable {
     private val entry: StepEntry = stepOf(bundle)
     private val lora: LoraSites = bundle.drafter.lora ?: throw noStep(bundle)
     private val base: String = bundle.drafter.fingerprint ?: throw noStep(bundle)
     private val factors = factorsOf(options.objective)
-    private val scale = options.loraAlpha / entry.rank
+    private val scale = ALPHA / entry.rank
     private val drafter = runOf(entry.graph, initial(adapter))
 
     override var rate: Double = options.learningRate
 
-    /** Steps so far. */
     var steps: Long = 0
         private set
 
@@ -101,15 +54,6 @@ internal class OrtLearner(
     var skipped: Long = 0
         private set
 
-    /** Steps that changed the drafter. */
-    val updates: Long get() = drafter.updates
-
-    /**
-     * Do one step on a batch of at least one response.
-     *
-     * @throws SettingException there is no response, or a response is of another pair or longer than the drafter's
-     *   context; nothing changed.
-     */
     override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
         check(responses)
         val groups = responses.chunked(options.atOnce)
@@ -142,14 +86,14 @@ internal class OrtLearner(
     override fun close() = drafter.close()
 
     private fun initial(adapter: Adapter?): FloatArray {
-        if (adapter == null) return initialVector(entry.layout, options.seed)
+        if (adapter == null) return initialVector(entry.layout, SEED)
         fit(adapter, placeOf(bundle, vocabMap), Role.DRAFTER)
         return vectorOf(adapter, entry.layout, lora, scale)
     }
 
     private fun runOf(graph: String, begin: FloatArray): StepRun {
         val content = checkedStep(bundle, graph, entry.folder)
-        val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder), options.threads)
+        val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder))
         checkUnchanged(bundle.places, bundle.stamps) // the weights were read by their name
         return StepRun(session, begin, graph)
     }
@@ -173,7 +117,7 @@ internal class OrtLearner(
     private fun settings(rate: Double, decay: Double): Arrays = mapOf(
         "learning_rate" to oneFloat(rate),
         "weight_decay" to oneFloat(decay),
-        "clip_norm" to oneFloat(options.clipNorm),
+        "clip_norm" to oneFloat(CLIP_NORM),
         "lora_scale" to oneFloat(scale),
     )
 

@@ -7,7 +7,6 @@ import io.omnidraft.disk.TensorHeader
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.dump
 import io.omnidraft.disk.encodeUtf8
-import io.omnidraft.disk.mapping
 import io.omnidraft.disk.parse
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.readHeader
@@ -20,12 +19,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 
-/*
- * The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
- *
- * Learning from traces keeps a learner's state in it, and learning without an end its whole state. Each has a format
- * name and a version of its own. The Python runtime reads and writes the same file.
- */
+/* The checkpoint file of learners: named arrays and JSON metadata in a safetensors file, the same as in Python. */
 
 private const val LENGTH_BYTES = 8
 private const val MAX_HEADER_BYTES = 1 shl 22
@@ -36,26 +30,12 @@ private const val MAX_FILE_BYTES = 1L shl 30
  */
 internal class SavedArrays(val arrays: Arrays, val metadata: Map<String, Any?>)
 
-/**
- * A kind of state file.
- *
- * @property name written into the file; a file with another name is refused.
- * @property version likewise.
- * @property task what goes on from the file, as the refusal says it: "learning".
- * @property remedy of a file that is refused.
- */
 internal class StateFormat(
-    val name: String,
+    val name: String, // written into the file; a file with another name is refused
     val version: String,
-    val task: String,
-    val remedy: String = "delete it or name another file",
+    val remedy: String = "delete it or name another file", // of a file that is refused
 ) {
-    /**
-     * Replace the file. A kill at any moment leaves the old file or the new one, whole.
-     *
-     * @param metadata JSON values by name; `format` and `version` are not among the names.
-     * @throws SettingException the file cannot be written; an old one is whole.
-     */
+    /** Replace the file. A kill at any moment leaves the old file or the new one, whole. */
     fun write(file: File, arrays: Arrays, metadata: Map<String, Any?>) {
         val texts = metadata.mapValues { stateJson(it.value) } + mapOf("format" to name, "version" to version)
         try {
@@ -65,11 +45,7 @@ internal class StateFormat(
         }
     }
 
-    /**
-     * The arrays and the metadata. Memory is that of the file, which is bounded.
-     *
-     * @throws SettingException the file cannot be read, or has another format.
-     */
+    /** The arrays and the metadata. Memory is that of the file, which is bounded. */
     fun read(file: File): SavedArrays {
         val data = bytesOf(file)
         val header = headerOf(file, data)
@@ -81,36 +57,9 @@ internal class StateFormat(
         return SavedArrays(arrays, metadataOf(file, header))
     }
 
-    /**
-     * The metadata alone; no array is made.
-     *
-     * @throws SettingException the file cannot be read, or has another format.
-     */
-    fun readMetadata(file: File): Map<String, Any?> = metadataOf(file, headerOf(file, bytesOf(file)))
-
     /** The error of a file from which nothing can go on; [why] is the verb of the sentence. */
     fun refusal(file: File, why: String): SettingException =
-        SettingException("$file $why, so $task cannot go on from it", remedy)
-
-    /**
-     * Refuse a file that was made with other settings.
-     *
-     * @param recorded the settings in its metadata.
-     * @param current those of this run; a setting that the file lacks counts as null.
-     * @throws SettingException a setting differs; the message has both values.
-     */
-    fun checkSame(file: File, recorded: Any?, current: Map<String, Any?>) {
-        val settings = try {
-            mapping(recorded)
-        } catch (_: ValueError) {
-            throw refusal(file, "has no readable settings")
-        }
-        for ((name, value) in current) {
-            if (!isSame(settings[name], value)) {
-                throw refusal(file, "was made with $name ${quoted(settings[name])} and not ${quoted(value)}")
-            }
-        }
-    }
+        SettingException("$file $why, so learning cannot go on from it", remedy)
 
     private fun bytesOf(file: File): ByteBuffer = try {
         if (!heapHolds(file.length())) throw IOException("it has ${file.length()} bytes, more than the memory holds")
@@ -203,13 +152,4 @@ private fun arrayOf(name: String, tensor: Tensor): TypedArray {
         "U8" -> ByteValues(ByteArray(data.remaining()).also { data.get(it) }, shape)
         else -> throw ValueError("${quoted(name)} has type ${quoted(tensor.dtype)}")
     }
-}
-
-/** Whether two JSON values are equal; numbers are compared by their value. */
-private fun isSame(a: Any?, b: Any?): Boolean = when {
-    a is Number && b is Number && (a is Double || b is Double) -> a.toDouble() == b.toDouble()
-    a is Number && b is Number -> a.toLong() == b.toLong()
-    a is List<*> && b is List<*> -> a.size == b.size && a.indices.all { isSame(a[it], b[it]) }
-    a is Map<*, *> && b is Map<*, *> -> a.keys == b.keys && a.keys.all { isSame(a[it], b[it]) }
-    else -> a == b
 }

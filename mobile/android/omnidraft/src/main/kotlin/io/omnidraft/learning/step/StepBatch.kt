@@ -57,21 +57,14 @@ internal fun stepBatch(responses: List<Aligned>, factors: Map<String, Double>): 
  * The scales of a step, and what they are made of.
  *
  * @property scales of each term in every call of a step, factor / count.
- * @property counts of the step, by term.
  */
 internal class StepScales(val scales: FloatArray, val counts: Map<String, Double>)
 
-/**
- * The scale of each term in every call of a step.
- *
- * @param parts the counts of all calls of the step.
- * @param factors of the objective.
- * @param terms of the graph, in its order.
- */
+/** The scale of each term in every call of a step. */
 internal fun stepScales(
-    parts: List<Map<String, Double>>,
+    parts: List<Map<String, Double>>, // the counts of all calls of the step
     factors: Map<String, Double>,
-    terms: List<String>,
+    terms: List<String>, // of the graph, in its order
 ): StepScales {
     val counts = factors.keys.associateWith { name -> maxOf(parts.sumOf { it.getValue(name) }, LEAST_COUNT) }
     val scales = FloatArray(terms.size) { i ->
@@ -80,11 +73,7 @@ internal fun stepScales(
     return StepScales(scales, counts)
 }
 
-/**
- * The factors of an objective.
- *
- * @throws SettingException the graph does not have the objective.
- */
+/** The factors of an objective. */
 internal fun factorsOf(objective: String): Map<String, Double> = OBJECTIVES[objective] ?: throw SettingException(
     "objective \"$objective\" is not in the training step",
     "use ${OBJECTIVES.keys.joinToString(" or ")}, or train with torch",
@@ -105,7 +94,6 @@ private fun onIntersection(batch: Batch): Distributions {
     return chosen
 }
 
-/** Some of the distributions, as copies. */
 private inline fun chosen(all: Distributions, takes: (Int) -> Boolean): Distributions {
     val taken = (0 until all.size).filter { takes(it) }
     val width = all.width

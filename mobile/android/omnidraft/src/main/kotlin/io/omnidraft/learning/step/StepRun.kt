@@ -31,23 +31,14 @@ private const val SUMS = "sums"
  */
 internal class StepOutcome(val values: Map<String, Float>, val sums: DoubleArray, val applied: Boolean)
 
-/**
- * A training graph and its parameters.
- *
- * @param session of a training graph; closed with this object.
- * @param begin initial parameters.
- * @param name of the graph, for messages.
- */
+/** A training graph and its parameters. */
 internal class StepRun(private val session: OrtSession, begin: FloatArray, private val name: String) : AutoCloseable {
     private var vectors: Map<String, FloatArray> =
         mapOf("parameters" to begin, "exp_avg" to FloatArray(begin.size), "exp_avg_sq" to FloatArray(begin.size))
     private val carried: Map<String, IntArray> = carriedOf(session)
 
-    /** Steps that changed the parameters. */
-    var updates: Long = 0
-        private set
+    private var updates: Long = 0 // steps that changed the parameters
 
-    /** The vector, with the layout in the manifest. */
     val parameters: FloatArray get() = vectors.getValue("parameters")
 
     /**
@@ -55,8 +46,6 @@ internal class StepRun(private val session: OrtSession, begin: FloatArray, priva
      *
      * @param parts gives the inputs of each call, at least one; a part is made when its call begins, so that memory
      *   holds one at a time.
-     * @param settings inputs of every call.
-     * @param budget asked before each call.
      * @return null where [budget] ended the step; nothing changed then.
      * @throws BundleException `run`; onnxruntime cannot run the graph.
      */
@@ -157,7 +146,6 @@ private fun carriedOf(session: OrtSession): Map<String, IntArray> = session.inpu
     .filterKeys { NEXT + it in session.outputNames && it !in VECTORS && it != UPDATES }
     .mapValues { (_, info) -> (info.info as TensorInfo).shape.map { it.toInt() }.toIntArray() }
 
-/** The number of values of a shape. */
 private fun product(shape: IntArray): Int = shape.fold(1L) { product, size -> product * size }.let { inArray(it) }
 
 /** A size that an array has; a graph that asks for more is no training step. */

@@ -58,11 +58,7 @@ private fun pack(vector: FloatArray, site: Site, parts: List<PartPlace>, scale: 
     return SitePair(a, b)
 }
 
-/**
- * The vector of an adapter that [sitesOf] packed; sites that the adapter does not have are zero.
- *
- * @throws AdapterException the adapter does not fit the graph, has another rank, or mixes the parts of a site.
- */
+/** The vector of an adapter that [sitesOf] packed; sites that the adapter does not have are zero. */
 internal fun vectorOf(adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: Double): FloatArray {
     adapter.checkFits(lora)
     val places = StepPlaces(layout)
@@ -124,7 +120,6 @@ private class PartPlace(val a: Int, val b: Int, val row: Int, val column: Int, v
 private class StepPlaces(layout: StepLayout) {
     private val spans: Map<String, Span> = layout.spans().associateBy { it.name }
 
-    /** The places of the parts of a site, in order. */
     fun of(name: String, site: Site): List<PartPlace> {
         var row = 0
         var column = 0

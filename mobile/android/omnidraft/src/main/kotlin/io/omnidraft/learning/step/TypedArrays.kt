@@ -14,16 +14,11 @@ internal typealias Arrays = Map<String, TypedArray>
  * One array; [shape] has its sizes, none for a single value, and [type] is the name that safetensors gives its values.
  */
 internal sealed class TypedArray(val type: String, val shape: IntArray) {
-    /** An independent copy. */
-    abstract fun copy(): TypedArray
-
-    /** Bytes of all values. */
     abstract val bytes: Long
 
     /** Writes the values, row by row. */
     internal abstract fun put(into: ByteBuffer)
 
-    /** The type and the sizes, for messages and comparisons. */
     val form: String get() = "$type ${shape.joinToString(", ", "[", "]")}"
 }
 
@@ -31,8 +26,6 @@ internal sealed class TypedArray(val type: String, val shape: IntArray) {
 internal class FloatValues(val values: FloatArray, shape: IntArray = intArrayOf(values.size)) :
     TypedArray("F32", shape) {
     override val bytes: Long get() = 4L * values.size
-
-    override fun copy(): TypedArray = FloatValues(values.copyOf(), shape)
 
     override fun put(into: ByteBuffer) {
         for (value in values) into.putFloat(value)
@@ -44,8 +37,6 @@ internal class LongValues(val values: LongArray, shape: IntArray = intArrayOf(va
     TypedArray("I64", shape) {
     override val bytes: Long get() = 8L * values.size
 
-    override fun copy(): TypedArray = LongValues(values.copyOf(), shape)
-
     override fun put(into: ByteBuffer) {
         for (value in values) into.putLong(value)
     }
@@ -56,8 +47,6 @@ internal class ByteValues(val values: ByteArray, shape: IntArray = intArrayOf(va
     TypedArray("U8", shape) {
     override val bytes: Long get() = values.size.toLong()
 
-    override fun copy(): TypedArray = ByteValues(values.copyOf(), shape)
-
     override fun put(into: ByteBuffer) {
         into.put(values)
     }
@@ -67,8 +56,6 @@ internal class ByteValues(val values: ByteArray, shape: IntArray = intArrayOf(va
 internal class BooleanValues(val values: BooleanArray, shape: IntArray = intArrayOf(values.size)) :
     TypedArray("BOOL", shape) {
     override val bytes: Long get() = values.size.toLong()
-
-    override fun copy(): TypedArray = BooleanValues(values.copyOf(), shape)
 
     override fun put(into: ByteBuffer) {
         for (value in values) into.put(if (value) 1.toByte() else 0.toByte())

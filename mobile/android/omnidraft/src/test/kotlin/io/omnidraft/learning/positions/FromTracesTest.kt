@@ -1,11 +1,11 @@
 package io.omnidraft.learning.positions
 
+import io.omnidraft.Defaults.LEARNER_OPEN_GENERATIONS as OPEN
 import io.omnidraft.SettingException
 import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.support.ToyGeneration
 import io.omnidraft.support.ToyMode
 import io.omnidraft.support.softmax
-import io.omnidraft.support.trieWith
 import io.omnidraft.support.vectorMap
 import io.omnidraft.traces.Start
 import io.omnidraft.traces.Traced
@@ -41,7 +41,7 @@ class FromTracesTest {
         }
         val whole = generation.text.tokens.toArray()
         val first = ToyGeneration.TOY_PROMPT.size
-        val p = List(whole.size - first) { softmax(generation.target.row(whole.copyOf(first + it))) }
+        val p = List(whole.size - first) { softmax(generation.target.row(whole.take(first + it))) }
         val all = IntArray(toy.targetSize) { it }
         val rows = TargetRows(Array(p.size) { all }, p.toTypedArray(), DoubleArray(p.size))
         val begun = Start(null, null, 0.7, mode.word, false, 0, ToyGeneration.TOY_PROMPT)
@@ -86,14 +86,6 @@ class FromTracesTest {
     private fun check(recorded: Recorded) {
         val expected = toys.aligner.align(start + ToyGeneration.TOY_PROMPT, recorded.ids, recorded.rows)
         assertSame(expected, toys.align(recorded.traced))
-    }
-
-    @Test
-    fun `only active spellings are taught from a trace too`() {
-        val cold = Aligner(trieWith(toy, IntArray(0)), 400)
-        val recorded = recorded(ToyMode.TOKENS, 3)
-        val expected = cold.align(start + ToyGeneration.TOY_PROMPT, recorded.ids, recorded.rows)
-        assertSame(expected, TraceAligner(cold, start).align(recorded.traced))
     }
 
     /** A generation in several records, as segments and adapters cut it. */
@@ -181,13 +173,5 @@ class FromTracesTest {
         assertSame(Aligner(fullTrie(toy), room).align(prompt, recorded.ids, recorded.rows), aligned)
         assertTrue(aligned.draftIds.size <= room && aligned.tokens.size in 1 until recorded.ids.size)
         assertNull(TraceAligner(Aligner(fullTrie(toy), 1), start).align(recorded.traced))
-    }
-
-    @Test
-    fun `nothing before the first token is nothing to draft from`() {
-        val traced = recorded(ToyMode.TOKENS, 6).traced
-        val bare = Traced(changed(traced.start, context = IntArray(0)), traced.rounds)
-        assertNull(TraceAligner(toys.aligner).align(bare))
-        assertEquals(1, toys.align(bare)?.promptLength)
     }
 }

@@ -1,4 +1,4 @@
-package io.omnidraft.session
+package io.omnidraft.session.state
 
 import io.omnidraft.GenerationConfig
 import io.omnidraft.disk.ValueError
@@ -14,7 +14,6 @@ import io.omnidraft.disk.text
 
 /* The settings of a generation in the state of a session file, and words and numbers as the state has them. */
 
-/** The settings as values of JSON. */
 internal fun configObject(config: GenerationConfig): Map<String, Any?> = linkedMapOf(
     "max_new_tokens" to config.maxNewTokens.toLong(),
     "temperature" to bitsOf(config.temperature),
@@ -31,11 +30,7 @@ internal fun configObject(config: GenerationConfig): Map<String, Any?> = linkedM
     "logprobs" to config.logprobs,
 )
 
-/**
- * The settings of a state.
- *
- * @throws ValueError a field is missing, of another kind, or out of its range.
- */
+/** The settings of a state. */
 internal fun configOf(value: Map<String, Any?>): GenerationConfig {
     val lengths = value.at("num_draft_tokens")
     val config = GenerationConfig(

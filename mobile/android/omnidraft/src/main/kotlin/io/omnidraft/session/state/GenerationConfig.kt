@@ -1,4 +1,4 @@
-package io.omnidraft.session
+package io.omnidraft.session.state
 
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
@@ -19,26 +19,16 @@ private const val MAX_STOPS = 64
 private const val MAX_STOP_BYTES = 1024
 internal const val TOO_LONG = "shorten it, or export with a larger --max-length where the target has more positions"
 
-/**
- * How the target's logits become a distribution.
- *
- * @throws SettingException a value outside its range.
- */
+/** How the target's logits become a distribution. */
 internal val GenerationConfig.sampling: SamplingConfig
     get() = SamplingConfig(temperature, topK, topP, minP, repetitionPenalty)
 
-/** Whether the mode drafts with the small model. */
 internal val GenerationConfig.asksDrafter: Boolean get() = mode == Mode.TRIE
 
-/** Whether proposals may be copied from the context. */
 internal val GenerationConfig.copies: Boolean
     get() = mode == Mode.LOOKUP || (mode == Mode.TRIE && numDraftTokens == null)
 
-/**
- * Refuses settings outside their ranges.
- *
- * @throws SettingException naming the value.
- */
+/** Refuses settings outside their ranges. */
 internal fun GenerationConfig.check() {
     sampling
     if (maxNewTokens < 1) {
@@ -54,14 +44,6 @@ internal fun GenerationConfig.check() {
     }
 }
 
-/**
- * Refuses a prompt that the target cannot read.
- *
- * @param ids of the prompt.
- * @param target its size and its context.
- * @param tooLong the remedy where the prompt is longer than the context.
- * @throws PromptException it has no tokens, or one outside the vocabulary, or is longer than the context.
- */
 internal fun checkPrompt(ids: IntArray, target: ModelEntry, tooLong: String = TOO_LONG) {
     val limit = target.kv.maxLength
     if (ids.isEmpty()) throw PromptException("the prompt has no tokens", "give at least one")

@@ -1,6 +1,11 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.TokenizerException
+import io.omnidraft.vocab.AddedFlag
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.ModelFlag
+import io.omnidraft.vocab.TokenRole
+import io.omnidraft.vocab.firstNot
 import java.io.File
 
 /* A compiled tokenizer: it reads a mapped file and needs no regular expressions (spec/02-tokenizer.md). */
@@ -36,15 +41,9 @@ internal class TokenBytes(private val tables: TokenizerTables) : AbstractList<By
     }
 }
 
-/**
- * A tokenizer on the checked tables of a file.
- *
- * @param tables of the file.
- * @property name of the file.
- */
+/** A tokenizer on the checked tables of a file. */
 internal class CompiledTokenizer(private val tables: TokenizerTables, override val name: String = "tokenizer.bin") :
     Tokenizer() {
-
     override val kind: Kind get() = tables.kind
 
     override val tokens: List<ByteArray?> = TokenBytes(tables)
@@ -72,7 +71,7 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     override fun encode(points: IntArray): IntArray {
         val ids = IntList(points.size / 3 + 8)
         raw.eachPart(points) { start, end, token ->
-            if (token != NONE) ids.add(token) else addNormalised(points.part(start, end), start == 0, ids)
+            if (token != NONE) ids.add(token) else addNormalised(points.copyOfRange(start, end), start == 0, ids)
         }
         return ids.toArray()
     }
@@ -83,7 +82,7 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
             if (token != NONE) {
                 ids.add(token)
             } else {
-                val rest = if (end - start == points.size) points else points.part(start, end)
+                val rest = if (end - start == points.size) points else points.copyOfRange(start, end)
                 val words = wordsOf(tables.steps, masks, rest, atStart = isFirst && start == 0)
                 for (word in words) addPieces(word, ids)
             }
@@ -159,7 +158,6 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
         return if (byte < 0) NONE else tables.modelBytes[byte]
     }
 
-    /** The symbols that merging begins with. */
     private inner class Symbols(room: Int) {
         private val symbols = IntList(room)
         private var waits = false // an unknown token comes before the next piece, but behind byte tokens
@@ -198,21 +196,12 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     /** The id of a piece of the model by its text, NONE if there is none; binary search. */
     fun pieceId(data: ByteArray): Int {
         val ids = tables.sortedIds
-        var low = 0
-        var high = ids.size
-        while (low < high) {
-            val middle = (low + high) ushr 1
-            if (tables.compareText(ids[middle], data) < 0) low = middle + 1 else high = middle
-        }
-        return if (low < ids.size && tables.compareText(ids[low], data) == 0) ids[low] else NONE
+        val at = firstNot(0, ids.size) { tables.compareText(ids[it], data) < 0 }
+        return if (at < ids.size && tables.compareText(ids[at], data) == 0) ids[at] else NONE
     }
 
     internal companion object {
-        /**
-         * Maps a file.
-         *
-         * @throws TokenizerException the file cannot be read, or it is refused.
-         */
+        /** Maps a file. */
         fun fromFile(file: File): CompiledTokenizer = try {
             CompiledTokenizer(openTokenizerFile(file), file.path)
         } catch (error: OutOfMemoryError) { // strings may have 268 MB, and a phone less for an app
@@ -233,7 +222,7 @@ private class WordCache {
     }
 
     fun keep(word: Word, ids: IntArray): IntArray {
-        known[placeOf(word)] = Known(word.points.part(word.from, word.until), ids)
+        known[placeOf(word)] = Known(word.points.copyOfRange(word.from, word.until), ids)
         return ids
     }
 
@@ -254,51 +243,6 @@ private class WordCache {
 private val BYTES = IntArray(0x200) { NONE }.also { bytes -> for (byte in LETTERS.indices) bytes[LETTERS[byte]] = byte }
 
 private fun byteOf(letter: Int): Int = if (letter in BYTES.indices) BYTES[letter] else NONE
-
-/**
- * Added tokens that are read in plain text.
- *
- * @param tokens their contents differ.
- * @param isWord whether a code point belongs to a word; asked for tokens that are single words alone.
- */
-internal class AddedTokens(private val tokens: List<AddedToken>, private val isWord: (Int) -> Boolean = { false }) {
-    private val finder = ContentFinder(tokens.map { it.content })
-
-    /** Calls [part] with added tokens and the text between them, in order: (start, end, id); NONE marks text. */
-    fun eachPart(text: IntArray, part: (Int, Int, Int) -> Unit) {
-        var last = 0
-        var space = 0 // up to there all is white space behind a token with RSTRIP
-        if (tokens.isNotEmpty()) {
-            finder.find(text) { from, until, number ->
-                val token = tokens[number]
-                if (token.flags and AddedFlag.SINGLE_WORD == 0 || !isInsideWord(text, from, until)) {
-                    val start = if (token.flags and AddedFlag.LSTRIP != 0) beforeSpace(text, last, from) else from
-                    if (last < start) part(last, start, NONE)
-                    if (token.flags and AddedFlag.RSTRIP != 0) space = behindSpace(text, maxOf(until, space))
-                    last = if (token.flags and AddedFlag.RSTRIP != 0) space else until
-                    part(start, last, token.id)
-                }
-            }
-        }
-        if (last < text.size) part(last, text.size, NONE)
-    }
-
-    private fun isInsideWord(text: IntArray, start: Int, end: Int): Boolean =
-        (start > 0 && isWord(text[start - 1])) || (end < text.size && isWord(text[end]))
-
-    /** The first place from [last] on that has only white space up to [start]; [last] where that is behind it. */
-    private fun beforeSpace(text: IntArray, last: Int, start: Int): Int {
-        var at = maxOf(start, last)
-        while (at > last && isWhiteSpace(text[at - 1])) at--
-        return at
-    }
-
-    private fun behindSpace(text: IntArray, end: Int): Int {
-        var at = end
-        while (at < text.size && isWhiteSpace(text[at])) at++
-        return at
-    }
-}
 
 private fun controlOf(token: AddedToken): Control = Control(
     token.id, token.content, token.flags and AddedFlag.LSTRIP != 0, token.flags and AddedFlag.RSTRIP != 0,

@@ -1,16 +1,11 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.PromptException
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.newSha256
+import io.omnidraft.vocab.IntList
 
-/*
- * A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md).
- *
- * Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens
- * look equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code
- * points or bytes.
- */
+/* A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md). */
 
 /** What the pieces of a tokenizer are made of. */
 internal enum class Kind { BYTE_LEVEL, SENTENCEPIECE }
@@ -23,8 +18,6 @@ internal const val SPACE: Int = 0x2581
  *
  * It is an added token that is `special` or has a role; all other added tokens are text (spec/01-tokens.md).
  *
- * @property id of the token.
- * @property content its text.
  * @property stripsLeft the white space before it is dropped.
  * @property stripsRight the white space behind it is dropped.
  */
@@ -32,10 +25,8 @@ internal class Control(val id: Int, val content: String, val stripsLeft: Boolean
 
 /** A tokenizer, read as bytes. It does not change, so any threads share it. */
 internal abstract class Tokenizer {
-    /** Of its file. */
     abstract val name: String
 
-    /** What its pieces are made of. */
     abstract val kind: Kind
 
     /** Bytes of each id; null for control tokens and unused ids. They are made when they are asked for. */
@@ -53,7 +44,6 @@ internal abstract class Tokenizer {
     /** SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints. */
     abstract val fingerprint: String
 
-    /** Number of ids. */
     val size: Int get() = tokens.size
 
     /**
@@ -73,11 +63,7 @@ internal abstract class Tokenizer {
     /** Calls [part] with plain added tokens of a text that goes on, and the text between: (start, end, id or -1). */
     protected abstract fun eachPart(points: IntArray, part: (Int, Int, Int) -> Unit)
 
-    /**
-     * Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
-     *
-     * @throws PromptException half of a surrogate pair.
-     */
+    /** Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos. */
     fun encode(text: String): IntArray = encode(codePoints(text))
 
     /**
@@ -198,7 +184,7 @@ internal abstract class Tokenizer {
             var until = plain.size
             while (strips && from < until && isWhiteSpace(plain[from])) from++
             while (stripsEnd && from < until && isWhiteSpace(plain[until - 1])) until--
-            val points = plain.toArray().part(from, until)
+            val points = plain.toArray().copyOfRange(from, until)
             val goingOn = if (goesOn && ids.size == 0) goingOnIds(points) else null
             ids.addAll(goingOn ?: encode(points))
         }
@@ -206,81 +192,6 @@ internal abstract class Tokenizer {
 }
 
 private val SPACE_BYTES = byteArrayOf(0xE2.toByte(), 0x96.toByte(), 0x81.toByte())
-
-/** Whether a code point has Unicode's property White_Space, unchanged since Unicode 6.3. */
-internal fun isWhiteSpace(point: Int): Boolean = when (point) {
-    in 0x09..0x0D, 0x20, 0x85, 0xA0, 0x1680, in 0x2000..0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000 -> true
-    else -> false
-}
-
-/**
- * Finds the contents of added tokens in a text: leftmost first, the longest of those that begin there.
- *
- * The contents are sorted, and those that share their beginning are a range of them, as in the trie of spellings.
- *
- * @param contents to be found, none of them empty, all different.
- */
-internal class ContentFinder(contents: List<String>) {
-    private val numbers: List<Int>
-    private val sorted: List<IntArray>
-    private val lengths = IntArray(contents.size) // of each content
-    private val begins = BooleanArray(0x100) // whether a content begins with a code point of Latin-1
-
-    init {
-        val points = contents.map { codePoints(it) }
-        numbers = points.indices.sortedWith { a, b -> compare(points[a], points[b]) }
-        sorted = numbers.map { points[it] }
-        for (content in sorted) if (content[0] < begins.size) begins[content[0]] = true
-        for (i in sorted.indices) lengths[numbers[i]] = sorted[i].size
-    }
-
-    /** Calls [found] with (start, end, number of the content) for each match; none overlaps the one before it. */
-    inline fun find(text: IntArray, found: (Int, Int, Int) -> Unit) {
-        var start = 0
-        while (start < text.size) {
-            val match = longest(text, start)
-            if (match >= 0) found(start, start + lengthOf(match), match)
-            start += if (match >= 0) lengthOf(match) else 1
-        }
-    }
-
-    /** Code points of a content. */
-    fun lengthOf(number: Int): Int = lengths[number]
-
-    /** The number of the longest content that begins at a place of a text; -1 if none does. */
-    fun longest(text: IntArray, start: Int): Int {
-        if (sorted.isEmpty() || (text[start] < begins.size && !begins[text[start]])) return -1
-        var low = 0
-        var high = sorted.size
-        var best = -1
-        for (depth in 0 until text.size - start) {
-            low = bound(low, high, depth, text[start + depth])
-            high = bound(low, high, depth, text[start + depth] + 1)
-            if (low == high) break
-            // A content comes before those that go on behind it.
-            if (sorted[low].size == depth + 1) best = numbers[low++]
-        }
-        return best
-    }
-
-    /**
-     * The first content from [low] on, of those that agree up to [depth], whose code point there is not below [point].
-     */
-    private fun bound(low: Int, high: Int, depth: Int, point: Int): Int {
-        var from = low
-        var until = high
-        while (from < until) {
-            val middle = (from + until) ushr 1
-            if (sorted[middle][depth] < point) from = middle + 1 else until = middle
-        }
-        return from
-    }
-
-    private fun compare(a: IntArray, b: IntArray): Int {
-        for (at in 0 until minOf(a.size, b.size)) if (a[at] != b[at]) return a[at].compareTo(b[at])
-        return a.size.compareTo(b.size)
-    }
-}
 
 /** SHA-256 of a vocabulary: spec/03-bundle.md has the bytes. */
 internal fun fingerprint(tokens: List<ByteArray?>, controls: Collection<Control>): String {

@@ -1,5 +1,11 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.LongTable
+import io.omnidraft.vocab.SplitBehaviour
+import io.omnidraft.vocab.StepOp
+import io.omnidraft.vocab.firstNot
 import java.text.Normalizer
 import java.util.concurrent.atomic.AtomicReferenceArray
 
@@ -20,7 +26,6 @@ private const val PAGES = 0x110000 shr PAGE_BITS
 internal class ClassMasks(private val ranges: IntTable, private val masks: LongTable) {
     private val pages = AtomicReferenceArray<LongArray>(PAGES)
 
-    /** The mask of a code point. */
     operator fun get(point: Int): Long = page(point shr PAGE_BITS)[point and (PAGE - 1)]
 
     /** The masks of a part of a text, one for each code point. */
@@ -30,22 +35,11 @@ internal class ClassMasks(private val ranges: IntTable, private val masks: LongT
     private fun page(number: Int): LongArray = pages.get(number) ?: newPage(number).also { pages.set(number, it) }
 
     private fun newPage(number: Int): LongArray {
-        var range = rangeOf(number shl PAGE_BITS)
+        var range = firstNot(0, ranges.size) { ranges[it] <= (number shl PAGE_BITS) } - 1 // that the page begins in
         return LongArray(PAGE) {
             while (range + 1 < ranges.size && ranges[range + 1] <= (number shl PAGE_BITS) + it) range++
             masks[range]
         }
-    }
-
-    /** The last range that does not begin behind a code point. */
-    private fun rangeOf(point: Int): Int {
-        var low = 0
-        var high = ranges.size
-        while (low < high) {
-            val middle = (low + high) ushr 1
-            if (ranges[middle] <= point) low = middle + 1 else high = middle
-        }
-        return low - 1
     }
 }
 
@@ -53,7 +47,6 @@ internal class ClassMasks(private val ranges: IntTable, private val masks: LongT
 internal class PointTable(private val compute: (Int) -> Int) {
     private val pages = AtomicReferenceArray<IntArray>(PAGES)
 
-    /** The number of a code point. */
     operator fun get(point: Int): Int = page(point shr PAGE_BITS)[point and (PAGE - 1)]
 
     private fun page(number: Int): IntArray = pages.get(number)
@@ -88,12 +81,7 @@ internal fun normalise(steps: List<TextStep>, masks: ClassMasks, text: IntArray)
     return points
 }
 
-/**
- * Runs the steps of the pre-tokenizer on a normalised text.
- *
- * @param steps all steps; those of the normaliser are left out.
- * @param atStart nothing is before the text.
- */
+/** Runs the steps of the pre-tokenizer on a normalised text. */
 internal fun wordsOf(steps: List<TextStep>, masks: ClassMasks, text: IntArray, atStart: Boolean): List<Word> {
     var words = if (text.isEmpty()) emptyList() else listOf(Word(text))
     for (step in steps) {
@@ -120,7 +108,7 @@ private fun bytesOf(word: Word): Word = Word(lettersOf(utf8(word.points, word.fr
 
 private fun prefixed(word: Word, prefix: IntArray): Word {
     if (standsAt(prefix, word.points, word.from, word.until)) return word
-    return Word(prefix + word.points.part(word.from, word.until))
+    return Word(prefix + word.points.copyOfRange(word.from, word.until))
 }
 
 /**

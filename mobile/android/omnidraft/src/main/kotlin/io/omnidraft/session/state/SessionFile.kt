@@ -1,11 +1,10 @@
-package io.omnidraft.session
+package io.omnidraft.session.state
 
+import io.omnidraft.Defaults
 import io.omnidraft.OmniDraftException
 import io.omnidraft.SessionFileException
 import io.omnidraft.StopReason
 import io.omnidraft.decoding.Costs
-import io.omnidraft.decoding.FIRST_SHARE
-import io.omnidraft.decoding.LAST_SHARE
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.device.checkCosts
 import io.omnidraft.disk.ByteWriter
@@ -15,7 +14,6 @@ import io.omnidraft.disk.at
 import io.omnidraft.disk.bitsOf
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.dump
-import io.omnidraft.disk.encodeUtf8
 import io.omnidraft.disk.hex64
 import io.omnidraft.disk.hexadecimal
 import io.omnidraft.disk.ids
@@ -26,13 +24,9 @@ import io.omnidraft.disk.real
 import io.omnidraft.disk.text
 import io.omnidraft.disk.u32
 import io.omnidraft.models.Role
+import io.omnidraft.parts.BY_UTF8
 
-/*
- * The file of a session, format version 4: spec/09-session.md.
- *
- * Reading is total: every length is checked before it is used, every field before it is trusted, and each failure has a
- * name. A state has one way to be written, so a reader writes it again and compares the bytes.
- */
+/* The file of a session, format version 4: spec/09-session.md. */
 
 internal val SESSION_MAGIC: ByteArray = byteArrayOf(0x89.toByte(), 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a)
 internal const val SESSION_VERSION = 4L
@@ -42,18 +36,13 @@ internal const val SESSION_HEADER_BYTES = 32
 private const val MAX_STATE_BYTES = 1L shl 24
 private const val MAX_CACHE_BYTES = 1L shl 28
 
-/** Bytes of a session file at most. */
 internal const val MAX_SESSION_BYTES: Long = SESSION_HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
 private const val MAX_TURNS = 1 shl 16
 private const val MAX_GRAPH_FILES = 256
 private const val MAX_COUNT = 1e9 // of a decayed count
 private const val FINGERPRINT_DIGITS = 64
 
-/**
- * The bytes of a session file: equal values give equal bytes.
- *
- * @throws SessionFileException `limits`, where the state or the cache is larger than a reader takes.
- */
+/** The bytes of a session file: equal values give equal bytes. */
 internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     val state = dump(stateOf(saved))
     checkSizes(state.size.toLong(), cache.size.toLong())
@@ -62,11 +51,7 @@ internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     return out.u32(crc32(state)).u32(crc32(cache)).put(state).put(cache).bytes()
 }
 
-/**
- * The saved session and the bytes of the cache in a session file.
- *
- * @throws SessionFileException naming what is wrong with it.
- */
+/** The saved session and the bytes of the cache in a session file. */
 internal fun decodeSession(data: ByteArray): Pair<SavedSession, ByteArray> {
     val (state, cache) = sections(data)
     val value = try {
@@ -138,7 +123,7 @@ private fun stateOf(saved: SavedSession): Map<String, Any?> = linkedMapOf(
     "identity" to linkedMapOf(
         "draft_fingerprint" to saved.identity.draftFingerprint,
         "target_fingerprint" to saved.identity.targetFingerprint,
-        "graphs" to byBytes(saved.identity.graphs),
+        "graphs" to saved.identity.graphs.toSortedMap(BY_UTF8),
         "drafter_adapter" to saved.identity.adapters[Role.DRAFTER],
         "target_adapter" to saved.identity.adapters[Role.TARGET],
     ),
@@ -149,18 +134,6 @@ private fun stateOf(saved: SavedSession): Map<String, Any?> = linkedMapOf(
     "message" to saved.message,
     "answer" to saved.answer?.let { answerObject(it) },
 )
-
-/** Names in the order of their bytes in UTF-8, which is that of their code points. */
-internal fun byBytes(graphs: Map<String, String>): Map<String, String> =
-    graphs.toSortedMap { a, b -> compareBytes(encodeUtf8(a), encodeUtf8(b)) }
-
-private fun compareBytes(a: ByteArray, b: ByteArray): Int {
-    for (i in 0 until minOf(a.size, b.size)) {
-        val difference = (a[i].toInt() and 0xff) - (b[i].toInt() and 0xff)
-        if (difference != 0) return difference
-    }
-    return a.size - b.size
-}
 
 private fun longs(ids: IntArray): List<Long> = ids.map { it.toLong() }
 
@@ -241,7 +214,7 @@ private fun lengthsOf(value: Map<String, Any?>): LengthState {
         compared,
         agreed,
         long(value.at("idle"), 0),
-        real(value.at("share"), LAST_SHARE, FIRST_SHARE),
+        real(value.at("share"), Defaults.DRAFT_LENGTH_LAST_SHARE, Defaults.DRAFT_LENGTH_FIRST_SHARE),
     )
 }
 

@@ -1,4 +1,9 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
+
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.LongTable
+import io.omnidraft.vocab.firstNot
 
 /*
  * Byte-pair encoding: join the pair of neighbours with the lowest rank, until no pair has a rank
@@ -29,14 +34,9 @@ internal class MergeTable(private val keys: LongTable, private val values: IntTa
     }
 
     private fun search(key: Long): Merge {
-        var low = 0
-        var high = keys.size
-        while (low < high) {
-            val middle = (low + high) ushr 1
-            if (keys[middle] < key) low = middle + 1 else high = middle
-        }
-        if (low == keys.size || keys[low] != key) return Merge(key, 0, NONE)
-        return Merge(key, values[2 * low], values[2 * low + 1])
+        val at = firstNot(0, keys.size) { keys[it] < key }
+        if (at == keys.size || keys[at] != key) return Merge(key, 0, NONE)
+        return Merge(key, values[2 * at], values[2 * at + 1])
     }
 
     /**
@@ -96,7 +96,6 @@ internal class MergeQueue(room: Int) {
     private var keys = LongArray(room) // rank and place, so that they sort as signed numbers
     private var ids = IntArray(room)
 
-    /** Number of pairs. */
     var size: Int = 0
         private set
 
@@ -115,7 +114,6 @@ internal class MergeQueue(room: Int) {
         rise(size++, ((rank.toLong() shl 32) or place.toLong()) xor Long.MIN_VALUE, merged)
     }
 
-    /** Removes the first pair. */
     fun removeFirst() {
         size--
         if (size > 0) sink(keys[size], ids[size])

@@ -1,4 +1,4 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.PromptException
 
@@ -9,15 +9,10 @@ import io.omnidraft.PromptException
 
 /** A part of an array of code points, which does not change. */
 internal class Word(val points: IntArray, val from: Int = 0, val until: Int = points.size) {
-    /** Number of code points. */
     val size: Int get() = until - from
 }
 
-/**
- * The code points of a text.
- *
- * @throws PromptException half of a surrogate pair.
- */
+/** The code points of a text. */
 internal fun codePoints(text: String): IntArray {
     val points = IntArray(text.length)
     var size = 0

@@ -1,20 +1,34 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.TokenizerException
 import io.omnidraft.disk.bytes
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.openFile
 import io.omnidraft.disk.part
+import io.omnidraft.vocab.ByteTable
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.LongTable
+import io.omnidraft.vocab.MOST_BYTE_TOKENS
+import io.omnidraft.vocab.MOST_CLASSES
+import io.omnidraft.vocab.MOST_IDS
+import io.omnidraft.vocab.MOST_MERGES
+import io.omnidraft.vocab.MOST_TOKENIZER_BYTES
+import io.omnidraft.vocab.SECTIONS
+import io.omnidraft.vocab.SECTIONS_START
+import io.omnidraft.vocab.TABLE_AT
+import io.omnidraft.vocab.TOKENIZER_MAGIC
+import io.omnidraft.vocab.TOKENIZER_VERSION
+import io.omnidraft.vocab.TokenRole
+import io.omnidraft.vocab.WordTable
+import io.omnidraft.vocab.offsetsFit
 import java.io.File
 import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 
 /*
- * Read the file of a compiled tokenizer: it is mapped, not copied, and every number in it is checked.
- *
- * Faults and bounds: spec/02-tokenizer.md. A wrong *order* of pieces is not looked for: it gives other ids and nothing
- * worse.
+ * Read the file of a compiled tokenizer: it is mapped, not copied, and every number in it is checked
+ * (spec/02-tokenizer.md).
  */
 
 private const val VERSION_END = 12
@@ -23,11 +37,7 @@ private const val FINGERPRINT_END = 48
 private const val BYTE_TOKEN_SIZE = 6 // <0xNN>
 private const val HEXADECIMAL = "0123456789ABCDEFabcdef"
 
-/**
- * Maps a file into memory and checks it.
- *
- * @throws TokenizerException the file cannot be read, or it is refused.
- */
+/** Maps a file into memory and checks it. */
 internal fun openTokenizerFile(file: File): TokenizerTables = try {
     readTokenizerFile(mapped(file))
 } catch (error: IOException) {
@@ -42,11 +52,7 @@ private fun mapped(file: File): ByteBuffer = openFile(file).use { stream ->
     if (size == 0L) ByteBuffer.allocate(0) else stream.channel.map(FileChannel.MapMode.READ_ONLY, 0, size)
 }
 
-/**
- * Checks the bytes of a file, from 0 to the buffer's limit; they are used in place.
- *
- * @throws TokenizerException they are refused; `fault` names why.
- */
+/** Checks the bytes of a file, from 0 to the buffer's limit; they are used in place. */
 internal fun readTokenizerFile(data: ByteBuffer): TokenizerTables {
     val view = part(data, 0, data.limit())
     val sections = sectionsOf(view)

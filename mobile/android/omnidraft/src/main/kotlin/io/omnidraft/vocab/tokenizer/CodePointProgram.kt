@@ -1,20 +1,16 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.disk.ValueError
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.Op
 
-/*
- * A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
- *
- * It replaces a regular expression of a pre-tokenizer. No pair (SPLIT, position) is visited twice, so the time for a
- * text is at most its length times the cost of the program.
- */
+/* A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md). */
 
 /**
  * The instructions of a program; execution begins at the first.
  *
- * @property ops of each instruction.
  * @property a of each instruction; targets of jumps count from the program's beginning.
- * @property b of each instruction.
  * @property number of each SPLIT among the SPLITs; 0 for other instructions.
  * @property splits number of SPLITs.
  */
@@ -42,8 +38,6 @@ internal class Program(val ops: IntArray, val a: IntArray, val b: IntArray, val 
  *
  * @param code op, a and b of each instruction of the file, one after another.
  * @param classes number of classes of code points.
- * @throws ValueError an unknown instruction, a class or a target outside, a JUMP back to another instruction than
- *   SPLIT, or a last instruction that goes on behind the program.
  */
 internal fun makeProgram(code: IntTable, start: Int, size: Int, classes: Int): Program {
     for (at in 0 until size) checkInstruction(code, start, size, at, classes)
@@ -85,11 +79,7 @@ internal inline fun findMatches(program: Program, masks: LongArray, found: (Int,
     }
 }
 
-/**
- * The attempts of a program to match at the places of one text.
- *
- * @param masks of each code point of the text, the classes that it is in, a bit each.
- */
+/** The attempts of a program to match at the places of one text. */
 internal class Attempts(private val program: Program, private val masks: LongArray) {
     // A state that failed once fails again, also in a later attempt: the marks last for the whole text.
     private val visited = LongArray(((program.splits.toLong() * (masks.size + 1) + 63) / 64).toInt())

@@ -1,8 +1,21 @@
-package io.omnidraft.vocab
+package io.omnidraft.vocab.tokenizer
 
 import io.omnidraft.TokenizerException
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.bytes
+import io.omnidraft.vocab.AddedFlag
+import io.omnidraft.vocab.IntTable
+import io.omnidraft.vocab.MOST_CODE
+import io.omnidraft.vocab.MOST_GROWTH
+import io.omnidraft.vocab.MOST_PROGRAM
+import io.omnidraft.vocab.MOST_PROGRAMS
+import io.omnidraft.vocab.MOST_STEPS
+import io.omnidraft.vocab.MOST_STRING
+import io.omnidraft.vocab.MOST_STRINGS
+import io.omnidraft.vocab.MOST_WORK
+import io.omnidraft.vocab.SplitBehaviour
+import io.omnidraft.vocab.StepOp
+import io.omnidraft.vocab.offsetsFit
 import java.nio.ByteBuffer
 
 /* The rest of reading a compiled tokenizer: strings, added tokens, programs and steps (spec/02-tokenizer.md). */
@@ -13,7 +26,6 @@ internal class Strings(sections: Map<String, ByteBuffer>) {
     private val offsets = words(sections, "string_offsets")
     private val texts: Array<String?>
 
-    /** Number of strings. */
     val size: Int get() = texts.size
 
     init {
@@ -99,11 +111,7 @@ internal fun stepsOf(sections: Map<String, ByteBuffer>, strings: Strings, classe
     return steps
 }
 
-/**
- * Refuses steps that lengthen a text too much, or work on it too long, whatever the text is.
- *
- * @param added the added tokens, which are looked for behind the normaliser.
- */
+/** Refuses steps that lengthen a text too much, or work on it too long, whatever the text is. */
 internal fun checkWork(steps: List<TextStep>, added: List<AddedToken>) {
     val longest = added.maxOfOrNull { sizeOf(codePoints(it.content)) } ?: 0
     val normalisers = steps.count { it.op.isNormaliser }
