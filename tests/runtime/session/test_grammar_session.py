@@ -79,7 +79,7 @@ def test_a_text_may_end_before_it_must(loaded: LanguageModel) -> None:
     reasons = set()
     for seed in range(12):
         answer = session.generate(QUESTION, SAMPLED, grammar=grammar, max_new_tokens=5, seed=seed).finish()
-        assert grammar.matches(answer.text.encode())
+        assert grammar.matches(answer.text.encode()) and answer.parsed == answer.text
         reasons.add(answer.stop_reason)
     assert reasons <= {"eos", "length"}
 

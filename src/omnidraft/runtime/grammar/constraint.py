@@ -55,6 +55,11 @@ class Constraint:
         self._masks, self._bytes_of, self._encode, self._draft = masks, bytes_of, encode, draft
 
     @property
+    def may_end(self) -> bool:
+        """Whether the text so far belongs to the grammar."""
+        return self._masks.grammar.is_complete(self.at)
+
+    @property
     def masks_drafts(self) -> bool:
         """Whether `draft_mask` may be asked."""
         return self._draft is not None

@@ -145,7 +145,9 @@ class Generation:
         Raises:
             SessionError: the output is not whole, because it was cancelled or stopped before.
         """
-        if self.stop_reason not in ("complete", "eos"):
+        constraint = self._limits.constraint
+        cut = self.stop_reason in (None, "stop", "cancelled")
+        if cut or (constraint is not None and not constraint.may_end):
             raise SessionError("the output is not whole", "run the generation to its end")
         return self.text if self.parse is None else self.parse(self.text)
 
