@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from omnidraft.export.choose.torch_forms import TorchForms  # noqa: E402
 from omnidraft.export.graph.markers import MarkedSite  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.measure_quality import source_rows  # noqa: E402
-from omnidraft.export.model_export import read_model  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.form_size import size_of  # noqa: E402
 from omnidraft.export.quantize.quantization import INT4, INT8  # noqa: E402
@@ -161,22 +159,20 @@ def test_a_model_writes_the_same_text_again(
 ) -> None:
     monkeypatch.setattr(own_text, "TOKENS", 6)
     monkeypatch.setattr(own_text, "_OPENINGS", ("The", "def "))
-    source = read_model("target", str(spiky))
-    checkpoint, tokenizer = source.checkpoint, source.tokenizer
+    tokenizer = LibraryTokenizer.from_file(spiky / "tokenizer.json")
 
-    def write(*ends: int) -> own_text.Rows:
-        source.checkpoint = replace(checkpoint, shape=replace(checkpoint.shape, eos_ids=ends))
-        return own_text.own_text(model[0], source, lambda *_: None)
+    def write(*ends: int, template: PromptTemplate | None = None) -> own_text.Rows:
+        bare = template or PromptTemplate("", "")
+        return own_text.own_text(model[0], tokenizer, bare, (ends, []), lambda *_: None)
 
     rows = write()
     assert len(rows) == 2 * own_text.ROWS and len({tuple(row) for row in rows}) > own_text.ROWS
-    opening, first = [*source.start, *tokenizer.encode("The")], rows[: own_text.ROWS]
+    opening, first = tokenizer.encode("The"), rows[: own_text.ROWS]
     assert all(row[: len(opening)] == opening and len(row) == len(opening) + 6 for row in first)
     assert write() == rows
     end = rows[0][len(opening) + 1]
     ended = write(end)
     assert all(end not in row[len(opening) : -1] for row in ended[: own_text.ROWS])
     monkeypatch.setattr(own_text, "_QUESTIONS", ("How many?",))
-    source.prompt = PromptTemplate("Question: ", "\nAnswer:")
-    asked = write()
+    asked = write(template=PromptTemplate("Question: ", "\nAnswer:"))
     assert tokenizer.text_of(asked[0]).startswith(b"Question: How many?\nAnswer:")

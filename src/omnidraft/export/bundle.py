@@ -50,7 +50,6 @@ from omnidraft.export.write_target import WrittenTarget, write_target
 from omnidraft.pair_verdict import CHANCE, chance_verdict, kept_codes, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from omnidraft.sample_texts import TextPiece
 
 Progress = Callable[[str, int, int], None]  # (the step, steps done, all steps)
 
@@ -126,8 +125,7 @@ def _fill(
     target, drafter = models[0], models[1] if len(models) > 1 else None
     template = compile_template(target.checkpoint.directory, target.tokenizer)
     target.prompt = template.prompt
-    pieces = quality_pieces(target, lengths.target)
-    written = _write_models(work, models, lengths, options, pieces, progress)
+    written = _write_models(work, models, lengths, options, progress)
     options, quality = written.options, written.quality
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
@@ -187,7 +185,6 @@ def _write_models(
     models: Models,
     lengths: ContextLengths,
     options: Options,
-    pieces: Sequence[TextPiece],
     progress: Progress,
 ) -> WrittenTarget:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
@@ -198,7 +195,7 @@ def _write_models(
         length = lengths.of(model.role)
         job = WriteJob(work, length, options, room, _stage_of(progress, step))
         if model.role == "target":
-            written = write_target(model, job, pieces)
+            written = write_target(model, job, quality_pieces(model, length))
             options, reference_bytes = written.options, written.reference_bytes
         else:
             reference_bytes = write_model(model, job)

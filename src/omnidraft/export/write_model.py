@@ -169,7 +169,8 @@ def product_factors(
 
     if not model.own_text:
         told = counted(job, f"let the {model.role} write text", "openings")
-        model.own_text = own_text(unpacked(thin, job.room), model, told)
+        special = model.checkpoint.shape.eos_ids, model.start
+        model.own_text = own_text(unpacked(thin, job.room), model.tokenizer, model.prompt, special, told)
     given = [[*model.start, *model.tokenizer.encode(text)] for text in job.options.calibration or ()]
     rows = [row[: job.max_length] for row in (*given, *model.own_text) if row]
     told = counted(job, f"read text of the {model.role} for {form.name}", "rows")

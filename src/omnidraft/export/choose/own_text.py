@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from omnidraft.checkpoints.thin_model import ThinModel, reading
-from omnidraft.export.model_export import ModelExport
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.sample_prompts import PROMPTS, word_problems
 
 Rows = list[list[int]]
@@ -30,22 +31,30 @@ _OPENINGS = (
 )  # fmt: skip
 
 
-def own_text(thin: ThinModel, model: ModelExport, step: Callable[[int, int], None]) -> Rows:
+def own_text(
+    thin: ThinModel,
+    tokenizer: Tokenizer,
+    prompt: PromptTemplate,
+    special: tuple[Sequence[int], Sequence[int]],
+    step: Callable[[int, int], None],
+) -> Rows:
     """Rows of ids that a model writes: answers if it has a prompt template, else it goes on from openings.
 
     Args:
+        special: the ids that end a text, and those that begin one.
         step: called with (openings done, all openings).
     """
-    prefix, suffix = model.prompt.parts(1)
+    ends, start = special
+    prefix, suffix = prompt.parts(1)
     if suffix:
-        openings = [model.tokenizer.encode_prompt(prefix, question, suffix) for question in _QUESTIONS]
+        openings = [tokenizer.encode_prompt(prefix, question, suffix) for question in _QUESTIONS]
     else:
-        openings = [[*model.start, *model.tokenizer.encode(opening)] for opening in _OPENINGS]
+        openings = [[*start, *tokenizer.encode(opening)] for opening in _OPENINGS]
     rows: Rows = []
     generator = torch.Generator().manual_seed(0)
     for done, opening in enumerate(openings):
         step(done, len(openings))
-        rows += _sampled(thin, opening, model.checkpoint.shape.eos_ids, generator)
+        rows += _sampled(thin, opening, ends, generator)
     return rows
 
 
