@@ -7,6 +7,7 @@ that the guides use for them, and with little work: few tokens, few prompts, few
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import shutil
@@ -57,6 +58,9 @@ def made(learnable: Path, learned_traces: Path, tmp_path_factory: pytest.TempPat
     (place / "two.txt").write_text("How many?\nHow much?\n")
     for name, text in (("settings", 'stop = ["####"]'), ("export", ""), ("training", ""), ("npu", "")):
         (place / f"{name}.toml").write_text(f"{text}\n")
+    person = {"properties": {"n": {"enum": [1, 2]}}, "required": ["n"]}
+    (place / "person.json").write_text(json.dumps(person))
+    (place / "answers.txt").write_text("yes\nno\n")
     (place / "bench.toml").write_text('measure = "never"\n')
     (place / "traces.toml").write_text("steps = 1\n")
     (place / "prompts.toml").write_text("max_new_tokens = 4\ncount = 1\n")
@@ -94,7 +98,7 @@ def _call(words: Sequence[str]) -> list[str]:
         "omnidraft-demo/learned": "learned",
     }
     replaced = [str(real.get(word, word)) for word in command]
-    more = LITTLE.get(command[0], [])
+    more = [] if "--grammar" in command else LITTLE.get(command[0], [])
     if command[0] == "learn":
         more = ["--config", "prompts.toml" if "--prompts" in command else "traces.toml"]
     return [*replaced, *_absent(more, replaced)]
