@@ -38,7 +38,8 @@ ConfigFile = Annotated[
     ),
 ]
 MaxNewTokens = Annotated[
-    int | None, typer.Option("--max-new-tokens", "-n", help="Largest number of output tokens (default: 128).")
+    int | None,
+    typer.Option("--max-new-tokens", "-n", help="Largest number of output tokens (default: 128; chat: 512)."),
 ]
 Temperature = Annotated[
     float | None,
