@@ -74,6 +74,7 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     from omnidraft.checkpoints.thin_model import thin_model
     from omnidraft.export.graph.skeleton import skeleton
 
+    job.stage(f"trace the {model.role}")
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length, lambda at: job.stage(f"trace the {model.role}, {at}"))
     model.parameters = _count_parameters(bare.proto, checkpoint)

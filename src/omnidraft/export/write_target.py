@@ -69,6 +69,7 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
 
     checkpoint = model.checkpoint
     assert isinstance(checkpoint, Checkpoint)
+    job.stage("trace the target")
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length, lambda at: job.stage(f"trace the target, {at}"))
     sites = bare.weights.sites
