@@ -12,6 +12,7 @@ from omnidraft.runtime.decoding.draft_length import (
     MAX_DRAFT_TOKENS,
     MAX_PROPOSED,
     DraftLength,
+    MeasuredLength,
     Plan,
     RoundCounts,
 )
@@ -26,6 +27,9 @@ from omnidraft.runtime.vocab.trie import ActiveTrie
 
 # Tokens of the suffix that is searched for.
 LONGEST, SHORTEST = defaults.PROMPT_LOOKUP_LONGEST, defaults.PROMPT_LOOKUP_SHORTEST
+
+
+_USUAL_TRIED, _USUAL_AGREED = 10, 9  # fixed tokens that were proposed, and right, before any was
 
 
 class PromptLookup:
@@ -136,31 +140,48 @@ class CopyingProposer:
 class InGrammar:
     """A `Proposer`, and its `DraftLength`, for a text in a grammar.
 
-    What the grammar fixes is proposed before anything else; of such a round the draft length learns nothing.
-    Copies end where they leave the grammar.
+    What the grammar fixes is proposed before anything else, as much of it as the measured costs repay; of
+    such a round the draft length learns nothing. Copies end where they leave the grammar.
     """
 
     def __init__(self, inner: Proposer, length: DraftLength, constraint: Constraint) -> None:
         self._inner, self._length, self._constraint = inner, length, constraint
-        self._fixing, self._fixed = PromptLookup(), False
+        self._fixing, self._fixed = PromptLookup(), 0  # tokens that are fixed and proposed in this round
+        self._tried, self._agreed = _USUAL_TRIED, _USUAL_AGREED
         self.rule, self.trie = inner.rule, inner.trie
         if constraint.masks_drafts and isinstance(inner, TrieProposer | CopyingProposer):
             inner.allow(constraint.draft_mask)
 
     def find(self, tokens: Sequence[int]) -> Copy:
         copy, fixed = self._inner.find(tokens), self._constraint.fixed(MAX_PROPOSED)
-        self._fixed = bool(fixed)
-        if fixed:
-            return Copy(fixed)
+        self._fixed = self._worth(len(fixed))
+        if self._fixed:
+            return Copy(fixed[: self._fixed])
         valid = self._constraint.valid_start(copy.tokens)
         return Copy(valid, copy.match) if valid else NO_COPY
 
     def next(self, match: int = 0) -> Plan:
-        return Plan("copy", MAX_PROPOSED) if self._fixed else self._length.next(match)
+        return Plan("copy", self._fixed) if self._fixed else self._length.next(match)
 
     def record(self, counts: RoundCounts) -> None:
         if not self._fixed:
             self._length.record(counts)
+            return
+        self._agreed += counts.agreed
+        self._tried += min(counts.agreed + 1, self._fixed)
+
+    def _worth(self, most: int) -> int:
+        """How many fixed tokens give the most tokens a second; all of them where no costs are known."""
+        if not most or not isinstance(self._length, MeasuredLength):
+            return most
+        costs, share = self._length.costs, min(1.0, self._agreed / self._tried)
+        best, speed, tokens, each = 0, 1.0 / costs.pass_seconds(1), 1.0, 1.0
+        for count in range(1, most + 1):
+            each *= share
+            tokens += each
+            if tokens / costs.copy_seconds(count) > speed:
+                best, speed = count, tokens / costs.copy_seconds(count)
+        return best
 
     def read_ahead(self, context: Sequence[int]) -> None:
         self._inner.read_ahead(context)
