@@ -54,7 +54,7 @@ def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[st
     """Stages of the drafter, in order; a plain line or the bar shows the last one."""
     _, stages = exported_learnable
     begun = stages.index("write the drafter")
-    # Layers are told where torch traces them anew.
+    # torch reports the layers only when it has not traced them before in this process.
     later = [
         stage for stage in stages[begun:] if "weights" not in stage and "trace the drafter, " not in stage
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def small_checkpoint(tokenizer: Path, vocab_size: int, out: Path) -> Path:
-    """Write a random Llama with so many logits and the tokenizer of a directory."""
+    """Write a random Llama checkpoint with the given vocabulary size and the tokenizer of a directory."""
     import torch
     import transformers
 

@@ -50,7 +50,7 @@ def list_of(value: Any, place: str, key: str) -> list[Any]:
 
 def text_of(value: Any, place: str, key: str) -> str:
     if not isinstance(value, str):
-        raise GrammarError(f"the schema at {place} has {key} {value!r:.40} that is no text")
+        raise GrammarError(f"the schema at {place} has {key} {value!r:.40}, which is not a string")
     return value
 
 
@@ -67,7 +67,7 @@ def count_of(node: Mapping[str, Any], key: str, absent: int | None, most: int, p
 
 def decimal_of(value: Any, place: str, key: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e300:
-        raise GrammarError(f"the schema at {place} has {key} {value!r:.40} that is no number")
+        raise GrammarError(f"the schema at {place} has {key} {value!r:.40}, which is not a number")
     return Decimal(repr(value))
 
 

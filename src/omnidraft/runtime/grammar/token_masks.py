@@ -113,7 +113,7 @@ class TokenMasks:
         return entry
 
     def _forget(self) -> None:
-        """Number configurations anew; number 0 is that of no text."""
+        """Discard all configuration numbers; number 0 marks bytes that leave the grammar."""
         self._numbers: dict[Configuration, int] = {}
         self._configurations: list[Configuration] = [(0, ())]
         self._count = 1
