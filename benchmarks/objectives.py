@@ -76,9 +76,7 @@ class CheckpointPair:
         ids = [prompt for prompt, _ in prompts]
         responses = respond(self.target, ids, max_new_tokens=MAX_NEW_TOKENS, eos_ids=self.eos_ids)
         for response, (_, draft) in zip(responses, prompts, strict=True):
-            yield aligner.align(
-                self.start + draft, response.tokens, response.rows, before=response.prompt[-1]
-            )
+            yield aligner.align(self.start + draft, response.tokens, response.rows)
 
     def measured(self, drafter: PreTrainedModel, prompts: Sequence[Prompt]) -> dict[str, float]:
         """Tokens per target pass and acceptance, in both modes."""

@@ -90,7 +90,7 @@ def numbered_round(number: int, more: int = 0) -> TracedRound:
     ids = np.arange(60 if more else 4 + number % 7)
     masses = Masses(ids, np.full(len(ids), 1 / 64, np.float16), 1.0 - len(ids) / 64)
     token = TracedToken(number % 60_000, 0.5, False, False, (1, 2), masses, masses, 0.0)
-    return TracedRound(2 * number, (), 0, 0, (), (token, *(replace(token, pieces=()),) * more))
+    return TracedRound(2 * number, (), 0, 0, (token, *(replace(token, pieces=()),) * more))
 
 
 def record_for_ever(path: Path) -> None:

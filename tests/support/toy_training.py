@@ -66,7 +66,7 @@ def toy_responses(count: int, length: int = 24, seed: int = 1) -> list[Aligned]:
             p.append(softmax(target.table[tokens[-1]], 1.0))
             tokens.append(int(rng.choice(len(TARGET), p=p[-1])))
         prompt = [START, *MAP.spell(first)]
-        responses.append(aligner.align(prompt, tokens[1:], dense_rows(np.array(p)), before=first))
+        responses.append(aligner.align(prompt, tokens[1:], dense_rows(np.array(p))))
     return responses
 
 

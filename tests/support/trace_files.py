@@ -8,8 +8,6 @@ import zlib
 import numpy as np
 
 from omnidraft.runtime.traces.trace import (
-    DecisionLabel,
-    Kind,
     Masses,
     Start,
     TracedRound,
@@ -44,14 +42,10 @@ def token(rng: Rng, accepted: bool, inside: bool) -> TracedToken:
 def round_at(rng: Rng, position: int) -> TracedRound:
     draft = tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(6)))
     tested = int(rng.integers(len(draft) + 1))
-    places = sorted(int(i) for i in rng.integers(tested, size=rng.integers(5))) if tested else []
-    judged = [
-        DecisionLabel(Kind(int(rng.integers(1, 7))), i, float(np.float32(rng.random()))) for i in places
-    ]
     accepted = int(rng.integers(4))
     tokens = [token(rng, i < accepted, 0 < i < accepted and rng.random() < 0.3) for i in range(accepted + 1)]
     passed = int(rng.integers(tested + 1))
-    return TracedRound(position, draft, tested, passed, tuple(judged), tuple(tokens))
+    return TracedRound(position, draft, tested, passed, tuple(tokens))
 
 
 def start(rng: Rng) -> Start:
@@ -83,7 +77,7 @@ def random_segment(rng: Rng, records: int = 3, rounds: int = 3) -> Segment:
 START = bytes(64) + struct.pack("<f2BHI", 0.0, 0, 0, 0, 0) + struct.pack("<2H", 1, 4)
 TOKEN = struct.pack("<I4BI4f", 6, 0, 1, 1, 0, 2, 0.5, 0.5, 0.5, 0.0)
 TOKEN += struct.pack("<2H", 1, 4) + struct.pack("<He", 6, 0.5) + struct.pack("<He", 1, 0.5)
-ROUND = struct.pack("<I5B3s", 2, 1, 1, 0, 1, 1, bytes(3)) + struct.pack("<H2Bf", 2, 1, 0, 0.25) + TOKEN
+ROUND = struct.pack("<I4BH", 2, 1, 1, 0, 1, 2) + TOKEN
 
 
 def frame(payload: bytes, kind: int, record: int = 0, reserved: int = 0) -> bytes:

@@ -1,6 +1,6 @@
 """Collect the rounds as a trace would keep them."""
 
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer
+from omnidraft.runtime.decoding.proposer import Outcome
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.traces.trace import TracedRound
 from omnidraft.runtime.traces.tracer import Tracer
@@ -18,7 +18,7 @@ class Collector:
         self.traced: list[TracedRound] = []
         self._tracer = Tracer(vocab_map)
 
-    def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> None:
-        traced = self._tracer(proposer, outcome, probs)
+    def __call__(self, outcome: Outcome, probs: TargetProbs) -> None:
+        traced = self._tracer(outcome, probs)
         assert traced is not None
         self.traced.append(traced)

@@ -30,7 +30,7 @@ def responses(*, cut: int | None = None) -> list[Aligned]:
     for seed, names in enumerate(RESPONSES):
         tokens, p = [TARGET.index(n) for n in names], distributions_of(len(names), seed)
         rows = dense_rows(p) if cut is None else top_rows(p, tokens, cut)
-        aligned.append(ALIGNER.align(PROMPT[seed:], tokens, rows, before=0))
+        aligned.append(ALIGNER.align(PROMPT[seed:], tokens, rows))
     return aligned
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft.commands.inspect.inspect_trace import as_json
 from omnidraft.errors import TraceFileError
-from omnidraft.runtime.traces.trace import TOP, Kind, Vocabularies
+from omnidraft.runtime.traces.trace import TOP, Vocabularies
 from omnidraft.runtime.traces.trace_file import encode
 from omnidraft.runtime.traces.trace_reader import read_segments, read_traces
 from omnidraft.runtime.traces.tracer import Tracer, largest
@@ -41,19 +39,12 @@ def run_valid(vector: Vector) -> None:
     ((_, segment),) = read_segments(path)
     expected, v = vector["expect"]["segment"], segment.header.vocabularies
     records = [
-        {"start": as_json(t.start), "rounds": [_as_vector(as_json(r)) for r in t.rounds]}
-        for t in segment.generations()
+        {"start": as_json(t.start), "rounds": [as_json(r) for r in t.rounds]} for t in segment.generations()
     ]
     assert {**vars(v), "number": segment.header.number, "records": records} == expected
     assert segment.torn == vector["expect"]["torn"]
     data = path.read_bytes()
     assert encode(segment) == data[: len(data) - segment.torn], "written again, the file is another one"
-
-
-def _as_vector(round_json: dict[str, Any]) -> dict[str, Any]:
-    """A round with the kinds of its decisions as numbers."""
-    labels = [{**label, "kind": Kind[label["kind"].upper()]} for label in round_json["labels"]]
-    return {**round_json, "labels": labels}
 
 
 def run_invalid(vector: Vector) -> None:

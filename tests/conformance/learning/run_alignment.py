@@ -57,9 +57,7 @@ def trie_of(given: dict[str, Any]) -> ActiveTrie:
 def aligned(given: dict[str, Any]) -> Aligned:
     """A response of a vector, aligned by the runtime."""
     aligner = Aligner(trie_of(given), given["max_length"], given["keep"])
-    return aligner.align(
-        given["prompt"], given["tokens"], rows_of(given["distributions"]), before=given["before"]
-    )
+    return aligner.align(given["prompt"], given["tokens"], rows_of(given["distributions"]))
 
 
 def rows_of(distributions: Sequence[dict[str, Any]]) -> TargetRows:
@@ -86,7 +84,7 @@ def check(response: Aligned, expected: dict[str, Any]) -> None:
         expected["owners"],
     )
     tokens = expected["tokens"]
-    for name in ("ids", "before", "rows", "lengths", "direct", "starts", "ends"):
+    for name in ("ids", "rows", "lengths", "direct"):
         assert getattr(response.tokens, name).tolist() == tokens[name], name
     probabilities = [None if np.isnan(p) else p for p in response.tokens.probabilities.tolist()]
     assert [p is None for p in probabilities] == [p is None for p in tokens["probabilities"]]

@@ -18,7 +18,7 @@ from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.modes import MODES, Mode, Verification
-from omnidraft.runtime.traces.trace import FLOOR, Kind, TracedRound
+from omnidraft.runtime.traces.trace import FLOOR, TracedRound
 from omnidraft.runtime.traces.tracer import Tracer
 from support.configs import config_of
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
@@ -117,37 +117,15 @@ def test_pieces_are_what_the_draft_context_grew_by(mode: Mode, temperature: floa
 
 def test_a_long_draft_token_is_the_first_parts_and_holds_the_others() -> None:
     draft, proposal = Draft([DRAFT.index("sfo"), 1]), Proposal([0, 1, 4, 1], ends=[1, 1, 1, 2])
-    labels = respell(draft, proposal, [0, 1, 4, 1, 8], TOY)
-    assert [each.draft_ids for each in labels] == [[6], [], [], [1], []]
-    assert [each.inside for each in labels] == [False, True, True, False, False]
-    labels = respell(draft, proposal, [0, 1, 5], TOY)  # kept in part: spelled again
-    assert [(each.draft_ids, each.inside) for each in labels] == [
+    spelled = respell(draft, proposal, [0, 1, 4, 1, 8], TOY)
+    assert [each.draft_ids for each in spelled] == [[6], [], [], [1], []]
+    assert [each.inside for each in spelled] == [False, True, True, False, False]
+    spelled = respell(draft, proposal, [0, 1, 5], TOY)  # kept in part: spelled again
+    assert [(each.draft_ids, each.inside) for each in spelled] == [
         ([0], False),
         ([1], False),
         ([1, 2, 3], False),
     ]
-
-
-def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
-    """Over many rounds the mean label is the share of accepted decisions."""
-    for mode, temperature, kinds in (
-        ("trie", 1.0, {Kind.BEGIN, Kind.GO_ON, Kind.END, Kind.EXPAND}),
-        ("match", 1.0, {Kind.WHOLE}),
-    ):
-        seen: dict[Kind, list[tuple[float, bool]]] = {}
-        for seed in range(80):
-            kept, outcomes = rounds(mode, temperature, seed=seed)  # type: ignore[arg-type]
-            for each, traced in zip(outcomes, kept.rounds, strict=True):
-                for i, label in enumerate(traced.labels):
-                    # A refused token of one draft token with accepted ones leaves that draft token accepted.
-                    whole = each.accepted < len(each.proposed), each.accepted_drafts < each.evaluated
-                    refused = i == len(traced.labels) - 1 and whole[mode != "match"]
-                    seen.setdefault(label.kind, []).append((label.label, not refused))
-        assert set(seen) - {Kind.DEAD_END} == kinds
-        for kind, pairs in seen.items():
-            labels, accepted = np.array(pairs, dtype=float).T
-            deviation = np.sqrt(np.mean(labels * (1 - labels)) / len(labels)) + 1e-9
-            assert abs(labels.mean() - accepted.mean()) < 4 * deviation, (mode, kind)
 
 
 def test_a_row_that_is_no_distribution_is_not_recorded() -> None:

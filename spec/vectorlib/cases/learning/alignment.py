@@ -45,19 +45,19 @@ def response(
     Args:
         target_rows: the target's distributions; by default a row of `spread` for each token.
         cut: how many tokens a row of `spread` lists.
-        settings: `active` n-grams (by default all), `max_length`, `keep`, `before`.
+        settings: `active` n-grams (by default all), `max_length`, `keep`.
     """
     vocab_map = MAPS[map_name]
     ids = vocab_map.t(tokens)
     rows = target_rows
     if rows is None:
         rows = [spread(vocab_map, 100 * seed + i, cut) for i in range(len(ids))]
-    settings = {"max_length": 64, "keep": 64, "before": -1, **settings}
+    settings = {"max_length": 64, "keep": 64, **settings}
     active = list(settings.pop("active", grams(vocab_map)))
     text = vocab_map.d(prompt or vocab_map.draft[0])
     given = {
         "map": map_name, "active": active, "max_length": settings["max_length"], "keep": settings["keep"],
-        "prompt": text, "before": settings["before"], "tokens": ids,
+        "prompt": text, "tokens": ids,
         "distributions": [row.as_json() for row in rows],
     }  # fmt: skip
     return given, align(Trie(vocab_map, active), text, ids, rows, **settings)
@@ -75,8 +75,7 @@ def _some(map_name: str, masses: dict[str, float], rest: float = 0.0) -> TargetR
 def _aligned() -> list[tuple[str, str, tuple[Given, Aligned]]]:
     cut = _some("toy", {"FLAKE": 0.5, "S": 0.25}, 0.25)
     return [
-        ("tokens", "direct pairs and n-grams, whole distributions",
-         response("toy", "S FLAKE O FO", before=3)),
+        ("tokens", "direct pairs and n-grams, whole distributions", response("toy", "S FLAKE O FO")),
         ("empty", "an empty response: one row, no place", response("toy", "")),
         ("one_token", "one token alone", response("toy", "F")),
         ("one_gram", "one n-gram alone: distributions inside it, none after it", response("toy", "FLAKE")),
@@ -222,7 +221,7 @@ def _traces() -> list[tuple[str, str, str, list[Segment], dict[str, Any]]]:
          "toy", [cut], {}),
         ("inactive", "not all n-grams are active: roots are computed", "toy", [cut], {"active": []}),
         ("inside", "a longer draft token: its tokens are spelled one by one", "toy",
-         [_segment("toy", (start, [Round(2, inside, [6], 1, 1, [(5, 0, 0.5)])]))], {}),
+         [_segment("toy", (start, [Round(2, inside, [6], 1, 1)]))], {}),
         ("goes_on", "a record that continues another one is the same generation", "toy",
          [_segment("toy", (start, rounds[:2]), (later, rounds[2:]))], {}),
         ("goes_on_elsewhere", "in another segment, after the record of another session", "toy",

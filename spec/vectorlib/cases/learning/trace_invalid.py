@@ -107,23 +107,10 @@ def _rounds() -> Iterator[Case]:
 
     yield "round_cut", "the last byte is missing", "length", _round(_ROUND[:-1])
     yield "round_long", "a byte after the last token", "length", _round(_ROUND + b"\0")
-    yield "round_reserved", "a round's reserved field", "reserved", bad(9, "B", 1)
     yield "accepted_above_evaluated", "1 accepted of 0 evaluated draft tokens", "counts", bad(5, "2B", 0, 1)
     yield "tested_above_drafted", "2 of 1 drafted", "counts", bad(5, "B", 2)
-    yield "nothing_emitted", "a round has at least one token", "counts", bad(8, "B", 0)
-    yield "draft_id", "draft id 8 of 8", "id_range", bad(12, "H", 8)
-    yield "test_kind_0", "kind 0 does not exist", "kind", bad(14, "B", 0)
-    yield "test_kind_7", "an unknown kind", "kind", bad(14, "B", 7)
-    yield (
-        "label_not_evaluated",
-        "a decision on a draft token that was not evaluated",
-        "counts",
-        bad(15, "B", 1),
-    )
-    yield "label_above_1", "a probability above 1", "number", bad(16, "f", 1.5)
-    yield "label_nan", "NaN", "number", bad(16, "f", math.nan)
-    falling = replace(REJECTED, draft=[2, 2], evaluated=2, labels=[(1, 1, 1.0), (1, 0, 1.0)])
-    yield "tests_fall", "the indices of draft tokens never fall", "order", _round(EXAMPLE.payload(falling))
+    yield "nothing_emitted", "a round has at least one token", "counts", bad(7, "B", 0)
+    yield "draft_id", "draft id 8 of 8", "id_range", bad(8, "H", 8)
     yield "token_id", "target id 10 of 10", "id_range", bad(_AT, "I", 10)
     yield "token_flags", "a third flag", "kind", bad(_AT + 4, "B", 4)
     yield "inside_first", "no token before it that it could be inside of", "counts", bad(_AT + 4, "B", 3)

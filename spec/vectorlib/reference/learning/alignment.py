@@ -115,7 +115,6 @@ class Aligned:
     """A response as training positions.
 
     Attributes:
-        before: the target token before the response, or -1.
         trie: rows with their distributions, in ascending order; one row may have several.
         direct: row and direct distribution of each token.
     """
@@ -124,7 +123,6 @@ class Aligned:
     prompt: list[int]
     tokens: list[int]
     target_rows: list[TargetRow]
-    before: int
     trie: list[tuple[int, DraftTargets]] = field(default_factory=list)
     direct: list[tuple[int, DraftTargets]] = field(default_factory=list)
 
@@ -157,11 +155,8 @@ class Aligned:
         }
 
     def _tokens_json(self) -> dict[str, Any]:
-        sizes = [len(self.vocab_map.bytes_of(t)) for t in self.tokens]
-        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         return {
             "ids": self.tokens,
-            "before": [self.before, *self.tokens][: len(self.tokens)],
             "rows": self.rows,
             "lengths": [len(s) for s in self.spellings],
             "direct": [self.is_direct(i) for i in range(len(self.tokens))],
@@ -169,8 +164,6 @@ class Aligned:
                 row.p.get(t, None if row.rest > 0 else 0.0)
                 for t, row in zip(self.tokens, self.target_rows, strict=True)
             ],
-            "starts": [end - size for end, size in zip(ends, sizes, strict=True)],
-            "ends": ends,
         }
 
 
@@ -182,7 +175,6 @@ def align(
     *,
     max_length: int,
     keep: int = 64,
-    before: int = -1,
     roots: Sequence[DraftTargets | None] | None = None,
 ) -> Aligned:
     """A response as training positions; `roots` are recorded root distributions, where a trace has them."""
@@ -192,7 +184,7 @@ def align(
     while count < len(tokens) and used + len(vocab_map.spelling(tokens[count])) <= max_length:
         used += len(vocab_map.spelling(tokens[count]))
         count += 1
-    aligned = Aligned(vocab_map, list(prompt), list(tokens[:count]), list(target_rows[:count]), before)
+    aligned = Aligned(vocab_map, list(prompt), list(tokens[:count]), list(target_rows[:count]))
     pairs = zip(aligned.spellings, aligned.tokens, strict=True)
     paths: list[Path] = [s if trie.ending(s) == t else () for s, t in pairs]
     for i, row in enumerate(aligned.rows):

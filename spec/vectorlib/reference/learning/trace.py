@@ -80,14 +80,13 @@ def _listed_json(listed: Listed) -> dict[str, Any]:
 
 @dataclass
 class Round:
-    """A round; `labels` has the kind, the draft index and the label of each decision."""
+    """A round."""
 
     position: int
     tokens: list[Token]
     draft: list[int] = field(default_factory=list)
     evaluated: int = 0
     accepted_drafts: int = 0
-    labels: list[tuple[int, int, float]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -95,7 +94,6 @@ class Round:
             "draft": self.draft,
             "evaluated": self.evaluated,
             "accepted_drafts": self.accepted_drafts,
-            "labels": [{"kind": k, "draft": d, "label": single(x)} for k, d, x in self.labels],
             "tokens": [t.as_json() for t in self.tokens],
         }
 
@@ -157,16 +155,8 @@ class Segment:
         return data + self._ids(start.context, 0)
 
     def _round(self, round_: Round) -> bytes:
-        counts = (
-            len(round_.draft),
-            round_.evaluated,
-            round_.accepted_drafts,
-            len(round_.labels),
-            len(round_.tokens),
-        )
-        data = struct.pack("<I5B3x", round_.position, *counts) + self._ids(round_.draft, 0)
-        data += bytes(k for k, _, _ in round_.labels) + bytes(d for _, d, _ in round_.labels)
-        data += b"".join(struct.pack("<f", x) for _, _, x in round_.labels)
+        counts = (len(round_.draft), round_.evaluated, round_.accepted_drafts, len(round_.tokens))
+        data = struct.pack("<I4B", round_.position, *counts) + self._ids(round_.draft, 0)
         return data + b"".join(self._token(t) for t in round_.tokens)
 
     def _token(self, t: Token) -> bytes:

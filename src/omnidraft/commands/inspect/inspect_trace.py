@@ -11,7 +11,7 @@ from omnidraft.commands.inspect.inspect_cache import Names, shown_bytes
 from omnidraft.commands.terminal.options import print_json
 from omnidraft.errors import counted
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.traces.trace import Kind, Traced, TracedRound, Vocabularies
+from omnidraft.runtime.traces.trace import Traced, TracedRound, Vocabularies
 from omnidraft.runtime.traces.trace_file import VERSION
 from omnidraft.runtime.traces.trace_reader import read_segments
 
@@ -90,11 +90,9 @@ def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """A value of a record as JSON: its fields by name, lists for tuples and arrays, names of kinds."""
+    """A value of a record as JSON: its fields by name, lists for tuples and arrays."""
     if is_dataclass(value):
         return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Kind):
-        return value.name.lower()
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [as_json(each) for each in value] if isinstance(value, tuple) else value

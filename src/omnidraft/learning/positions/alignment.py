@@ -67,23 +67,17 @@ class TargetTokens:
     """The n target tokens of a response; every array has shape [n].
 
     Attributes:
-        before: the target id before each token; -1 where it is unknown.
         rows: the row of the response where the spelling of the token begins.
         lengths: draft tokens of the spelling, 0 or more.
         direct: whether the token has a direct partner in the drafter's vocabulary.
         probabilities: p of the token; NaN where its row was cut and does not list it.
-        starts: byte offset of the token in the response.
-        ends: byte offset of its end.
     """
 
     ids: Ids
-    before: Ids
     rows: Offsets
     lengths: Offsets
     direct: npt.NDArray[np.bool_]
     probabilities: Probabilities
-    starts: Offsets
-    ends: Offsets
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,6 @@ class Aligner:
         tokens: Sequence[int],
         rows: TargetRows,
         *,
-        before: int = -1,
         roots: Sequence[DraftDistribution | None] | None = None,
     ) -> Aligned:
         """The training positions of one response.
@@ -146,7 +139,6 @@ class Aligner:
         Args:
             draft_prompt: the prompt in draft ids, with the start token; at least one id.
             rows: the target's distribution before each of them, n rows.
-            before: the last target id of the prompt; -1 if unknown.
             roots: the distribution of each row at the root of this trie, computed from the whole row; None
                 computes it from `rows`.
 
@@ -161,7 +153,7 @@ class Aligner:
         count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
         ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
         response = [d for t in ids for d in vocab_map.spell(int(t))]
-        target_tokens = self._target_tokens(ids, lengths, rows, before)
+        target_tokens = self._target_tokens(ids, lengths, rows)
         return Aligned(
             draft_ids=np.array([*draft_prompt, *response], dtype=np.int32),
             prompt_length=len(draft_prompt),
@@ -173,18 +165,13 @@ class Aligner:
             vocab_map=vocab_map,
         )
 
-    def _target_tokens(self, ids: Ids, lengths: Offsets, rows: TargetRows, before: int) -> TargetTokens:
-        sizes = self.trie.map.target_bytes.lengths[ids].astype(np.int64)
-        ends = np.cumsum(sizes)
+    def _target_tokens(self, ids: Ids, lengths: Offsets, rows: TargetRows) -> TargetTokens:
         return TargetTokens(
             ids=ids,
-            before=np.array([before, *ids[:-1]][: len(ids)], dtype=np.int32),
             rows=np.cumsum(lengths) - lengths,
             lengths=lengths,
             direct=np.array([self._is_direct(int(t)) for t in ids], dtype=np.bool_),
             probabilities=np.array([_or_nan(rows.of(i, int(t))) for i, t in enumerate(ids)]),
-            starts=ends - sizes,
-            ends=ends,
         )
 
     def _check(self, draft_prompt: Sequence[int], tokens: Sequence[int], rows: TargetRows) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from omnidraft.runtime.decoding.decision import TINY, Weights
 from omnidraft.runtime.decoding.distribution import Distribution
 from omnidraft.runtime.decoding.drafter import Draft
-from omnidraft.runtime.decoding.proposer import MatchProposer, Rule, TrieProposer
+from omnidraft.runtime.decoding.proposer import MatchProposer, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate_longest
 from omnidraft.runtime.decoding.verifier import Probs, Verdict
@@ -31,7 +31,6 @@ class DirectMatch(MatchProposer):
 class PaperProposer(TrieProposer):
     """The rule of the OmniDraft paper: approximate above temperature 0 (`verify_paper`)."""
 
-    rule: Rule = "paper"
     expands = False
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:

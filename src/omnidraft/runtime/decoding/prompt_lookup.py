@@ -18,12 +18,11 @@ from omnidraft.runtime.decoding.draft_length import (
 )
 from omnidraft.runtime.decoding.drafter import Allowed, Draft
 from omnidraft.runtime.decoding.length_state import LONGEST_MATCH
-from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer, Rule, TrieProposer
+from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Probs, Verdict, verify_match
 from omnidraft.runtime.grammar.constraint import Constraint
-from omnidraft.runtime.vocab.trie import ActiveTrie
 
 # Tokens of the suffix that is searched for.
 LONGEST, SHORTEST = defaults.PROMPT_LOOKUP_LONGEST, defaults.PROMPT_LOOKUP_SHORTEST
@@ -38,9 +37,6 @@ class PromptLookup:
     The longest suffix of 4, 3 or 2 tokens that occurred earlier decides; of several occurrences the latest.
     The copy may run into itself, so a text that repeats continues to repeat.
     """
-
-    rule: Rule = "match"
-    trie: ActiveTrie | None = None
 
     def __init__(self) -> None:
         self._followed: dict[tuple[int, ...], int] = {}  # n-gram -> position of its latest follower
@@ -106,8 +102,6 @@ class CopyingProposer:
             drafting: the source of drafts; it also learns from copied rounds.
         """
         self._drafting, self._copying = drafting, PromptLookup()
-        self.rule: Rule = drafting.rule
-        self.trie: ActiveTrie | None = drafting.trie
 
     def allow(self, allowed: Allowed) -> None:
         """See `TrieProposer.allow`."""
@@ -148,7 +142,6 @@ class InGrammar:
         self._inner, self._length, self._constraint = inner, length, constraint
         self._fixing, self._fixed = PromptLookup(), 0  # tokens that are fixed and proposed in this round
         self._tried, self._agreed = _USUAL_TRIED, _USUAL_AGREED
-        self.rule, self.trie = inner.rule, inner.trie
         if constraint.masks_drafts and isinstance(inner, TrieProposer | CopyingProposer):
             inner.allow(constraint.draft_mask)
 

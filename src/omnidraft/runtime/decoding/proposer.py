@@ -6,7 +6,7 @@ target's.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from omnidraft.runtime.decoding.verifier import Probs, Verdict, Verifier, verify
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-
-# How proposals are verified: decision by decision, by equality with the target's sample, by the paper's rule.
-Rule = Literal["decisions", "match", "paper"]
 
 
 @dataclass(frozen=True)
@@ -53,17 +50,7 @@ class Outcome:
 
 
 class Proposer(Protocol):
-    """Guesses how a text continues, and verifies its own guesses.
-
-    Attributes:
-        rule: how its drafts are verified; copies are verified by "match".
-    """
-
-    rule: Rule
-
-    @property
-    def trie(self) -> ActiveTrie | None:
-        """The trie that its drafts are translated with; None where it drafts nothing."""
+    """Guesses how a text continues, and verifies its own guesses."""
 
     def find(self, tokens: Sequence[int]) -> Copy:
         """What could be copied from the context; `NO_COPY` where this proposer copies nothing.
@@ -98,7 +85,6 @@ class Proposer(Protocol):
 class TrieProposer:
     """Asks the drafter and translates its tokens by the trie of active spellings (method section 4.2)."""
 
-    rule: Rule = "decisions"
     uses_cache = True  # else only direct pairs (tokens of equal bytes) are spelled
     expands = True  # whether draft tokens longer than a target token are translated
 
@@ -157,8 +143,6 @@ class TrieProposer:
 
 class MatchProposer(TrieProposer):
     """Translates by the longest spelling and accepts what the target samples: used at temperature 0."""
-
-    rule: Rule = "match"
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         return translate_longest(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)

@@ -1,23 +1,21 @@
 """The loop as a session runs it: with a mode by name, log-probabilities and a trace."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from omnidraft.runtime.decoding.draft_length import DraftLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.prompt_lookup import InGrammar
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer
+from omnidraft.runtime.decoding.proposer import Outcome
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import TargetProbs
-from omnidraft.runtime.decoding.speculate import Clock, DecoderState, Round, speculate
+from omnidraft.runtime.decoding.speculate import Clock, DecoderState, Observer, Round, speculate
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Verification, proposer_for
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-
-Record = Callable[[Proposer, Outcome, TargetProbs], None]  # records a verified round, such as a `Recorder`
 
 
 @dataclass
@@ -36,7 +34,7 @@ def decode(
     config: GenerationConfig,
     draft_length: DraftLength,
     random: RandomSource,
-    record: Record | None = None,
+    record: Observer | None = None,
 ) -> Iterator[Round]:
     """Yield the rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
 
@@ -60,7 +58,7 @@ def decode(
         if config.logprobs:
             logprobs = probs.logprobs(outcome.emitted)
         if record is not None:
-            record(proposer, outcome, probs)
+            record(outcome, probs)
 
     sampling, clock = config.sampling, models.clock
     for each in speculate(models.target, proposer, text, sampling, draft_length, random, observe, clock):
@@ -75,7 +73,7 @@ def decode_prompt(
     draft_length: DraftLength,
     random: RandomSource,
     eos_ids: Collection[int] = (),
-    record: Record | None = None,
+    record: Observer | None = None,
 ) -> Iterator[Round]:
     """`decode` of a prompt, up to the first end token or `config.max_new_tokens`."""
     text = DecoderState()

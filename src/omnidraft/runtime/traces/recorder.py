@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnidraft.errors import TraceFileError
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer
+from omnidraft.runtime.decoding.proposer import Outcome
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.traces.trace import Start, Vocabularies, window
 from omnidraft.runtime.traces.trace_memory import TraceMemory
@@ -56,12 +56,12 @@ class Recorder:
         self._context: list[int] | None = None  # the text so far in draft ids
         self._place: SegmentPlace | None = None  # of the record that is being extended
 
-    def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> None:
+    def __call__(self, outcome: Outcome, probs: TargetProbs) -> None:
         """Record a round."""
         drafter, target = self._adapters_of()
         if self._context is None:
             self._context = list(self._context_of())
-        traced = self._tracer(proposer, outcome, probs) if self._store.is_recording else None
+        traced = self._tracer(outcome, probs) if self._store.is_recording else None
         if traced is None or (drafter, target) != (self._start.drafter_adapter, self._start.target_adapter):
             self._place = None  # the next round is of other models, or comes after a gap
         self._start = replace(self._start, drafter_adapter=drafter, target_adapter=target)

@@ -5,7 +5,6 @@ Training computes from these alone, without a second pass of the target (method 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -89,31 +88,6 @@ class TracedToken:
     unspelled: float
 
 
-class Kind(IntEnum):
-    """What was judged: the decisions of the trie walk (see `translator.Step`), or a whole target token."""
-
-    BEGIN = 1
-    GO_ON = 2
-    END = 3
-    DEAD_END = 4
-    EXPAND = 5
-    WHOLE = 6  # match, paper and greedy rules: all draft tokens since the judgement before
-
-
-@dataclass(frozen=True)
-class DecisionLabel:
-    """The probability that a decision was accepted.
-
-    Attributes:
-        kind: what was decided. draft: index of the draft token that proposed it; with WHOLE the last one.
-        label: min(1, P/Q) by the distributions of the round.
-    """
-
-    kind: Kind
-    draft: int
-    label: float
-
-
 @dataclass(frozen=True, eq=False)
 class TracedRound:
     """One target pass.
@@ -121,14 +95,13 @@ class TracedRound:
     Attributes:
         position: draft ids of the text before it, those outside the record's window included.
         draft: draft ids; none where the context was copied from. evaluated, accepted_drafts: number of them.
-        labels: of the decisions, in order. tokens: emitted, one at least.
+        tokens: emitted, one at least.
     """
 
     position: int
     draft: tuple[int, ...]
     evaluated: int
     accepted_drafts: int
-    labels: tuple[DecisionLabel, ...]
     tokens: tuple[TracedToken, ...]
 
     @property

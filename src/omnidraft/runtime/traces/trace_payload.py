@@ -1,7 +1,6 @@
 """Payloads of the entries of a trace's file: the beginning of a record, and a round (spec/12-trace.md)."""
 
 import struct
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace import (
     FLOOR,
     WINDOW,
-    DecisionLabel,
-    Kind,
     Masses,
     Start,
     TracedRound,
@@ -22,7 +19,7 @@ from omnidraft.runtime.traces.trace import (
 
 MODES = ("trie", "match", "direct", "paper", "lookup", "plain")
 _START = struct.Struct("<32s32sf2BHI")  # digests, temperature, mode, continues, reserved, skipped
-_ROUND = struct.Struct("<I5B3s")  # position, draft ids, evaluated, accepted drafts, labels, tokens, reserved
+_ROUND = struct.Struct("<I4B")  # position, draft ids, evaluated, accepted drafts, tokens
 # id, flags, ids of distribution and roots, reserved, pieces, surprisal, rests of distribution and roots,
 # unspelled mass
 _TOKEN = struct.Struct("<I4BI4f")
@@ -42,16 +39,10 @@ def encode_start(start: Start, vocabularies: Vocabularies) -> bytes:
 
 def encode_round(traced: TracedRound, vocabularies: Vocabularies) -> bytes:
     """The payload of a round."""
-    labels, draft = traced.labels, traced.draft
-    counts = (len(draft), traced.evaluated, traced.accepted_drafts, len(labels), len(traced.tokens))
-    parts = [
-        _ROUND.pack(traced.position, *counts, bytes(3)),
-        _ids(draft, vocabularies.draft_size),
-        bytes(j.kind for j in labels),
-        bytes(j.draft for j in labels),
-        np.array([j.label for j in labels], "<f4").tobytes(),
-    ]
-    return b"".join(parts + [_token_bytes(token, vocabularies) for token in traced.tokens])
+    counts = (len(traced.draft), traced.evaluated, traced.accepted_drafts, len(traced.tokens))
+    draft = _ids(traced.draft, vocabularies.draft_size)
+    tokens = (_token_bytes(token, vocabularies) for token in traced.tokens)
+    return b"".join([_ROUND.pack(traced.position, *counts), draft, *tokens])
 
 
 def _token_bytes(token: TracedToken, vocabularies: Vocabularies) -> bytes:
@@ -87,8 +78,7 @@ def decode_start(data: bytes, vocabularies: Vocabularies) -> Start:
 def decode_round(data: bytes, vocabularies: Vocabularies) -> TracedRound:
     """The round in its payload."""
     cursor = _Cursor(data)
-    position, drafted, evaluated, accepted, num_labels, num_tokens, reserved = cursor.fields(_ROUND)
-    demand(reserved == bytes(3), "reserved", "a reserved field of a round is not 0")
+    position, drafted, evaluated, accepted, num_tokens = cursor.fields(_ROUND)
     demand(
         accepted <= evaluated <= drafted,
         "counts",
@@ -96,18 +86,10 @@ def decode_round(data: bytes, vocabularies: Vocabularies) -> TracedRound:
     )
     demand(num_tokens > 0, "counts", "a round emitted nothing")
     draft = cursor.draft_ids(drafted, vocabularies.draft_size)
-    kinds, places = (cursor.column("u1", num_labels).tolist() for _ in range(2))
-    probabilities = cursor.column("<f4", num_labels).tolist()
-    for kind, place, probability in zip(kinds, places, probabilities, strict=True):
-        demand(1 <= kind <= len(Kind), "kind", f"it has a label of kind {kind}, outside 1..{len(Kind)}")
-        demand(place < evaluated, "counts", f"draft token {place} is labelled and {evaluated} were evaluated")
-        demand(_is_share(probability), "number", f"it has a label of {probability}")
-    demand(all(a <= b for a, b in pairwise(places)), "order", "labels are not in the order of the draft")
     tokens = tuple(_token(cursor, vocabularies) for _ in range(num_tokens))
     cursor.end()
     _check_flags(tokens)
-    labels = (DecisionLabel(Kind(k), p, x) for k, p, x in zip(kinds, places, probabilities, strict=True))
-    return TracedRound(position, draft, evaluated, accepted, tuple(labels), tokens)
+    return TracedRound(position, draft, evaluated, accepted, tokens)
 
 
 def _token(cursor: "_Cursor", vocabularies: Vocabularies) -> TracedToken:

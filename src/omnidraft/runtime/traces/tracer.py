@@ -1,4 +1,4 @@
-"""From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
+"""From a round to what a trace keeps of it: the largest probabilities of the target.
 
 It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
 """
@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.decoding.model import Logits
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer, respell
+from omnidraft.runtime.decoding.proposer import Outcome, respell
 from omnidraft.runtime.decoding.sampling import TargetProbs
-from omnidraft.runtime.traces.labels import labels_of
 from omnidraft.runtime.traces.trace import FLOOR, TOP, Masses, TracedRound, TracedToken
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
@@ -29,7 +28,7 @@ class Tracer:
         self._firsts = np.flatnonzero(np.diff(offsets)).astype(np.int32)
         self._starts = offsets[self._firsts]
 
-    def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> TracedRound | None:
+    def __call__(self, outcome: Outcome, probs: TargetProbs) -> TracedRound | None:
         """A round as a trace keeps it, at position 0; None where a row has no distribution."""
         verdict = outcome.verdict
         spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), self._map)
@@ -45,9 +44,8 @@ class Tracer:
                     tuple(spelled[i].draft_ids), row.largest(TOP), roots, unspelled,
                 )
             )  # fmt: skip
-        labels = labels_of(proposer, outcome, probs)
         draft, counts = tuple(outcome.draft.tokens), (verdict.evaluated, verdict.accepted_drafts)
-        return TracedRound(0, draft, *counts, labels, tuple(tokens))
+        return TracedRound(0, draft, *counts, tuple(tokens))
 
     def row(self, logits: Logits) -> "Row | None":
         """The distribution of a row of logits, shape [vocab]; None where the logits have no distribution."""

@@ -7,9 +7,6 @@
 /// The longest suffix of 4, 3 or 2 tokens that occurred earlier decides; of several occurrences the latest. The copy may run
 /// into itself, so a text that repeats continues to repeat.
 class PromptLookup: Proposer {
-    let rule = Rule.match
-    let trie: ActiveTrie? = nil
-
     // For each length of a suffix, the position of the latest follower of each n-gram.
     private var followed = [[[Int32]: Int]](
         repeating: [:], count: Defaults.promptLookupLongest - Defaults.promptLookupShortest + 1)
@@ -79,9 +76,6 @@ final class CopyingProposer: Proposer {
     private let copying = PromptLookup()
 
     init(_ drafting: TrieProposer) { self.drafting = drafting }
-
-    var rule: Rule { drafting.rule }
-    var trie: ActiveTrie? { drafting.trie }
 
     func find(_ tokens: [Int32]) -> Copy { copying.find(tokens) }
     func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }

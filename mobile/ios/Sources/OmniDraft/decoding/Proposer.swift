@@ -1,8 +1,5 @@
 // Where proposals come from: the interface between the loop and a drafter, or another source of guesses.
 
-/// How proposals are verified: decision by decision, or by equality with the target's sample.
-enum Rule: Sendable { case decisions, match }
-
 /// How the context suggests that a text continues.
 struct Copy: Sendable, Equatable {
     /// Target ids.
@@ -22,11 +19,6 @@ struct Outcome {
 
 /// Guesses how a text continues, and verifies its own guesses.
 protocol Proposer: AnyObject {
-    /// How its drafts are verified; copies are verified by ``Rule/match``.
-    var rule: Rule { get }
-    /// The trie that its drafts are translated with; nil where it drafts nothing.
-    var trie: ActiveTrie? { get }
-
     /// What could be copied from the context; an empty copy where this proposer copies nothing.
     ///
     /// - Parameter tokens: all target ids so far; from round to round they only grow.
@@ -55,24 +47,21 @@ class TrieProposer: Proposer {
     let drafter: Drafter
     /// N-grams, which grow.
     let cache: NgramCache
-    fileprivate let activeTrie: ActiveTrie
+    fileprivate let trie: ActiveTrie
     private let temperature: Double
     private let verifier: Verifier
     private let banned: [Int32]
-    private lazy var buffers = OptionBuffers(activeTrie)
+    private lazy var buffers = OptionBuffers(trie)
 
     init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens) {
         self.drafter = drafter
         self.cache = cache
         self.temperature = temperature
         self.verifier = verifier
-        activeTrie = cache.trie
+        trie = cache.trie
         let map = cache.map
         banned = (0..<Int32(map.draftSize)).filter { !map.draftAllowed[Int($0)] }
     }
-
-    var rule: Rule { .decisions }
-    var trie: ActiveTrie? { activeTrie }
 
     func find(_ tokens: [Int32]) -> Copy { Copy() }
     func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
@@ -84,14 +73,14 @@ class TrieProposer: Proposer {
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {
-        translated(draft.tokens, activeTrie, maxTokens: room)
+        translated(draft.tokens, trie, maxTokens: room)
     }
 
     func verify(
         _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict {
         buffers.refresh()
-        return try verifier(proposal, draft.distributions, probs, activeTrie, random, buffers)
+        return try verifier(proposal, draft.distributions, probs, trie, random, buffers)
     }
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
@@ -109,10 +98,8 @@ final class MatchProposer: TrieProposer {
         super.init(drafter, cache, temperature: temperature)
     }
 
-    override var rule: Rule { .match }
-
     override func translate(_ draft: Draft, room: Int) -> Proposal {
-        translateLongest(draft.tokens, activeTrie, maxTokens: room)
+        translateLongest(draft.tokens, trie, maxTokens: room)
     }
 
     override func verify(

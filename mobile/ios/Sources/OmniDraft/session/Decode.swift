@@ -30,19 +30,18 @@ final class Decode {
     /// - Parameters:
     ///   - config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
     ///     `draftLength` hold the rest.
-    ///   - recorderOf: makes the recorder of a trace for the proposer of this generation.
+    ///   - recorder: of a trace.
     init(
         _ models: DecoderModels, text: DecoderState, config: GenerationConfig, draftLength: any DraftLength,
-        random: any RandomSource, recorderOf: ((any Proposer) -> Recorder)? = nil
+        random: any RandomSource, recorder: Recorder? = nil
     ) throws {
         let proposer = proposerFor(config, models.drafter, models.cache)
-        let recorder = recorderOf?(proposer)
         self.recorder = recorder
         rounds = Speculation(
             target: models.target, proposer: proposer, text: text, sampling: try config.sampling(),
             draftLength: draftLength, random: random, clock: models.clock,
             logprobs: config.logprobs
-        ) { outcome, probs in try recorder?.record(outcome, probs) }
+        ) { outcome, probs in recorder?.record(outcome, probs) }
     }
 
     /// The next round; nil at the end of the text. An error ends the rounds, and so the record.

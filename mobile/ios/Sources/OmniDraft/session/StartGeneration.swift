@@ -148,11 +148,10 @@ private final class SessionRounds: Rounds {
         let length = try draftLengthFor(config, hasDrafter: hasDrafter, costs: costs, state: lengths.state)
         self.length = length
         let used = DecoderModels(target: models.target, drafter: drafter, cache: cache, clock: models.clock)
-        let source = recording.map { ($0, recordingSource(hasDrafter: hasDrafter)) }
         rounds = try Decode(
             used, text: decoder, config: config, draftLength: length, random: random,
-            recorderOf: source.map { recording, source in
-                { proposer in Recorder(recording.store, tracer: recording.tracer, proposer: proposer, source: source) }
+            recorder: recording.map {
+                Recorder($0.store, tracer: $0.tracer, source: recordingSource(hasDrafter: hasDrafter))
             })
     }
 

@@ -24,31 +24,27 @@ struct RecordingSource {
 final class Recorder {
     private let store: TraceStore
     private let tracer: Tracer
-    private let proposer: any Proposer
     private let source: RecordingSource
     private var context: [Int32]?  // the text so far in draft ids
     private var adapters = AdapterDigests()
     private var continues: Bool
     private var place: SegmentPlace?  // of the record that is being extended
 
-    /// - Parameters:
-    ///   - proposer: of the generation.
-    ///   - source: describes the generation.
-    init(_ store: TraceStore, tracer: Tracer, proposer: any Proposer, source: RecordingSource) {
+    /// - Parameter source: describes the generation.
+    init(_ store: TraceStore, tracer: Tracer, source: RecordingSource) {
         self.store = store
         self.tracer = tracer
-        self.proposer = proposer
         self.source = source
         continues = source.continues
     }
 
     /// Record a round, before anything is learned from it.
-    func record(_ outcome: Outcome, _ probs: TargetProbs) throws {
+    func record(_ outcome: Outcome, _ probs: TargetProbs) {
         let adapters = source.adapters()
         var text = context ?? source.context()
         context = nil  // the array has one owner while it grows
         defer { context = text }
-        let traced = try tracer(proposer, outcome, probs)
+        let traced = tracer(outcome, probs)
         // The next round is of other models, or comes after a gap.
         if adapters != self.adapters || traced == nil { place = nil }
         self.adapters = adapters

@@ -73,24 +73,6 @@ struct TracedToken: Sendable, Equatable {
     let unspelled: Double
 }
 
-/// What was judged: a decision of the trie walk (see ``Step``), or a whole target token. The raw value is the number in a
-/// file.
-enum DecisionKind: Int, Sendable, CaseIterable {
-    case begin = 1
-    case goOn, end, deadEnd, expand
-    /// The rules match and paper: all draft tokens since the judgement before.
-    case whole
-}
-
-/// The probability that a decision was accepted.
-struct DecisionLabel: Sendable, Equatable {
-    let kind: DecisionKind
-    /// Index of the draft token that proposed it; of a whole token the last one.
-    let draft: Int
-    /// min(1, P/Q) by the distributions of the round.
-    let label: Double
-}
-
 /// One target pass.
 struct TracedRound: Sendable, Equatable {
     /// Draft ids of the text before it, those outside the record's window included.
@@ -101,8 +83,6 @@ struct TracedRound: Sendable, Equatable {
     let evaluated: Int
     /// How many of these were accepted.
     let acceptedDrafts: Int
-    /// Of the decisions, in order.
-    let labels: [DecisionLabel]
     /// Emitted, one at least.
     let tokens: [TracedToken]
 

@@ -4,7 +4,7 @@
 let traceModes = ["trie", "match", "direct", "paper", "lookup", "plain"]
 
 private let startBytes = 76  // digests, temperature, mode, continues, reserved, skipped
-private let roundBytes = 12  // position, draft ids, evaluated, accepted drafts, labels, tokens, reserved
+private let roundBytes = 8  // position, draft ids, evaluated, accepted drafts, tokens
 private let tokenBytes = 28  // id, flags, ids of distribution and roots, reserved, pieces, four numbers
 private let digestBytes = 32
 private let acceptedFlag = 1
@@ -50,15 +50,9 @@ func encodeStart(_ start: TraceStart, _ layout: PayloadLayout) throws -> [UInt8]
 func encodeRound(_ traced: TracedRound, _ layout: PayloadLayout) -> [UInt8] {
     var out = ByteWriter()
     out.u32(traced.position)
-    let counts = [
-        traced.draft.count, traced.evaluated, traced.acceptedDrafts, traced.labels.count, traced.tokens.count,
-    ]
+    let counts = [traced.draft.count, traced.evaluated, traced.acceptedDrafts, traced.tokens.count]
     for count in counts { out.count(count) }
-    out.put([0, 0, 0])  // reserved
     out.ids(traced.draft, layout.draftBytes)
-    for label in traced.labels { out.u8(label.kind.rawValue) }
-    for label in traced.labels { out.count(label.draft) }
-    for label in traced.labels { out.f32(Float(label.label)) }
     for token in traced.tokens { out.token(token, layout) }
     return out.bytes
 }
@@ -123,22 +117,18 @@ func decodeRound(_ data: Bytes, _ layout: PayloadLayout) throws -> TracedRound {
     var cursor = Cursor(data)
     let at = try cursor.take(roundBytes)
     let (drafted, evaluated, accepted) = (data.u8(at + 4), data.u8(at + 5), data.u8(at + 6))
-    let (numLabels, numTokens) = (data.u8(at + 7), data.u8(at + 8))
-    let isClear = (9..<12).allSatisfy { data[at + $0] == 0 }
-    try demandTrace(isClear, "reserved", "a reserved field of a round is not 0")
+    let numTokens = data.u8(at + 7)
     try demandTrace(
         accepted <= evaluated && evaluated <= drafted, "counts",
         "it has \(accepted) accepted of \(evaluated) evaluated of \(drafted) draft tokens")
     try demandTrace(numTokens > 0, "counts", "a round emitted nothing")
     let draft = try cursor.draftIds(drafted, layout)
-    let labels = try cursor.labels(numLabels, evaluated)
     var tokens: [TracedToken] = []
     for _ in 0..<numTokens { tokens.append(try cursor.token(layout)) }
     try demandTrace(cursor.left == 0, "length", "an entry has \(cursor.left) bytes too many")
     try checkFlags(tokens)
     return TracedRound(
-        position: data.u32(at), draft: draft, evaluated: evaluated, acceptedDrafts: accepted, labels: labels,
-        tokens: tokens)
+        position: data.u32(at), draft: draft, evaluated: evaluated, acceptedDrafts: accepted, tokens: tokens)
 }
 
 /// Accepted tokens come first, and a token inside the draft token of another has no pieces of its own.
@@ -189,28 +179,6 @@ private struct Cursor {
         let fits = skipped == 0 || count == Defaults.traceWindow
         try demandTrace(fits, "limits", "a record keeps \(count) draft ids and leaves some out")
         return try draftIds(count, layout)
-    }
-
-    mutating func labels(_ count: Int, _ evaluated: Int) throws -> [DecisionLabel] {
-        let kinds = try take(count)
-        let places = try take(count)
-        let probabilities = try take(count * 4)
-        var labels: [DecisionLabel] = []
-        for index in 0..<count {
-            let number = data.u8(kinds + index)
-            let place = data.u8(places + index)
-            let label = data.f32(probabilities + 4 * index)
-            guard let kind = DecisionKind(rawValue: number) else {
-                throw traceError("kind", "it has a label of kind \(number), outside 1..\(DecisionKind.allCases.count)")
-            }
-            try demandTrace(
-                place < evaluated, "counts", "draft token \(place) is labelled and \(evaluated) were evaluated")
-            try demandTrace(isShare(label), "number", "it has a label of \(label)")
-            labels.append(DecisionLabel(kind: kind, draft: place, label: Double(label)))
-        }
-        let ascend = zip(labels, labels.dropFirst()).allSatisfy { $0.draft <= $1.draft }
-        try demandTrace(ascend, "order", "labels are not in the order of the draft")
-        return labels
     }
 
     mutating func token(_ layout: PayloadLayout) throws -> TracedToken {

@@ -1,6 +1,6 @@
 import Foundation
 
-// From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
+// From a round to what a trace keeps of it: the largest probabilities of the target.
 
 private let rounding = 2e-6  // error of a sum of 150,000 float32
 
@@ -13,7 +13,6 @@ final class Tracer {
     private lazy var weights = Row(max(1, map.targetSize))
     private lazy var firsts = firstsOf(map)
     private lazy var sums = Row(max(1, firsts.count))
-    private let labels = RoundLabels()
     private let candidates = Candidates()
 
     init(_ map: VocabMap, top: Int = Defaults.traceTop, recording: @escaping () -> Bool = { true }) {
@@ -23,7 +22,7 @@ final class Tracer {
     }
 
     /// A round as a trace keeps it, at position 0; nil in a pause or where a row has no distribution.
-    func callAsFunction(_ proposer: any Proposer, _ outcome: Outcome, _ probs: TargetProbs) throws -> TracedRound? {
+    func callAsFunction(_ outcome: Outcome, _ probs: TargetProbs) -> TracedRound? {
         if !recording() { return nil }
         let verdict = outcome.verdict
         let spelled = respell(
@@ -40,7 +39,7 @@ final class Tracer {
         }
         return TracedRound(
             position: 0, draft: outcome.draft.tokens, evaluated: verdict.evaluated,
-            acceptedDrafts: verdict.acceptedDrafts, labels: try labels.of(proposer, outcome, probs), tokens: tokens)
+            acceptedDrafts: verdict.acceptedDrafts, tokens: tokens)
     }
 
     /// The distribution of a row of logits, until the next call; nil where the logits have no distribution.

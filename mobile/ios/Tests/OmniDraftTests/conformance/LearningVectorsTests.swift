@@ -76,12 +76,9 @@ final class LearningVectorsTests: VectorTestCase {
         try same("owners", response.owners, expected["owners"]!.ints)
         let (actual, tokens) = (response.tokens, expected["tokens"]!.object)
         try same("ids", actual.ids, tokens["ids"]!.int32s)
-        try same("before", actual.before, tokens["before"]!.int32s)
         try same("rows", actual.rows, tokens["rows"]!.ints)
         try same("lengths", actual.lengths, tokens["lengths"]!.ints)
         try same("direct", actual.direct, tokens["direct"]!.array.map(\.bool))
-        try same("starts", actual.starts, tokens["starts"]!.ints)
-        try same("ends", actual.ends, tokens["ends"]!.ints)
         let known = tokens["probabilities"]!.array.map { $0.optional?.num ?? .nan }
         try close("probabilities", actual.probabilities, known)
         try check("trie", response.trieDistributions, expected["trie"]!.array.map(\.object))
@@ -110,7 +107,7 @@ func alignedOf(_ given: JsonObject) throws -> Aligned {
         rest: distributions.map { $0["rest"]!.num })
     let aligner = Aligner(trie: trie, maxLength: given["max_length"]!.int, keep: given["keep"]!.int)
     return try aligner.align(
-        given["prompt"]!.int32s, tokens: given["tokens"]!.int32s, rows: rows, before: Int32(given["before"]!.int))
+        given["prompt"]!.int32s, tokens: given["tokens"]!.int32s, rows: rows)
 }
 
 /// Throws unless two lists of numbers agree: each to a tolerance, and to a share of the expected number.

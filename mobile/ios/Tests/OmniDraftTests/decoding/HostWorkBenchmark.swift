@@ -81,8 +81,6 @@ private final class Timed: Proposer {
         self.parts = parts
     }
 
-    var rule: Rule { proposer.rule }
-    var trie: ActiveTrie? { proposer.trie }
     func find(_ tokens: [Int32]) -> Copy { proposer.find(tokens) }
     func readAhead(_ context: [Int32]) throws { try proposer.readAhead(context) }
     func settle() throws { try proposer.settle() }

@@ -15,7 +15,7 @@ final class FromTracesTests: XCTestCase {
         var rounds: [TracedRound] = []
         var position = toyPrompt.count
         try generation.run { outcome, probs in
-            let round = try XCTUnwrap(try tracer(generation.proposer, outcome, probs)).at(position)
+            let round = try XCTUnwrap(tracer(outcome, probs)).at(position)
             rounds.append(round)
             position += round.numPieces
         }

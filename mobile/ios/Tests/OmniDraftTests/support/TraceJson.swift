@@ -26,14 +26,9 @@ private func startOf(_ json: JsonObject) -> TraceStart {
 }
 
 private func roundOf(_ json: JsonObject) -> TracedRound {
-    let labels = json["labels"]!.array.map(\.object).map { label in
-        DecisionLabel(
-            kind: DecisionKind(rawValue: label["kind"]!.int)!, draft: label["draft"]!.int, label: label["label"]!.num)
-    }
-    return TracedRound(
+    TracedRound(
         position: json["position"]!.int, draft: json["draft"]!.int32s, evaluated: json["evaluated"]!.int,
-        acceptedDrafts: json["accepted_drafts"]!.int, labels: labels,
-        tokens: json["tokens"]!.array.map { tokenOf($0.object) })
+        acceptedDrafts: json["accepted_drafts"]!.int, tokens: json["tokens"]!.array.map { tokenOf($0.object) })
 }
 
 private func tokenOf(_ json: JsonObject) -> TracedToken {

@@ -50,17 +50,12 @@ struct TraceValues {
     mutating func round(_ position: Int) -> TracedRound {
         let draft = draft(below(6))
         let evaluated = below(draft.count + 1)
-        let places = (0..<(evaluated > 0 ? below(5) : 0)).map { _ in below(evaluated) }.sorted()
-        let labels = places.map { place in
-            DecisionLabel(kind: DecisionKind(rawValue: 1 + below(6))!, draft: place, label: single(random.uniform()))
-        }
         let accepted = below(4)
         let tokens = (0...accepted).map { index in
             token(accepted: index < accepted, inside: index >= 1 && index < accepted && below(3) == 0)
         }
         return TracedRound(
             position: position, draft: draft, evaluated: evaluated, acceptedDrafts: below(evaluated + 1),
-            labels: labels,
             tokens: tokens)
     }
 
@@ -112,7 +107,7 @@ func numberedRound(_ number: Int, more: Int = 0) -> TracedRound {
             pieces: index == 0 ? [1, 2] : [], distribution: masses, roots: masses, unspelled: 0)
     }
     return TracedRound(
-        position: 2 * number, draft: [], evaluated: 0, acceptedDrafts: 0, labels: [], tokens: tokens)
+        position: 2 * number, draft: [], evaluated: 0, acceptedDrafts: 0, tokens: tokens)
 }
 
 /// Records numbered rounds one after another, and gives the place of the last.

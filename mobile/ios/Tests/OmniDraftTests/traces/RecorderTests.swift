@@ -29,13 +29,13 @@ final class RecorderTests: XCTestCase {
             map: toy, context: { toyPrompt }, adapters: { self.adapters }, temperature: 0.7, mode: "trie",
             continues: false)
         let tracer = Tracer(toy) { store.isRecording }
-        let recorder = Recorder(store, tracer: tracer, proposer: generation.proposer, source: source)
+        let recorder = Recorder(store, tracer: tracer, source: source)
         defer { recorder.close() }
         var number = 0
         try generation.run { outcome, probs in
             before(number)
             number += 1
-            try recorder.record(outcome, probs)
+            recorder.record(outcome, probs)
         }
         return generation
     }

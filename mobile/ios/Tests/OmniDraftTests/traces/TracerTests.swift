@@ -15,7 +15,7 @@ final class TracerTests: XCTestCase {
             let generation = try ToyGeneration(map, mode, seed, sampling)
             let tracer = Tracer(map)
             var traced: [TracedRound?] = []
-            rounds = try generation.run { traced.append(try tracer(generation.proposer, $0, $1)) }
+            rounds = try generation.run { traced.append(tracer($0, $1)) }
             self.generation = generation
             self.traced = traced.compactMap { $0 }
             try same("recorded rounds", self.traced.count, rounds.count)
@@ -87,50 +87,12 @@ final class TracerTests: XCTestCase {
         }
     }
 
-    func testLabelsAreTheChancesThatTheVerifierWentBy() throws {
-        // Over many rounds the mean label is the share of accepted decisions.
-        var seen: [DecisionKind: [(label: Double, isAccepted: Bool)]] = [:]
-        for mode in [ToyMode.tokens, .match] {
-            for seed in 0..<UInt64(150) {
-                for (round, traced) in try recorded(mode, sampling(1), seed).pairs {
-                    // A refused token of one draft token with accepted ones leaves that draft token accepted.
-                    let isRefused =
-                        mode == .match
-                        ? round.accepted < round.proposed.count : round.acceptedDrafts < round.evaluated
-                    for (index, label) in traced.labels.enumerated() {
-                        let isAccepted = !(isRefused && index == traced.labels.count - 1)
-                        seen[label.kind, default: []].append((label.label, isAccepted))
-                    }
-                }
-            }
-        }
-        XCTAssertEqual(Set(DecisionKind.allCases).subtracting(seen.keys).subtracting([.deadEnd]), [])
-        for (kind, pairs) in seen {
-            let count = Double(pairs.count)
-            let deviation = pairs.reduce(0) { $0 + $1.label * (1 - $1.label) }.squareRoot() / count + 1e-9
-            let mean = pairs.reduce(0) { $0 + $1.label } / count
-            let difference = mean - Double(pairs.count { $0.isAccepted }) / count
-            XCTAssertLessThan(abs(difference), 4 * deviation, "\(kind) of \(pairs.count)")
-        }
-    }
-
-    func testGreedyLabelsAre0Or1AndCopiesHaveNone() throws {
-        for seed in 0..<UInt64(10) {
-            for (round, traced) in try recorded(.match, sampling(0), seed).pairs {
-                let due = traced.labels.indices.map { $0 < round.accepted ? 1.0 : 0 }
-                XCTAssertEqual(traced.labels.map(\.label), due)
-            }
-            let copied = try recorded(.lookup, sampling(0), seed)
-            XCTAssert(copied.traced.allSatisfy { $0.labels.isEmpty && $0.draft.isEmpty })
-        }
-    }
-
     func testAPauseMakesNoRecord() throws {
         let map = try vectorMap("toy")
         let generation = try ToyGeneration(map, .tokens, 1, SamplingConfig())
         let tracer = Tracer(map) { false }
         var made: [TracedRound?] = []
-        try generation.run { made.append(try tracer(generation.proposer, $0, $1)) }
+        try generation.run { made.append(tracer($0, $1)) }
         XCTAssertFalse(made.isEmpty)
         XCTAssert(made.allSatisfy { $0 == nil })
     }

@@ -26,8 +26,6 @@ struct SparseDistributions: Sendable {
 struct TargetTokens: Sendable {
     /// Target ids.
     let ids: [Int32]
-    /// The target id before each token; -1 where it is unknown.
-    let before: [Int32]
     /// The row of the response where the spelling of the token begins.
     let rows: [Int]
     /// Draft tokens of the spelling, 0 or more.
@@ -36,10 +34,6 @@ struct TargetTokens: Sendable {
     let direct: [Bool]
     /// p of the token; NaN where its row was cut and does not list it.
     let probabilities: [Double]
-    /// Byte offset of the token in the response.
-    let starts: [Int]
-    /// Byte offset of its end.
-    let ends: [Int]
 
     var count: Int { ids.count }
 }
@@ -78,17 +72,15 @@ struct Aligner {
     ///
     /// - Parameters:
     ///   - draftPrompt: the prompt in draft ids, with the start token; at least one id.
-    ///   - before: the last target id of the prompt; -1 if unknown.
     ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it
     ///     from `rows`.
     func align(
-        _ draftPrompt: [Int32], tokens: [Int32], rows: TargetRows, before: Int32 = -1,
-        roots: [DraftDistribution?]? = nil
+        _ draftPrompt: [Int32], tokens: [Int32], rows: TargetRows, roots: [DraftDistribution?]? = nil
     ) throws -> Aligned {
         try check(draftPrompt, tokens, rows)
         let known = roots ?? (0..<rows.count).map { rootDistribution(trie, rows, $0) }
         let spellings = fitting(tokens, room: maxLength - draftPrompt.count)
-        let kept = targetTokens(Array(tokens.prefix(spellings.count)), spellings, rows, before)
+        let kept = targetTokens(Array(tokens.prefix(spellings.count)), spellings, rows)
         var direct = SparseDistributions()
         for index in 0..<kept.count { direct.append(kept.rows[index], directDistribution(map, rows, index).top(keep)) }
         return Aligned(
@@ -110,17 +102,12 @@ struct Aligner {
         return spellings
     }
 
-    private func targetTokens(
-        _ ids: [Int32], _ spellings: [[Int32]], _ rows: TargetRows, _ before: Int32
-    ) -> TargetTokens {
+    private func targetTokens(_ ids: [Int32], _ spellings: [[Int32]], _ rows: TargetRows) -> TargetTokens {
         let lengths = spellings.map(\.count)
-        let sizes = ids.map { map.targetBytes.length(Int($0)) }
-        let starts = startsOf(sizes)
         return TargetTokens(
-            ids: ids, before: ids.isEmpty ? [] : [before] + ids.dropLast(), rows: startsOf(lengths), lengths: lengths,
+            ids: ids, rows: startsOf(lengths), lengths: lengths,
             direct: zip(ids, spellings).map { $1.count == 1 && map.direct[Int($1[0])] == $0 },
-            probabilities: ids.indices.map { rows.of($0, ids[$0]) ?? .nan }, starts: starts,
-            ends: zip(starts, sizes).map { $0 + $1 })
+            probabilities: ids.indices.map { rows.of($0, ids[$0]) ?? .nan })
     }
 
     private func check(_ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows) throws {

@@ -3,7 +3,6 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.Defaults.PROMPT_LOOKUP_LONGEST as LONGEST
 import io.omnidraft.Defaults.PROMPT_LOOKUP_SHORTEST as SHORTEST
-import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.IntList
 
 /* Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3). */
@@ -15,9 +14,6 @@ import io.omnidraft.vocab.IntList
  * may run into itself, so a text that repeats continues to repeat.
  */
 internal open class PromptLookup : Proposer {
-    override val rule: Rule get() = Rule.MATCH
-    override val trie: ActiveTrie? get() = null
-
     private val followed = Array(LONGEST - SHORTEST + 1) { Followers(SHORTEST + it) }
     private var seen = 0
 
@@ -117,9 +113,6 @@ private class Followers(val length: Int) {
 /** A [Proposer] with two sources: a drafter, and the context where the draft length prefers it. */
 internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
     private val copying = PromptLookup()
-
-    override val rule: Rule get() = drafting.rule
-    override val trie: ActiveTrie? get() = drafting.trie
 
     override fun find(tokens: IntList): Copy = copying.find(tokens)
 

@@ -11,9 +11,6 @@ import io.omnidraft.vocab.VocabMap
  * A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the target's.
  */
 
-/** How proposals are verified: decision by decision, or by equality with the target's sample. */
-internal enum class Rule { DECISIONS, MATCH }
-
 /** How the context suggests that a text continues. */
 internal class Copy(val tokens: IntArray = NO_IDS, val match: Int = 0)
 
@@ -24,12 +21,6 @@ internal class Outcome(val draft: Draft, val proposal: Proposal, val verdict: Ve
 
 /** Guesses how a text continues, and verifies its own guesses. */
 internal interface Proposer {
-    /** How its drafts are verified; copies are verified by [Rule.MATCH]. */
-    val rule: Rule
-
-    /** The trie that its drafts are translated with; null where it drafts nothing. */
-    val trie: ActiveTrie?
-
     /**
      * What could be copied from the context; [NO_COPY] where this proposer copies nothing.
      *
@@ -67,11 +58,9 @@ internal open class TrieProposer(
     private val temperature: Double,
     private val verifier: Verifier = Verifier(::verifyTokens), // verifyTokens or verifyBlock
 ) : Proposer {
-    override val trie: ActiveTrie = cache.trie
+    protected val trie: ActiveTrie = cache.trie
     private val buffers by lazy(LazyThreadSafetyMode.NONE) { OptionBuffers(trie) }
     private val banned: IntArray = bannedIds(cache.map)
-
-    override val rule: Rule get() = Rule.DECISIONS
 
     override fun find(tokens: IntList): Copy = NO_COPY
 
@@ -108,8 +97,6 @@ internal class MatchProposer(
     cache: NgramCache,
     temperature: Double = 0.0,
 ) : TrieProposer(drafter, cache, temperature) {
-    override val rule: Rule get() = Rule.MATCH
-
     override fun translate(draft: Draft, room: Int): Proposal = translateLongest(draft.tokens, trie, room)
 
     override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict =

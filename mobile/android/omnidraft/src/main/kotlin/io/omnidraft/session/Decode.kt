@@ -47,17 +47,15 @@ internal class Decode(
     private val config: GenerationConfig,
     draftLength: DraftLength, // how many tokens to draft in each round
     random: RandomSource,
-    recorderOf: ((Proposer) -> Recorder)? = null, // makes the recorder of a trace for the proposer of this generation
+    private var recorder: Recorder? = null, // of a trace
 ) : Iterator<Round>, AutoCloseable {
     private val watch = Stopwatch()
     private var logprobs = DoubleArray(0)
-    private var recorder: Recorder? = null
     private var hasFailed = false
     private val rounds: Iterator<Round>
 
     init {
         val proposer = proposerFor(config, models.drafter, models.cache)
-        recorder = recorderOf?.invoke(proposer)
         val target = TimedTarget(models.target, watch)
         val timed = TimedProposer(proposer, watch)
         rounds = speculate(target, timed, text, config.sampling, draftLength, random, ::observe)

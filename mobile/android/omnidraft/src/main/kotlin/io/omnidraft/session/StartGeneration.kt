@@ -146,7 +146,7 @@ private class SessionRounds(
         )
     }
 
-    private fun recorderOf(recording: Recording, hasDrafter: Boolean): (Proposer) -> Recorder {
+    private fun recorderOf(recording: Recording, hasDrafter: Boolean): Recorder {
         val loaded = models.loaded
         val tokens = decoder.tokens.toArray()
         val source = RecordingSource(
@@ -157,7 +157,7 @@ private class SessionRounds(
             config.mode.word,
             hasOutput,
         )
-        return { proposer -> Recorder(recording.store, recording.tracer, proposer, source) }
+        return Recorder(recording.store, recording.tracer, source)
     }
 }
 

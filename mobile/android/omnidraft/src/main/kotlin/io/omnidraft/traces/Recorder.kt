@@ -1,7 +1,6 @@
 package io.omnidraft.traces
 
 import io.omnidraft.decoding.Outcome
-import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.TargetProbs
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.VocabMap
@@ -29,7 +28,6 @@ internal class RecordingSource(
 internal class Recorder(
     private val store: TraceStore,
     private val tracer: Tracer, // makes a round of a record from a round of the loop
-    private val proposer: Proposer,
     private val source: RecordingSource,
 ) : AutoCloseable {
     private val context = IntList() // the text so far in draft ids
@@ -43,7 +41,7 @@ internal class Recorder(
         val adapters = source.adapters()
         if (!hasContext) context.addAll(source.context())
         hasContext = true
-        val traced = tracer(proposer, outcome, probs)
+        val traced = tracer(outcome, probs)
         // The next round is of other models, or comes after a gap.
         if (adapters != this.adapters || traced == null) place = null
         this.adapters = adapters

@@ -71,29 +71,6 @@ internal class TracedToken(
     val unspelled: Double, // the mass of the target tokens without a spelling in the trie; roots does not hold it
 )
 
-/** What was judged: the decisions of the trie walk (see `translator.Step`), or a whole target token. */
-internal enum class Kind {
-    BEGIN,
-    GO_ON,
-    END,
-    DEAD_END,
-    EXPAND,
-
-    /** The rules match and paper: all draft tokens since the judgement before. */
-    WHOLE,
-    ;
-
-    val number: Int get() = ordinal + 1
-}
-
-/**
- * The probability that a decision was accepted.
- *
- * @property draft index of the draft token that proposed it; with [Kind.WHOLE] the last one.
- * @property label min(1, P/Q) by the distributions of the round.
- */
-internal data class DecisionLabel(val kind: Kind, val draft: Int, val label: Double)
-
 /** What an entry of a trace's file holds: the beginning of a record, or a round of it. */
 internal sealed interface Content
 
@@ -102,7 +79,6 @@ internal class TracedRound(
     val draft: IntArray, // draft ids; none where the context was copied from
     val evaluated: Int, // how many of the draft ids were verified
     val acceptedDrafts: Int, // how many of these were accepted
-    val labels: List<DecisionLabel>, // of the decisions, in order
     val tokens: List<TracedToken>, // emitted, one at least
 ) : Content {
     /** The number of draft ids that spell the text of the round. */
@@ -111,7 +87,7 @@ internal class TracedRound(
     /** The draft ids that spell the text of the round. */
     val pieces: IntArray get() = tokens.concatenated { it.pieces }
 
-    fun at(position: Long): TracedRound = TracedRound(position, draft, evaluated, acceptedDrafts, labels, tokens)
+    fun at(position: Long): TracedRound = TracedRound(position, draft, evaluated, acceptedDrafts, tokens)
 }
 
 internal class Start(

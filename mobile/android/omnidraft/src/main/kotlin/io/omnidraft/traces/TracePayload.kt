@@ -19,14 +19,13 @@ import kotlin.math.abs
 internal val MODES: List<String> = listOf("trie", "match", "direct", "paper", "lookup", "plain")
 
 private const val START_BYTES = 76 // digests, temperature, mode, continues, reserved, skipped
-private const val ROUND_BYTES = 12 // position, draft ids, evaluated, accepted drafts, labels, tokens, reserved
+private const val ROUND_BYTES = 8 // position, draft ids, evaluated, accepted drafts, tokens
 private const val TOKEN_BYTES = 28 // id, flags, ids of distribution and roots, reserved, pieces, four numbers
 private const val DIGEST_BYTES = 32
 private const val ACCEPTED = 1
 private const val INSIDE = 2
 private const val ROUNDING = 1.0 / (1 shl 8) // more than 64 roundings to float16 can add up to
 private val NO_DIGEST = "0".repeat(2 * DIGEST_BYTES)
-private val KINDS = Kind.entries
 private const val NARROW = 1L shl 16
 private val NO_IDS = IntArray(0)
 private val NO_PROBABILITIES = FloatArray(0)
@@ -56,16 +55,10 @@ internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
 }
 
 internal fun encodeRound(traced: TracedRound, layout: PayloadLayout): ByteArray {
-    val labels = traced.labels
     val out = ByteWriter(1 shl 10)
     out.u32(traced.position)
-    out.count(traced.draft.size).count(traced.evaluated).count(traced.acceptedDrafts)
-    out.count(labels.size).count(traced.tokens.size)
-    out.u8(0).u16(0) // reserved
+    out.count(traced.draft.size).count(traced.evaluated).count(traced.acceptedDrafts).count(traced.tokens.size)
     out.ids(traced.draft, layout.draftBytes)
-    for (label in labels) out.u8(label.kind.number)
-    for (label in labels) out.count(label.draft)
-    for (label in labels) out.f32(label.label.toFloat())
     for (token in traced.tokens) out.token(token, layout)
     return out.bytes()
 }
@@ -129,39 +122,17 @@ private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
 internal fun decodeRound(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): TracedRound {
     val cursor = Cursor(data, from, until)
     val at = cursor.take(ROUND_BYTES.toLong())
-    val (drafted, evaluated, accepted, numLabels, numTokens) = IntArray(5) { u8(data, at + 4 + it) }
-    demand((9..11).all { u8(data, at + it) == 0 }, "reserved") { "a reserved field of a round is not 0" }
+    val (drafted, evaluated, accepted, numTokens) = IntArray(4) { u8(data, at + 4 + it) }
     demand(accepted <= evaluated && evaluated <= drafted, "counts") {
         "it has $accepted accepted of $evaluated evaluated of $drafted draft tokens"
     }
     demand(numTokens > 0, "counts") { "a round emitted nothing" }
     val draft = cursor.draftIds(drafted.toLong(), layout)
-    val labels = cursor.labels(numLabels, evaluated)
     val tokens = ArrayList<TracedToken>()
     repeat(numTokens) { tokens.add(cursor.token(layout)) }
     cursor.end()
     checkFlags(tokens)
-    return TracedRound(u32(data, at), draft, evaluated, accepted, labels, tokens)
-}
-
-private fun Cursor.labels(count: Int, evaluated: Int): List<DecisionLabel> {
-    val kinds = take(count.toLong())
-    val places = take(count.toLong())
-    val probabilities = take(count * 4L)
-    if (count == 0) return emptyList()
-    val labels = ArrayList<DecisionLabel>(count)
-    for (i in 0 until count) {
-        val kind = u8(data, kinds + i)
-        val place = u8(data, places + i)
-        val label = f32(data, probabilities + 4 * i)
-        demand(kind in 1..KINDS.size, "kind") { "it has a label of kind $kind, outside 1..${KINDS.size}" }
-        demand(place < evaluated, "counts") { "draft token $place is labelled and $evaluated were evaluated" }
-        demand(isShare(label), "number") { "it has a label of $label" }
-        labels.add(DecisionLabel(KINDS[kind - 1], place, label.toDouble()))
-    }
-    val ascend = (1 until count).all { labels[it - 1].draft <= labels[it].draft }
-    demand(ascend, "order") { "labels are not in the order of the draft" }
-    return labels
+    return TracedRound(u32(data, at), draft, evaluated, accepted, tokens)
 }
 
 private fun Cursor.token(layout: PayloadLayout): TracedToken {

@@ -5,7 +5,6 @@ import io.omnidraft.Defaults.TRACE_TOP as TOP
 import io.omnidraft.decoding.BLOCK
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.Outcome
-import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.RowMath
 import io.omnidraft.decoding.TargetProbs
 import io.omnidraft.decoding.respell
@@ -16,7 +15,7 @@ import kotlin.math.max
 import kotlin.math.min
 
 /*
- * From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
+ * From a round to what a trace keeps of it: the largest probabilities of the target.
  *
  * It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
  */
@@ -33,11 +32,10 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
     private val blocks by lazy { DoubleArray((map.targetSize + BLOCK - 1) / BLOCK) }
     private val firsts by lazy { firstsOf(map) }
     private val sums by lazy { FloatArray(firsts.size) }
-    private val labels = Labels()
     private val candidates = Candidates()
 
     /** A round as a trace keeps it, at position 0; null in a pause or where a row has no distribution. */
-    operator fun invoke(proposer: Proposer, outcome: Outcome, probs: TargetProbs): TracedRound? {
+    operator fun invoke(outcome: Outcome, probs: TargetProbs): TracedRound? {
         if (!recording()) return null
         val verdict = outcome.verdict
         val spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), map)
@@ -54,8 +52,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
             )
         }
         val draft = outcome.draft.tokens.toArray()
-        val labels = labels.of(proposer, outcome, probs)
-        return TracedRound(0, draft, verdict.evaluated, verdict.acceptedDrafts, labels, tokens)
+        return TracedRound(0, draft, verdict.evaluated, verdict.acceptedDrafts, tokens)
     }
 
     /** The distribution of a row of logits, until the next call; null where the logits have no distribution. */

@@ -94,8 +94,7 @@ class LearningPositionsVectorsTest : VectorsRun() {
         val actual = response.tokens
         val tokens = expected["tokens"].obj()
         val fields = mapOf(
-            "ids" to actual.ids, "before" to actual.before, "rows" to actual.rows, "lengths" to actual.lengths,
-            "direct" to actual.direct, "starts" to actual.starts, "ends" to actual.ends,
+            "ids" to actual.ids, "rows" to actual.rows, "lengths" to actual.lengths, "direct" to actual.direct,
         )
         for ((name, values) in fields) assertSame(vector, name, tokens[name], values)
         val known = tokens["probabilities"].list().map { it?.num() ?: Double.NaN }
@@ -129,5 +128,5 @@ internal fun alignedOf(given: Json): Aligned {
         distributions.map { it["rest"].num() }.toDoubleArray(),
     )
     val aligner = Aligner(trie, given["max_length"].int(), given["keep"].int())
-    return aligner.align(given["prompt"].ints(), given["tokens"].ints(), rows, given["before"].int())
+    return aligner.align(given["prompt"].ints(), given["tokens"].ints(), rows)
 }

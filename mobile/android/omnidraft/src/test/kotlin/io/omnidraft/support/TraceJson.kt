@@ -37,7 +37,6 @@ private fun roundJson(round: TracedRound): Map<String, Any?> = mapOf(
     "draft" to round.draft,
     "evaluated" to round.evaluated,
     "accepted_drafts" to round.acceptedDrafts,
-    "labels" to round.labels.map { mapOf("kind" to it.kind.number, "draft" to it.draft, "label" to it.label) },
     "tokens" to round.tokens.map { tokenJson(it) },
 )
 

@@ -1,9 +1,7 @@
 package io.omnidraft.support
 
 import io.omnidraft.Defaults
-import io.omnidraft.traces.DecisionLabel
 import io.omnidraft.traces.Frame
-import io.omnidraft.traces.Kind
 import io.omnidraft.traces.Masses
 import io.omnidraft.traces.Segment
 import io.omnidraft.traces.Start
@@ -69,11 +67,9 @@ internal class TraceValues(private val random: Random, private val pair: Vocabul
     fun round(position: Long): TracedRound {
         val draft = draft(random.nextInt(6))
         val evaluated = random.nextInt(draft.size + 1)
-        val places = List(if (evaluated > 0) random.nextInt(5) else 0) { random.nextInt(evaluated) }.sorted()
-        val labels = places.map { DecisionLabel(Kind.entries.random(random), it, single(random.nextDouble())) }
         val accepted = random.nextInt(4)
         val tokens = List(accepted + 1) { i -> token(i < accepted, i in 1 until accepted && random.nextInt(3) == 0) }
-        return TracedRound(position, draft, evaluated, random.nextInt(evaluated + 1), labels, tokens)
+        return TracedRound(position, draft, evaluated, random.nextInt(evaluated + 1), tokens)
     }
 
     private fun token(accepted: Boolean, inside: Boolean): TracedToken {
@@ -107,5 +103,5 @@ internal fun numberedRound(number: Int, more: Int = 0): TracedRound {
     val masses = Masses(ids, FloatArray(ids.size) { 1f / 64 }, 1.0 - ids.size / 64.0)
     val first = TracedToken(number % 60_000, 0.5, false, false, intArrayOf(1, 2), masses, masses, 0.0)
     val next = TracedToken(number % 60_000, 0.5, false, false, IntArray(0), masses, masses, 0.0)
-    return TracedRound(2L * number, IntArray(0), 0, 0, emptyList(), listOf(first) + List(more) { next })
+    return TracedRound(2L * number, IntArray(0), 0, 0, listOf(first) + List(more) { next })
 }

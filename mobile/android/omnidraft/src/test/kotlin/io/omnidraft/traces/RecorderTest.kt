@@ -25,7 +25,7 @@ class RecorderTest {
     private fun record(store: TraceStore, seed: Int, before: (Int) -> Unit = {}): ToyGeneration {
         val generation = ToyGeneration(toy, ToyMode.TOKENS, seed, SamplingConfig(0.7))
         val source = RecordingSource(toy, { ToyGeneration.TOY_PROMPT }, { adapters }, 0.7, "trie", false)
-        Recorder(store, Tracer(toy, { store.isRecording }), generation.proposer, source).use { recorder ->
+        Recorder(store, Tracer(toy, { store.isRecording }), source).use { recorder ->
             var number = 0
             generation.run { outcome, probs ->
                 before(number++)

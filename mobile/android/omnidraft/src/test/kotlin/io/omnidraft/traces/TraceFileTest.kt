@@ -78,7 +78,7 @@ class TraceFileTest {
             val listed = Masses(intArrayOf(wide), floatArrayOf(0.5f), 0.5)
             val nothing = Masses(IntArray(0), FloatArray(0), 1.0)
             val token = TracedToken(6, 0.5, false, false, IntArray(0), listed, nothing, 0.0)
-            val round = TracedRound(0, IntArray(0), 0, 0, emptyList(), listOf(token))
+            val round = TracedRound(0, IntArray(0), 0, 0, listOf(token))
             val start = Start(null, null, 0.0, "trie", false, 0, IntArray(0))
             assertEquals("id_range", fault(segmentOf(listOf(Traced(start, listOf(round))), pair, 1)))
         }

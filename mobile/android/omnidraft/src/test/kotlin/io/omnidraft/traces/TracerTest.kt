@@ -11,9 +11,7 @@ import io.omnidraft.support.segmentOf
 import io.omnidraft.support.softmax
 import io.omnidraft.support.vectorMap
 import java.lang.management.ManagementFactory
-import kotlin.math.abs
 import kotlin.math.ln
-import kotlin.math.sqrt
 import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -35,7 +33,7 @@ class TracerTest {
         init {
             val tracer = Tracer(toy, { true })
             rounds = generation.run { outcome, probs ->
-                traced.add(checkNotNull(tracer(generation.proposer, outcome, probs)))
+                traced.add(checkNotNull(tracer(outcome, probs)))
             }
             assertEquals(rounds.size, traced.size)
         }
@@ -85,43 +83,6 @@ class TracerTest {
             val recorded = Recorded(mode, SamplingConfig(temperature), seed)
             val pieces = recorded.traced.concatenated { it.pieces }
             assertArrayEquals(recorded.generation.text.context.toArray(), ToyGeneration.TOY_PROMPT + pieces)
-        }
-    }
-
-    @Test
-    fun `labels are the chances that the verifier went by`() {
-        // Over many rounds the mean label is the share of accepted decisions.
-        val seen = HashMap<Kind, ArrayList<Pair<Double, Boolean>>>()
-        for (mode in listOf(ToyMode.TOKENS, ToyMode.MATCH)) for (seed in 0 until 150) {
-            val recorded = Recorded(mode, SamplingConfig(1.0), seed)
-            recorded.rounds.zip(recorded.traced).forEach { (round, traced) ->
-                // A refused token of one draft token with accepted ones leaves that draft token accepted.
-                val isRefused =
-                    if (mode == ToyMode.MATCH) round.accepted < round.proposed.size else round.acceptedDrafts < round.evaluated
-                traced.labels.forEachIndexed { i, label ->
-                    val isAccepted = !(isRefused && i == traced.labels.size - 1)
-                    seen.getOrPut(label.kind) { ArrayList() }.add(Pair(label.label, isAccepted))
-                }
-            }
-        }
-        assertTrue(seen.keys.containsAll(Kind.entries - Kind.DEAD_END), "kinds ${seen.keys}")
-        for ((kind, pairs) in seen) {
-            val deviation = sqrt(pairs.sumOf { (p, _) -> p * (1 - p) }) / pairs.size + 1e-9
-            val difference = pairs.map { it.first }.average() - pairs.count { it.second }.toDouble() / pairs.size
-            assertTrue(abs(difference) < 4 * deviation, "$kind: $difference of ${pairs.size}")
-        }
-    }
-
-    @Test
-    fun `greedy labels are 0 or 1, and copies have none`() {
-        for (seed in 0 until 10) {
-            val greedy = Recorded(ToyMode.MATCH, SamplingConfig(), seed)
-            greedy.rounds.zip(greedy.traced).forEach { (round, traced) ->
-                val labels = traced.labels.map { it.label }
-                assertEquals(List(labels.size) { if (it < round.accepted) 1.0 else 0.0 }, labels)
-            }
-            val copied = Recorded(ToyMode.LOOKUP, SamplingConfig(), seed)
-            assertTrue(copied.traced.all { it.labels.isEmpty() && it.draft.isEmpty() })
         }
     }
 

@@ -26,13 +26,10 @@ internal class SparseDistributions(
 /** The target tokens of a response; every array has one element for each. */
 internal class TargetTokens(
     val ids: IntArray, // target ids
-    val before: IntArray, // the target id before each token; -1 where it is unknown
     val rows: IntArray, // the row of the response where the spelling of the token begins
     val lengths: IntArray, // draft tokens of the spelling, 0 or more
     val direct: BooleanArray, // whether the token has a direct partner in the drafter's vocabulary
     val probabilities: DoubleArray, // p of the token; NaN where its row was cut and does not list it
-    val starts: IntArray, // byte offset of the token in the response
-    val ends: IntArray, // byte offset of its end
 ) {
     val size: Int get() = ids.size
 }
@@ -79,14 +76,13 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
         draftPrompt: IntArray, // the prompt in draft ids, with the start token; at least one id
         tokens: IntArray, // the emitted target ids
         rows: TargetRows, // the target's distribution before each of them
-        before: Int = -1, // the last target id of the prompt; -1 if unknown
         roots: List<DraftDistribution?>? = null,
     ): Aligned {
         check(draftPrompt, tokens, rows)
         val known = roots ?: List(rows.size) { rootDistribution(trie, rows, it) }
         val spellings = fitting(tokens, maxLength - draftPrompt.size)
         val count = spellings.size
-        val targetTokens = targetTokens(tokens.copyOf(count), spellings, rows, before)
+        val targetTokens = targetTokens(tokens.copyOf(count), spellings, rows)
         return Aligned(
             draftIds = draftPrompt + spellings.concatenated { it },
             promptLength = draftPrompt.size,
@@ -111,19 +107,14 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
         return spellings
     }
 
-    private fun targetTokens(ids: IntArray, spellings: List<IntArray>, rows: TargetRows, before: Int): TargetTokens {
+    private fun targetTokens(ids: IntArray, spellings: List<IntArray>, rows: TargetRows): TargetTokens {
         val lengths = IntArray(ids.size) { spellings[it].size }
-        val sizes = IntArray(ids.size) { map.targetBytes.length(ids[it]) }
-        val starts = starts(sizes)
         return TargetTokens(
             ids = ids,
-            before = IntArray(ids.size) { if (it == 0) before else ids[it - 1] },
             rows = starts(lengths),
             lengths = lengths,
             direct = BooleanArray(ids.size) { lengths[it] == 1 && map.direct[spellings[it][0]] == ids[it] },
             probabilities = DoubleArray(ids.size) { rows.of(it, ids[it]) ?: Double.NaN },
-            starts = starts,
-            ends = IntArray(ids.size) { starts[it] + sizes[it] },
         )
     }
 

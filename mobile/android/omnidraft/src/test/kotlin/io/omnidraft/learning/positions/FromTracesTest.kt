@@ -35,7 +35,7 @@ class FromTracesTest {
         val rounds = ArrayList<TracedRound>()
         var position = ToyGeneration.TOY_PROMPT.size.toLong()
         generation.run { outcome, probs ->
-            val round = checkNotNull(tracer(generation.proposer, outcome, probs)).at(position)
+            val round = checkNotNull(tracer(outcome, probs)).at(position)
             rounds.add(round)
             position += round.numPieces
         }
