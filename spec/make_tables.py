@@ -23,7 +23,7 @@ PLACES = {
 }
 # Of an export, or of a tool that the ports have not; their words are cases of an enum there.
 PYTHON_ALONE = re.compile(
-    "context_|sync_kept|mode|verification|num_draft|cache_policy|temperature|top_[kp]|min_p|repet|head_"
+    "context_|sync_kept|mode|verification|num_draft|temperature|top_[kp]|min_p|repet|head_"
 )
 # The table, its files (their folder in Python and in the other two, and their name), and whether Kotlin and
 # Swift keep the constants in an object of that name.

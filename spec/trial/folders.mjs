@@ -153,7 +153,7 @@ function lookup(input) {
 }
 
 function cacheLearn(input, expect, maps, folder) {
-  const cache = new NgramCache(maps(input.map), input.capacity, input.policy);
+  const cache = new NgramCache(maps(input.map), input.capacity);
   if (input.start) {
     const { tick, entries } = readCache(readFileSync(join(folder, input.start)));
     cache.tick = tick;

@@ -263,7 +263,6 @@ const draft_length = [
 const ngram_cache = [
   ['lfu_no_tick', 'a.hits - b.hits || a.tick - b.tick ||', 'a.hits - b.hits ||', 'the lowest tick does not matter'],
   ['lfu_highest_id', 'a.hits - b.hits || a.tick - b.tick || a.target_id - b.target_id', 'a.hits - b.hits || a.tick - b.tick || b.target_id - a.target_id', 'ties go to the highest id'],
-  ['lru_no_hits', 'a.tick - b.tick || a.hits - b.hits ||', 'a.tick - b.tick ||', 'hits do not matter'],
   ['evict_after', '    while (this.entries.size >= this.capacity) this.evict();\n    this.entries.set(target, { target_id: target, hits: 0, accepted: 0, tick: this.tick, ...counts });',
     '    this.entries.set(target, { target_id: target, hits: 0, accepted: 0, tick: this.tick, ...counts });\n    while (this.entries.size > this.capacity) this.evict();', 'a new entry may be evicted for itself'],
   ['hits_overflow', 'entry.hits = Math.min(MOST, entry.hits + 1);', 'entry.hits = (entry.hits + 1) % 2 ** 32;', 'hits overflow'],

@@ -2,12 +2,12 @@
 
 export const MOST = 2 ** 32 - 1;
 
-const lfu = (a, b) => a.hits - b.hits || a.tick - b.tick || a.target_id - b.target_id;
-const lru = (a, b) => a.tick - b.tick || a.hits - b.hits || a.target_id - b.target_id;
+/** Negative where entry a is evicted before b. */
+const order = (a, b) => a.hits - b.hits || a.tick - b.tick || a.target_id - b.target_id;
 
 export class NgramCache {
-  constructor(map, capacity, policy = 'lfu') {
-    Object.assign(this, { map, capacity, order: policy === 'lfu' ? lfu : lru, tick: 0, entries: new Map() });
+  constructor(map, capacity) {
+    Object.assign(this, { map, capacity, tick: 0, entries: new Map() });
   }
 
   insert(target, counts = {}) {
@@ -24,7 +24,7 @@ export class NgramCache {
 
   evict() {
     let first = null;
-    for (const entry of this.entries.values()) if (first === null || this.order(entry, first) < 0) first = entry;
+    for (const entry of this.entries.values()) if (first === null || order(entry, first) < 0) first = entry;
     this.entries.delete(first.target_id);
   }
 

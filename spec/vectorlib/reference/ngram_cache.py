@@ -115,9 +115,9 @@ def merge(a: CacheTable, b: CacheTable) -> CacheTable:
     return CacheTable(a.drafter, a.target, max(a.tick, b.tick), entries)
 
 
-def eviction_rank(target: int, entry: CacheEntry, policy: str) -> tuple[int, int, int]:
+def eviction_rank(target: int, entry: CacheEntry) -> tuple[int, int, int]:
     """The entry with the lowest rank is evicted first."""
-    return (entry.hits, entry.tick, target) if policy == "lfu" else (entry.tick, entry.hits, target)
+    return entry.hits, entry.tick, target
 
 
 class NgramCache:
@@ -128,8 +128,8 @@ class NgramCache:
         entries: by target id.
     """
 
-    def __init__(self, vocab_map: VocabMap, capacity: int = 1 << 15, policy: str = "lfu") -> None:
-        self._map, self._capacity, self._policy = vocab_map, capacity, policy
+    def __init__(self, vocab_map: VocabMap, capacity: int = 1 << 15) -> None:
+        self._map, self._capacity = vocab_map, capacity
         self.tick = 0
         self.entries: dict[int, CacheEntry] = {}
 
@@ -139,7 +139,7 @@ class NgramCache:
         if known or not 2 <= len(self._map.spelling(target)) <= 255:
             return 0
         if len(self.entries) >= self._capacity:
-            rank = {t: eviction_rank(t, entry, self._policy) for t, entry in self.entries.items()}
+            rank = {t: eviction_rank(t, entry) for t, entry in self.entries.items()}
             del self.entries[min(rank, key=rank.__getitem__)]
         self.entries[target] = CacheEntry(tuple(self._map.spelling(target)), self.tick)
         return 1

@@ -166,5 +166,5 @@ def _merge(place: Path, device: Device, theirs: CacheTable | None) -> int:
 
 def bounded(table: CacheTable, most: int = CAPACITY) -> CacheTable:
     """A cache cut to the capacity of a session; the least used n-grams are left out."""
-    order = eviction_order("lfu", table.hits, table.ticks, table.targets)
+    order = eviction_order(table.hits, table.ticks)
     return table.keep(np.sort(order[max(0, len(table) - most) :]))

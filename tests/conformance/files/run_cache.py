@@ -31,8 +31,7 @@ def run_valid(vector: Vector) -> None:
 def run_load(vector: Vector) -> None:
     given = vector["input"]
     path = ROOT / "cache/load" / given["file"]
-    room = {"capacity": given["capacity"], "policy": given["policy"]}
-    cache, problem = open_cache(path, map_of(given["map"]), **room)
+    cache, problem = open_cache(path, map_of(given["map"]), capacity=given["capacity"])
     assert problem is None
     if given.get("prefilled"):
         cache.prefill()
@@ -63,10 +62,11 @@ def run_merge(vector: Vector) -> None:
 
 def run_learn(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
-    room = {"capacity": given["capacity"], "policy": given["policy"]}
-    cache = NgramCache(map_of(given["map"]), **room)
+    cache = NgramCache(map_of(given["map"]), capacity=given["capacity"])
     if given["start"] is not None:
-        cache, problem = open_cache(ROOT / "cache/learn" / given["start"], map_of(given["map"]), **room)
+        cache, problem = open_cache(
+            ROOT / "cache/learn" / given["start"], map_of(given["map"]), capacity=given["capacity"]
+        )
         assert problem is None
     new = [cache.learn(each["emitted"], each["accepted"]) for each in given["rounds"]]
     assert new == expect["new"]

@@ -6,17 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support import enumerate_distribution
 from support.enumerate_distribution import Case, distribution_of_output, total_variation
 from support.toy import TARGET
 
 
-@pytest.mark.parametrize("policy", ["lfu", "lru"])
-def test_generations_that_evict_have_the_targets_distribution(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_generations_that_evict_have_the_targets_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for one n-gram: the second round's trie depends on the n-gram that the first round emitted."""
     kept: set[int] = set()
 
@@ -28,7 +25,7 @@ def test_generations_that_evict_have_the_targets_distribution(
             return new
 
     def cache(vocab_map: VocabMap, grams: Sequence[str]) -> NgramCache:
-        watched = Watched(vocab_map, capacity=1, policy=policy)
+        watched = Watched(vocab_map, capacity=1)
         assert [watched.insert(TARGET.index(gram)) for gram in grams] == [True]
         return watched
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from omnidraft import Generation, GenerationConfig, LanguageModel, TextSession
 from omnidraft.errors import ContextError
 from omnidraft.runtime.decoding.length_state import Costs
-from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.tiny_worlds import random_text, random_weights, without_drafter
 
 
@@ -48,7 +48,6 @@ class Plan:
 
     world: int
     capacity: int
-    policy: Policy
     asked: list[GenerationConfig]
     answer: int
     rounds: int
@@ -59,7 +58,6 @@ PLANS = st.builds(
     Plan,
     world=st.integers(0, 2**32),
     capacity=st.sampled_from([2, 1 << 15]),
-    policy=st.sampled_from(["lfu", "lru"]),
     asked=st.lists(configs(24), min_size=2, max_size=3),
     answer=st.integers(0, 1),
     rounds=st.integers(0, 9),
@@ -74,7 +72,7 @@ def begin(plan: Plan, loaded: LanguageModel) -> TextSession:
     if plan.measured:  # as `TextSession.measure` does
         session.costs = Costs((1.0, 1.0, 1.0), 0.01, 0.0)
     grams = [int(t) for t in loaded.vocab_map.leaves if rng.random() < 0.5]
-    session.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity, policy=plan.policy)
+    session.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity)
     for target_id in grams:
         session.cache.insert(target_id)
     return session
@@ -141,7 +139,7 @@ def test_after_a_restart_all_is_as_without(plan: Plan) -> None:
         before = play(answer, plan.rounds)
         saved.save(file)
         reloaded = TextSession(loaded)
-        reloaded.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity, policy=plan.policy)
+        reloaded.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity)
         reloaded.load(file)
         assert reloaded.answer is not None
         unfinished = reloaded.answer.stop_reason is None

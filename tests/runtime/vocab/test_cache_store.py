@@ -44,8 +44,8 @@ def test_a_cache_is_saved_and_opened(tmp_path: Path) -> None:
 
 
 def test_no_file_is_an_empty_cache_and_no_notice(tmp_path: Path) -> None:
-    cache, notice = open_cache(tmp_path / "c", TOY, capacity=7, policy="lru")
-    assert (len(cache), notice, cache.capacity, cache.policy) == (0, None, 7, "lru")
+    cache, notice = open_cache(tmp_path / "c", TOY, capacity=7)
+    assert (len(cache), notice, cache.capacity) == (0, None, 7)
 
 
 def make_directory(path: Path) -> None:

@@ -12,7 +12,7 @@ from omnidraft.runtime.decoding.decision import root_masses
 from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.cache_file import encode
-from omnidraft.runtime.vocab.ngram_cache import Entry, NgramCache, Policy
+from omnidraft.runtime.vocab.ngram_cache import Entry, NgramCache
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.tables import GRAM_IDS, TOY, table
@@ -84,18 +84,16 @@ def test_n_grams_that_come_in_together_are_proposed() -> None:
 @given(
     st.lists(st.lists(st.integers(0, 299), min_size=1, max_size=6), max_size=60),
     st.integers(1, 40),
-    st.sampled_from(["lfu", "lru"]),
 )
-def test_any_history_against_a_dictionary(history: list[list[int]], capacity: int, policy: Policy) -> None:
+def test_any_history_against_a_dictionary(history: list[list[int]], capacity: int) -> None:
     """The arrays do what a dictionary of [hits, accepted, tick] and the rules of the spec do."""
-    cache = NgramCache(WIDE, capacity=capacity, policy=policy)
+    cache = NgramCache(WIDE, capacity=capacity)
     known: dict[int, list[int]] = {}
     for tick, emitted in enumerate(history, start=1):
         for i, token in enumerate(emitted):
             if token not in known:
                 if len(known) == capacity:
-                    order = (0, 2) if policy == "lfu" else (2, 0)
-                    del known[min(known, key=lambda t: (*(known[t][o] for o in order), t))]
+                    del known[min(known, key=lambda t: (known[t][0], known[t][2], t))]
                 known[token] = [0, 0, 0]
             known[token] = [known[token][0] + 1, known[token][1] + (i < 2), tick]
         cache.learn(emitted, 2)
@@ -107,14 +105,11 @@ WIDE = wide_map(300)
 
 
 def test_a_prefilled_n_gram_is_of_the_round_that_inserted_it() -> None:
-    """So `lru` evicts what was learned in an earlier round first."""
-    cache = NgramCache(TOY, policy="lru")
+    cache = NgramCache(TOY)
     cache.learn([FO, FO], 1)
     cache.learn([S], 0)
     cache.prefill()
     assert [entry.tick for entry in cache.entries()] == [1 if t == FO else 2 for t in GRAM_IDS]
-    kept = NgramCache.of_table(cache.table(), TOY, capacity=3, policy="lru")
-    assert ids(kept) == [t for t in GRAM_IDS if t != FO]
 
 
 def test_a_spelling_of_more_than_255_pieces_is_not_cached() -> None:
@@ -150,16 +145,9 @@ def test_saved_and_loaded_it_goes_on_as_if_nothing_had_happened(
         assert_trie_follows(other)
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"capacity": 0}, "capacity 0 is less than 1"),
-        ({"policy": "fifo"}, '"fifo" is unknown; use lfu or lru'),
-    ],
-)
-def test_wrong_settings_are_refused(options: dict[str, object], sentence: str) -> None:
-    with pytest.raises(SettingError, match=sentence):
-        NgramCache(TOY, **options)  # type: ignore[arg-type]
+def test_a_cache_without_room_is_refused() -> None:
+    with pytest.raises(SettingError, match="capacity 0 is less than 1"):
+        NgramCache(TOY, capacity=0)
 
 
 def test_memory_at_20_000_entries_of_a_wide_target() -> None:

@@ -84,28 +84,25 @@ MERGES: list[tuple[str, str, CacheTable, CacheTable]] = [
      entries=grams({"FO": (HUGE, HUGE, HUGE)})), CacheTable(tick=HUGE, entries=grams({"FO": (1, HUGE, 0)}))),
 ]  # fmt: skip
 
-# name, why, capacity, policy, rounds of (emitted, accepted), by name
-LEARN: list[tuple[str, str, int, str, list[tuple[str, int]]]] = [
-    ("fills", "every emitted token with a spelling of 2 or more is inserted", 9, "lfu", [("FLAKE S FO", 2),
+# name, why, capacity, rounds of (emitted, accepted), by name
+LEARN: list[tuple[str, str, int, list[tuple[str, int]]]] = [
+    ("fills", "every emitted token with a spelling of 2 or more is inserted", 9, [("FLAKE S FO", 2),
      ("X", 0)]),
-    ("counts", "hits, accepted hits, and the last round", 9, "lfu", [("FLAKE", 0), ("FLAKE FLAKE",
+    ("counts", "hits, accepted hits, and the last round", 9, [("FLAKE", 0), ("FLAKE FLAKE",
      1), ("FO", 1)]),
-    ("twice_in_a_round", "inserted and hit in the same round", 9, "lru", [("LAKE LAKE LAKE", 2)]),
+    ("twice_in_a_round", "inserted and hit in the same round", 9, [("LAKE LAKE LAKE", 2)]),
     ("nothing_to_learn", "direct pairs, aliases, control tokens and orphans",
-     9, "lfu", [("S F' <eos> <think> X",
+     9, [("S F' <eos> <think> X",
      3)]),
-    ("lfu", "the fewest hits go first, even if they are recent", 2, "lfu",
+    ("fewest_hits", "the fewest hits go first, even if they are recent", 2,
      [("FLAKE FLAKE", 0), ("FO", 0), ("LAKE", 0)]),
-    ("lfu_tie", "equal hits: the lowest tick", 2, "lfu", [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
-    ("lfu_tie_of_ticks", "all equal: the lowest id", 2, "lfu", [("FO FLAKE", 0), ("LAKE", 0)]),
-    ("lru", "the lowest tick goes first, even with many hits", 2, "lru", [("FLAKE FLAKE", 0), ("FO",
-     0), ("LAKE", 0)]),
-    ("lru_tie", "equal ticks: the fewest hits", 2, "lru", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
-    ("new_stays", "a new entry is never evicted by its own insertion", 1, "lfu", [("FLAKE FLAKE", 0),
+    ("tie", "equal hits: the lowest tick", 2, [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
+    ("tie_of_ticks", "all equal: the lowest id", 2, [("FO FLAKE", 0), ("LAKE", 0)]),
+    ("new_stays", "a new entry is never evicted by its own insertion", 1, [("FLAKE FLAKE", 0),
      ("FO", 0), ("LAKE", 0)]),
     ("evicted_within_a_round", "an entry may be evicted in the round that inserted it",
-     1, "lru", [("FLAKE FO LAKE", 3)]),
-    ("comes_back", "an evicted entry starts again from 0", 1, "lfu", [("FLAKE FLAKE", 1), ("FO", 0), ("FLAKE",
+     1, [("FLAKE FO LAKE", 3)]),
+    ("comes_back", "an evicted entry starts again from 0", 1, [("FLAKE FLAKE", 1), ("FO", 0), ("FLAKE",
      0)]),
 ]  # fmt: skip
 
@@ -117,22 +114,18 @@ _MOST = (1 << 32) - 1
 _FULL = CacheTable(
     tick=_MOST - 1, entries=grams({"FLAKE": (7, _MOST, _MOST), "FO": (8, _MOST - 1, _MOST - 1)})
 )
-LOAD: list[tuple[str, str, int, str]] = [
-    ("room_for_all", "nothing is cut", 4, "lfu"),
-    ("lfu_3", "three have 2 hits: of these the lowest tick, then the lowest id goes", 3, "lfu"),
-    ("lfu_2", "then the next id", 2, "lfu"),
-    ("lfu_1", "the most hits stay, even with an old tick", 1, "lfu"),
-    ("lru_3", "the oldest tick goes", 3, "lru"),
-    ("lru_2", "of equal ticks and hits the lowest id", 2, "lru"),
-    ("lru_1", "the latest tick stays, even with few hits", 1, "lru"),
+LOAD: list[tuple[str, str, int]] = [
+    ("room_for_all", "nothing is cut", 4),
+    ("room_for_3", "three have 2 hits: of these the lowest tick, then the lowest id goes", 3),
+    ("room_for_2", "then the next id", 2),
+    ("room_for_1", "the most hits stay, even with an old tick", 1),
 ]
 
 _TWO = CacheTable(tick=20, entries=grams({"FLAKE": (20, 9, 0), "FO": (9, 2, 2)}))
-# name, why, capacity, policy, rounds behind the prefill
-PREFILLED: list[tuple[str, str, int, str, list[str]]] = [
-    ("prefilled", "the n-grams that are missing come in, in the cache's round, with counts of 0", 4,
-     "lfu", []),
-    ("prefilled_room", "the capacity grows to all n-grams, and a learned one stays", 2, "lfu", ["LAKE"]),
+# name, why, capacity, rounds behind the prefill
+PREFILLED: list[tuple[str, str, int, list[str]]] = [
+    ("prefilled", "the n-grams that are missing come in, in the cache's round, with counts of 0", 4, []),
+    ("prefilled_room", "the capacity grows to all n-grams, and a learned one stays", 2, ["LAKE"]),
 ]  # fmt: skip
 
 
@@ -149,15 +142,15 @@ def write(writer: VectorWriter) -> None:
     writer.file("cache/load/two.bin", encode(_TWO))
     writer.vectors("cache/load", "prefilled", [_prefilled(*case) for case in PREFILLED])
     writer.vectors("cache/merge", "merges", [_merge(writer, *case) for case in MERGES])
-    learned = [_learn(name, why, capacity, policy, rounds) for name, why, capacity, policy, rounds in LEARN]
+    learned = [_learn(*case) for case in LEARN]
     writer.vectors("cache/learn", "rounds", learned)
     writer.file("cache/learn/full.bin", encode(_FULL))
     limits = [
-        _learn("counts_stop", "tick, hits and accepted stop at 2^32 - 1", 9, "lfu",
+        _learn("counts_stop", "tick, hits and accepted stop at 2^32 - 1", 9,
                [("FLAKE FO", 2), ("FLAKE FO LAKE", 2)], start=_FULL),
-        _learn("alias", "an alias of two draft tokens is no leaf of the map", 9, "lfu",
+        _learn("alias", "an alias of two draft tokens is no leaf of the map", 9,
                [("AB' A", 0)], map_name="long"),
-        _learn("pieces_255", "255 draft tokens are an n-gram, 256 are not", 9, "lfu",
+        _learn("pieces_255", "255 draft tokens are an n-gram, 256 are not", 9,
                [("A255 A256 AB", 3)], map_name="long"),
     ]  # fmt: skip
     writer.vectors("cache/learn", "limits", limits)
@@ -179,22 +172,22 @@ def _merge(writer: VectorWriter, name: str, why: str, a: CacheTable, b: CacheTab
     return vector(name, why, inputs, {"file": f"{name}.merged.bin"})
 
 
-def _load(name: str, why: str, capacity: int, policy: str) -> dict[str, Any]:
+def _load(name: str, why: str, capacity: int) -> dict[str, Any]:
     """The entries that a session keeps from a file with more entries than its capacity."""
-    ranked = sorted(_FOUR.entries, key=lambda t: eviction_rank(t, _FOUR.entries[t], policy))
-    inputs = {"file": "four.bin", "map": "toy", "capacity": capacity, "policy": policy}
+    ranked = sorted(_FOUR.entries, key=lambda t: eviction_rank(t, _FOUR.entries[t]))
+    inputs = {"file": "four.bin", "map": "toy", "capacity": capacity}
     return vector(name, why, inputs, {"targets": sorted(ranked[-capacity:])})
 
 
-def _prefilled(name: str, why: str, capacity: int, policy: str, rounds: list[str]) -> dict[str, Any]:
+def _prefilled(name: str, why: str, capacity: int, rounds: list[str]) -> dict[str, Any]:
     """The entries of a session that reads a file, asks for `prefilled`, and learns."""
-    cache = NgramCache(TOY, capacity, policy)
+    cache = NgramCache(TOY, capacity)
     cache.tick, cache.entries = _TWO.tick, dict(_TWO.entries)
     cache.prefill()
     for names in rounds:
         cache.learn(TOY.t(names), 0)
     inputs = {
-        "file": "two.bin", "map": "toy", "capacity": capacity, "policy": policy, "prefilled": True,
+        "file": "two.bin", "map": "toy", "capacity": capacity, "prefilled": True,
         "rounds": [{"emitted": TOY.t(names), "accepted": 0} for names in rounds],
     }  # fmt: skip
     return vector(name, why, inputs, {"targets": sorted(cache.entries), "entries": _entries(cache)})
@@ -207,10 +200,10 @@ def _entries(cache: NgramCache) -> list[dict[str, int]]:
     ]
 
 
-def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[str, int]], *,
+def _learn(name: str, why: str, capacity: int, rounds: list[tuple[str, int]], *,
            map_name: str = "toy", start: CacheTable | None = None) -> dict[str, Any]:  # fmt: skip
     vocab_map = MAPS[map_name]
-    cache = NgramCache(vocab_map, capacity, policy)
+    cache = NgramCache(vocab_map, capacity)
     if start is not None:
         cache.tick, cache.entries = start.tick, dict(start.entries)
     ids = [(vocab_map.t(emitted), accepted) for emitted, accepted in rounds]
@@ -219,7 +212,6 @@ def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[s
         "map": map_name,
         "start": None if start is None else "full.bin",
         "capacity": capacity,
-        "policy": policy,
         "rounds": [{"emitted": emitted, "accepted": accepted} for emitted, accepted in ids],
     }
     return vector(name, why, inputs, {"new": new, "entries": _entries(cache)})

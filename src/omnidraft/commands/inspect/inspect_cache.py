@@ -24,7 +24,7 @@ def inspect_cache(file: Path, bundle: Bundle | None, as_json: bool) -> None:
     names = None if bundle is None else Names.of_bundle(bundle)
     table = read_table(file, names.vocab_map if names else None)
     counts = summary(table)
-    most = eviction_order("lfu", table.hits, table.ticks, table.targets)[::-1]
+    most = eviction_order(table.hits, table.ticks)[::-1]
     if as_json:
         return print_json({**counts, "ngrams": entries_json(table, most.tolist(), names)})
     per_entry = f", {counts['bytes_per_entry']} an entry" if len(table) else ""

@@ -119,7 +119,7 @@ def restore(
     The models read the text again: the KV caches are not part of the file.
 
     Args:
-        text: its present state, whose cache gives capacity and policy.
+        text: its present state, whose cache gives the capacity.
 
     Returns:
         the state, and a notice where the session was saved with another adapter of the drafter.
@@ -187,14 +187,14 @@ def _named(digest: str | None) -> str:
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:
-    """The cache in some bytes, with the policy of the cache that it replaces, and room for all entries."""
+    """The cache in some bytes, with the capacity of the cache that it replaces, and room for all entries."""
     try:
         table = decode(data)
         check_against(table, old.map)
     except CacheFileError as error:
         raise SessionFileError(f"its n-gram cache is refused: {error}", fault="cache") from None
     capacity = max(old.capacity, len(table))  # nothing is evicted that the saved session had
-    return NgramCache.of_table(table, old.map, capacity=capacity, policy=old.policy)
+    return NgramCache.of_table(table, old.map, capacity=capacity)
 
 
 def _check(saved: SavedSession, bundle: Bundle) -> None:

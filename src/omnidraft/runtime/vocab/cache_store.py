@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from omnidraft import defaults
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, write_atomically
 from omnidraft.runtime.disk.read_file import open_file, read_file
@@ -16,7 +15,7 @@ from omnidraft.runtime.vocab.cache_file import (
     encode,
 )
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
-from omnidraft.runtime.vocab.ngram_cache import CAPACITY, NgramCache, Policy
+from omnidraft.runtime.vocab.ngram_cache import CAPACITY, NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 _REMEDIES = {
@@ -32,7 +31,7 @@ _LEFT_ALONE = ("not_a_cache", "foreign_vocabulary")  # no session replaces or re
 
 
 def open_cache(
-    path: str | Path, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = defaults.CACHE_POLICY
+    path: str | Path, vocab_map: VocabMap, *, capacity: int = CAPACITY
 ) -> tuple[NgramCache, str | None]:
     """The cache in a file, or an empty cache: a bad file never stops a generation.
 
@@ -40,7 +39,7 @@ def open_cache(
         the cache, and one sentence that says why the file was refused; None if it was not.
     """
     path = Path(path)
-    empty = NgramCache(vocab_map, capacity=capacity, policy=policy)
+    empty = NgramCache(vocab_map, capacity=capacity)
     if _is_absent(path):
         return empty, None
     try:
@@ -52,7 +51,7 @@ def open_cache(
         elif error.fault == "unreadable":
             remedy = _REMEDIES[error.fault]
         return empty, f"starting with an empty cache: {path} is refused: {error}; {remedy}"
-    return NgramCache.of_table(table, vocab_map, capacity=capacity, policy=policy), None
+    return NgramCache.of_table(table, vocab_map, capacity=capacity), None
 
 
 def read_table(path: str | Path, vocab_map: VocabMap | None = None) -> CacheTable:

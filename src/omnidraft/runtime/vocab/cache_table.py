@@ -123,23 +123,15 @@ def same_rows(a: Ragged, b: Ragged) -> bool:
     return np.array_equal(a.offsets, b.offsets) and np.array_equal(a.values, b.values)
 
 
-def eviction_order(
-    policy: str, hits: Counts, ticks: Counts, targets: npt.NDArray[np.integer]
-) -> npt.NDArray[np.intp]:
-    """Indices of entries, the first to be evicted first.
-
-    `lfu`: fewest hits, then lowest tick. `lru`: lowest tick, then fewest hits. Then the lowest target id.
-    """
-    keys = (targets, ticks, hits) if policy == "lfu" else (targets, hits, ticks)
-    return np.lexsort(keys)
+def eviction_order(hits: Counts, ticks: Counts) -> npt.NDArray[np.intp]:
+    """Indices of entries, the first to be evicted first: fewest hits, then lowest tick, then lowest index."""
+    return np.lexsort((ticks, hits))
 
 
-def first_to_evict(policy: str, hits: Counts, ticks: Counts, targets: npt.NDArray[np.integer]) -> int:
-    """The first index of `eviction_order`, without sorting; `targets` ascend, and there is at least one."""
-    assert len(targets), "nothing to evict"
-    first, second = (hits, ticks) if policy == "lfu" else (ticks, hits)
-    lowest = np.flatnonzero(first == first.min())
-    return int(lowest[np.argmin(second[lowest])])
+def first_to_evict(hits: Counts, ticks: Counts) -> int:
+    """The first index of `eviction_order`, without sorting; there is at least one entry."""
+    fewest = np.flatnonzero(hits == hits.min())
+    return int(fewest[np.argmin(ticks[fewest])])
 
 
 def check_against(table: CacheTable, vocab_map: VocabMap) -> None:

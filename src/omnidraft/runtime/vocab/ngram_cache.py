@@ -6,7 +6,6 @@ so an entry is a target id and its counts (method section 3). A cache changes on
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from omnidraft.runtime.vocab.cache_table import (
     MAX_COUNT,
     MAX_PIECES,
     CacheTable,
-    Counts,
     eviction_order,
     first_to_evict,
     rows,
@@ -25,10 +23,7 @@ from omnidraft.runtime.vocab.cache_table import (
 from omnidraft.runtime.vocab.trie import ActiveTrie, grown
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-Policy = Literal["lfu", "lru"]
-POLICIES: tuple[Policy, ...] = get_args(Policy)
 CAPACITY = defaults.CACHE_CAPACITY
-POLICY: Policy = defaults.CACHE_POLICY
 
 _TICK, _HITS, _ACCEPTED = 0, 1, 2  # rows of the counts
 
@@ -47,22 +42,19 @@ class NgramCache:
     """Cached n-grams of one (drafter, target) pair.
 
     Attributes:
-        capacity: entries at most; inserting another evicts one.
-        policy: `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
+        capacity: entries at most; inserting another evicts the entry with the fewest hits.
     """
 
-    def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = POLICY) -> None:
+    def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY) -> None:
         """
         Raises:
-            SettingError: a capacity below 1 or an unknown policy.
+            SettingError: a capacity below 1.
         """
         if capacity < 1:
             raise SettingError(
                 f"cache capacity {capacity} is less than 1", "give room for at least one n-gram"
             )
-        if policy not in POLICIES:
-            raise SettingError(f'cache policy "{policy}" is unknown', f"use {' or '.join(POLICIES)}")
-        self.map, self.capacity, self.policy = vocab_map, capacity, policy
+        self.map, self.capacity = vocab_map, capacity
         self.trie = ActiveTrie(vocab_map)
         self.tick = 0
         # Column i belongs to trie.grams[i].
@@ -83,7 +75,7 @@ class NgramCache:
             return False
         if len(self) >= self.capacity:
             # Before inserting: the new entry would always be the first to be evicted.
-            self._evict(first_to_evict(*self._keys()))
+            self._evict(first_to_evict(*self._counts[[_HITS, _TICK], : len(self)]))
         size = len(self)
         if size == self._counts.shape[1]:
             self._counts = grown(self._counts, size + 1)
@@ -129,12 +121,10 @@ class NgramCache:
         )  # fmt: skip
 
     @classmethod
-    def of_table(
-        cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = POLICY
-    ) -> "NgramCache":
+    def of_table(cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY) -> "NgramCache":
         """The cache with the contents of a table; entries beyond the capacity are evicted."""
-        cache = cls(vocab_map, capacity=capacity, policy=policy)
-        order = eviction_order(policy, table.hits, table.ticks, table.targets)
+        cache = cls(vocab_map, capacity=capacity)
+        order = eviction_order(table.hits, table.ticks)
         kept = table.keep(np.sort(order[max(0, len(table) - capacity) :]))
         cache.tick = table.tick
         cache._insert_all(vocab_map.leaf_of[kept.targets])
@@ -157,8 +147,3 @@ class NgramCache:
         grams = self.trie.grams
         at = int(grams.searchsorted(target_id))  # np.searchsorted takes three times as long for one id
         return at if at < len(grams) and grams[at] == target_id else None
-
-    def _keys(self) -> tuple[Policy, Counts, Counts, npt.NDArray[np.intp]]:
-        """The arguments of `eviction_order`."""
-        counts = self._counts[:, : len(self)]
-        return self.policy, counts[_HITS], counts[_TICK], self.trie.grams

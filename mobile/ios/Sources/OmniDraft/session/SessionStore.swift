@@ -143,7 +143,7 @@ private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Ide
 
 private func adapterName(_ digest: String?) -> String { digest.map { "adapter \($0.prefix(12))" } ?? "no adapter" }
 
-/// The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
+/// The cache in some bytes, with the capacity of the cache that it replaces, and room for all entries.
 private func cacheOf(_ data: [UInt8], _ old: NgramCache) throws -> NgramCache {
     let table: CacheTable
     do {
@@ -153,7 +153,7 @@ private func cacheOf(_ data: [UInt8], _ old: NgramCache) throws -> NgramCache {
         throw sessionFileError("cache", "its n-gram cache is refused: \(refusal.message)")
     }
     // Nothing is evicted that the saved session had.
-    return try NgramCache(table, old.map, capacity: max(old.capacity, table.count), policy: old.policy)
+    return try NgramCache(table, old.map, capacity: max(old.capacity, table.count))
 }
 
 /// Refuses ids outside the vocabularies and a text that no context of this bundle holds.

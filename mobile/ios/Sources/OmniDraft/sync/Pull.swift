@@ -120,6 +120,6 @@ private func mergeCache(_ device: Device, _ place: String, _ theirs: CacheTable?
 
 /// A cache cut to the capacity of a session; the least used n-grams are left out.
 func bounded(_ table: CacheTable, most: Int = Defaults.cacheCapacity) -> CacheTable {
-    let order = evictionOrder(.lfu, hits: table.hits, ticks: table.ticks)
+    let order = evictionOrder(hits: table.hits, ticks: table.ticks)
     return table.keep(order.suffix(max(0, most)).sorted())
 }

@@ -25,13 +25,11 @@ struct OpenedCache {
 /// The cache in a file, or an empty cache: a bad file never stops a generation.
 ///
 /// - Throws: ``OmniDraftError/setting(_:)``: a capacity below 1.
-func openCache(
-    _ path: String, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu
-) throws -> OpenedCache {
-    let empty = try NgramCache(map, capacity: capacity, policy: policy)
+func openCache(_ path: String, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity) throws -> OpenedCache {
+    let empty = try NgramCache(map, capacity: capacity)
     if isAbsent(path) { return OpenedCache(cache: empty, problem: nil) }
     do {
-        let cache = try NgramCache(tableAt(path, map), map, capacity: capacity, policy: policy)
+        let cache = try NgramCache(tableAt(path, map), map, capacity: capacity)
         return OpenedCache(cache: cache, problem: nil)
     } catch OmniDraftError.cacheFile(let refusal) {
         let after = afterRefusal(path, refusal.fault)

@@ -3,14 +3,6 @@
 /// Counts and ticks do not grow further.
 let maxCount = 0xffff_ffff
 
-/// The order of eviction; the raw value is its name.
-enum CachePolicy: String, Sendable, CaseIterable {
-    /// Fewest hits, then lowest tick.
-    case lfu
-    /// Lowest tick, then fewest hits.
-    case lru
-}
-
 /// The n-grams of one pair of vocabularies, by ascending target id.
 struct CacheTable: Sendable {
     /// SHA-256 of the drafter's tokenizer, 64 hexadecimal digits.
@@ -98,19 +90,17 @@ private func places(_ table: IntTable, _ ids: [Int32]) -> [Int?] {
     }
 }
 
-/// Indices of entries, the first to be evicted first; of equal ones the lowest target id, which is the lowest index.
-func evictionOrder(_ policy: CachePolicy, hits: IntTable, ticks: IntTable) -> [Int] {
-    let (first, second) = policy == .lfu ? (hits, ticks) : (ticks, hits)
-    let keys = (0..<hits.count).map { (UInt64(first.unsigned($0)) << 32 | UInt64(second.unsigned($0)), $0) }
+/// Indices of entries, the first to be evicted first: fewest hits, then lowest tick, then lowest index.
+func evictionOrder(hits: IntTable, ticks: IntTable) -> [Int] {
+    let keys = (0..<hits.count).map { (UInt64(hits.unsigned($0)) << 32 | UInt64(ticks.unsigned($0)), $0) }
     return keys.sorted { $0 < $1 }.map(\.1)
 }
 
 /// The first index of the order of eviction, of which there is one at least, without sorting.
-func firstToEvict(_ policy: CachePolicy, hits: [Int], ticks: [Int]) -> Int {
+func firstToEvict(hits: [Int], ticks: [Int]) -> Int {
     precondition(!hits.isEmpty)
-    let (first, second) = policy == .lfu ? (hits, ticks) : (ticks, hits)
     var best = 0
-    for index in first.indices where (first[index], second[index]) < (first[best], second[best]) { best = index }
+    for index in hits.indices where (hits[index], ticks[index]) < (hits[best], ticks[best]) { best = index }
     return best
 }
 

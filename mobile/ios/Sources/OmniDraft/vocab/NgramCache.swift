@@ -11,10 +11,9 @@ struct CacheEntry: Sendable, Equatable {
 /// Cached n-grams of one pair of drafter and target. One thread uses it.
 final class NgramCache {
     let map: VocabMap
-    let policy: CachePolicy
     /// The active trie that the translator and the verifier read.
     let trie: ActiveTrie
-    /// Entries at most; inserting another evicts one.
+    /// Entries at most; inserting another evicts the entry with the fewest hits.
     private(set) var capacity: Int
     /// Rounds learned from.
     private(set) var tick = 0
@@ -25,24 +24,21 @@ final class NgramCache {
     private var accepted: [Int] = []
 
     /// - Throws: ``OmniDraftError/setting(_:)``: a capacity below 1.
-    init(_ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu) throws {
+    init(_ map: VocabMap, capacity: Int = Defaults.cacheCapacity) throws {
         if capacity < 1 {
             throw settingError("cache capacity \(capacity) is less than 1", "give room for at least one n-gram")
         }
         self.map = map
         self.capacity = capacity
-        self.policy = policy
         trie = ActiveTrie(map)
     }
 
     /// The cache with the contents of a table that fits the map; entries beyond the capacity are evicted.
-    convenience init(
-        _ table: CacheTable, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity, policy: CachePolicy = .lfu
-    ) throws {
-        try self.init(map, capacity: capacity, policy: policy)
+    convenience init(_ table: CacheTable, _ map: VocabMap, capacity: Int = Defaults.cacheCapacity) throws {
+        try self.init(map, capacity: capacity)
         var kept = table
         if table.count > capacity {
-            let order = evictionOrder(policy, hits: table.hits, ticks: table.ticks)
+            let order = evictionOrder(hits: table.hits, ticks: table.ticks)
             kept = table.keep(order[(table.count - capacity)...].sorted())
         }
         tick = table.tick
@@ -66,7 +62,7 @@ final class NgramCache {
         if leaf < 0 || trie.active[leaf] { return false }
         if map.leafLengths[leaf] < 2 || map.leafLengths[leaf] > Defaults.cacheMaxPieces { return false }
         // Before inserting: the new entry would always be the first to be evicted.
-        if count >= capacity { evict(firstToEvict(policy, hits: hits, ticks: ticks)) }
+        if count >= capacity { evict(firstToEvict(hits: hits, ticks: ticks)) }
         let at = trie.activate(leaf)
         ticks.insert(tick, at: at)
         hits.insert(0, at: at)

@@ -67,9 +67,8 @@ final class VocabVectorsTests: VectorTestCase {
     }
 
     private func opened(_ vector: Vector, _ name: String, _ map: VocabMap) throws -> NgramCache {
-        let policy = CachePolicy(rawValue: vector.input["policy"]!.string)!
         let file = vector.file(vector.input[name]!.string)
-        let opened = try openCache(file, map, capacity: vector.input["capacity"]!.int, policy: policy)
+        let opened = try openCache(file, map, capacity: vector.input["capacity"]!.int)
         try same("the problem", opened.problem, nil)
         return opened.cache
     }
@@ -78,10 +77,9 @@ final class VocabVectorsTests: VectorTestCase {
         try run("cache/learn") { vector in
             let given = vector.input
             let map = try vectorMap(given["map"]!.string)
-            let policy = CachePolicy(rawValue: given["policy"]!.string)!
             let cache =
                 given["start"]!.isNull
-                ? try NgramCache(map, capacity: given["capacity"]!.int, policy: policy)
+                ? try NgramCache(map, capacity: given["capacity"]!.int)
                 : try opened(vector, "start", map)
             let new = given["rounds"]!.array.map {
                 cache.learn($0.object["emitted"]!.int32s, $0.object["accepted"]!.int)

@@ -50,10 +50,9 @@ final class CacheStoreTests: XCTestCase {
     }
 
     func testNoFileIsAnEmptyCacheAndNoProblem() throws {
-        let opened = try openCache(file, toy(), capacity: 7, policy: .lru)
+        let opened = try openCache(file, toy(), capacity: 7)
         XCTAssertNil(opened.problem)
         XCTAssertEqual([opened.cache.count, opened.cache.capacity], [0, 7])
-        XCTAssertEqual(opened.cache.policy, .lru)
     }
 
     func testWhatBecomesOfARefusedFileIsSaid() throws {

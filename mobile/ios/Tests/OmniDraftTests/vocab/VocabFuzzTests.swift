@@ -21,8 +21,7 @@ final class VocabFuzzTests: XCTestCase {
             XCTAssertEqual(try encodeCache(table), data, "written again, the file is another one")
             let map = files.pick(maps)
             try checkAgainst(table, map)
-            let policy = files.pick(CachePolicy.allCases)
-            try NgramCache(table, map, capacity: 1 + files.below(8), policy: policy).learn([5, 6, 7], 1)
+            try NgramCache(table, map, capacity: 1 + files.below(8)).learn([5, 6, 7], 1)
         }
     }
 

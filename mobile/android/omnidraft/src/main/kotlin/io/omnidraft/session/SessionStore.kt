@@ -118,7 +118,7 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
  */
 internal fun restore(
     models: SessionModels,
-    text: TextState, // its present state, whose cache gives capacity and policy
+    text: TextState, // its present state, whose cache gives the capacity
     file: File,
     saved: SavedSession,
     cacheBytes: ByteArray,
@@ -188,7 +188,7 @@ private fun checkIdentity(models: SessionModels, file: File, saved: Identity): S
 
 private fun named(digest: String?) = if (digest == null) "no adapter" else "adapter ${digest.take(12)}"
 
-/** The cache in some bytes, with the policy of the cache that it replaces, and room for all entries. */
+/** The cache in some bytes, with the capacity of the cache that it replaces, and room for all entries. */
 private fun cacheOf(data: ByteArray, old: NgramCache): NgramCache {
     val table = try {
         decode(data).also { checkAgainst(it, old.map) }
@@ -196,7 +196,7 @@ private fun cacheOf(data: ByteArray, old: NgramCache): NgramCache {
         throw SessionFileException("cache", "its n-gram cache is refused: ${error.message}")
     }
     val capacity = maxOf(old.capacity, table.size) // nothing is evicted that the saved session had
-    return NgramCache.ofTable(table, old.map, capacity, old.policy)
+    return NgramCache.ofTable(table, old.map, capacity)
 }
 
 /** Refuses ids outside the vocabularies and a text that no context of this bundle holds. */

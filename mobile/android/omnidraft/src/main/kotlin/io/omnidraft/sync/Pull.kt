@@ -121,7 +121,7 @@ private fun mergeCache(device: Device, place: File, theirs: CacheTable?): Int {
 
 /** A cache cut to the capacity of a session; the least used n-grams are left out. */
 internal fun bounded(table: CacheTable, most: Int = Defaults.CACHE_CAPACITY): CacheTable {
-    val order = evictionOrder("lfu", table.hits, table.ticks)
+    val order = evictionOrder(table.hits, table.ticks)
     val kept = order.copyOfRange(maxOf(0, table.size - most), order.size)
     kept.sort()
     return table.keep(kept)

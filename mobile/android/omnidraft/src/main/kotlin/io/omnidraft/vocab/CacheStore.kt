@@ -28,13 +28,8 @@ private val LEFT_ALONE = listOf("not_a_cache", "foreign_vocabulary") // no sessi
 internal data class OpenedCache(val cache: NgramCache, val problem: String?)
 
 /** The cache in a file, or an empty cache: a bad file never stops a generation. */
-internal fun openCache(
-    file: File,
-    map: VocabMap,
-    capacity: Int = Defaults.CACHE_CAPACITY,
-    policy: String = "lfu",
-): OpenedCache {
-    val empty = NgramCache(map, capacity, policy)
+internal fun openCache(file: File, map: VocabMap, capacity: Int = Defaults.CACHE_CAPACITY): OpenedCache {
+    val empty = NgramCache(map, capacity)
     if (isAbsent(file)) return OpenedCache(empty, null)
     val table = try {
         tableAt(file, map)
@@ -42,7 +37,7 @@ internal fun openCache(
         val sentence = "starting with an empty cache: $file is refused: ${error.message}; ${afterRefusal(file, error)}"
         return OpenedCache(empty, sentence)
     }
-    return OpenedCache(NgramCache.ofTable(table, map, capacity, policy), null)
+    return OpenedCache(NgramCache.ofTable(table, map, capacity), null)
 }
 
 private fun afterRefusal(file: File, error: CacheFileException): String = when {

@@ -125,16 +125,9 @@ internal fun sameRow(a: Ragged, inA: Int, b: Ragged, inB: Int): Boolean {
     return true
 }
 
-/**
- * Indices of entries, the first to be evicted first.
- *
- * `lfu`: fewest hits, then lowest tick. `lru`: lowest tick, then fewest hits. Then the lowest target id, which is the
- * lowest index.
- */
-internal fun evictionOrder(policy: String, hits: IntTable, ticks: IntTable): IntArray {
-    val first = if (policy == "lfu") hits else ticks
-    val second = if (policy == "lfu") ticks else hits
-    val keys = LongArray(hits.size) { evictionKey(first.unsigned(it), second.unsigned(it)) }
+/** Indices of entries, the first to be evicted first: fewest hits, then lowest tick, then lowest index. */
+internal fun evictionOrder(hits: IntTable, ticks: IntTable): IntArray {
+    val keys = LongArray(hits.size) { evictionKey(hits.unsigned(it), ticks.unsigned(it)) }
     return stableOrder(keys)
 }
 
@@ -167,13 +160,11 @@ private fun mergeRuns(keys: LongArray, from: IntArray, to: IntArray, start: Int,
 }
 
 /** The first index of [evictionOrder], without sorting, of the first [size] entries, of which there is one at least. */
-internal fun firstToEvict(policy: String, hits: LongArray, ticks: LongArray, size: Int): Int {
+internal fun firstToEvict(hits: LongArray, ticks: LongArray, size: Int): Int {
     check(size > 0) { "nothing to evict" }
-    val first = if (policy == "lfu") hits else ticks
-    val second = if (policy == "lfu") ticks else hits
     var best = 0
     for (at in 1 until size) {
-        if (first[at] < first[best] || (first[at] == first[best] && second[at] < second[best])) best = at
+        if (hits[at] < hits[best] || (hits[at] == hits[best] && ticks[at] < ticks[best])) best = at
     }
     return best
 }

@@ -8,20 +8,16 @@ import io.omnidraft.SettingException
  * (spec/06-ngram-cache.md).
  */
 
-/** The policies of eviction: fewest hits first, or longest unused first. */
-internal val POLICIES: List<String> = listOf("lfu", "lru")
-
 /** One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted. */
 internal data class Entry(val targetId: Int, val hits: Long, val accepted: Long, val tick: Long)
 
 /**
  * Cached n-grams of one pair of drafter and target. One thread uses it.
  *
- * @property policy `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
- * @param capacity entries at most; inserting another evicts one.
- * @throws SettingException a capacity below 1 or an unknown policy.
+ * @param capacity entries at most; inserting another evicts the entry with the fewest hits.
+ * @throws SettingException a capacity below 1.
  */
-internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPACITY, val policy: String = "lfu") {
+internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPACITY) {
     /** The active trie that the translator and the verifier read. */
     val trie: ActiveTrie = ActiveTrie(map)
 
@@ -40,9 +36,6 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
         if (capacity < 1) {
             throw SettingException("cache capacity $capacity is less than 1", "give room for at least one n-gram")
         }
-        if (policy !in POLICIES) {
-            throw SettingException("cache policy \"$policy\" is unknown", "use ${POLICIES.joinToString(" or ")}")
-        }
     }
 
     val size: Int get() = trie.size
@@ -55,7 +48,7 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
         val leaf = map.leafOf[targetId]
         if (leaf < 0 || trie.active[leaf] || map.leafLengths[leaf] !in 2..Defaults.CACHE_MAX_PIECES) return false
         // Before inserting: the new entry would always be the first to be evicted.
-        if (size >= capacity) evict(firstToEvict(policy, hits, ticks, size))
+        if (size >= capacity) evict(firstToEvict(hits, ticks, size))
         val at = trie.activate(leaf)
         ticks = inserted(ticks, at, tick)
         hits = inserted(hits, at, 0)
@@ -137,14 +130,9 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
 
     internal companion object {
         /** The cache with the contents of a table; entries beyond the capacity are evicted. */
-        fun ofTable(
-            table: CacheTable,
-            map: VocabMap,
-            capacity: Int = Defaults.CACHE_CAPACITY,
-            policy: String = "lfu",
-        ): NgramCache {
-            val cache = NgramCache(map, capacity, policy)
-            val kept = within(table, capacity, policy)
+        fun ofTable(table: CacheTable, map: VocabMap, capacity: Int = Defaults.CACHE_CAPACITY): NgramCache {
+            val cache = NgramCache(map, capacity)
+            val kept = within(table, capacity)
             cache.tick = table.tick
             cache.insertAll(IntArray(kept.size) { map.leafOf[kept.targets[it]] })
             cache.ticks = LongArray(kept.size) { kept.ticks.unsigned(it) }
@@ -153,9 +141,9 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
             return cache
         }
 
-        private fun within(table: CacheTable, capacity: Int, policy: String): CacheTable {
+        private fun within(table: CacheTable, capacity: Int): CacheTable {
             if (table.size <= capacity) return table
-            val order = evictionOrder(policy, table.hits, table.ticks)
+            val order = evictionOrder(table.hits, table.ticks)
             val kept = order.copyOfRange(table.size - capacity, table.size)
             kept.sort()
             return table.keep(kept)

@@ -92,10 +92,10 @@ class VocabVectorsTest : VectorsRun() {
     fun learn(): List<DynamicTest> = folder("cache/learn") { vector ->
         val given = vector.input
         val map = vectorMap(given["map"].str())
-        val (capacity, policy) = given["capacity"].int() to given["policy"].str()
-        var cache = NgramCache(map, capacity, policy)
+        val capacity = given["capacity"].int()
+        var cache = NgramCache(map, capacity)
         if (given["start"] != null) {
-            val opened = openCache(vector.file(given["start"].str()), map, capacity, policy)
+            val opened = openCache(vector.file(given["start"].str()), map, capacity)
             assertNull(opened.problem, vector.why)
             cache = opened.cache
         }
@@ -113,8 +113,7 @@ class VocabVectorsTest : VectorsRun() {
     fun load(): List<DynamicTest> = folder("cache/load") { vector ->
         val given = vector.input
         val map = vectorMap(given["map"].str())
-        val (cache, problem) =
-            openCache(vector.file(given["file"].str()), map, given["capacity"].int(), given["policy"].str())
+        val (cache, problem) = openCache(vector.file(given["file"].str()), map, given["capacity"].int())
         assertNull(problem, vector.why)
         if (given["prefilled"]?.bool() == true) cache.prefill()
         for (round in given["rounds"]?.list().orEmpty().map { it.obj() }) {

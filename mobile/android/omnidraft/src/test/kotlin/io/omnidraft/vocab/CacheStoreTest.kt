@@ -47,8 +47,8 @@ class CacheStoreTest {
 
     @Test
     fun `no file is an empty cache and no problem`() {
-        val (cache, problem) = openCache(file, toy, 7, "lru")
-        assertEquals(listOf(0, null, 7, "lru"), listOf(cache.size, problem, cache.capacity, cache.policy))
+        val (cache, problem) = openCache(file, toy, 7)
+        assertEquals(listOf(0, null, 7), listOf(cache.size, problem, cache.capacity))
     }
 
     @Test

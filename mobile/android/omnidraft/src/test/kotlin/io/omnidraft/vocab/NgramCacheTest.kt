@@ -11,15 +11,11 @@ import kotlin.random.Random
 /** The cache beside the rules of spec/06-ngram-cache.md written plainly, on random maps and rounds. */
 class NgramCacheTest {
     /** The rules with a map of entries. */
-    private class Plain(val map: VocabMap, val capacity: Int, val policy: String) {
+    private class Plain(val map: VocabMap, val capacity: Int) {
         val entries = HashMap<Int, Entry>()
         var tick = 0L
 
-        fun order(): List<Entry> {
-            val byHits = compareBy<Entry>({ it.hits }, { it.tick }, { it.targetId })
-            val byTick = compareBy<Entry>({ it.tick }, { it.hits }, { it.targetId })
-            return entries.values.sortedWith(if (policy == "lfu") byHits else byTick)
-        }
+        fun order(): List<Entry> = entries.values.sortedWith(compareBy({ it.hits }, { it.tick }, { it.targetId }))
 
         fun learn(emitted: IntArray, accepted: Int) {
             tick++
@@ -40,8 +36,8 @@ class NgramCacheTest {
             val random = Random(seed)
             val map = randomMap(random)
             val capacity = 1 + random.nextInt(8)
-            val plain = Plain(map, capacity, POLICIES.random(random))
-            val cache = NgramCache(map, capacity, plain.policy)
+            val plain = Plain(map, capacity)
+            val cache = NgramCache(map, capacity)
             repeat(40) {
                 val emitted = IntArray(random.nextInt(5)) { random.nextInt(map.targetSize) }
                 val accepted = random.nextInt(emitted.size + 1)
@@ -71,7 +67,7 @@ class NgramCacheTest {
     private fun checkRoom(cache: NgramCache, plain: Plain) {
         val room = 1 + cache.size / 2
         val kept = plain.order().drop(maxOf(0, cache.size - room)).sortedBy { it.targetId }
-        val loaded = NgramCache.ofTable(decode(encode(cache.table())), cache.map, room, cache.policy)
+        val loaded = NgramCache.ofTable(decode(encode(cache.table())), cache.map, room)
         assertEquals(kept, loaded.entries())
         assertEquals(cache.tick, loaded.tick)
         checkTrie(loaded)

@@ -44,7 +44,7 @@ class VocabFuzzTest {
             assertArrayEquals(data, encode(table), "written again, the file is another one")
             val map = maps.random(random)
             checkAgainst(table, map)
-            NgramCache.ofTable(table, map, 1 + random.nextInt(8), POLICIES.random(random)).learn(intArrayOf(5, 6, 7), 1)
+            NgramCache.ofTable(table, map, 1 + random.nextInt(8)).learn(intArrayOf(5, 6, 7), 1)
         }
     }
 
