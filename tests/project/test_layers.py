@@ -43,7 +43,6 @@ LAYERS = [
     ["training.objectives"],
     ["training"],
     ["export.graph"],
-    ["export.adopt"],
     ["export.quantize"],
     ["export.npu"],
     ["export.train_step"],
