@@ -53,7 +53,10 @@ def verify(
         typer.Option("--key", envvar=options.PUBLIC_KEY, help="The signer's public key, NAME.public.pem."),
     ],
 ) -> None:
-    """Check a bundle's signature and every hash, and name the files that it does not cover."""
+    """Check the signature and every hash of a bundle, or of an archive that `pack` wrote.
+
+    Files of a directory that the signature does not cover are named.
+    """
     if is_archive(bundle):
         archive = open_archive(bundle, key)
         check_hashes(archive)
