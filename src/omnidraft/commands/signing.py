@@ -47,16 +47,20 @@ def sign(
 
 
 def verify(
-    bundle: options.BundlePath,
+    bundle: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BUNDLE",
+            help="A directory made by `omnidraft export`, or an archive made by `omnidraft pack`.",
+            readable=False,
+        ),
+    ],
     key: Annotated[
         Path,
         typer.Option("--key", envvar=options.PUBLIC_KEY, help="The signer's public key, NAME.public.pem."),
     ],
 ) -> None:
-    """Check the signature and every hash of a bundle, or of an archive that `pack` wrote.
-
-    Files of a directory that the signature does not cover are named.
-    """
+    """Check a bundle's signature and every hash, and name the files that it does not cover."""
     if is_archive(bundle):
         archive = open_archive(bundle, key)
         check_hashes(archive)
