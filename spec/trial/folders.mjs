@@ -238,7 +238,7 @@ function modelRead(model) {
   const fields = Object.fromEntries(MODEL.map((name) => [name, model[name]]));
   return {
     ...fields, fingerprint: model.fingerprint ?? null, lora: model.lora ?? null,
-    train: model.train?.rank ?? null,
+    layout: model.layout ?? 'shared', train: model.train?.rank ?? null,
     places: model.npu ? ['npu', ...Object.keys(model.npu.providers)] : [],
   };
 }

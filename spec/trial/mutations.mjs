@@ -382,6 +382,7 @@ const schema = [
   ['integer_unbounded', 'v >= BigInt(least) && v <= BigInt(most);', 'v >= BigInt(least);', 'integers have no upper bound'],
   ['integer_negative', 'v >= BigInt(least) && v <= BigInt(most);', 'v <= BigInt(most);', 'integers have no lower bound'],
   ['true_is_number', "typeof v === 'bigint' || typeof v === 'number'", "typeof v === 'bigint' || typeof v === 'number' || typeof v === 'boolean'", 'true is a number'],
+  ['null_layout', 'export const absentOr = (kind) => (v) => v === undefined || kind(v);', 'export const absentOr = (kind) => (v) => v === undefined || v === null || kind(v);', 'layout null'],
   ['optional_not_null', 'v === undefined || v === null || kind(v);', 'v === undefined || kind(v);', 'an optional field that is null'],
   ['list_not_checked', 'v.length >= least && v.length <= most && v.every(kind)', 'v.length >= least && v.length <= most', 'items of a list are not checked'],
   ['list_unbounded', 'v.length >= least && v.length <= most && v.every(kind)', 'v.length >= least && v.every(kind)', 'a list is not bounded'],
@@ -389,6 +390,7 @@ const schema = [
 ];
 
 const manifest = [
+  ['unknown_layout', "layout: absentOr(oneOf('shared', 'concat')),", 'layout: absentOr(string(64)),', 'an unknown layout'],
   ['vocab_size_31', 'vocab_size: integer(1, 2 ** 24)', 'vocab_size: integer(1, 2 ** 31 - 1)', 'the largest vocabulary'],
   ['vocab_size_0', 'vocab_size: integer(1, 2 ** 24)', 'vocab_size: integer(0, 2 ** 24)', 'an empty vocabulary'],
   ['head_dim_0', 'head_dim: integer(1, 4096)', 'head_dim: integer(0, 4096)', 'a head of no width'],
@@ -398,7 +400,7 @@ const manifest = [
   ['bos_absent', 'bos_id: present(nullable(integer(0, 2 ** 24 - 1)))', 'bos_id: optional(integer(0, 2 ** 24 - 1))', 'bos_id must be there, also where it is null',
     'an absent id is not below the size of the vocabulary, so the next check refuses it with the same fault'],
   ['trim_twice', ' && new Set(v).size === v.length', '', 'an end of messages that is named twice'],
-  ['trim_null', 'trim: optional(trim)', 'trim: (v) => v === undefined || trim(v)', 'trim is null'],
+  ['trim_null', 'trim: optional(trim)', 'trim: absentOr(trim)', 'trim is null'],
   ['after_alone', "if ((prompt.get('between') === null) !== (prompt.get('after') === null)) return false;", '', 'between null alone'],
   ['host_above_0', 'host: number(0, 1e9)', 'host: above(0, 1e9)', 'a round without own work is right'],
   ['acceptance_above_1', 'acceptance: number(0, 1)', 'acceptance: number(0, 1e9)', 'an acceptance above 1'],

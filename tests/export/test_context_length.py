@@ -26,9 +26,9 @@ LONG, READS = 2048, 256  # positions of the target and of the drafter
 GREEDY = GenerationConfig(max_new_tokens=40, num_draft_tokens=4)
 
 
-def model(layers: int, heads: int, width: int, positions: int) -> SimpleNamespace:
+def model(layers: int, heads: int, width: int, positions: int, layout: str = "shared") -> SimpleNamespace:
     shape = Shape(1000, layers, heads, width, 64, positions, (), None, None)
-    return SimpleNamespace(checkpoint=SimpleNamespace(name="m", shape=shape))
+    return SimpleNamespace(checkpoint=SimpleNamespace(name="m", shape=shape), layout=layout)
 
 
 SMOL, GEMMA, LLAMA_8B = model(30, 3, 64, 8192), model(18, 1, 256, 32768), model(32, 8, 128, 131072)
@@ -45,6 +45,7 @@ DRAFTER = model(2, 5, 32, 1024)
         (GEMMA, 32768, 32768, "32,768 tokens, the target's own (keys and values of up to 1,208 MB)"),
         (LLAMA_8B, None, 2048, "2,048 of the target's 131,072 tokens (keys and values of up to 537 MB); --m"),
         (LLAMA_2, None, 2048, "2,048 of the target's 4,096 tokens (keys and values of up to 2,147 MB); --m"),
+        (model(30, 3, 64, 8192, "concat"), None, 5825, "5,825 of the target's 8,192 tokens (keys and values"),
     ],
 )
 def test_the_context_is_the_targets_own_as_far_as_memory_allows(

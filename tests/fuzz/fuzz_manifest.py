@@ -20,6 +20,7 @@ from fuzz.command import command, numbers
 from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, VERSION, sealed
+from omnidraft.runtime.bundle.model_entry import LAYOUTS
 
 BEFORE = '{"seal": "'
 _WEIRD: tuple[Any, ...] = (
@@ -51,6 +52,7 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "lora": {"rank": None, "sites": {"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1]]}}},
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
+    manifest["drafter"]["layout"] = "concat"  # the target has none, as an older bundle
     npu = [
         f"target/npu/{name}" for name in ("decode_1.onnx", "verify_5.onnx", "weights.bin", "host.safetensors")
     ]
@@ -125,6 +127,7 @@ def check(bundle: Bundle) -> None:
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
         assert 1 <= entry.kv.max_length < 2**31 and entry.kv_bytes > 0
+        assert entry.layout in LAYOUTS
         assert entry.fingerprint is None or len(entry.fingerprint) == 64
         if entry.lora is not None:
             assert entry.lora.sites and (entry.lora.rank is None or entry.lora.rank > 0)

@@ -94,6 +94,7 @@ _CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "vocabulary of 2^24": _set("target", "vocab_size", value=1 << 24),
     "vocabulary of 1": _set("drafter", "vocab_size", value=1),
     "target and drafter swapped": _swap,
+    "layout concat": _set("target", "layout", value="concat"),
     "prefix of 10 MB": _set("prompt", "prefix", value="a" * 10_000_000),
     "escapes in the source": _set("target", "source", value="\x1b]0;x\x07"),
     "another graph": _set("target", "graph", value="../../etc/passwd"),

@@ -43,6 +43,7 @@ LAYERS = [
     ["training.objectives"],
     ["training"],
     ["export.graph"],
+    ["export.adopt"],
     ["export.quantize"],
     ["export.npu"],
     ["export.train_step"],

@@ -54,6 +54,7 @@ def packable(place: Path, target: bytes = b"a target", more: dict[str, bytes] | 
     contents = _contents(target) | (more or {})
     for role in ("target", "drafter"):
         manifest[role] |= {
+            "layout": "shared",
             "tokenizer": f"{role}/tokenizer.json",
             "compiled_tokenizer": f"{role}/tokenizer.bin",
             "npu": _static(role),

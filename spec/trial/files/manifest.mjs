@@ -1,7 +1,7 @@
 // The fields of manifest.json: 03-bundle.md, "Fields of the manifest" and "npu: static graphs".
 
 import {
-  any, digest, integer, list, names, nullable, number, object, oneOf, optional, string, tuple,
+  absentOr, any, digest, integer, list, names, nullable, number, object, oneOf, optional, string, tuple,
 } from './schema.mjs';
 
 const path = string(512, 1);
@@ -53,7 +53,7 @@ const model = object({
   source: string(1024), architecture: string(1024), parameters: integer(0, SAFE), quantization: string(64), graph: path,
   tokenizer: path, compiled_tokenizer: optional(path), tokenizer_fingerprint: digest, vocab_size: integer(1, 2 ** 24), kv,
   bos_id: present(nullable(integer(0, 2 ** 24 - 1))), eos_ids: list(0, 256, integer(0, 2 ** 24 - 1)),
-  fingerprint: optional(digest), lora: optional(lora),
+  layout: absentOr(oneOf('shared', 'concat')), fingerprint: optional(digest), lora: optional(lora),
   train: optional(train), npu: optional(npu),
 });
 const fourth = string(65536);

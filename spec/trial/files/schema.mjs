@@ -15,6 +15,7 @@ export const nullable = (kind) => (v) => v === null || kind(v);
 export const optional = (kind) => (v) => v === undefined || v === null || kind(v);
 
 /** Absent or right, and not null. */
+export const absentOr = (kind) => (v) => v === undefined || kind(v);
 
 /** Names that are not in `fields` are ignored. */
 export const object = (fields) => (v) =>

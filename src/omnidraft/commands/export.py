@@ -35,7 +35,8 @@ def export(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="The model to speed up: a Hugging Face directory or hub id, or a GGUF file.",
+            help="The model to speed up: a Hugging Face directory or hub id, a GGUF file, or a directory of "
+            "Optimum.",
         ),
     ],
     drafter: Annotated[
@@ -181,6 +182,12 @@ def _lines(report: "Report") -> Iterator[str]:
         yield (
             f"  {name} beside torch: after a step of learning the loss differs by {step.loss:.1g}, the "
             f"gradient by {step.gradient:.1g}, the learned values by {step.tensors:.1g} of their size"
+        )
+    for role, adopted in report.adopted.items():
+        yield (
+            f"  {role} adopted as it is: the scores of a token differ by up to {adopted.rows:.2g} with other "
+            f"tokens after it, by {adopted.rewind:.2g} after tokens that were taken back, and by "
+            f"{adopted.block:.2g} where it is scored alone ({adopted.positions} places)"
         )
     if report.before is None or report.after is None:
         yield "  no drafter: the default mode copies from its text"

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from safetensors.numpy import save_file
 
-from omnidraft.checkpoints.checkpoint import check_name
+from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.checkpoints.compile_template import compile_template
 from omnidraft.checkpoints.refusals import weight_bytes
 from omnidraft.checkpoints.workplace import refuse_existing, take_name, workplace
 from omnidraft.errors import ExportError
+from omnidraft.export.adopt.adopt import Adoption, check_adopted
+from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.build_vocab_map import (
     Roles,
     build_vocab_map,
@@ -36,7 +38,7 @@ from omnidraft.export.measure_pair import (
     prompt_ids,
 )
 from omnidraft.export.measure_quality import quality_pieces, quality_warnings
-from omnidraft.export.model_export import ModelExport, read_model
+from omnidraft.export.model_export import ModelExport, check_model, read_model
 from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
@@ -64,7 +66,7 @@ def export_bundle(
     """Export a target and a drafter into a bundle directory.
 
     Args:
-        target, drafter: Hugging Face directories or hub ids, or GGUF files.
+        target, drafter: Hugging Face directories or hub ids, GGUF files, or directories of Optimum.
             Without a drafter (None) the bundle can copy from its context, and nothing else.
         out: the bundle to make; must not exist unless `options.overwrite`.
 
@@ -77,12 +79,12 @@ def export_bundle(
     progress("read checkpoints", 0, STEPS)
     named = {"target": target} | ({} if drafter is None else {"drafter": drafter})
     for name in named.values():
-        check_name(name)  # by its path and its config.json alone: reading a model may take long
+        check_model(name)
     models: Models = tuple(read_model(role, name) for role, name in named.items())
     small = models[-1] if drafter is not None else None
     if options.npu is not None:
         for model in models:
-            refuse_static(model.checkpoint)
+            refuse_static(_checkpoint(model))
     _refuse_for_drafter(small, options)
     # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
     if small is not None:
@@ -106,6 +108,7 @@ def _check_disk(work: Path, models: Models, options: Options) -> None:
     least = sum(
         weight_bytes(model.checkpoint.directory) * options.quantization_of(model.role).bits // 32
         for model in models
+        if isinstance(model.checkpoint, Checkpoint)
     )
     free = shutil.disk_usage(work).free
     if free < least:
@@ -135,7 +138,7 @@ def _fill(
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
     prompts = prompt_ids(target, drafter, template.prompt, lengths.target // 2)
-    parity = _compare_models(work, models, prompts, options, progress)
+    parity, adopted = _compare_models(work, models, prompts, options, progress)
     before: Acceptance | None = None
     after: Acceptance | None = None
     if drafter is None:
@@ -146,7 +149,7 @@ def _fill(
         before = acceptance_before(work, models, vocab_map, prompts)
         progress("measure acceptance after quantisation", 7, STEPS)
         after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
-    shutil.rmtree(work / "fp32", ignore_errors=True)
+    shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     form = "" if target.contract is None else target.contract.quantization
     report = Report(
@@ -156,6 +159,7 @@ def _fill(
         before=before,
         after=after,
         costs=costs,
+        adopted=adopted,
         limits=limits(models),
         train=drafter.train_parity if drafter else {},
         warnings=(*warnings, *_at_chance(after)),
@@ -198,34 +202,39 @@ def _write_models(
         room = None if room is None else max(0, room - reference_bytes)
         if options.npu is not None:
             folder, shapes = work / model.role / "npu", options.npu.shapes(length, model.role)
-            model.static["float"] = write_static(model.checkpoint, folder, shapes)
+            model.static["float"] = write_static(_checkpoint(model), folder, shapes)
     assert written is not None, "one of the models is the target"
     return written
 
 
 def _compare_models(
     work: Path, models: Models, prompts: Sequence[PromptIds], options: Options, progress: Progress
-) -> dict[str, dict[str, Parity]]:
-    """By role: parity of the exported models with torch."""
-    parity = {}
+) -> tuple[dict[str, dict[str, Parity]], dict[str, Adoption]]:
+    """By role: parity of the exported models with torch, and what was measured of the adopted ones."""
+    parity, adopted = {}, {}
     for index, model in enumerate(models):
         step, rows = 4 + index, [ids[index][: model.kv.max_length] for ids in prompts if ids[index]][:3]
+        if isinstance(model.checkpoint, OptimumDirectory):
+            progress(f"check the adopted {model.role}", step, STEPS)
+            adopted[model.role] = check_adopted(model.checkpoint.name, model.shipped_model(work), rows)
+            continue
         progress(f"compare the {model.role} with torch", step, STEPS)
         assert model.contract is not None, "the model is written"
         parity[model.role] = compare_model(work, model, rows, model.contract.quantization)
         if options.npu is not None:
             parity[model.role] |= finish_static(work, model, options.npu, rows)
-    return parity
+    return parity, adopted
 
 
 def _warnings(models: Models) -> tuple[str, ...]:
     """What a user will not want of codes and tokenizers, a sentence each."""
     sentences: list[str | None] = []
     for model in models:
-        quantization = model.contract.quantization if model.contract else ""
-        gguf = model.checkpoint.gguf
-        if gguf is not None:
-            sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
+        if isinstance(model.checkpoint, Checkpoint):
+            quantization = model.contract.quantization if model.contract else ""
+            gguf = model.checkpoint.gguf
+            if gguf is not None:
+                sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
         if model.not_compiled:
             sentences.append(
                 f"the {model.role}'s tokenizer is not compiled, so a runtime needs the package tokenizers: "
@@ -249,7 +258,7 @@ def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
     if drafter is None or options.train_rank is None or not options.quantization_of("drafter").stored:
         return
     checkpoint = drafter.checkpoint
-    if checkpoint.gguf is not None and checkpoint.gguf.quantized:
+    if isinstance(checkpoint, Checkpoint) and checkpoint.gguf is not None and checkpoint.gguf.quantized:
         raise ExportError(
             f"{checkpoint.name} keeps the codes of its file, which --train-step cannot read",
             "add --drafter-quant int8, or leave --train-step out",
@@ -259,6 +268,16 @@ def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
 def _stage_of(progress: Progress, step: int) -> Callable[[str], None]:
     """A function that reports what begins within a step."""
     return lambda what: progress(what, step, STEPS)
+
+
+def _checkpoint(model: ModelExport) -> Checkpoint:
+    """The checkpoint that static graphs are made from."""
+    if isinstance(model.checkpoint, OptimumDirectory):
+        raise ExportError(
+            f"{model.checkpoint.name} is a graph, which is adopted unchanged, and --npu needs a checkpoint",
+            "give the checkpoint, or leave --npu out",
+        )
+    return model.checkpoint
 
 
 def _write_vocab_map(

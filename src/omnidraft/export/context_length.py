@@ -84,6 +84,7 @@ def context_lengths(target: ModelExport, drafter: ModelExport | None, asked: int
 
 
 def _kv_bytes(model: ModelExport) -> int:
-    """Bytes of the keys and values of one position."""
+    """Bytes of the keys and values of one position; layout `concat` has two buffers for each."""
     shape = model.checkpoint.shape
-    return 8 * shape.num_layers * shape.num_kv_heads * shape.head_dim
+    buffers = 1 if model.layout == "shared" else 2
+    return 8 * buffers * shape.num_layers * shape.num_kv_heads * shape.head_dim

@@ -78,6 +78,7 @@ def _checks(report: Report) -> dict[str, Any]:
     return {
         "parity": {role: {q: asdict(p) for q, p in forms.items()} for role, forms in report.parity.items()},
         "train": {name: asdict(parity) for name, parity in report.train.items()},
+        "adopted": {role: asdict(adoption) for role, adoption in report.adopted.items()},
         "acceptance": _acceptance(report),
         "texts": [_text(text) for text in report.texts],
         "quality": None if report.quality is None else report.quality.as_json(),
@@ -141,6 +142,7 @@ def _model_entry(model: ModelExport) -> dict[str, Any]:
         "compiled_tokenizer": None if model.not_compiled else f"{model.role}/{COMPILED}",
         "vocab_size": model.contract.vocab_size,
         "quantization": model.contract.quantization,
+        "layout": model.layout,
         "kv": asdict(model.kv),
         "inputs": [asdict(spec) for spec in model.contract.inputs],
         "outputs": [asdict(spec) for spec in model.contract.outputs],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.errors import PromptError
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.parity import (
@@ -106,6 +107,7 @@ def compare_model(
     work: Path, model: ModelExport, prompts: Sequence[Sequence[int]], quantization: str
 ) -> dict[str, Parity]:
     """Parity with torch of the float32 graph and of the shipped graph, one model in memory at a time."""
+    assert isinstance(model.checkpoint, Checkpoint), "an adopted graph has no checkpoint to compare with"
     rows = torch_rows(model.checkpoint, prompts)
     shipped = {quantization: parity_of(model.shipped_model(work), prompts, rows)}
     if not model.whole_reference:

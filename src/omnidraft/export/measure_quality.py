@@ -29,7 +29,7 @@ def source_rows(checkpoint: Checkpoint, room: int | None = None) -> Callable[[Se
     Args:
         room: bytes that the values of a GGUF file's codes may take; None for no limit.
     """
-    from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked
+    from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # adopting works without
 
     thin = unpacked(thin_model(checkpoint), room)
     return lambda ids: logits_of(thin, list(ids))
@@ -42,13 +42,13 @@ def exported_quality(
     room: int | None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Quality | None:
-    """The quality of the shipped graph beside its source; None without a piece of text.
+    """The quality of the shipped graph beside its source; None for an adopted graph, which has no source.
 
     Args:
         room: bytes of float32 weights that may be in memory; None for no limit.
         progress: called with (pieces done, all pieces).
     """
-    if not pieces:
+    if not isinstance(model.checkpoint, Checkpoint) or not pieces:
         return None
     graph = model.shipped_model(work, threads_for(model.parameters))
     return measure_quality(graph, pieces, source_rows(model.checkpoint, room), name=NAME, progress=progress)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
 from omnidraft.pair_verdict import EXPECTED, PairVerdict, estimated_speed, speed_verdict
 from omnidraft.runtime.decoding.length_state import Costs
@@ -28,13 +29,16 @@ class Report:
     before: Acceptance | None  # the drafter's acceptance with both models in float32; None without a drafter
     after: Acceptance | None  # the drafter's acceptance with both models as they ship; None without a drafter
     costs: Costs  # seconds of the passes on this machine
+    # what was measured of each adopted graph, by role
+    adopted: dict[str, Adoption] = field(default_factory=dict)
     limits: tuple[str, ...] = ()  # what memory did not allow to check in full, a sentence each
     # parity with torch of each training graph, by file name
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # what is sound and yet not as a user will want it, a sentence each
     quantization: str = ""  # name of the target's
     vocabulary: str = ""  # whether the drafter can write the target's text; empty without a drafter
-    quality: Quality | None = None  # what the target's form costs; None where it was not measured
+    # what the target's form costs in quality of text; None for an adopted graph
+    quality: Quality | None = None
     # why the chat template has no place for a system prompt; None where it has one
     no_system: str | None = None
     context: str = ""  # the length of the context, and why; a sentence

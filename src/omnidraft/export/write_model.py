@@ -1,6 +1,6 @@
 """Write one model of a pair into a bundle: shipped graph, float32 graph for comparison, tokenizer.
 
-The modules that need torch are imported inside functions.
+The modules that need torch are imported inside functions: adopting a graph works without torch.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.checkpoints.control_tokens import write_tokenizer
 from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.errors import ExportError
+from omnidraft.export.adopt.adopt import adopt
+from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.export_memory import layers_within
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.model_export import ModelExport
@@ -55,7 +57,13 @@ def write_model(model: ModelExport, job: WriteJob) -> int:
     """
     folder = (job.work / model.graph).parent
     folder.mkdir(parents=True, exist_ok=True)
-    reference_bytes = _write_checkpoint(model, model.checkpoint, job)
+    if isinstance(model.checkpoint, OptimumDirectory):
+        model.contract = adopt(model.checkpoint, folder, job.max_length)
+        model.parameters = model.checkpoint.parameters
+        model.reference, model.reference_layers = model.graph, model.checkpoint.shape.num_layers
+        reference_bytes = 0
+    else:
+        reference_bytes = _write_checkpoint(model, model.checkpoint, job)
     tokenizer_file = job.work / f"{model.role}/tokenizer.json"
     write_tokenizer(model.checkpoint.directory / "tokenizer.json", tokenizer_file, model.tokenizer)
     model.not_compiled = write_compiled(tokenizer_file, model.tokenizer)

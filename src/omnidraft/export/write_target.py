@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.export.measure_quality import exported_quality
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
@@ -26,7 +27,7 @@ class WrittenTarget:
     """A target that was written."""
 
     options: Options  # those of the export, with the form that the target has
-    quality: Quality | None  # of its text; None where it was not measured
+    quality: Quality | None  # of its text; None for an adopted graph
     reference_bytes: int  # bytes of weights of the float32 graph
     # the forms that were tried in torch before; empty where the form was given
     trials: tuple[Trial, ...] = ()
@@ -37,7 +38,7 @@ def write_target(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece])
 
     With `options.search`, the next form is written where the graph loses more than the search found.
     """
-    if not job.options.search or not pieces:
+    if not job.options.search or not isinstance(model.checkpoint, Checkpoint) or not pieces:
         return _written(model, replace(job, options=replace(job.options, search=False)), pieces)
     search = _search(model, job, pieces)
     written = None
@@ -67,6 +68,7 @@ def _search(model: ModelExport, job: WriteJob, pieces: Sequence[TextPiece]) -> F
     from omnidraft.export.graph.skeleton import skeleton
 
     checkpoint = model.checkpoint
+    assert isinstance(checkpoint, Checkpoint)
     job.stage("trace the target")
     thin = thin_model(checkpoint)
     bare = skeleton(checkpoint, thin, job.max_length, lambda at: job.stage(f"trace the target, {at}"))

@@ -85,6 +85,12 @@ def _tokenizers(bundle: Bundle, device: str) -> Iterable[str]:
 def _cpu_graphs(bundle: Bundle, options: PackOptions) -> Iterable[str]:
     """The CPU graphs: of both models, or of the drafter alone where the target is static."""
     for role, entry in zip(("target", "drafter"), bundle.models, strict=False):
+        if entry.layout != "shared" and options.device != DESKTOP:
+            raise BundleError(
+                f"the {role} is a graph of Optimum, which a phone does not run",
+                f"pack it with --for {DESKTOP}, or export a checkpoint",
+                fault="left_out",
+            )
         if role == "target" and options.device in STATIC:
             continue
         yield from _with_weights(bundle, entry.graph, str(PurePosixPath(entry.graph).parent))

@@ -128,7 +128,7 @@ private final class SessionSettings {
         let spin = spinning(library.version)
         try add(spin.key, spin.value)
         // A small graph can name constants of any size, and folding them would take that memory and time while it is
-        // loaded. Exported graphs hold nothing to fold.
+        // loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
         try add("optimization.disable_specified_optimizers", "ConstantFolding")
         for (key, value) in options.entries { try add(key, value) }
         if let provider = options.provider { try append(provider, options.threads) }

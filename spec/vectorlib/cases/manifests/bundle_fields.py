@@ -99,6 +99,7 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
             yield f"null_{name}", "null", made(put(path, None), FULL)
     optional: list[tuple[Path, Any]] = [
         (("target", "fingerprint"), "f1"), (("drafter", "compiled_tokenizer"), [1]),
+        (("target", "layout"), "other"), (("target", "layout"), None),
         (("target", "npu"), [1]), (("drafter", "lora"), [1]),
         (("drafter", "train"), "step.onnx"),
         (("costs", "machine"), "Cortex-A78"),

@@ -86,8 +86,8 @@ MACHINE = {
 
 def full(manifest: Manifest) -> None:
     """Add every optional field."""
-    manifest["drafter"].update(training(), compiled_tokenizer="drafter/tokenizer.compiled")
-    manifest["target"].update(npu=static(), fingerprint="f1" * 32)
+    manifest["drafter"].update(training(), layout="shared", compiled_tokenizer="drafter/tokenizer.compiled")
+    manifest["target"].update(npu=static(), layout="concat", fingerprint="f1" * 32)
     manifest["costs"]["machine"] = dict(MACHINE)
     manifest["prompt"]["trim"] = ["later_end", "first_start"]
     manifest.update(pairs=["<s>=<s>"], checks={"limits": []})
@@ -178,7 +178,7 @@ def _read(data: bytes) -> Manifest:
     )
     models = {}
     for role in ("target", "drafter"):
-        models[role] = {k: m[role][k] for k in names}
+        models[role] = {k: m[role][k] for k in names} | {"layout": m[role].get("layout", "shared")}
         models[role] |= {k: m[role].get(k) for k in ("fingerprint", "lora")}
         models[role]["train"] = m[role].get("train", {}).get("rank")
         models[role]["places"] = ["npu", *m[role]["npu"]["providers"]] if "npu" in m[role] else []

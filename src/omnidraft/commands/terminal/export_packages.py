@@ -29,13 +29,18 @@ def need_export_packages(*models: str) -> None:
     """Refuse to export where a package is missing.
 
     Args:
-        models: what is exported, directories or hub ids.
+        models: what is exported, directories or hub ids; checkpoints where there is none. Graphs of Optimum
+            are adopted without torch.
 
     Raises:
         SettingError: a package is missing.
     """
     from omnidraft.checkpoints.gguf.find import find_gguf
+    from omnidraft.export.adopt.find_graph import find_graph
 
+    checkpoint = next((name for name in models if find_graph(name) is None), None)
+    if models and checkpoint is None:
+        return need_packages("adopting a graph", ("onnx", "jinja2"), "adopt")
     names = ["torch", "transformers", "optimum", "onnx", "onnxscript"]
     names += ["gguf"] if any(find_gguf(name) for name in models) else []
-    need_packages(f"exporting {models[0]}" if models else "exporting", names, "all")
+    need_packages(f"exporting {checkpoint}" if checkpoint else "exporting", names, "all")

@@ -22,7 +22,8 @@ class GraphContract:
     """What a runtime must know of a graph to bind it.
 
     With `past` positions in the buffers and n new tokens: seqlens_k = past + n - 1, total_sequence_length =
-    past + n <= max_length, and logits has one row for each of the last num_logits (1 to n) tokens.
+    past + n <= max_length, and logits has one row for each of the last num_logits (1 to n) tokens. An adopted
+    graph has the inputs of layout `concat` instead (spec/03-bundle.md).
     """
 
     # inputs, outputs: in the order of the graph

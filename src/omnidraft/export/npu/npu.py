@@ -105,7 +105,7 @@ class StaticShapes:
 
 def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> StaticForm:
     """Write the static graphs of a checkpoint in float32."""
-    from omnidraft.export.graph.trace import rotary_tables
+    from omnidraft.export.graph.trace import rotary_tables  # adopting works without torch
 
     refuse_static(checkpoint)
     most = checkpoint.shape.max_positions

@@ -64,7 +64,7 @@ def torch_rows(
     Returns:
         [positions, vocab] for each prompt.
     """
-    from omnidraft.checkpoints.thin_model import logits_of, thin_model
+    from omnidraft.checkpoints.thin_model import logits_of, thin_model  # adopting works without torch
 
     thin = thin_model(checkpoint, layers)
     return [logits_of(thin, list(ids)) for ids in prompts]

@@ -22,6 +22,7 @@ _TOKENIZER = 22  # resident bytes per byte of tokenizer.json; a compiled tokeniz
 _CACHE_ENTRY = 64  # bytes of a cached n-gram
 _ROWS = 13  # rows of logits of the longest usual verification
 _ACTIVATIONS = 30  # times [chunk, hidden] float32, for a pass over a chunk of the prompt
+_SCORES = 2  # times [heads, chunk, max_length] float32, in a graph without an attention operator
 _HEADROOM = 0.05  # of the need: other programs may take memory meanwhile
 
 
@@ -109,7 +110,9 @@ def _size(bundle: Bundle, name: str) -> int:
 def _weights(bundle: Bundle, entry: ModelEntry) -> int:
     if entry.place is not None:
         return _static_weights(bundle, entry, entry.place)
-    files = [name for name in bundle.manifest["files"] if name.startswith(f"{entry.graph}.data")]
+    # An exported graph has model.onnx.data; an adopted graph may have several files with other endings.
+    beside = entry.graph if entry.layout == "concat" else f"{entry.graph}.data"
+    files = [name for name in bundle.manifest["files"] if name.startswith(beside) and name != entry.graph]
     mapped = sum(_size(bundle, name) for name in files)
     if not mapped:
         return int(_PACKED * _size(bundle, entry.graph))
@@ -142,7 +145,11 @@ def _work(entry: ModelEntry) -> int:
         entry.parameters / (12 * entry.kv.num_layers)
     )  # of a usual decoder with this number of parameters
     work = 4 * _ACTIVATIONS * PREFILL_CHUNK * hidden
-    return int(work + 4 * _ROWS * entry.vocab_size)
+    if entry.layout == "shared":
+        return int(work + 4 * _ROWS * entry.vocab_size)
+    # A graph of layout concat computes logits for every token, and stores the scores of its attention.
+    scores = 4 * _SCORES * (hidden / entry.kv.head_dim) * PREFILL_CHUNK * entry.kv.max_length
+    return int(work + scores + 4 * PREFILL_CHUNK * entry.vocab_size)
 
 
 def peak_bytes() -> int | None:

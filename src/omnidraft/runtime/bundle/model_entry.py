@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from omnidraft.runtime.bundle import bundle_limits as limits
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.places import Place, read_places
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, check_layout, read_step
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, integer, mapping, text
+
+Layout = Literal["shared", "concat"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class ModelEntry:
 
     Attributes:
         place: the chosen one (see `placement`); None is the dynamic graph.
+        layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
+            keys and values together.
     """
 
     source: str
@@ -48,6 +53,7 @@ class ModelEntry:
     place: Place | None = None
     fingerprint: str | None = None
     lora: LoraSites | None = None
+    layout: Layout = "shared"
     train: StepEntry | None = None
     tokenizer_fingerprint: str = ""
     compiled_tokenizer: str | None = None
@@ -67,8 +73,8 @@ class ModelEntry:
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of the KV buffers at their full length."""
-        return self.kv.bytes
+        """Bytes of the KV buffers at their full length; two sets take turns in layout `concat`."""
+        return self.kv.bytes * (2 if self.layout == "concat" else 1)
 
 
 # In place of a drafter where a bundle has none: the 256 bytes as a vocabulary, without a graph.
@@ -113,6 +119,7 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
         lora=lora,
+        layout=_layout(data.get("layout", "shared")),
         train=_train(data, lora),
         tokenizer_fingerprint=hexadecimal(data["tokenizer_fingerprint"], 64),
         compiled_tokenizer=_path(data.get("compiled_tokenizer")),
@@ -156,3 +163,9 @@ def _site(data: dict[str, Any]) -> Site:
         (text(name, limits.MAX_NAME), integer(width, 1, limits.MAX_WIDTH)) for name, width in parts
     )
     return Site(integer(data["inputs"], 1, limits.MAX_WIDTH), widths)
+
+
+def _layout(value: object) -> Layout:
+    if value not in LAYOUTS:
+        raise ValueError(f"{value!r:.80} is not a layout, which is one of {', '.join(LAYOUTS)}")
+    return value

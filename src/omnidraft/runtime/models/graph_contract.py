@@ -36,7 +36,7 @@ Values = Mapping[str, Value]
 
 
 def shared_values(kv: KvShape, vocab_size: int) -> tuple[Values, Values]:
-    """Inputs and outputs of a graph, without adapters."""
+    """Inputs and outputs of a graph of layout `shared`, without adapters."""
     one, buffer = (1,), Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
     inputs = {
         "input_ids": Value(INT64, (1, ANY)),

@@ -4,6 +4,7 @@ from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.checked_files import checked_graph
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.models.concat_model import ConcatGraph
 from omnidraft.runtime.models.engine_memory import bounded_by
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
@@ -27,8 +28,10 @@ def load_graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | Stati
             graphs = StaticGraphs(static_form(bundle, entry), entry.place.provider, threads=threads)
             graphs.check_adapters(entry.lora)
             return graphs
-        graph = Graph(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
-        graph.check_adapters(entry.lora)
+        kind = ConcatGraph if entry.layout == "concat" else Graph
+        graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
+        if entry.layout == "shared":
+            graph.check_adapters(entry.lora)
         return graph
 
 

@@ -14,7 +14,7 @@ ERRORS, NOTHING = 3, 4  # levels of onnxruntime's log, which goes to stderr
 _ONNX = {"session.load_model_format": "ONNX"}  # whatever a file's name is: no other format can be checked
 NO_PREPACKING = {"session.disable_prepacking": "1"}  # weights stay mapped from their file
 # A small graph can name constants of any size, and folding them would take that memory and time while it is
-# loaded. Exported graphs hold nothing to fold.
+# loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
 UNFOLDED = ("ConstantFolding",)
 
 

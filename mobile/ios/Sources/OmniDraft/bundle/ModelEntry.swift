@@ -1,5 +1,13 @@
 // One model of a bundle, as the manifest describes it: its graph, its tokenizer and the shapes they need.
 
+/// How a graph keeps its past; the raw value is the name in a manifest.
+enum Layout: String, Sendable {
+    /// Keys and values in shared buffers.
+    case shared
+    /// A pass returns past and new keys and values together, as Optimum exports it.
+    case concat
+}
+
 /// The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer.
 struct KvShape: Sendable, Equatable {
     let numLayers: Int
@@ -28,6 +36,7 @@ struct ModelEntry: Sendable {
     let fingerprint: String?
     /// Where adapters enter the graph; nil if they cannot.
     let lora: LoraSites?
+    let layout: Layout
     let train: StepEntry?
     let tokenizerFingerprint: String
     let compiledTokenizer: String?
@@ -47,7 +56,7 @@ let noModel = ModelEntry(
     source: "none", architecture: "none", graph: "", tokenizer: "",
     kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 1), vocabSize: 256, quantization: "none",
     bosId: nil, eosIds: [], parameters: 0, places: ByName(), fingerprint: nil, lora: nil,
-    train: nil,
+    layout: .shared, train: nil,
     tokenizerFingerprint: "0864c10eb9f122e7b9dfef5a287f4fb7c610b310847c0c41656e0656a9b0b03e", compiledTokenizer: nil)
 
 /// The part of a manifest for one model.
@@ -75,6 +84,7 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         places: places,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
         lora: lora,
+        layout: try layoutOf(data["layout"]),
         train: try trainOf(data, lora),
         tokenizerFingerprint: try hexadecimal(data.at("tokenizer_fingerprint"), 64),
         compiledTokenizer: try data.given("compiled_tokenizer").map { try text($0, most: BundleLimits.maxPath) })
@@ -114,4 +124,11 @@ private func siteOf(_ data: JsonObject) throws -> Site {
         return Site.Part(name: try text(pair[0], most: BundleLimits.maxName), width: width)
     }
     return Site(inputs: try integer(data.at("inputs"), in: 1...BundleLimits.maxWidth), parts: parts)
+}
+
+private func layoutOf(_ value: JsonValue?) throws -> Layout {
+    guard let value else { return .shared }
+    if value == .string(Layout.shared.rawValue) { return .shared }
+    if value == .string(Layout.concat.rawValue) { return .concat }
+    throw ValueError("\(quoted(value)) is not a layout, which is one of shared, concat")
 }

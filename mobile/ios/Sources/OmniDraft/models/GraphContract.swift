@@ -4,7 +4,7 @@ private let any = -1  // a size that passes choose
 private let megabyte = 1_000_000
 private let mostShown = 120
 
-/// What a graph takes and gives, without adapters.
+/// What a graph of layout `shared` takes and gives, without adapters.
 struct SharedValues {
     let inputs: [GraphValue]
     let outputs: [GraphValue]

@@ -135,6 +135,11 @@ private func graphOf(
     _ bundle: ModelBundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int,
     _ provider: ExecutionProvider
 ) throws -> Graph {
+    if entry.layout != .shared {
+        let graph = "\(split(bundle.path).name)/\(entry.graph)"
+        let message = "\(graph) has the layout \(entry.layout), which runs on desktops only"
+        throw bundleError("graph", message, "export the model with `omnidraft export`")
+    }
     let path = try checkedGraph(bundle, entry.graph)
     let graph = try Graph(
         engine, path: path, kv: entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider.kernels)

@@ -271,7 +271,7 @@ private func model(_ entry: ModelEntry) -> JsonValue {
         "graph": .string(entry.graph), "tokenizer": .string(entry.tokenizer),
         "tokenizer_fingerprint": .string(entry.tokenizerFingerprint), "vocab_size": .int(entry.vocabSize),
         "bos_id": entry.bosId.map { .int(Int($0)) } ?? .null, "parameters": .int(entry.parameters),
-        "fingerprint": orNull(entry.fingerprint), "kv": .object(kv),
+        "layout": .string(entry.layout.rawValue), "fingerprint": orNull(entry.fingerprint), "kv": .object(kv),
         "eos_ids": .array(entry.eosIds.map { .int(Int($0)) }), "lora": entry.lora.map(lora) ?? .null,
         "train": entry.train.map { .int($0.rank) } ?? .null,
         "places": .array(entry.places.names.map(JsonValue.string)),

@@ -19,6 +19,7 @@ private const val TOKENIZER = 22L // resident bytes per byte of tokenizer.json; 
 private const val CACHE_ENTRY = 64L // bytes of a cached n-gram
 private const val ROWS = 13L // rows of logits of the longest usual verification
 private const val ACTIVATIONS = 30 // times [chunk, hidden] float32, for a pass over a chunk of the prompt
+private const val SCORES = 2 // times [heads, chunk, max_length] float32, in a graph without an attention operator
 private const val HEADROOM = 0.05 // of the need: other programs may take memory meanwhile
 private const val MEGABYTE = 1_000_000L
 
@@ -67,7 +68,9 @@ private fun size(bundle: Bundle, name: String): Long = bundle.files.getValue(nam
 
 private fun weights(bundle: Bundle, entry: ModelEntry): Long {
     if (entry.place != null) return staticWeights(bundle, entry, entry.place)
-    val mapped = bundle.files.keys.filter { it.startsWith("${entry.graph}.data") }.sumOf { size(bundle, it) }
+    // An exported graph has model.onnx.data; an adopted graph may have several files with other endings.
+    val beside = if (entry.layout == CONCAT_LAYOUT) entry.graph else "${entry.graph}.data"
+    val mapped = bundle.files.keys.filter { it.startsWith(beside) && it != entry.graph }.sumOf { size(bundle, it) }
     if (mapped == 0L) return (PACKED * size(bundle, entry.graph)).toLong()
     // A table stays mapped: as a whole beside the packed LM head that shares it, else a few of its pages.
     return (PACKED * size(bundle, entry.graph) + MAPPED * mapped).toLong() + table(bundle, entry, mapped)
@@ -95,7 +98,10 @@ private fun work(entry: ModelEntry): Long {
     // Of a usual decoder with this number of parameters.
     val hidden = sqrt(entry.parameters / (12.0 * entry.kv.numLayers))
     val work = 4.0 * ACTIVATIONS * PREFILL_CHUNK * hidden
-    return (work + 4.0 * ROWS * entry.vocabSize).toLong()
+    if (entry.layout == SHARED_LAYOUT) return (work + 4.0 * ROWS * entry.vocabSize).toLong()
+    // A graph of layout concat computes logits for every token, and stores the scores of its attention.
+    val scores = 4.0 * SCORES * (hidden / entry.kv.headDim) * PREFILL_CHUNK * entry.kv.maxLength
+    return (work + scores + 4.0 * PREFILL_CHUNK * entry.vocabSize).toLong()
 }
 
 /** Peak resident memory of this process in bytes, with mapped files; null where it is not counted. */

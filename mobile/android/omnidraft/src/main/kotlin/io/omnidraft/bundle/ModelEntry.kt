@@ -9,7 +9,17 @@ import io.omnidraft.disk.hexadecimal
 import io.omnidraft.disk.integer
 import io.omnidraft.disk.long
 import io.omnidraft.disk.mapping
+import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
+
+/** A graph that keeps keys and values in shared buffers. */
+internal const val SHARED_LAYOUT = "shared"
+
+/** A graph whose pass returns past and new keys and values together, as Optimum exports it. */
+internal const val CONCAT_LAYOUT = "concat"
+
+/** How a graph keeps its past. */
+internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
 
 /** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
 internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
@@ -32,6 +42,7 @@ internal data class ModelEntry(
     val place: Place? = null, // the chosen one; null is the dynamic graph
     val fingerprint: String? = null,
     val lora: LoraSites? = null, // where adapters enter the graph; null if they cannot
+    val layout: String = SHARED_LAYOUT,
     val train: StepEntry? = null,
     val tokenizerFingerprint: String = "",
     val compiledTokenizer: String? = null,
@@ -46,8 +57,8 @@ internal data class ModelEntry(
     fun reads(name: String): Boolean =
         if (place != null) name in place.files else !isAbsent && name.startsWith(graph)
 
-    /** Bytes of the KV buffers at their full length. */
-    val kvBytes: Long get() = kv.bytes
+    /** Bytes of the KV buffers at their full length; two sets take turns in layout `concat`. */
+    val kvBytes: Long get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
 }
 
 /**
@@ -90,6 +101,7 @@ internal fun readEntry(data: Map<String, Any?>): ModelEntry {
         places = places,
         fingerprint = data["fingerprint"]?.let { hexadecimal(it, 64) },
         lora = lora,
+        layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT),
         train = trainOf(data, lora),
         tokenizerFingerprint = hexadecimal(data.at("tokenizer_fingerprint"), 64),
         compiledTokenizer = data["compiled_tokenizer"]?.let { text(it, BundleLimits.MAX_PATH) },
@@ -126,4 +138,11 @@ private fun siteOf(data: Map<String, Any?>): Site {
         Part(text(name, BundleLimits.MAX_NAME), integer(width, 1, BundleLimits.MAX_WIDTH))
     }
     return Site(integer(data.at("inputs"), 1, BundleLimits.MAX_WIDTH), widths)
+}
+
+private fun layoutOf(value: Any?): String {
+    if (value !in LAYOUTS) {
+        throw ValueError("${quoted(value)} is not a layout, which is one of ${LAYOUTS.joinToString()}")
+    }
+    return value as String
 }

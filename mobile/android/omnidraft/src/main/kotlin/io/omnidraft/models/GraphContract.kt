@@ -26,7 +26,7 @@ internal class Value(val kind: OnnxJavaType, vararg val sizes: Long)
 /** What a graph takes and gives, without adapters. */
 internal class SharedValues(val inputs: Map<String, Value>, val outputs: Map<String, Value>)
 
-/** Inputs and outputs of a graph, without adapters. */
+/** Inputs and outputs of a graph of layout `shared`, without adapters. */
 internal fun sharedValues(kv: KvShape, vocabSize: Int): SharedValues {
     val buffer = Value(
         OnnxJavaType.FLOAT,

@@ -44,7 +44,7 @@ private fun refuseTelemetry() {
 internal fun hasXnnpack(): Boolean = OrtProvider.XNNPACK in OrtEnvironment.getAvailableProviders()
 
 // A small graph can name constants of any size, and folding them would take that memory and time while it is
-// loaded. Exported graphs hold nothing to fold.
+// loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
 private const val UNFOLDED = "ConstantFolding"
 
 /**

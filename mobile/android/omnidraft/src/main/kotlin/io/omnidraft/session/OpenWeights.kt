@@ -1,8 +1,10 @@
 package io.omnidraft.session
 
+import io.omnidraft.BundleException
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.ModelEntry
 import io.omnidraft.bundle.Place
+import io.omnidraft.bundle.SHARED_LAYOUT
 import io.omnidraft.bundle.checkUnchanged
 import io.omnidraft.bundle.checkedGraph
 import io.omnidraft.models.Graph
@@ -27,8 +29,13 @@ internal fun openWeights(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpac
     return weights
 }
 
-private fun graph(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpack: Boolean): Graph =
-    Graph(checkedGraph(bundle, entry.graph), entry.kv, entry.vocabSize, threads, xnnpack)
+private fun graph(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpack: Boolean): Graph {
+    if (entry.layout != SHARED_LAYOUT) {
+        val message = "${bundle.path.name}/${entry.graph} has the layout ${entry.layout}, which runs on desktops only"
+        throw BundleException("graph", message, "export the model with `omnidraft export`")
+    }
+    return Graph(checkedGraph(bundle, entry.graph), entry.kv, entry.vocabSize, threads, xnnpack)
+}
 
 private fun statics(bundle: Bundle, entry: ModelEntry, place: Place, threads: Int): StaticGraphs {
     val graphs = place.form.graphs.mapValues { checkedGraph(bundle, it.value) }

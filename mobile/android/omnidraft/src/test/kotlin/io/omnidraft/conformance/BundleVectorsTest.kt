@@ -258,6 +258,7 @@ private fun model(entry: ModelEntry): Json = mapOf(
     "vocab_size" to entry.vocabSize,
     "bos_id" to entry.bosId,
     "parameters" to entry.parameters,
+    "layout" to entry.layout,
     "fingerprint" to entry.fingerprint,
     "kv" to mapOf(
         "num_layers" to entry.kv.numLayers, "num_kv_heads" to entry.kv.numKvHeads,
