@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import random
 from dataclasses import replace
@@ -48,6 +49,15 @@ def test_a_damaged_record_is_none(state: Path) -> None:
     (record,) = (state / "costs").iterdir()
     record.write_bytes(record.read_bytes()[:-1])
     assert ask("auto", OTHER)[0] == "measured"
+
+
+def test_a_record_is_measured_again_after_a_month(state: Path) -> None:
+    ask("auto", OTHER)
+    (record,) = (state / "costs").iterdir()
+    now = record.stat().st_mtime
+    for days, source in ((29, "kept"), (31, "measured"), (0, "kept"), (-2, "kept")):
+        os.utime(record, (now, now - days * 86_400))
+        assert ask("auto", OTHER)[0] == source, days
 
 
 def test_any_bytes_are_costs_or_none(state: Path) -> None:

@@ -13,6 +13,7 @@ from omnidraft import Generation, GenerationConfig, LanguageModel, TextSession, 
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.session.conversation import first_kept
 from omnidraft.runtime.session.modes import Mode
 
 STORY = "Tell me a story."
@@ -280,6 +281,37 @@ def test_a_full_conversation_is_refused_and_stays(loaded: LanguageModel, session
     assert (session.turns, session.message, session.answer) == before
     answer = session.chat("And then?", GenerationConfig(max_new_tokens=8)).finish()
     assert answer.token_ids == ids_of(TextSession(loaded).generate(answer.prompt_ids, max_new_tokens=8))
+
+
+def test_the_oldest_turns_are_left_out_so_that_half_of_the_context_is_free() -> None:
+    for sizes, new, left_out in (
+        ([75, 60, 40, 20], 25, 0),  # all fit
+        ([76, 60, 40, 20], 25, 3),  # a quarter of the context is kept free, whatever the answer may take
+        ([76, 60, 40, 20], 999, 3),
+        ([91, 80, 41, 20], 10, 3),
+        ([91, 80, 40, 20], 10, 2),
+        ([120, 110], 10, 1),  # the message alone does not fit: it is refused without earlier turns
+    ):
+        assert first_kept(sizes, 100, new) == left_out, (sizes, new)
+
+
+def test_a_conversation_without_end(loaded: LanguageModel, session: TextSession) -> None:
+    session.drops_oldest, session.system = True, "Count."
+    config, dropped, longest = GenerationConfig(max_new_tokens=16, ignore_eos=True), 0, 0
+    for number in range(12):
+        answer = session.chat(f"Message {number}. " + STORY, config).finish()
+        dropped += answer.dropped_turns
+        assert answer.stop_reason == "length", "there was room for the whole answer"
+        assert session.context_used == len(answer.prompt_ids) + 16 <= session.context_size
+        assert len(session.turns) == number - dropped
+        longest = max(longest, len(session.turns))
+    assert dropped > 1 and longest > 1
+    fresh = TextSession(loaded)
+    fresh.system = "Count."
+    assert answer.token_ids == ids_of(fresh.generate(answer.prompt_ids, config))
+    assert b"Count." in session.target_tokenizer.text_of(answer.prompt_ids)
+    with pytest.raises(ContextError, match="shorten it"):
+        session.chat("word " * 300)
 
 
 # Without a drafter

@@ -14,4 +14,6 @@ public struct GenerationResult: Sendable {
     public let stats: Stats
     /// Natural log-probability of each id, if they were asked for.
     public let logprobs: [Double]
+    /// Oldest turns of the conversation that were left out for this answer; see ``SessionOptions/dropsOldest``.
+    public let droppedTurns: Int
 }

@@ -23,6 +23,7 @@ public final class TextSession: Sendable {
         _ = try options.traces.map { try pathOf($0, "traces") }
         _ = try options.learned.map { try pathOf($0, "learned") }
         inner = try SessionCore(loaded, cache: cache, adapter: adapter)
+        inner.dropsOldest = options.dropsOldest
         cacheNotice = inner.cacheNotice
         desk = Desk(inner, learningOf(session: inner, options: options, publicKey: publicKey))
     }
@@ -35,6 +36,12 @@ public final class TextSession: Sendable {
 
     /// The system prompt; nil for none.
     public var system: String? { get async { await desk.ask { $0.text.system } } }
+
+    /// Tokens that the target can read, the output included.
+    public var contextSize: Int { inner.contextSize }
+
+    /// Tokens of the conversation or text so far. What is left of ``contextSize`` is the room of the next message and answer.
+    public var contextUsed: Int { get async { await desk.ask { $0.contextUsed } } }
 
     /// Counts since the conversation began or was loaded.
     public var stats: Stats { inner.stats }

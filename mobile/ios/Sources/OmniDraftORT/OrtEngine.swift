@@ -127,6 +127,8 @@ private final class SessionSettings {
         try add("session.load_model_format", "ONNX")
         let spin = spinning(library.version)
         try add(spin.key, spin.value)
+        // Work is cut into blocks that shrink, so that fast cores do not wait for a slow one.
+        if options.threads > 1 { try add("session.dynamic_block_base", "4") }
         // A small graph can name constants of any size, and folding them would take that memory and time while it is
         // loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
         try add("optimization.disable_specified_optimizers", "ConstantFolding")

@@ -46,6 +46,7 @@ class Chat:
 
     def __init__(self, session: TextSession, config: GenerationConfig, source: TextIO, out: TextIO) -> None:
         self._session, self._config, self._out = session, config, out
+        session.drops_oldest = True  # a conversation has no end
         self._answers = 0  # since the program began: each has a seed of its own
         self._loaded = 0  # turns that a file held
         self._commands: Mapping[str, Callable[[str], None]] = {
@@ -160,6 +161,9 @@ class Chat:
             self._say(_mark(answer))
 
     def _stream(self, answer: Generation) -> None:
+        if answer.dropped_turns:
+            left_out = counted(answer.dropped_turns, "oldest message")
+            self._say(f"[the context is nearly full: {left_out} left out, with the answers]")
         with _interrupts_cancel(answer):
             writer = AnswerWriter(self._out)
             for piece in answer:

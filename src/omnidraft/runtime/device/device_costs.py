@@ -16,6 +16,7 @@ from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 KIND = "costs"
 FORMAT, VERSION = "omnidraft.costs", 1
 MAX_PASSES, MIN_SECONDS, MAX_SECONDS = 256, 1e-9, 1e9
+MOST_AGE = 30 * 86_400.0  # seconds; the first measurement may have been of a hot or busy device
 Measure = Literal["auto", "never", "always"]
 MEASURES: tuple[Measure, ...] = ("auto", "never", "always")
 CostsSource = Literal["manifest", "kept", "measured"]
@@ -108,7 +109,7 @@ def device_costs(
         measured_on: the machine that they name; None where they name none.
         timed: measures this machine; None where it cannot.
     """
-    record = read_record(KIND, costs_key(seal, here)) if measure == "auto" else None
+    record = read_record(KIND, costs_key(seal, here), MOST_AGE) if measure == "auto" else None
     kept = None if record is None else parse_costs(record, seal, here)
     if kept is not None:
         return DeviceCosts(replace(kept, acceptance=costs.acceptance), "kept", here, measured_on)

@@ -6,9 +6,11 @@ written remembers nothing. No function here raises for either.
 
 import contextlib
 import hashlib
+import math
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 from omnidraft.runtime.disk.atomic_write import write_atomically
@@ -46,13 +48,19 @@ def record_key(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def read_record(kind: str, key: str) -> bytes | None:
-    """The bytes of a record; None where there is none that may be used."""
+def read_record(kind: str, key: str, most_age: float = math.inf) -> bytes | None:
+    """The bytes of a record; None where there is none that may be used.
+
+    Args:
+        most_age: seconds since the record was written; an older one is not used.
+    """
     root = state_directory()
     if root is None or not _is_private(root, kind):
         return None
+    path = root / kind / f"{key}{_END}"
     try:
-        return read_whole(root / kind / f"{key}{_END}", MOST_BYTES)
+        is_old = time.time() - path.stat().st_mtime > most_age
+        return None if is_old else read_whole(path, MOST_BYTES)
     except OSError:
         return None
 

@@ -44,6 +44,24 @@ def conversation_ids(
     return ids
 
 
+def first_kept(sizes: Sequence[int], limit: int, new: int) -> int:
+    """How many of the oldest turns are left out of a conversation so that an answer has room.
+
+    None where all fit; else so many that half of the context is free, so that few messages have to read the
+    conversation again.
+
+    Args:
+        sizes: tokens of the conversation up to the answer, without its first 0, 1, ... turns.
+        limit: positions of the context.
+        new: tokens of the answer, at most; a quarter of the context is the most that is kept free for it.
+    """
+    room = min(new, limit // 4)
+    if sizes[0] + room <= limit:
+        return 0
+    fits = (i for i, size in enumerate(sizes) if size + room <= limit // 2)
+    return next(fits, len(sizes) - 1)
+
+
 def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text: str) -> Turn:
     """A turn whose answer a program gives as text.
 

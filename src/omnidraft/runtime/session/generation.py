@@ -88,6 +88,7 @@ class Generation:
         logprobs: natural log-probabilities of `token_ids`, if they were asked for.
         statistics: counts so far.
         stop_reason: why it ended; None before.
+        dropped_turns: oldest turns of the conversation that were left out for this answer.
         interrupt: ends the run of a graph that is going on.
     """
 
@@ -110,6 +111,7 @@ class Generation:
         self.logprobs: list[float] = []
         self.statistics = Statistics()
         self.stop_reason: StopReason | None = None
+        self.dropped_turns = 0
         self._rounds, self._stop_text, self._limits, self._step = rounds, stop_text, limits, step
         self._thoughts, self._clock = thoughts, clock
         self._stream = None if thoughts.tags is None else ThoughtStream(thoughts.tags, inside=thoughts.inside)

@@ -35,6 +35,8 @@ class SessionResources:
         template: the text around messages; the bundle's compiled template unless replaced.
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
         adapter_notice: that a restored session was saved with another adapter of the drafter; else None.
+        drops_oldest: whether `chat` leaves out the oldest turns where the context is too small for them all
+            and an answer; the system prompt stays. Else such a message is refused.
         trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.
     """
 
@@ -67,6 +69,7 @@ class SessionResources:
         )
         self.text = TextState(ngrams, loaded.costs)
         self.template: Template = loaded.bundle.prompt
+        self.drops_oldest = False
         self.adapter_notice: str | None = None
         if adapter is not None:
             self.use_adapter(adapter)
@@ -136,6 +139,16 @@ class SessionResources:
             checked_text(system, "the system prompt")
         with self.exclusive():
             self.text.system = system
+
+    @property
+    def context_size(self) -> int:
+        """Tokens that the target can read, the output included."""
+        return self.bundle.target.kv.max_length
+
+    @property
+    def context_used(self) -> int:
+        """Tokens of the text so far: the prompt or conversation, and the last output."""
+        return len(self.text.decoder.tokens) if self.answer is not None else 0
 
     @property
     def stats(self) -> SessionStatistics:

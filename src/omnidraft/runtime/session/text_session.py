@@ -12,7 +12,13 @@ from typing import Any
 from omnidraft.errors import SessionError
 from omnidraft.grammar.response_format import Format, ResponseFormat, response_format
 from omnidraft.runtime.chat.messages import checked_text, read_messages
-from omnidraft.runtime.session.conversation import Turn, answer_ids, conversation_ids, listed_turns
+from omnidraft.runtime.session.conversation import (
+    Turn,
+    answer_ids,
+    conversation_ids,
+    first_kept,
+    listed_turns,
+)
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, overridden, prompt_ids
 from omnidraft.runtime.session.session_resources import SessionResources
@@ -20,7 +26,10 @@ from omnidraft.runtime.session.session_store import capture, read_session, resto
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state
 
 DEFAULTS = GenerationConfig()
-_UNDO = "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation"
+_UNDO = (
+    "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation, "
+    "and with drops_oldest the oldest ones are left out"
+)
 _LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 
@@ -200,9 +209,18 @@ class TextSession(SessionResources):
         format_: ResponseFormat | None = None,
     ) -> Generation:
         """Begin the answer to a message; nothing changes where it is refused."""
-        ids = conversation_ids(self.target_tokenizer, self.template, turns, message, system)
+
+        def ids_of(kept: list[Turn]) -> list[int]:
+            return conversation_ids(self.target_tokenizer, self.template, kept, message, system)
+
+        dropped, ids = 0, ids_of(turns)
+        if self.drops_oldest and len(ids) + config.max_new_tokens > self.context_size:
+            sizes = [len(ids), *(len(ids_of(turns[i:])) for i in range(1, len(turns) + 1))]
+            dropped = first_kept(sizes, self.context_size, config.max_new_tokens)
+            turns, ids = turns[dropped:], ids_of(turns[dropped:]) if dropped else ids
         remedy = too_long if turns else TOO_LONG
         generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy, format_)
+        generation.dropped_turns = dropped
         self.text.turns, self.text.message, self.text.system = turns, message, system
         return generation
 

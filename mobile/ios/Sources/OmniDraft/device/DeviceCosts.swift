@@ -9,6 +9,7 @@ private let format = "omnidraft.costs"
 private let formatVersion = 1
 private let minSeconds = 1e-9
 private let maxSeconds = 1e9
+private let mostAge = 30 * 86_400.0  // seconds; the first measurement may have been of a hot or busy device
 
 /// Which costs a caller asks for: those of this machine, those of the manifest, or a measurement in any case.
 enum Measure: String, Sendable { case auto, never, always }
@@ -84,7 +85,7 @@ func deviceCosts(
 
 /// The costs that were kept for a machine and the bundle with a seal; nil where there are none.
 func keptCosts(_ state: StateDirectory, seal: String, _ machine: Machine) -> Costs? {
-    state.readRecord(kind, costsKey(seal: seal, machine)).flatMap { parseCosts($0, seal: seal, machine) }
+    state.readRecord(kind, costsKey(seal: seal, machine), mostAge: mostAge).flatMap { parseCosts($0, seal: seal, machine) }
 }
 
 /// Keep costs, and return whether they were written.

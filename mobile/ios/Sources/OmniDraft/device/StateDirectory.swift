@@ -23,10 +23,15 @@ struct StateDirectory: Sendable {
     static let none = StateDirectory(root: nil)
 
     /// The bytes of a record; nil where there is none that may be used.
-    func readRecord(_ kind: String, _ key: String) -> [UInt8]? {
+    ///
+    /// - Parameter mostAge: seconds since the record was written; an older one is not used.
+    func readRecord(_ kind: String, _ key: String, mostAge: Double = .infinity) -> [UInt8]? {
         guard let root, isPrivate(root, kind) else { return nil }
+        let path = joined(joined(root, kind), key + end)
         // A record that cannot be read is the same as none.
-        return try? readFile(joined(joined(root, kind), key + end), most: mostRecordBytes)
+        guard let written = (try? stampOf(path))?.modified else { return nil }
+        if Date().timeIntervalSince1970 - Double(written) / 1e9 > mostAge { return nil }
+        return try? readFile(path, most: mostRecordBytes)
     }
 
     /// Replace a record, and delete the oldest ones where there are too many.

@@ -22,6 +22,17 @@ func conversationIds(
     return ids
 }
 
+/// How many of the oldest turns are left out of a conversation so that an answer has room (spec/09-session.md).
+///
+/// - Parameters:
+///   - sizes: tokens of the conversation up to the answer, without its first 0, 1, ... turns.
+///   - new: tokens of the answer, at most.
+func firstKept(_ sizes: [Int], limit: Int, new: Int) -> Int {
+    let room = min(new, limit / 4)
+    if sizes[0] + room <= limit { return 0 }
+    return sizes.firstIndex { $0 + room <= limit / 2 } ?? sizes.count - 1
+}
+
 /// A turn whose answer a program gives as text.
 ///
 /// The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the

@@ -232,5 +232,6 @@ extension GenerationResult {
         stopReason = reason
         stats = generation.statistics.stats(answers: 1)
         logprobs = generation.logprobs
+        droppedTurns = generation.droppedTurns
     }
 }

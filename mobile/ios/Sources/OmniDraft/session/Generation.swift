@@ -52,6 +52,9 @@ final class Generation: @unchecked Sendable {
     /// Natural log-probabilities of ``tokenIds``, if they were asked for.
     private(set) var logprobs: [Double] = []
 
+    /// Oldest turns of the conversation that were left out for this answer.
+    var droppedTurns = 0
+
     private struct Shared {
         var statistics = Statistics()
         var stopReason: StopReason?

@@ -2,13 +2,10 @@ import Foundation
 
 // A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change.
 
-private let threadsPerCore = 4  // at most; more only take memory and time
 private let measureSeconds = 1.5  // for timing a device; a pass that has begun then is finished
 private let measuredText = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private let measuredTokens = 16  // of that text
 private let leastContext = 64  // positions that timing takes at most
-private let smallModel = 50_000_000  // parameters; waking threads costs a smaller model more time than they save
-private let mostThreads = 8
 
 /// The graphs, tokenizers and vocabulary map of a bundle.
 ///
@@ -147,21 +144,6 @@ private func graphOf(
     try checkUnchanged(bundle.places, bundle.stamps)
     return graph
 }
-
-/// Refuses a number of threads that this device would only suffer from.
-///
-/// - Throws: ``OmniDraftError/setting(_:)``: fewer than one, or more than four for each core.
-func checkThreads(_ threads: Int) throws {
-    let most = threadsPerCore * cores()
-    if threads < 1 || threads > most {
-        let message = "threads \(threads) is outside 1..\(most), \(threadsPerCore) for each core of this device"
-        throw settingError(message, "leave it out, and the target's size decides")
-    }
-}
-
-func threadsFor(_ parameters: Int) -> Int { parameters < smallModel ? 1 : min(mostThreads, cores()) }
-
-private func cores() -> Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
 /// Whether a generation can draft anything.
 func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool {

@@ -4,7 +4,8 @@
 // run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
 
 private let undoRemedy =
-    "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation"
+    "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation, "
+    + "and with dropsOldest the oldest ones are left out"
 private let leaveOutRemedy = "shorten the message, or leave out earlier ones"
 
 /// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
@@ -138,15 +139,28 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
         _ tooLong: String = undoRemedy
     ) throws -> Generation {
-        let ids = try conversationIds(
-            targetTokenizer, template: template, turns: turns, message: message, system: system)
-        let remedy = turns.isEmpty ? tooLongRemedy : tooLong
+        func ids(_ kept: [Turn]) throws -> [Int32] {
+            try conversationIds(targetTokenizer, template: template, turns: kept, message: message, system: system)
+        }
+        let dropped = dropsOldest ? try turnsToDrop(turns, config) { try ids($0).count } : 0
+        let kept = Array(turns.dropFirst(dropped))
+        let remedy = kept.isEmpty ? tooLongRemedy : tooLong
         let generation = try generateFromPrompt(
-            models, text: text, ids: ids, config: config, recording: recording(), tooLong: remedy)
-        text.turns = turns
+            models, text: text, ids: ids(kept), config: config, recording: recording(), tooLong: remedy)
+        generation.droppedTurns = dropped
+        text.turns = kept
         text.message = message
         text.system = system
         return generation
+    }
+
+    private func turnsToDrop(
+        _ turns: [Turn], _ config: GenerationConfig, size: ([Turn]) throws -> Int
+    ) rethrows -> Int {
+        let whole = try size(turns)
+        if whole + config.maxNewTokens <= contextSize { return 0 }
+        let sizes = try [whole] + turns.indices.map { try size(Array(turns.dropFirst($0 + 1))) }
+        return firstKept(sizes, limit: contextSize, new: config.maxNewTokens)
     }
 
     /// All turns so far, with the last answer as far as it went.

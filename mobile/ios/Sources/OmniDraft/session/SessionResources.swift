@@ -42,6 +42,14 @@ class SessionResources: @unchecked Sendable {
         set { notice.with { $0 = newValue } }
     }
 
+    /// Whether a conversation leaves out its oldest turns where the context is too small for them and an answer. Set before
+    /// the session is used.
+    var dropsOldest = false
+    /// Tokens that the target can read, the output included.
+    var contextSize: Int { bundle.target.kv.maxLength }
+    /// Tokens of the text so far: the prompt or conversation, and the last output.
+    var contextUsed: Int { answer == nil ? 0 : text.decoder.tokens.count }
+
     /// The text around messages; the bundle's compiled template.
     var template: PromptTemplate { loaded.bundle.prompt }
     var bundle: ModelBundle { loaded.bundle }

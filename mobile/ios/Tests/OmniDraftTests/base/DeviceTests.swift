@@ -24,6 +24,18 @@ final class DeviceTests: XCTestCase {
         }
     }
 
+    func testAnOldRecordIsNotUsed() throws {
+        try inDirectory { place in
+            let state = StateDirectory(root: joined(place, "state"))
+            XCTAssert(state.writeRecord("kind", "key", [1]))
+            let hourAgo = Date().addingTimeInterval(-3600)
+            try FileManager.default.setAttributes(
+                [.modificationDate: hourAgo], ofItemAtPath: joined(place, "state/kind/key.json"))
+            XCTAssertNil(state.readRecord("kind", "key", mostAge: 3000))
+            XCTAssertEqual(state.readRecord("kind", "key", mostAge: 4000), [1])
+        }
+    }
+
     func testADirectoryBehindALinkOrThatOthersCanWriteIsNotUsed() throws {
         try inDirectory { place in
             let root = joined(place, "state")

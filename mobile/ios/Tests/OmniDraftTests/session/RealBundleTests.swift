@@ -107,6 +107,27 @@ final class RealBundleTests: XCTestCase {
         XCTAssertEqual(session.answer?.tokenIds, whole)
     }
 
+    func testAConversationHasNoEndWhereTheOldestTurnsAreLeftOut() throws {
+        XCTAssertEqual(firstKept([75, 60, 40, 20], limit: 100, new: 25), 0)
+        XCTAssertEqual(firstKept([76, 60, 40, 20], limit: 100, new: 999), 3)
+        XCTAssertEqual(firstKept([91, 80, 41, 20], limit: 100, new: 10), 3)
+        XCTAssertEqual(firstKept([91, 80, 40, 20], limit: 100, new: 10), 2)
+        XCTAssertEqual(firstKept([120, 110], limit: 100, new: 10), 1)
+        let session = try SessionCore(StarterBundles.load("a"))
+        session.dropsOldest = true
+        try session.setSystem("Count.")
+        let message = String(repeating: "word ", count: session.contextSize / 8)
+        var dropped = 0
+        for number in 0..<12 {
+            let answer = try session.chat("\(number) \(message)", greedy).finish()
+            dropped += answer.droppedTurns
+            XCTAssertEqual(answer.prompt.count + answer.tokenIds.count, session.contextUsed)
+            XCTAssertLessThanOrEqual(answer.prompt.count + greedy.maxNewTokens, session.contextSize)
+            XCTAssertEqual(session.text.turns.count, number - dropped)
+        }
+        XCTAssertGreaterThan(dropped, 1)
+    }
+
     /// The remedy of a refused prompt; empty where nothing is refused.
     private func remedy(_ body: () throws -> Void) -> String {
         do {

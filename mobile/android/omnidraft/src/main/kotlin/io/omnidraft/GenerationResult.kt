@@ -10,6 +10,7 @@ package io.omnidraft
  * @property stopReason why it ended.
  * @property stats counts of this generation.
  * @property logprobs natural log-probability of each id, if they were asked for.
+ * @property droppedTurns oldest turns of the conversation that were left out for this answer; see [SessionOptions].
  */
 public class GenerationResult(
     public val text: String,
@@ -19,4 +20,5 @@ public class GenerationResult(
     public val stopReason: StopReason,
     public val stats: Stats,
     public val logprobs: DoubleArray = DoubleArray(0),
+    public val droppedTurns: Int = 0,
 )

@@ -17,7 +17,11 @@ public class LanguageModel internal constructor(
      * @throws AdapterException the adapter is refused.
      */
     public fun session(options: SessionOptions = SessionOptions()): TextSession =
-        TextSession(Session(loaded, options.cache, options.adapter), options, publicKey)
+        TextSession(
+            Session(loaded, options.cache, options.adapter).also { it.dropsOldest = options.dropsOldest },
+            options,
+            publicKey,
+        )
 
     /** Frees the models, those in use as soon as their sessions are closed. */
     override fun close(): Unit = loaded.close()

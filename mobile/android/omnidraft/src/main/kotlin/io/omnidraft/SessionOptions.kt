@@ -9,10 +9,13 @@ import java.io.File
  * @property traces a directory to record generations in, once learning is on; text included.
  * @property adapter of the drafter or of the target.
  * @property learned a directory for what is learned here and pulled; null: beside [traces], with `.learned` behind its name.
+ * @property dropsOldest whether a conversation leaves out its oldest turns where the context is too small for all of them
+ *   and an answer; the system prompt stays. Else such a message is refused.
  */
 public class SessionOptions(
     public val cache: File? = null,
     public val traces: File? = null,
     public val adapter: File? = null,
     public val learned: File? = null,
+    public val dropsOldest: Boolean = false,
 )

@@ -50,6 +50,12 @@ public class TextSession internal constructor(
             inner.system = value
         }
 
+    /** Tokens that the target can read, the output included. */
+    public val contextSize: Int get() = inner.contextSize
+
+    /** Tokens of the conversation or text so far. What is left of [contextSize] is the room of the next message and answer. */
+    public val contextUsed: Int get() = inner.contextUsed
+
     /** Counts since the conversation began or was loaded. */
     public val stats: Stats get() = inner.stats
 

@@ -23,6 +23,7 @@ private const val VERSION = 1L
 internal const val MAX_PASSES = 256
 private const val MIN_SECONDS = 1e-9
 private const val MAX_SECONDS = 1e9
+private const val MOST_AGE = 30L * 86_400_000 // ms; the first measurement may have been of a hot or busy device
 
 /** Which costs a caller asks for: those of this machine, those of the manifest, or a measurement in any case. */
 internal enum class Measure { AUTO, NEVER, ALWAYS }
@@ -81,7 +82,7 @@ internal fun deviceCosts(
 
 /** The costs that were kept for a machine and the bundle with a seal; null where there are none. */
 internal fun keptCosts(state: StateDirectory, seal: String, machine: Machine): Costs? =
-    state.readRecord(KIND, costsKey(seal, machine))?.let { parseCosts(it, seal, machine) }
+    state.readRecord(KIND, costsKey(seal, machine), MOST_AGE)?.let { parseCosts(it, seal, machine) }
 
 /** Keep costs, and return whether they were written. */
 internal fun keepCosts(state: StateDirectory, seal: String, machine: Machine, costs: Costs): Boolean =

@@ -36,11 +36,12 @@ internal fun recordKey(vararg parts: String): String =
  * @property root the directory, which need not exist; null remembers nothing.
  */
 internal class StateDirectory(val root: File?) {
-    /** The bytes of a record; null where there is none that may be used. */
-    fun readRecord(kind: String, key: String): ByteArray? {
-        val place = File(root ?: return null, kind)
+    /** The bytes of a record that is at most [mostAge] milliseconds old; null where there is none that may be used. */
+    fun readRecord(kind: String, key: String, mostAge: Long = Long.MAX_VALUE): ByteArray? {
+        val file = File(File(root ?: return null, kind), key + END)
         return try {
-            if (isPrivate(root, kind)) readWhole(File(place, key + END), MOST_RECORD_BYTES.toLong()) else null
+            val isOld = System.currentTimeMillis() - file.lastModified() > mostAge
+            if (!isOld && isPrivate(root, kind)) readWhole(file, MOST_RECORD_BYTES.toLong()) else null
         } catch (_: IOException) {
             null // the same as no record
         }

@@ -77,6 +77,8 @@ internal fun sessionOptions(
     options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL) // each failure is an exception
     options.addConfigEntry("session.load_model_format", "ONNX") // whatever a file's name is: no other can be checked
     for ((key, value) in spinning(Engine.version)) options.addConfigEntry(key, value)
+    // Work is cut into blocks that shrink, so that fast cores do not wait for a slow one.
+    if (threads > 1) options.addConfigEntry("session.dynamic_block_base", "4")
     if (!folds) options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
     for ((key, value) in entries) options.addConfigEntry(key, value)
     return options

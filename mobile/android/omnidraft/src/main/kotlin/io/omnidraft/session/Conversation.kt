@@ -40,6 +40,19 @@ internal fun conversationIds(
 }
 
 /**
+ * How many of the oldest turns are left out of a conversation so that an answer has room (spec/09-session.md).
+ *
+ * @param sizes tokens of the conversation up to the answer, without its first 0, 1, ... turns.
+ * @param new tokens of the answer, at most.
+ */
+internal fun firstKept(sizes: List<Int>, limit: Int, new: Int): Int {
+    val room = minOf(new, limit / 4)
+    if (sizes[0] + room <= limit) return 0
+    val fits = sizes.indexOfFirst { it + room <= limit / 2 }
+    return if (fits < 0) sizes.size - 1 else fits
+}
+
+/**
  * A turn whose answer a program gives as text.
  *
  * The answer is encoded after the white space that the model would have begun it with. Its thought is left out, and the

@@ -99,4 +99,5 @@ private fun resultOf(generation: Generation) = GenerationResult(
     stopReason = checkNotNull(generation.stopReason) { "the generation ended" },
     stats = generation.statistics.stats(answers = 1),
     logprobs = generation.logprobs,
+    droppedTurns = generation.droppedTurns,
 )

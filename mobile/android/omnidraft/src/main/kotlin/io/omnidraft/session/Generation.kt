@@ -55,6 +55,9 @@ internal class Generation(
     private val stream = thoughts.tags?.let { ThoughtStream(it, thoughts.inside) }
     private val pieces = ArrayDeque<Piece>() // of the last round, that were not given yet
 
+    /** Oldest turns of the conversation that were left out for this answer. */
+    var droppedTurns = 0
+
     /** Counts so far; replaced as a whole, so any thread may read them. */
     @Volatile var statistics: Statistics = Statistics()
         private set

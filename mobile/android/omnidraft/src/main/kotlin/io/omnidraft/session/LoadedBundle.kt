@@ -26,6 +26,8 @@ import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.deviceCosts
 import io.omnidraft.device.thisMachine
 import io.omnidraft.models.Engine
+import io.omnidraft.models.checkThreads
+import io.omnidraft.models.threadsFor
 import io.omnidraft.session.state.asksDrafter
 import io.omnidraft.session.state.copies
 import io.omnidraft.vocab.NgramCache
@@ -36,13 +38,10 @@ import io.omnidraft.vocab.tokenizer.Tokenizer
 
 /* A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change. */
 
-private const val THREADS_PER_CORE = 4 // at most; more only take memory and time
 private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
 private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private const val MEASURED_TOKENS = 16 // of that text
 private const val LEAST_CONTEXT = 64 // positions that timing takes at most
-private const val SMALL = 50_000_000L // parameters; waking threads costs a smaller model more time than they save
-private const val MOST_THREADS = 8
 
 /**
  * The graphs, tokenizers and vocabulary map of a bundle.
@@ -155,18 +154,6 @@ internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
     )
     return CompiledTokenizer.fromFile(bundle.file(compiled))
 }
-
-/** Refuses a number of threads that this device would only suffer from. */
-internal fun checkThreads(threads: Int) {
-    val most = THREADS_PER_CORE * Runtime.getRuntime().availableProcessors()
-    if (threads !in 1..most) {
-        val message = "threads $threads is outside 1..$most, $THREADS_PER_CORE for each core of this device"
-        throw SettingException(message, "leave it out, and the target's size decides", "threads")
-    }
-}
-
-internal fun threadsFor(parameters: Long): Int =
-    if (parameters < SMALL) 1 else minOf(MOST_THREADS, Runtime.getRuntime().availableProcessors())
 
 internal fun drafts(config: GenerationConfig, hasDrafter: Boolean): Boolean =
     config.copies || (config.asksDrafter && hasDrafter)

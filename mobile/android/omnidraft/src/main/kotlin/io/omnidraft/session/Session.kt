@@ -17,8 +17,8 @@ import java.io.File
  * run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
  */
 
-private const val UNDO =
-    "shorten the message, or make room: undo() takes the last one back, reset() begins a new conversation"
+private const val UNDO = "shorten the message, or make room: undo() takes the last one back, reset() begins a new " +
+    "conversation, and with dropsOldest the oldest ones are left out"
 private const val LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 /** A conversation on a loaded bundle, with its KV buffers and n-gram cache; see [SessionResources]. */
@@ -132,13 +132,23 @@ internal class Session(
         config: GenerationConfig,
         tooLong: String = UNDO, // the remedy where there are earlier turns and the context cannot hold them all
     ): Generation {
-        val ids = conversationIds(targetTokenizer, template, turns, message, system)
-        val remedy = if (turns.isEmpty()) TOO_LONG else tooLong
-        val generation = generateFromPrompt(models, text, ids, config, recording(), remedy)
-        text.turns = turns
+        fun idsOf(kept: List<Turn>) = conversationIds(targetTokenizer, template, kept, message, system)
+        val dropped = if (dropsOldest) turnsToDrop(turns, config) { idsOf(it).size } else 0
+        val kept = turns.drop(dropped)
+        val remedy = if (kept.isEmpty()) TOO_LONG else tooLong
+        val generation = generateFromPrompt(models, text, idsOf(kept), config, recording(), remedy)
+        generation.droppedTurns = dropped
+        text.turns = kept
         text.message = message
         text.system = system
         return generation
+    }
+
+    private fun turnsToDrop(turns: List<Turn>, config: GenerationConfig, size: (List<Turn>) -> Int): Int {
+        val whole = size(turns)
+        if (whole + config.maxNewTokens.toLong() <= contextSize) return 0
+        val sizes = listOf(whole) + (1..turns.size).map { size(turns.drop(it)) }
+        return firstKept(sizes, contextSize, config.maxNewTokens)
     }
 
     /** All turns so far, with the last answer as far as it went. */

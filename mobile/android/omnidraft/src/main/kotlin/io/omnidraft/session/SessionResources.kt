@@ -54,6 +54,15 @@ internal open class SessionResources(
         }
     }
 
+    /** Whether a conversation leaves out its oldest turns where the context is too small for them and an answer. */
+    var dropsOldest = false
+
+    /** Tokens that the target can read, the output included. */
+    val contextSize: Int get() = bundle.target.kv.maxLength
+
+    /** Tokens of the text so far: the prompt or conversation, and the last output. */
+    val contextUsed: Int get() = if (answer == null) 0 else text.decoder.tokens.size
+
     val bundle: Bundle get() = loaded.bundle
 
     val targetTokenizer: Tokenizer get() = loaded.targetTokenizer

@@ -249,6 +249,29 @@ internal class RealBundleTest {
     }
 
     @Test
+    fun aConversationHasNoEndWhereTheOldestTurnsAreLeftOut() {
+        assertEquals(listOf(0, 3, 3, 2, 1), listOf(
+            firstKept(listOf(75, 60, 40, 20), 100, 25), firstKept(listOf(76, 60, 40, 20), 100, 999),
+            firstKept(listOf(91, 80, 41, 20), 100, 10), firstKept(listOf(91, 80, 40, 20), 100, 10),
+            firstKept(listOf(120, 110), 100, 10),
+        ))
+        Session(bundle("a")).use { session ->
+            session.dropsOldest = true
+            session.system = "Count."
+            var dropped = 0
+            val message = "word ".repeat(session.contextSize / 8)
+            repeat(12) { number ->
+                val answer = session.chat("$number $message", greedy).finish()
+                dropped += answer.droppedTurns
+                assertEquals(answer.prompt.size + answer.tokenIds.size, session.contextUsed)
+                assertTrue(answer.prompt.size + greedy.maxNewTokens <= session.contextSize)
+                assertEquals(number - dropped, session.text.turns.size)
+            }
+            assertTrue(dropped > 1)
+        }
+    }
+
+    @Test
     fun throttlingChangesNoText() {
         Session(bundle("a")).use { session ->
             val whole = session.generate(question, greedy).finish().tokenIds
