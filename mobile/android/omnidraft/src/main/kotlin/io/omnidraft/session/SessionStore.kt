@@ -101,13 +101,19 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
                 output = answer.tokenIds,
                 context = if (loaded.drafter == null) null else text.decoder.context.toArray(),
                 random = text.random.state,
-                stopReason = answer.stopReason,
+                stopReason = savedReason(answer),
                 logprobs = answer.logprobs,
             )
         },
         system = text.system,
     )
     return saved to encode(text.cache.table())
+}
+
+/** The file has no grammar, so nobody can go on with an answer in one. */
+private fun savedReason(answer: Generation): StopReason? {
+    val reason = answer.stopReason
+    return if (answer.hasGrammar && (reason == null || reason == StopReason.COMPLETE)) StopReason.CANCELLED else reason
 }
 
 /**

@@ -240,6 +240,7 @@ private class ContextRecorder : Drafter(NothingModel) {
         temperature: Double,
         banned: IntArray,
         random: RandomSource,
+        allowed: Allowed?,
     ): Draft {
         this.context = context.toArray().asList()
         return Draft()
