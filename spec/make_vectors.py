@@ -8,12 +8,15 @@ always writes the same bytes.
 import sys
 from pathlib import Path
 
-from vectorlib.cases import decoding, device, files, learning, manifests, packing
+from vectorlib.cases import decoding, device, files, grammar, learning, manifests, packing
 from vectorlib.reference.vocab_map import MAPS
 from vectorlib.writer import VectorWriter
 
 HERE = Path(__file__).resolve().parent
-CASES = (*decoding.CASES, *files.CASES, *manifests.CASES, *device.CASES, *packing.CASES, *learning.CASES)
+CASES = (
+    *decoding.CASES, *files.CASES, *manifests.CASES, *device.CASES, *packing.CASES, *learning.CASES,
+    *grammar.CASES,
+)  # fmt: skip
 
 
 def write_vectors(root: Path) -> dict[str, int]:

@@ -20,6 +20,7 @@ FOLDERS = {
     "12": {"trace"},
     "15": {"sync"},
     "16": {"archive"},
+    "17": {"grammar"},
 }
 NO_FILE = "a vector is bytes; this is about a path: tests of the runtime have it"
 WRITING = "of writing: tests of the runtime have it"
@@ -55,6 +56,7 @@ WITHOUT_VECTOR: dict[str, dict[str, str]] = {
         "unwritable": WRITING,
         "space": WRITING,
     },
+    "17": {"unreadable": NO_FILE},
 }
 
 

@@ -14,6 +14,7 @@ from conformance.decoding import run_sampling, run_stop
 from conformance.decoding.run_compiled import run_invalid_tokenizer, run_tokenizer
 from conformance.decoding.run_draft_length import run_draft_length
 from conformance.decoding.run_generate import run_generate
+from conformance.decoding.run_grammar import run_invalid_grammar, run_tokens, run_valid_grammar
 from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_thought, run_tokenize
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
@@ -44,6 +45,10 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "draft_length": run_draft_length,
     "draft_prompt": run_draft_prompt,
     "generate": run_generate,
+    "grammar/generate": run_generate,
+    "grammar/invalid": run_invalid_grammar,
+    "grammar/tokens": run_tokens,
+    "grammar/valid": run_valid_grammar,
     "learner/align": run_alignment.run_align,
     "learner/average": run_tensors.run_average,
     "learner/calls": run_alignment.run_calls,

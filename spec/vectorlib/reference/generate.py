@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectorlib.reference.draft_length import Costs, Defaults, DraftLength, Plan, Record
+from vectorlib.reference.grammar import GrammarText, Language
 from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
@@ -16,6 +17,7 @@ from vectorlib.reference.vocab_map import Trie, VocabMap
 
 MAX_PROPOSED = 64
 MAX_DRAFT_TOKENS = 48
+Allowed = Sequence[set[int] | None]  # ids that may follow 0, 1, ... proposed tokens; None: all
 NOTHING: Plan = ("none", 0, False)
 MARGIN = 1e-5  # the graphs compute in float32, and a runtime may
 
@@ -30,6 +32,7 @@ class Task:
         draft_max_length: positions of the drafter; None: as many as the target has.
         num_draft_tokens: of each round; with costs the length is auto instead.
         defaults: constants of the length auto.
+        language: what the output must belong to; None: any text.
     """
 
     vocab_map: VocabMap
@@ -51,6 +54,7 @@ class Task:
     logprobs: bool = False
     costs: Costs | None = None
     defaults: Defaults = field(default_factory=dict)
+    language: Language | None = None
 
     @property
     def drafts(self) -> bool:
@@ -67,6 +71,13 @@ class Task:
             return length.next(match)
         source = {"plain": "none", "lookup": "copy"}.get(self.mode, "draft")
         return source, self.num_draft_tokens, source == "draft"
+
+    @property
+    def text(self) -> GrammarText | None:
+        """A new text of the language."""
+        if self.language is None:
+            return None
+        return GrammarText(self.language, self.eos_ids, proposes=self.mode != "plain")
 
     @property
     def uses_cache(self) -> bool:
@@ -108,6 +119,11 @@ class Held:
         self.tokens = [*text, *proposed]
         return [past, len(self.tokens) - past]
 
+    def keep(self, text: Sequence[int]) -> None:
+        """Forget what differs from a text, and its last token."""
+        past, _ = self.read(text)
+        del self.tokens[past:]
+
 
 @dataclass
 class Models:
@@ -130,23 +146,30 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
     tokens, room = list(task.prompt), task.max_new_tokens
     context = list(task.draft_prompt) if task.drafts else []
     models = Models.of(task) if models is None else models
-    cache = models.cache
+    cache, text = models.cache, task.text
     length = None if task.costs is None else DraftLength(
         task.costs, task.defaults, drafts=task.drafts, copies=task.copies)  # fmt: skip
     while room > 0 and len(tokens) <= task.max_length:
         most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
         trie = Trie(task.vocab_map, list(cache.entries) if task.uses_cache else [])
         copy, match = (copied(tokens), matched(tokens)) if task.copies and most > 0 else ([], 0)
-        plan = task.plan(length, match) if most > 0 else NOTHING
+        fixed = text.fixed(task.costs) if text is not None and most > 0 else []
+        if text is not None:
+            copy = fixed or text.valid(copy)
+            match = match if copy and not fixed else 0
+        plan = task.plan(length, match) if most > 0 and not fixed else NOTHING
         count = plan[1] if plan[0] == "draft" else 0
-        draft, q, passes = _draft(task, context, count, random, models)
-        copying = plan[0] == "copy"
-        room_of_copy = min(plan[1], most)
-        proposal = _as_proposal(copy[:room_of_copy]) if copying else _translate(task, draft, trie, most)
+        draft, q, passes = _draft(task, context, count, random, models, text)
+        copying = plan[0] == "copy" or bool(fixed)
+        copies = copy[: min(plan[1] or len(fixed), most)]
+        proposal = _as_proposal(copies) if copying else _translate(task, draft, trie, most)
         target_pass = models.target.read(tokens, proposal.tokens)
-        p = _rows(task, tokens, proposal)
+        left = min(room, task.max_length - len(tokens) + 1)
+        allowed = [None] * 65 if text is None else text.allowed(proposal.tokens, left)
+        p = _rows(task, tokens, proposal, allowed)
         verdict = VERIFIERS["match" if copying else task.rule](proposal, q, p, trie, random)
-        emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
+        emitted = [*proposal.tokens[: verdict.accepted], verdict.token]
+        emitted = _until_end(emitted if text is None else text.go_on(emitted, left), task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         learned = cache.learn(emitted, accepted) if task.uses_cache else 0
         round_json = _as_json(draft, proposal, verdict, emitted, accepted, learned)
@@ -154,27 +177,38 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
         if length is not None:
             agreed = _equal_at_start(copy, emitted)
             evaluated = verdict.evaluated, verdict.accepted_drafts
-            length.record(Record(match, len(draft), *evaluated, len(emitted), agreed))
-            round_json |= {"plan": list(plan) if most > 0 else None, "match": match, "agreed": agreed}
+            planned = most > 0 and not fixed
+            if not fixed:
+                length.record(Record(match, len(draft), *evaluated, len(emitted), agreed))
+            round_json |= {"plan": list(plan) if planned else None, "match": match,
+                           "agreed": 0 if fixed else agreed}  # fmt: skip
+        if text is not None and fixed:
+            text.learn(_equal_at_start(fixed, emitted), len(fixed))
         if task.logprobs:
-            round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted)
+            round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted, allowed)
         tokens += emitted
         models.target.tokens = tokens[:-1]
         if task.drafts:
             context += _context_after(draft, proposal, verdict, trie, copying=copying)
-        yield round_json | {"context": list(context)}
-        if emitted[-1] in task.eos_ids:
+        is_complete = text is not None and text.is_complete
+        yield round_json | {"context": list(context), "complete": is_complete}
+        if emitted[-1] in task.eos_ids or is_complete:
             return
         room -= len(emitted)
 
 
 def _logprobs(
-    task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Distribution], emitted: Sequence[int]
+    task: Task,
+    tokens: Sequence[int],
+    proposal: Proposal,
+    p: list[Distribution],
+    emitted: Sequence[int],
+    allowed: Allowed,
 ) -> list[float]:
     """Log-probabilities by p; where p is certain, by the distribution of T = 1 after the penalty alone."""
     if task.sampling.temperature == 0.0:
         softmax = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
-        p = _rows(replace(task, sampling=softmax), tokens, proposal)
+        p = _rows(replace(task, sampling=softmax), tokens, proposal, allowed)
     return [math.log(row.probability(t)) for row, t in zip(p, emitted, strict=False)]
 
 
@@ -196,7 +230,12 @@ def _context_after(
 
 
 def _draft(
-    task: Task, context: Sequence[int], count: int, random: RandomSource, models: Models
+    task: Task,
+    context: Sequence[int],
+    count: int,
+    random: RandomSource,
+    models: Models,
+    text: GrammarText | None,
 ) -> tuple[list[int], list[Distribution], list[int]]:
     """Draft tokens, the distributions that they were drawn from, and the passes: past, tokens read."""
     if not task.start and not context:
@@ -204,11 +243,19 @@ def _draft(
     positions = task.draft_max_length or task.max_length
     known = [*task.start, *context[window(len(context), positions, bool(task.start)) :]]
     distributions, passes = list[Distribution](), list[int]()
+    size, begun = len(task.vocab_map.draft), len(known)
+    if count:
+        models.drafter.keep(known)
     for _ in range(min(count, positions // 2)):
+        banned = task.banned
+        if text is not None:
+            banned |= set(range(size)) - text.may_draft(known[begun:], size)
+        if len(banned) == size:
+            break
         past, fed = models.drafter.read(known)
         passes += [fed] if passes else [past, fed]
         row = task.drafter.row(known)
-        distributions.append(draft_distribution(row, task.sampling.temperature, task.banned))
+        distributions.append(draft_distribution(row, task.sampling.temperature, banned))
         known.append(random.sample(distributions[-1]))
     return known[len(known) - len(distributions) :], distributions, passes
 
@@ -252,13 +299,14 @@ def _translate(task: Task, draft: Sequence[int], trie: Trie, most: int) -> Propo
     return translate(draft, trie, most, expand=task.uses_cache)
 
 
-def _rows(task: Task, tokens: Sequence[int], proposal: Proposal) -> list[Distribution]:
+def _rows(task: Task, tokens: Sequence[int], proposal: Proposal, allowed: Allowed) -> list[Distribution]:
     """The target's distribution at each proposed position and after the last."""
-    context = [*tokens, *proposal.tokens]
-    ends = range(len(tokens), len(context) + 1)
-    return [
-        target_distribution(task.target.row(context[:n]), task.sampling, context[:n], MARGIN) for n in ends
-    ]
+    context, rows = [*tokens, *proposal.tokens], list[Distribution]()
+    for n, may in zip(range(len(tokens), len(context) + 1), allowed, strict=False):
+        row = task.target.row(context[:n])
+        row = [x if may is None or t in may else -math.inf for t, x in enumerate(row)]
+        rows.append(target_distribution(row, task.sampling, context[:n], MARGIN))
+    return rows
 
 
 def _until_end(emitted: list[int], eos_ids: Sequence[int]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from conformance.decoding.run_grammar import constraint_of
 from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.draft_length import (
@@ -29,6 +30,7 @@ from omnidraft.runtime.session.decode import DecoderModels, decode
 from support.configs import config_of
 
 _graphs: dict[str, Graph] = {}
+NOTHING = RoundCounts(0, 0, 0, 0)
 Passes = list[tuple[int, int]]  # past, fed
 
 
@@ -46,7 +48,7 @@ class WatchedLength(MeasuredLength):
     """The runtime's own draft length, which records what a round asked and learned."""
 
     plan: Plan | None = None
-    counts: RoundCounts
+    counts = NOTHING
 
     def next(self, match: int = 0) -> Plan:
         self.plan = super().next(match)
@@ -59,8 +61,9 @@ class WatchedLength(MeasuredLength):
     def take(self) -> dict[str, Any]:
         """The plan (None where none was asked for) and the counts of a round, as vectors have them."""
         plan, self.plan = self.plan, None
+        counts, self.counts = self.counts, NOTHING
         asked = None if plan is None else [plan.source, plan.count, plan.reads]
-        return {"plan": asked, "match": self.counts.match, "agreed": self.counts.agreed}
+        return {"plan": asked, "match": counts.match, "agreed": counts.agreed}
 
 
 class WatchedModel(OrtModel):
@@ -116,7 +119,11 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
     length = _length_of(given)
     random = CountingSource(int(given["seed"], 16))
     cut = cut_at_eos(given["eos_ids"])
-    text.restart(given["prompt"], given["draft_prompt"], given["max_new_tokens"], cut)
+    constraint = constraint_of(given, models.cache.map.draft_allowed)
+    room = min(given["max_new_tokens"], given["max_length"] - len(given["prompt"]) + 1)
+    text.restart(given["prompt"], given["draft_prompt"], room, cut, constraint)
+    if constraint is not None:
+        constraint.check_room(room)
     rounds: list[dict[str, Any]] = []
     planned = ("plan", "match", "agreed") if isinstance(length, WatchedLength) else ()
     fields = [name for name in rows[0] if not name.endswith("_passes") and name not in planned]
@@ -138,6 +145,7 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
     for actual, due in zip(logprobs, expected, strict=True):
         assert np.allclose(actual, due, rtol=0, atol=1e-6)  # logits are float32
     assert random.taken == expect["uniforms"]
+    assert (constraint is not None and constraint.is_complete) == expect.get("complete", False)
     assert text.context == expect["context"]
     assert [vars(entry) for entry in models.cache.entries()] == expect["entries"]
 

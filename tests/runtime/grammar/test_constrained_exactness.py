@@ -46,6 +46,7 @@ class World:
     most: int
     count: int = 1
     fixes: bool = True
+    ends: bool = True  # whether there is an end token
 
     @property
     def language(self) -> list[bytes]:
@@ -74,15 +75,15 @@ def expected_of(world: World) -> Joint:
 
     def go_on(emitted: tuple[int, ...], weight: float) -> None:
         text = b"".join(TOKENS[t] for t in emitted)
-        longer = any(t.startswith(text) and t != text for t in world.language)
         if weight == 0.0:
-            return
-        if emitted and (emitted[-1] == EOS or len(emitted) == world.most or not longer):
-            joint[emitted] += weight
             return
         room = world.most - len(emitted)
         allowed = [bool(t) and left(world.language, text + t) <= room - 1 for t in TOKENS]
-        allowed[EOS] = text in world.language
+        is_last = text in world.language and not any(allowed)
+        if emitted and (emitted[-1] == EOS or room == 0 or is_last):
+            joint[emitted] += weight
+            return
+        allowed[EOS] = world.ends and text in world.language
         context = (*PROMPT, *emitted)
         row = np.where(allowed, target.row(context), -np.inf)
         for token, chance in enumerate(processed(row, world.sampling, context)):
@@ -92,9 +93,9 @@ def expected_of(world: World) -> Joint:
     return joint
 
 
-def encoded(text: str) -> list[int]:
-    """A text as the longest tokens from the left."""
-    data, ids = text.encode(), []
+def spelled(data: bytes) -> list[int]:
+    """Bytes as the longest tokens from the left."""
+    ids: list[int] = []
     while data:
         ids.append(
             max((i for i, t in enumerate(TOKENS) if t and data.startswith(t)), key=lambda i: len(TOKENS[i]))
@@ -108,18 +109,19 @@ def actual_of(world: World) -> Joint:
     vocab_map, grammar = toy_map(), from_choices([t.decode() for t in world.language])
     trie = ByteTrie(TOKENS, len(TOKENS))
     draft_trie = ByteTrie(DRAFT_BYTES, len(DRAFT_BYTES))
-    masks = TokenMasks(grammar, trie, [EOS])
+    eos_ids = [EOS] if world.ends else []
+    masks = TokenMasks(grammar, trie, eos_ids)
     draft = DraftSide(TokenMasks(grammar, draft_trie, []), vocab_map.draft_allowed, DRAFT_BYTES.__getitem__)
     drafter, target = ContextModel(2 * world.seed + 1, len(DRAFT)), ContextModel(2 * world.seed, len(TARGET))
 
     def run(random: object) -> tuple[int, ...]:
         drafter.rewind(0)
         target.rewind(0)
-        constraint = Constraint(masks, TOKENS.__getitem__, encoded if world.fixes else None, draft)
+        constraint = Constraint(masks, TOKENS.__getitem__, spelled if world.fixes else None, draft)
         models = DecoderModels(target, Drafter(drafter), toy_cache(vocab_map, tuple(GRAMS)))
         config = config_of(world.mode, world.sampling, world.most, verification=world.verification)
         text, length = DecoderState(), FixedLength(world.count, "copy" if world.mode == "lookup" else "draft")
-        text.restart(PROMPT, [0, 3], world.most, cut_at_eos([EOS]), constraint)
+        text.restart(PROMPT, [0, 3], world.most, cut_at_eos(eos_ids), constraint)
         loop = decode(models, text, config, length, random)  # type: ignore[arg-type]
         return tuple(t for each in loop for t in each.emitted)
 
@@ -158,3 +160,4 @@ def test_an_output_has_the_restricted_distribution(
         assert distance(world) < 1e-9, world
         if seed < 3:
             assert distance(replace(world, fixes=False)) < 1e-9, world
+            assert distance(replace(world, ends=False)) < 1e-9, world

@@ -46,7 +46,7 @@ def test_no_damaged_file_does_harm() -> None:
             continue
         masks = TokenMasks(grammar, BYTES, [])
         at, room = START, masks.bound(START) + 3
-        while room and not masks.is_last(at):
+        while room and not masks.is_last(at, room):
             allowed = np.flatnonzero(masks.mask(at, room))
             assert len(allowed) or grammar.is_complete(at)
             if not len(allowed):

@@ -69,7 +69,7 @@ def test_a_text_of_any_allowed_tokens_is_complete_in_time(name: str) -> None:
     masks = TokenMasks(grammar, ByteTrie(tokens, len(tokens)), [len(tokens) - 1])
     for _ in range(30):
         room, at, text = masks.bound(START) + int(rng.integers(12)), START, b""
-        while room and not masks.is_last(at):
+        while room and not masks.is_last(at, room):
             token = tokens[int(rng.choice(np.flatnonzero(masks.mask(at, room))))]
             if token is None:
                 break

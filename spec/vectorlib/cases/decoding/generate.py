@@ -59,7 +59,7 @@ def _texts(first: Task) -> list[Task]:
                         draft_prompt=[*begun.draft_prompt, *TOY.d("ke")]),
                 replace(begun, prompt=begun.prompt[:2], draft_prompt=begun.draft_prompt[:2], seed=seed + 3),
             ]  # fmt: skip
-            _vector("", "", texts)
+            generation("", "", texts)
         except TooClose:
             continue
         return texts
@@ -115,15 +115,16 @@ def write(writer: VectorWriter) -> None:
     one, kept, logprobs = (
         [(name, why, [settled(task)]) for name, why, task in cases] for cases in (CASES, KEPT, LOGPROBS)
     )
-    autos = [_vector(name, why, [settled(task)]) for name, why, task in AUTOS]
+    autos = [generation(name, why, [settled(task)]) for name, why, task in AUTOS]
     writer.vectors("generate", "auto", autos)
     restored_ones = [(name, why, [task]) for name, why, task in restored()]
-    writer.vectors("generate", "rounds", [_vector(*case) for case in one])
-    writer.vectors("generate", "kept", [_vector(*case) for case in (*kept, *restored_ones, *sessions())])
-    writer.vectors("logprobs", "rounds", [_vector(*case) for case in logprobs])
+    writer.vectors("generate", "rounds", [generation(*case) for case in one])
+    writer.vectors("generate", "kept", [generation(*case) for case in (*kept, *restored_ones, *sessions())])
+    writer.vectors("logprobs", "rounds", [generation(*case) for case in logprobs])
 
 
-def _vector(name: str, why: str, texts: list[Task]) -> dict[str, Any]:
+def generation(name: str, why: str, texts: list[Task]) -> dict[str, Any]:
+    """The vector of a generation, or of several in one session."""
     models = Models.of(texts[0])
     given, expect = [_input(task) for task in texts], [_expected(task, models) for task in texts]
     for later in given[1:]:
@@ -149,7 +150,7 @@ def _input(task: Task) -> dict[str, Any]:
         "seed": f"{task.seed:#018x}", "num_draft_tokens": task.num_draft_tokens,
         "max_new_tokens": task.max_new_tokens, "max_length": task.max_length,
         "draft_max_length": task.draft_max_length or task.max_length, "eos_ids": task.eos_ids,
-        **costs,
+        **costs, **({} if task.language is None else task.language.as_json()),
     }  # fmt: skip
 
 
@@ -157,10 +158,13 @@ def _expected(task: Task, models: Models) -> dict[str, Any]:
     random = RandomSource(uniforms_of(task.seed), MARGIN)
     rounds = list(generate(task, random, models))
     contexts = [each.pop("context") for each in rounds]
+    complete = [each.pop("complete") for each in rounds][-1]
     entries = [
         {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
         for t, entry in sorted(models.cache.entries.items())
     ]
     tokens = [t for each in rounds for t in each["emitted"]]
-    ends = {"context": contexts[-1], "entries": entries}
+    ends: Change = {"context": contexts[-1], "entries": entries}
+    if task.language is not None:
+        ends["complete"] = complete
     return {"tokens": tokens, "uniforms": len(random.used), **ends, "rounds": rounds}

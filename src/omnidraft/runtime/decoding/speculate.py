@@ -158,7 +158,7 @@ class DecoderState:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
         complete = False
         if self.constraint is not None:
-            tokens, complete = self.constraint.advance(tokens)
+            tokens, complete = self.constraint.advance(tokens, self.remaining)
         emitted, ended = self.cut(tokens)
         ended = ended or complete
         self.cached += [self.tokens[-1], *emitted[:-1]]

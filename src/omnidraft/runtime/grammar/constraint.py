@@ -39,20 +39,20 @@ class Constraint:
         self,
         masks: TokenMasks,
         bytes_of: Callable[[int], bytes],
-        encode: Callable[[str], Sequence[int]] | None = None,
+        spell: Callable[[bytes], Sequence[int] | None] | None = None,
         draft: DraftSide | None = None,
     ) -> None:
         """
         Args:
             masks: of the target's tokens.
             bytes_of: the bytes of a target id; none for a control token.
-            encode: the target's ids of a text, by which bytes that the grammar fixes are proposed; None
+            spell: the target's ids of a fragment, by which bytes that the grammar fixes are proposed; None
                 proposes none.
             draft: None where no drafter proposes.
         """
         self.at: Configuration = START
         self.is_complete = False  # the text is complete, and nothing may follow
-        self._masks, self._bytes_of, self._encode, self._draft = masks, bytes_of, encode, draft
+        self._masks, self._bytes_of, self._spell, self._draft = masks, bytes_of, spell, draft
 
     @property
     def may_end(self) -> bool:
@@ -70,17 +70,24 @@ class Constraint:
             room: tokens that may be emitted.
 
         Raises:
-            GrammarError: they may be too few for any text.
+            GrammarError: they may be too few for any text but the empty one, which has no end token.
         """
         least = self._masks.bound(self.at)
         if least > room:
             raise GrammarError(
                 f"the shortest text of the grammar takes up to {least} tokens, and there is room for {room}",
                 "raise max_new_tokens, or shorten the prompt",
+                fault="room",
+            )
+        if not self._masks.mask(self.at, room).any():
+            raise GrammarError(
+                "the only text of the grammar that has room is empty, and the target has no end token",
+                "raise max_new_tokens, or use another grammar",
+                fault="room",
             )
 
     def rows(self, proposed: Sequence[int], room: int) -> Callable[[int], Mask | None]:
-        """The allowed ids behind 0, 1, ... proposed tokens; None behind tokens that have left the grammar.
+        """The allowed ids behind 0, 1, ... proposed tokens; None behind tokens that leave or end the text.
 
         Args:
             room: tokens that may still be emitted before the first of them.
@@ -93,7 +100,8 @@ class Constraint:
                 token = proposed[len(places) - 1]
                 places.append(None if before is None else self._behind(before, token))
             at = places[row]
-            return None if at is None else self._masks.mask(at, room - row)
+            mask = None if at is None else self._masks.mask(at, room - row)
+            return mask if mask is not None and mask.any() else None
 
         return allowed
 
@@ -103,11 +111,11 @@ class Constraint:
         Args:
             most: tokens at most.
         """
-        data = b"" if self._encode is None else self._masks.forced(self.at)
+        data = b"" if self._spell is None else self._masks.forced(self.at)
         if not data:
             return ()
-        assert self._encode is not None
-        return self.valid_start(self._encode(data.decode("utf-8", "ignore"))[:most])
+        assert self._spell is not None
+        return self.valid_start((self._spell(data) or ())[:most])
 
     def valid_start(self, tokens: Sequence[int]) -> Sequence[int]:
         """The first of some tokens, as many as stay in the grammar."""
@@ -129,8 +137,11 @@ class Constraint:
         mask = self._draft.masks.mask(at, 1 << 30) & self._draft.allowed
         return mask if mask.any() else None
 
-    def advance(self, emitted: list[int]) -> tuple[list[int], bool]:
+    def advance(self, emitted: list[int], room: int) -> tuple[list[int], bool]:
         """Go on behind emitted tokens.
+
+        Args:
+            room: tokens that might be emitted before the first of them.
 
         Returns:
             the tokens up to the one behind which no other may follow, and whether there is such a one.
@@ -140,7 +151,7 @@ class Constraint:
             if behind is None:  # an end token
                 return emitted[: i + 1], True
             self.at = behind
-            self.is_complete = self._masks.is_last(behind)
+            self.is_complete = self._masks.is_last(behind, room - i - 1)
             if self.is_complete:
                 return emitted[: i + 1], True
         return emitted, False

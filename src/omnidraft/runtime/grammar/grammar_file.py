@@ -1,5 +1,6 @@
 """Read a grammar file, strictly. spec/17-grammar.md."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def load_grammar(path: str | Path) -> Grammar:
     try:
         data = read_whole(path, MOST_BYTES)
     except OSError as error:
-        raise GrammarError(f"{path} cannot be read: {error.strerror}") from None
+        raise GrammarError(f"{path} cannot be read: {error.strerror}", fault="unreadable") from None
     return read_grammar(data, str(path))
 
 
@@ -40,13 +41,13 @@ def read_grammar(data: bytes, name: str = "the grammar") -> Grammar:
         metadata, entries, start = read_header(data, MOST_HEADER)
         if (metadata.get("format"), metadata.get("version")) != (FORMAT, FORMAT_VERSION):
             raise GrammarError(f"{name} is no grammar file of version {FORMAT_VERSION}", fault="format")
+        depth = metadata.get("depth", "")
+        if not re.fullmatch("[0-9]{1,2}", depth) or int(depth) > MOST_STACK:
+            raise GrammarError(f"{name} does not say how deep it nests", fault="format")
         tensors = read_tensors(data, entries, start)
-        depth = int(metadata.get("depth", ""))
     except TensorFileError as error:
         raise GrammarError(f"{name} is no grammar file: {error}", fault=error.fault) from None
-    except ValueError:
-        raise GrammarError(f"{name} does not say how deep it nests", fault="format") from None
-    return _checked(tensors, depth, name)
+    return _checked(tensors, int(depth), name)
 
 
 def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
@@ -63,8 +64,8 @@ def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
     }
     moves, calls = arrays["next"], arrays["calls"]
     states, classes = moves.shape if moves.ndim == 2 else (0, 0)
-    if not 0 < states <= MOST_STATES or not 0 < classes <= 256 or not 0 <= depth <= MOST_STACK:
-        raise broken(f"it has {states} states, {classes} classes and depth {depth}")
+    if not 0 < states <= MOST_STATES or not 0 < classes <= 256:
+        raise broken(f"it has {states} states and {classes} classes")
     shapes = {"classes": (256,), "accepting": (states,), "closing": (states,), "nesting": (states,)}
     if any(arrays[key].shape != shape for key, shape in shapes.items()) or calls.shape[1:] != (3,):
         raise broken("the sizes of its tensors differ")
@@ -92,21 +93,18 @@ def _check_closing(grammar: Grammar, broken: Any) -> None:
         raise broken("no text is shallow enough")
     states, of_byte = np.nonzero(grammar.next >= 0)
     to = grammar.next[states, of_byte]
-    plain = np.ones(len(states), bool)
-    called = {(int(s), int(c)): int(back) for s, c, back in grammar.calls}
-    if len(called) != len(grammar.calls):
-        raise broken("a move calls twice")
-    if called:
-        width = grammar.next.shape[1]
-        keys = grammar.calls[:, 0].astype(np.int64) * width + grammar.calls[:, 1]
-        plain = ~np.isin(states.astype(np.int64) * width + of_byte, keys)
-        for state, of_call, back in grammar.calls.tolist():
-            first = int(grammar.next[state, of_call])
-            if first < 0:
-                raise broken("a call leads nowhere")
-            inside = int(closing[first]) + 1 + int(closing[back])
-            deep = max(1 + int(nesting[first]), int(nesting[back]))
-            nearer[state] |= inside <= closing[state] and deep <= nesting[state]
+    width = grammar.next.shape[1]
+    keys = grammar.calls[:, 0].astype(np.int64) * width + grammar.calls[:, 1]
+    if (np.diff(keys) <= 0).any():
+        raise broken("its calls are not sorted")
+    plain = ~np.isin(states.astype(np.int64) * width + of_byte, keys)
+    for state, of_call, back in grammar.calls.tolist():
+        first = int(grammar.next[state, of_call])
+        if first < 0:
+            raise broken("a call leads nowhere")
+        inside = int(closing[first]) + int(closing[back])
+        deep = max(1 + int(nesting[first]), int(nesting[back]))
+        nearer[state] |= inside < closing[state] and deep <= nesting[state]
     good = plain & (closing[to] < closing[states]) & (nesting[to] <= nesting[states])
     nearer[states[good]] = True
     if not nearer.all():

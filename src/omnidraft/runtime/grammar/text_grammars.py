@@ -46,7 +46,7 @@ class TextGrammars:
         return Constraint(
             of_ends[ends],
             lambda token: (tokens[token] if token < len(tokens) else None) or b"",
-            tokenizer.encode if proposes else None,
+            tokenizer.spell if proposes else None,
             self._draft_side(grammar) if proposes else None,
         )
 
@@ -57,7 +57,7 @@ class TextGrammars:
         if grammar not in self._of_drafter:
             try:
                 self._of_drafter[grammar] = TokenMasks(grammar, trie_of(), ())
-            except GrammarError:  # its tokens cannot write the texts, so it drafts none
+            except GrammarError:  # its tokens cannot write the texts, so its drafts are not restricted
                 return None
         pieces = tokenizer.tokens
         return DraftSide(self._of_drafter[grammar], allowed, lambda token: pieces[token] or b"")

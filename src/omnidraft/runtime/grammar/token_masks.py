@@ -16,6 +16,7 @@ from omnidraft.runtime.grammar.byte_trie import ByteTrie
 from omnidraft.runtime.grammar.grammar import START, Configuration, Grammar
 
 CACHED_BYTES = 1 << 26  # of masks that are kept
+MOST_FIXED = 1 << 12  # bytes
 MOST_CONFIGURATIONS = 1 << 16  # that are numbered before all are forgotten
 _NEVER = np.iinfo(np.uint16).max  # the bound of a token that is not allowed
 _DEAD = 0  # number of the configuration of no text
@@ -29,11 +30,13 @@ class _Entry:
         mask: whether each id is allowed with any number of tokens left; shape [width].
         bounds: tokens that complete the text behind each id at most; shape [width].
         most: the largest of them that is one.
+        least: the smallest of a token with bytes.
     """
 
     mask: npt.NDArray[np.bool_]
     bounds: npt.NDArray[np.uint16]
     most: int
+    least: int
 
 
 class TokenMasks:
@@ -68,6 +71,20 @@ class TokenMasks:
         Args:
             room: tokens that may still be emitted, this one included, at least 1.
         """
+        entry = self._entry(at)
+        return entry.mask if room > entry.most else entry.bounds < room
+
+    def is_last(self, at: Configuration, room: int) -> bool:
+        """Whether a text is complete here and no token with bytes may follow.
+
+        Args:
+            room: tokens that may still be emitted; with 0, whether none might follow with any room.
+        """
+        if not self.grammar.is_complete(at):
+            return False
+        return not (self.grammar.next[at[0]] >= 0).any() or self._entry(at).least >= (room or _NEVER)
+
+    def _entry(self, at: Configuration) -> _Entry:
         entry = self._entries.get(at)
         if entry is None:
             entry = self._entries[at] = self._computed(at)
@@ -75,19 +92,15 @@ class TokenMasks:
                 self._entries.popitem(last=False)
         else:
             self._entries.move_to_end(at)
-        return entry.mask if room > entry.most else entry.bounds < room
-
-    def is_last(self, at: Configuration) -> bool:
-        """Whether a text is complete here and no byte may follow."""
-        return self.grammar.is_complete(at) and not (self.grammar.next[at[0]] >= 0).any()
+        return entry
 
     def forced(self, at: Configuration) -> bytes:
-        """The bytes that every text has next, up to a place where it may end or has a choice."""
+        """The bytes that every text has next, up to a place where it may end or has a choice; some at most."""
         data = bytearray()
         single = self._single_bytes
         while not self.grammar.is_complete(at) and (byte := int(single[at[0]])) >= 0:
             behind = self.grammar.step(at, byte)
-            if behind is None or len(data) > 4096:
+            if behind is None or len(data) == MOST_FIXED:
                 break
             data.append(byte)
             at = behind
@@ -104,10 +117,11 @@ class TokenMasks:
                 break
             bounds[level.tokens] = self._bounds[found[level.nodes]]
             before = found
+        least = int(bounds.min(initial=_NEVER))
         if self.grammar.is_complete(at):
             bounds[self._eos] = 0
         mask = bounds < _NEVER
-        entry = _Entry(mask, bounds, int(bounds[mask].max(initial=0)))
+        entry = _Entry(mask, bounds, int(bounds[mask].max(initial=0)), least)
         if self._count > MOST_CONFIGURATIONS:
             self._forget()
         return entry

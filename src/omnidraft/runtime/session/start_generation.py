@@ -134,7 +134,8 @@ def _check_grammar(
         raise GrammarError(
             "the prompt ends inside a thought, and a grammar is for a whole output", "use another template"
         )
-    constraint = models.grammars.constraint(grammar, (), proposes=False)
+    eos_ids = () if config.ignore_eos else models.loaded.bundle.target.eos_ids
+    constraint = models.grammars.constraint(grammar, eos_ids, proposes=False)
     constraint.check_room(min(config.max_new_tokens, models.target.max_length - len(ids) + 1))
 
 

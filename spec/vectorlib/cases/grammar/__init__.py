@@ -1,0 +1,9 @@
+"""Cases of grammars: 17-grammar.md.
+
+`CASES` lists the modules; each has a function `write`.
+Begin with grammars.py, which holds the grammars; texts.py has whole generations.
+"""
+
+from vectorlib.cases.grammar import files, texts, tokens
+
+CASES = (files, tokens, texts)

@@ -1,0 +1,65 @@
+"""The grammars of the vectors, as the moves of each state."""
+
+from vectorlib.reference.grammar import Grammar
+
+# Lists of numbers: `[1,[1],-[1]]`. In a list, `-` calls a value whose end is that of the call (V), `{` must
+# hold a list (K), and `<list]` must be followed by `{[...]}` (R). 0: start; 1: a number; 9: behind a list.
+_LISTS = [
+    {"1": 1, "[": (2, 9), "{": (7, 9)},
+    {"1": 1},
+    {"]": 5, "1": 3, "[": (2, 3), "-": (6, 3), "{": (7, 3), "<": (2, 10)},  # A: in a list
+    {",": 4, "]": 5},  # B: behind a value
+    {"1": 3, "[": (2, 3), "-": (6, 3), "{": (7, 3)},  # C: behind a comma
+    {},  # E: a rule ends
+    {"1": 5, "-": 6, "[": (2, 5)},  # V
+    {"[": (2, 8)},  # K
+    {"}": 5},  # L
+    {},
+    {"{": (7, 3)},  # R
+]
+LISTS, SHALLOW, FLAT = (Grammar.of(_LISTS, {1, 5, 9}, depth) for depth in (3, 2, 1))
+# Two nearest moves, of which the class decides, not the byte; and a class of two bytes.
+CLASSES = Grammar.of([{"za": 1, "b": 2}, {"x": 3}, {"y": 3}, {}], {3}, order="zab")
+BYTES = Grammar.of([{"b": 1, "az": 2}, {"x": 3}, {"y": 3}, {}], {3}, order="b")
+# `no` again and again, and the byte 0xff, which is no UTF-8.
+LETTERS = Grammar.of([{"n": 1}, {"o": 2}, {"n": 1, "\xff": 2}], {2})
+WAY = Grammar.of([{"a": 1}, {"b": 2}, {"c": 3}, {"d": 4}, {}], {4})
+# A call in the middle of the way, and one at its beginning, of a rule with a call at its end.
+CALLS = Grammar.of([{"x": 1}, {"y": (2, 5)}, {"a": 3}, {"b": (4, 6)}, {"c": 6}, {"z": 7}, {}, {}], {6, 7}, 2)
+OPEN = Grammar.of([{"S": 1}, *({letter: 2 + i} for i, letter in enumerate("LAKEFLAKEO")), {}], {1, 11})
+EMPTY = Grammar.of([{}], {0})
+# SFLAKE is fixed; then F O, FLAS, FLAKE, O, LAKE in any order; X, and LAKEFO is fixed and the end.
+SONG = Grammar.of(
+    [
+        {"S": 1}, {"F": 2}, {"L": 3}, {"A": 4}, {"K": 5}, {"E": 6},
+        {"F": 7, "O": 6, "L": 8, "X": 11},
+        {"O": 6, "L": 9}, {"A": 10}, {"A": 10}, {"K": 5, "S": 6},
+        {"L": 12}, {"A": 13}, {"K": 14}, {"E": 15}, {"F": 16}, {"O": 17}, {},
+    ],
+    {17},
+)  # fmt: skip
+# S, then LA ... KE, inside which F, O and LA ... KE may stand; behind it any number of O.
+NEST = Grammar.of(
+    [{"S": 1}, {"L": (2, 6)}, {"A": 3}, {"L": (2, 3), "O": 3, "F": 3, "K": 4}, {"E": 5}, {}, {"O": 6}],
+    {5, 6},
+    depth=2,
+)
+# S, then FLAKE and two of O, F, S, again and again; each text ends behind the second.
+REFRAIN = Grammar.of(
+    [{"S": 1}, {"F": 2}, {"L": 3}, {"A": 4}, {"K": 5}, {"E": 6}, {"OFS": 7}, {"SOF": 1}], {1}
+)
+
+
+def doubled(times: int) -> Grammar:
+    """2 ** (times + 1) - 1 bytes `a`: each rule is an `a` and twice the rule before it."""
+    first = [{"a": (2 * i - 1, 2 * i + 2)} if i else {} for i in range(times + 1)]
+    again = [{"a": (2 * i - 1, 1)} for i in range(1, times + 1)]
+    rules = [row for pair in zip(first, [{}, *again], strict=True) for row in pair]
+    return Grammar.of([{"a": 2 * times + 1}, *rules], {1, 2}, depth=times)
+
+
+GRAMMARS = {
+    "lists": LISTS, "shallow": SHALLOW, "flat": FLAT, "classes": CLASSES, "bytes": BYTES, "letters": LETTERS,
+    "way": WAY, "calls": CALLS, "open": OPEN, "empty": EMPTY, "song": SONG, "nest": NEST,
+    "refrain": REFRAIN, "doubled": doubled(12), "too_long": doubled(15),
+}  # fmt: skip

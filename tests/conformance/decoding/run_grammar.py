@@ -1,0 +1,102 @@
+"""Runners of `grammar/valid`, `grammar/invalid` and `grammar/tokens`, and the constraint of `grammar/generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from conformance.vectors import ROOT, Vector
+from omnidraft.errors import GrammarError
+from omnidraft.runtime.grammar.byte_trie import ByteTrie
+from omnidraft.runtime.grammar.constraint import Constraint, DraftSide, Mask
+from omnidraft.runtime.grammar.grammar import START, Grammar
+from omnidraft.runtime.grammar.grammar_file import load_grammar, read_grammar
+from omnidraft.runtime.grammar.token_masks import TokenMasks
+
+INFINITE = 65535
+Tokens = Sequence[bytes | None]
+
+
+def run_valid_grammar(vector: Vector) -> None:
+    grammar, expect = _grammar(vector["input"]["file"]), vector["expect"]
+    assert grammar.depth == expect["depth"]
+    for text, places, is_complete in zip(
+        vector["input"]["texts"], expect["configurations"], expect["complete"], strict=True
+    ):
+        data, found = bytes.fromhex(text), []
+        for end in range(len(places)):
+            at = grammar.read(START, data[:end])
+            found.append(None if at is None else [at[0], list(at[1])])
+        assert found == places
+        assert grammar.matches(data) == is_complete
+
+
+def run_invalid_grammar(vector: Vector) -> None:
+    with pytest.raises(GrammarError) as caught:
+        read_grammar(bytes.fromhex(vector["input"]["bytes"]))
+    assert caught.value.fault == vector["expect"]["fault"]
+
+
+def run_tokens(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    grammar, trie = _grammar(given["file"]), ByteTrie(_tokens(given["tokens"]), given["width"])
+    if "fault" in expect:
+        with pytest.raises(GrammarError) as caught:
+            TokenMasks(grammar, trie, given["eos_ids"])
+        assert caught.value.fault == expect["fault"]
+        return
+    masks = TokenMasks(grammar, trie, given["eos_ids"])
+    for text, place in zip(given["places"], expect["places"], strict=True):
+        at = grammar.read(START, bytes.fromhex(text))
+        assert at is not None
+        bound = masks.bound(at)
+        allowed = [
+            [room, np.flatnonzero(masks.mask(at, room)).tolist(), masks.is_last(at, room)]
+            for room, _, _ in place["allowed"]
+        ]
+        found = {"bound": None if bound == INFINITE else bound, "fixed": masks.forced(at).hex(),
+                 "last": masks.is_last(at, 0), "allowed": allowed}  # fmt: skip
+        assert found == place, text
+
+
+def constraint_of(given: Vector, draft_allowed: Mask) -> Constraint | None:
+    """The constraint of a vector of `generate` that has a grammar."""
+    if "grammar" not in given:
+        return None
+    grammar, proposes = _grammar(given["grammar"]), given["mode"] != "plain"
+    tokens, pieces = _tokens(given["target_tokens"]), _tokens(given["draft_tokens"])
+    draft = None
+    if proposes:
+        try:
+            masks = TokenMasks(grammar, ByteTrie(pieces, len(pieces)), ())
+            draft = DraftSide(masks, draft_allowed, lambda token: pieces[token] or b"")
+        except GrammarError:
+            draft = None
+    return Constraint(
+        TokenMasks(grammar, ByteTrie(tokens, len(tokens)), given["eos_ids"]),
+        lambda token: tokens[token] or b"",
+        (lambda data: _spelled(data, tokens)) if proposes else None,
+        draft,
+    )
+
+
+def _spelled(data: bytes, tokens: Tokens) -> list[int] | None:
+    """The longest tokens from the left, of equal ones the lowest id."""
+    ids, at = [], 0
+    while at < len(data):
+        fitting = [(-len(token), t) for t, token in enumerate(tokens) if token and data.startswith(token, at)]
+        if not fitting:
+            return None
+        ids.append(min(fitting)[1])
+        at += -min(fitting)[0]
+    return ids
+
+
+def _grammar(file: str) -> Grammar:
+    return load_grammar(ROOT / "grammar/valid" / file)
+
+
+def _tokens(given: list[str | None]) -> list[bytes | None]:
+    return [None if token is None else bytes.fromhex(token) for token in given]
