@@ -3,9 +3,7 @@
 // A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is the number of
 // tokens of one way to complete it, so what is allowed can be completed, always.
 
-private let cachedBytes = 1 << 24  // of masks that are kept
-private let mostCached = 1024  // masks
-private let mostConfigurations = 1 << 16  // that are numbered before all are forgotten
+private let mostMasks = 1024  // that are kept
 private let mostFixed = 1 << 12  // bytes
 private let never = UInt16.max  // the bound of a token that is not allowed
 private let unknown: Int32 = -1  // a move that was not computed yet
@@ -20,6 +18,14 @@ struct Mask {
     func allows(_ id: Int32) -> Bool { bounds[Int(id)] < limit }
 }
 
+/// How much memory the masks of a grammar take.
+struct MaskLimits: Sendable {
+    /// Of masks that are kept.
+    var bytes = 1 << 24
+    /// That are numbered before all are forgotten.
+    var configurations = 1 << 16
+}
+
 /// Masks of one grammar for one target; for one thread.
 final class TokenMasks {
     let grammar: Grammar
@@ -27,6 +33,7 @@ final class TokenMasks {
     private let eosIds: [Int32]
     private let stateBounds: [UInt16]
     private let kept: Int
+    private let mostConfigurations: Int
     private var entries: [Configuration: Entry] = [:]
     private var uses = 0
     // Configurations that texts of tokens lead to, by number.
@@ -47,12 +54,15 @@ final class TokenMasks {
     ///   - trie: the bytes of the target's tokens.
     ///   - eosIds: end tokens, which are allowed where a text is complete.
     /// - Throws: ``OmniDraftError/grammar(_:)`` `vocabulary`: the target's tokens cannot write any text of the grammar.
-    init(_ grammar: Grammar, _ trie: ByteTrie, eosIds: some Sequence<Int32>) throws {
+    init(
+        _ grammar: Grammar, _ trie: ByteTrie, eosIds: some Sequence<Int32>, limits: MaskLimits = MaskLimits()
+    ) throws {
         self.grammar = grammar
         self.trie = trie
         self.eosIds = eosIds.filter { Int($0) < trie.width }
         stateBounds = boundsOf(grammar, trie)
-        kept = max(1, min(mostCached, cachedBytes / (2 * trie.width)))
+        kept = max(1, min(mostMasks, limits.bytes / (2 * trie.width)))
+        mostConfigurations = limits.configurations
         if bound(.start) == never {
             throw grammarError("vocabulary", "the target's tokens cannot write a text of the grammar")
         }
