@@ -17,9 +17,9 @@ from typing import Any
 
 LANGUAGES = ("python", "kotlin", "swift")
 LEVELS = {
-    "python": ("core", "files", "learning", "publishing"),
-    "kotlin": ("core", "files", "learning"),
-    "swift": ("core", "files", "learning"),
+    "python": ("core", "files", "learning", "publishing", "grammar"),
+    "kotlin": ("core", "files", "learning", "grammar"),
+    "swift": ("core", "files", "learning", "grammar"),
 }
 # Which kinds of file cross, from whom to whom: a phone reads no push, and publishes no release.
 ALL_WAYS = tuple(f"{a} to {b}" for a in LANGUAGES for b in LANGUAGES if a != b)

@@ -41,6 +41,8 @@ public enum OmniDraftError: Error, Sendable, Equatable {
     case sync(Refusal)
     /// A prompt that is empty, not a text, or longer than the context.
     case prompt(Refusal)
+    /// A grammar file that is refused, or a grammar of which no text can be written here (spec/17-grammar.md).
+    case grammar(Refusal)
     /// A setting outside its range.
     case setting(Refusal)
     /// A session that cannot do what was asked now.
@@ -51,8 +53,8 @@ public enum OmniDraftError: Error, Sendable, Equatable {
         switch self {
         case .bundle(let refusal), .archive(let refusal), .signature(let refusal), .tokenizer(let refusal),
             .vocabMap(let refusal), .cacheFile(let refusal), .sessionFile(let refusal), .adapter(let refusal),
-            .traceFile(let refusal), .sync(let refusal), .prompt(let refusal), .setting(let refusal),
-            .session(let refusal):
+            .traceFile(let refusal), .sync(let refusal), .prompt(let refusal), .grammar(let refusal),
+            .setting(let refusal), .session(let refusal):
             return refusal
         }
     }

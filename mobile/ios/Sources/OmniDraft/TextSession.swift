@@ -58,7 +58,7 @@ public final class TextSession: Sendable {
     ///
     ///     let result = try await session.result(of: session.chat("How many legs do 3 cats have?"))
     ///
-    /// - Parameter stream: from ``generate(_:_:)``, or another function of this session.
+    /// - Parameter stream: from ``generate(_:_:grammar:)``, or another function of this session.
     /// - Returns: the whole output; what was written so far where the task was cancelled.
     /// - Throws: what the stream throws. `CancellationError`: the task was cancelled before the text began.
     public func result(of stream: AsyncThrowingStream<Piece, any Error>) async throws -> GenerationResult {
@@ -72,22 +72,26 @@ public final class TextSession: Sendable {
     /// - Parameters:
     ///   - prompt: a text.
     ///   - config: settings of the generation.
+    ///   - grammar: what the text must be; nil for any text. The text is whole unless ``stopReason`` is
+    ///     ``StopReason/cancelled`` or ``StopReason/stop``.
     /// - Returns: the text, piece after piece. It throws ``OmniDraftError/prompt(_:)``: the prompt is empty or too long;
+    ///   ``OmniDraftError/grammar(_:)``: no text of the grammar fits the target's tokens or the number of tokens;
     ///   ``OmniDraftError/setting(_:)``: a setting outside its range; ``OmniDraftError/session(_:)``: another task is
     ///   using this session.
     public func generate(
-        _ prompt: String, _ config: GenerationConfig = GenerationConfig()
-    ) -> AsyncThrowingStream<Piece, any Error> { stream { try $0.generate(prompt, config) } }
+        _ prompt: String, _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
+    ) -> AsyncThrowingStream<Piece, any Error> { stream { try $0.generate(prompt, config, grammar: grammar) } }
 
     /// Answers the next message of a conversation.
     ///
     /// - Parameters:
     ///   - message: of the user.
     ///   - config: settings of the answer.
-    /// - Returns: the answer, piece after piece; see ``generate(_:_:)`` for what it throws.
+    ///   - grammar: what the answer must be; nil for any text.
+    /// - Returns: the answer, piece after piece; see ``generate(_:_:grammar:)`` for what it throws.
     public func chat(
-        _ message: String, _ config: GenerationConfig = GenerationConfig()
-    ) -> AsyncThrowingStream<Piece, any Error> { stream { try $0.chat(message, config) } }
+        _ message: String, _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
+    ) -> AsyncThrowingStream<Piece, any Error> { stream { try $0.chat(message, config, grammar: grammar) } }
 
     /// Answers the last message of a whole conversation, with or without a system prompt, which takes the place of the
     /// session's own. Answers that this session gave keep the ids that were generated.
@@ -95,11 +99,12 @@ public final class TextSession: Sendable {
     /// - Parameters:
     ///   - messages: a system prompt or none, then messages of user and assistant in turn; the last one is the user's.
     ///   - config: settings of the answer.
-    /// - Returns: the answer, piece after piece; see ``generate(_:_:)`` for what it throws.
+    ///   - grammar: what the answer must be; nil for any text.
+    /// - Returns: the answer, piece after piece; see ``generate(_:_:grammar:)`` for what it throws.
     public func chat(
-        _ messages: [ChatMessage], _ config: GenerationConfig = GenerationConfig()
+        _ messages: [ChatMessage], _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
     ) -> AsyncThrowingStream<Piece, any Error> {
-        stream { try $0.chat(readMessages(messages.map { ($0.role, $0.content) }), config) }
+        stream { try $0.chat(readMessages(messages.map { ($0.role, $0.content) }), config, grammar: grammar) }
     }
 
     /// Answers the last message once more, in place of its answer. The random numbers are those of the config's seed,

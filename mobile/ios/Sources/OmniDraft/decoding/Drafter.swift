@@ -6,6 +6,9 @@ import Dispatch
 let readChunk = 64  // tokens of a pass that reads a text; a cancellation waits for one pass
 let readAheadTokens = 32  // missing tokens from which on reading is worth a thread
 
+/// The draft ids that may follow some drafted ones, as in a grammar; nil where none may.
+typealias Allowed = ([Int32]) -> Mask?
+
 /// Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
 struct Draft {
     /// Draft ids; none where the context was copied from.
@@ -65,8 +68,10 @@ class Drafter: @unchecked Sendable {
     ///   - context: all draft ids so far, without the start.
     ///   - temperature: of the drafter's distribution; 0 takes the argmax.
     ///   - banned: draft ids that may not be drawn.
+    ///   - allowed: of the drafted ids so far, which may follow them; nil ends the draft.
     func propose(
-        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource
+        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource,
+        allowed: Allowed? = nil
     ) throws -> Draft {
         guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
         try settle()
@@ -75,12 +80,15 @@ class Drafter: @unchecked Sendable {
         var pending = most > 0 ? sync(expected(context, model), model) : []
         var draft = Draft()
         while draft.tokens.count < most {
+            let mask = allowed?(draft.tokens)
+            if allowed != nil && mask == nil { break }
             let row = try model.score(pending, numLogits: 1)
             cached += pending
             let distribution: any Distribution
             do {
                 distribution = try draftDistribution(
-                    row, row: row.rows - 1, temperature: temperature, banned: banned, workspace: workspace)
+                    row, row: row.rows - 1, temperature: temperature, banned: banned, workspace: workspace,
+                    allowed: mask)
             } catch OmniDraftError.bundle {
                 // What was drawn before is right, and the round goes on with it.
                 draft.unsound = true

@@ -1,6 +1,7 @@
 // Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3).
 
-// Tokens of the suffix that is searched for.
+// Fixed tokens that were proposed, and right, before any was.
+private let (usualTried, usualAgreed) = (10, 9)
 
 /// A ``Proposer`` that copies what followed the context's last tokens before.
 ///
@@ -77,6 +78,9 @@ final class CopyingProposer: Proposer {
 
     init(_ drafting: TrieProposer) { self.drafting = drafting }
 
+    /// See ``TrieProposer/allow(_:)``.
+    func allow(_ allowed: @escaping Allowed) { drafting.allow(allowed) }
+
     func find(_ tokens: [Int32]) -> Copy { copying.find(tokens) }
     func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }
     func settle() throws { try drafting.settle() }
@@ -97,6 +101,80 @@ final class CopyingProposer: Proposer {
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { drafting.learn(outcome, &context) }
 
     private func source(of draft: Draft) -> any Proposer { draft.copied.isEmpty ? drafting : copying }
+}
+
+/// A ``Proposer``, and its ``DraftLength``, for a text in a grammar.
+///
+/// What the grammar fixes is proposed before anything else, as much of it as the measured costs repay; of such a round the
+/// draft length learns nothing. Copies end where they leave the grammar.
+final class InGrammar: Proposer, DraftLength {
+    private let inner: any Proposer
+    private let length: any DraftLength
+    private let constraint: Constraint
+    private let fixing = PromptLookup()
+    private var fixed = 0  // tokens that are fixed and proposed in this round
+    private var (tried, agreed) = (usualTried, usualAgreed)
+
+    init(_ inner: any Proposer, _ length: any DraftLength, _ constraint: Constraint) {
+        self.inner = inner
+        self.length = length
+        self.constraint = constraint
+        if !constraint.masksDrafts { return }
+        if let drafting = inner as? TrieProposer { drafting.allow(constraint.draftMask) }
+        if let drafting = inner as? CopyingProposer { drafting.allow(constraint.draftMask) }
+    }
+
+    var rule: Rule { inner.rule }
+    var trie: ActiveTrie? { inner.trie }
+
+    func find(_ tokens: [Int32]) -> Copy {
+        let (copy, fixed) = (inner.find(tokens), constraint.fixed(Defaults.maxProposedTokens))
+        self.fixed = worth(fixed.count)
+        if self.fixed > 0 { return Copy(tokens: Array(fixed.prefix(self.fixed))) }
+        let valid = constraint.validStart(copy.tokens)
+        return valid.isEmpty ? Copy() : Copy(tokens: valid, match: copy.match)
+    }
+
+    func next(_ match: Int) -> Plan { fixed > 0 ? Plan(source: .copy, count: fixed) : length.next(match) }
+
+    func record(_ counts: RoundCounts) {
+        if fixed == 0 { return length.record(counts) }
+        agreed += counts.agreed
+        tried += min(counts.agreed + 1, fixed)
+    }
+
+    func readAhead(_ context: [Int32]) throws { try inner.readAhead(context) }
+    func settle() throws { try inner.settle() }
+
+    func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
+        try source.propose(plan, copy: copy, context: context, random: random)
+    }
+
+    func translate(_ draft: Draft, room: Int) -> Proposal { source.translate(draft, room: room) }
+
+    func verify(
+        _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
+    ) throws -> Verdict {
+        try source.verify(draft, as: proposal, against: probs, random: random)
+    }
+
+    func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { inner.learn(outcome, &context) }
+
+    private var source: any Proposer { fixed > 0 ? fixing : inner }
+
+    /// How many fixed tokens give the most tokens a second; all of them where no costs are known.
+    private func worth(_ most: Int) -> Int {
+        guard most > 0, let costs = (length as? MeasuredLength)?.costs else { return most }
+        let share = min(1, Double(agreed) / Double(tried))
+        var (best, speed, tokens, each) = (0, 1 / costs.passSeconds(1), 1.0, 1.0)
+        for count in 1...most {
+            each *= share
+            tokens += each
+            let reached = tokens / costs.copySeconds(count)
+            if reached > speed { (best, speed) = (count, reached) }
+        }
+        return best
+    }
 }
 
 /// How many tokens before a position are the last tokens too; `Defaults.draftLengthLongestMatch` at most.

@@ -52,6 +52,7 @@ class TrieProposer: Proposer {
     private let verifier: Verifier
     private let banned: [Int32]
     private lazy var buffers = OptionBuffers(trie)
+    private var allowed: Allowed?
 
     init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens) {
         self.drafter = drafter
@@ -63,13 +64,17 @@ class TrieProposer: Proposer {
         banned = (0..<Int32(map.draftSize)).filter { !map.draftAllowed[Int($0)] }
     }
 
+    /// Drafts only ids that may follow the drafted ones; see ``Drafter``.
+    func allow(_ allowed: @escaping Allowed) { self.allowed = allowed }
+
     func find(_ tokens: [Int32]) -> Copy { Copy() }
     func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
     func settle() throws { try drafter.settle() }
 
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }
-        return try drafter.propose(context, count: plan.count, temperature: temperature, banned: banned, random: random)
+        return try drafter.propose(
+            context, count: plan.count, temperature: temperature, banned: banned, random: random, allowed: allowed)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {

@@ -160,3 +160,13 @@ func argmax(_ row: UnsafePointer<Float>, _ size: Int) -> Int {
     }
     return best
 }
+
+/// Copies a row; ids that are not allowed get minus infinity.
+func copyRow(_ row: UnsafePointer<Float>, _ size: Int, _ allowed: Mask?, into out: UnsafeMutablePointer<Float>) {
+    guard let allowed else { return out.update(from: row, count: size) }
+    precondition(allowed.bounds.count == size)
+    let limit = allowed.limit
+    allowed.bounds.withUnsafeBufferPointer { bounds in
+        for id in 0..<size { out[id] = bounds[id] < limit ? row[id] : -.infinity }
+    }
+}

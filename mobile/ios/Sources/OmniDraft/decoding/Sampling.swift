@@ -48,20 +48,22 @@ struct SamplingConfig: Sendable, Equatable {
 
 /// The distribution of one row of logits.
 ///
+/// - Parameter allowed: which ids may come at all; nil allows all.
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func targetDistribution(
     _ logits: Logits, row: Int, sampling: SamplingConfig, context: some Collection<Int32> = [],
-    workspace: Workspace = Workspace()
+    workspace: Workspace = Workspace(), allowed: Mask? = nil
 ) throws -> any Distribution {
     let width = logits.width
     var numbers = logits.row(row)
     var room: Row?
-    if sampling.repetitionPenalty != 1 && !context.isEmpty {
-        let penalised = workspace.row(width)
-        penalised.numbers.update(from: numbers, count: width)
-        penalise(penalised.numbers, width, Float(sampling.repetitionPenalty), context)
-        numbers = UnsafePointer(penalised.numbers)
-        room = penalised
+    let isPenalised = sampling.repetitionPenalty != 1 && !context.isEmpty
+    if isPenalised || allowed != nil {
+        let changed = workspace.row(width)
+        copyRow(numbers, width, allowed, into: changed.numbers)
+        if isPenalised { penalise(changed.numbers, width, Float(sampling.repetitionPenalty), context) }
+        numbers = UnsafePointer(changed.numbers)
+        room = changed
     }
     let best = argmax(numbers, width)
     let largest = numbers[best]
@@ -110,15 +112,22 @@ final class TargetProbs: Probs {
     private let sampling: SamplingConfig
     private let context: [Int32]
     private let workspace: Workspace
+    private let allowed: (Int) -> Mask?
     private var rows: [(any Distribution)?]
 
-    /// - Parameter context: target ids before the last row: all so far, and the n proposed ones. Only the repetition
-    ///   penalty reads it; without one it may be empty.
-    init(_ logits: Logits, sampling: SamplingConfig, context: [Int32], workspace: Workspace = Workspace()) {
+    /// - Parameters:
+    ///   - context: target ids before the last row: all so far, and the n proposed ones. Only the repetition penalty reads
+    ///     it; without one it may be empty.
+    ///   - allowed: which ids may follow a row's tokens; nil allows all.
+    init(
+        _ logits: Logits, sampling: SamplingConfig, context: [Int32], workspace: Workspace = Workspace(),
+        allowed: @escaping (Int) -> Mask? = { _ in nil }
+    ) {
         self.logits = logits
         self.sampling = sampling
         self.context = context
         self.workspace = workspace
+        self.allowed = allowed
         rows = [(any Distribution)?](repeating: nil, count: logits.rows)
     }
 
@@ -128,7 +137,7 @@ final class TargetProbs: Probs {
         // The usual case needs no context.
         let before = sampling.repetitionPenalty == 1 ? [] : context[..<(context.count - logits.rows + 1 + row)]
         let distribution = try targetDistribution(
-            logits, row: row, sampling: sampling, context: before, workspace: workspace)
+            logits, row: row, sampling: sampling, context: before, workspace: workspace, allowed: allowed(row))
         rows[row] = distribution
         return distribution
     }
@@ -137,7 +146,9 @@ final class TargetProbs: Probs {
     func logprobs(_ emitted: [Int32]) throws -> [Double] {
         let probs =
             sampling.temperature > 0
-            ? self : TargetProbs(logits, sampling: try scoring(sampling), context: context, workspace: workspace)
+            ? self
+            : TargetProbs(
+                logits, sampling: try scoring(sampling), context: context, workspace: workspace, allowed: allowed)
         return try emitted.enumerated().map { log(try probs($0).probability($1)) }
     }
 }
@@ -156,25 +167,28 @@ private func penalise(
 
 /// The drafter's distribution of one row, without the ids that it may not propose.
 ///
-/// - Parameter banned: draft ids that are never drawn.
+/// - Parameters:
+///   - banned: draft ids that are never drawn.
+///   - allowed: which ids may come at all; nil for all that are not banned.
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func draftDistribution(
-    _ logits: Logits, row: Int, temperature: Double, banned: [Int32], workspace: Workspace = Workspace()
+    _ logits: Logits, row: Int, temperature: Double, banned: [Int32], workspace: Workspace = Workspace(),
+    allowed: Mask? = nil
 ) throws -> any Distribution {
     let width = logits.width
     let numbers = logits.row(row)
     let best = argmax(numbers, width)
     try checkFinite(numbers[best], "drafter")
-    let isBanned = banned.contains(Int32(best))
+    let isBanned = banned.contains(Int32(best)) || allowed?.allows(Int32(best)) == false
     // The usual case needs no copy.
     if temperature == 0 && !isBanned { return OneHot(token: Int32(best), size: width) }
     let weights = workspace.row(width)
-    weights.numbers.update(from: numbers, count: width)
+    copyRow(numbers, width, allowed, into: weights.numbers)
     for id in banned { weights.numbers[Int(id)] = -.infinity }
-    let allowed = isBanned ? argmax(weights.numbers, width) : best
-    let largest = weights.numbers[allowed]
+    let token = isBanned ? argmax(weights.numbers, width) : best
+    let largest = weights.numbers[token]
     try checkFinite(largest, "drafter")
-    if temperature == 0 { return OneHot(token: Int32(allowed), size: width) }
+    if temperature == 0 { return OneHot(token: Int32(token), size: width) }
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
     let blocks = exponentials(
         weights.numbers, size: width, largest: largest, temperature: divisor(temperature), into: weights.numbers)

@@ -77,11 +77,16 @@ final class DecoderState {
     private(set) var cached: [Int32] = []
     /// The memory of the target's distributions, for all texts of a session.
     let workspace = Workspace()
+    /// Keeps the output in a grammar; ``remaining`` then says when it must be whole.
+    private(set) var constraint: Constraint?
     /// Says which of a round's tokens are output, and whether the text ends there.
     private var cut: Cut = cutAtEos([])
 
     /// Begin another text, and keep what the KV cache shares with it.
-    func restart(_ tokens: [Int32], _ context: [Int32], remaining: Int, cut: @escaping Cut) {
+    func restart(
+        _ tokens: [Int32], _ context: [Int32], remaining: Int, cut: @escaping Cut, constraint: Constraint? = nil
+    ) {
+        self.constraint = constraint
         self.tokens = tokens
         self.context = context
         self.remaining = remaining
@@ -109,14 +114,25 @@ final class DecoderState {
         }
     }
 
+    /// The target's distributions of a pass over the last token and proposed ones; they take the place of the last ones.
+    func probs(_ logits: Logits, _ sampling: SamplingConfig, _ proposed: [Int32]) -> TargetProbs {
+        workspace.reset()
+        let context = sampling.repetitionPenalty == 1 ? [] : tokens + proposed
+        guard let allowed = constraint?.rows(proposed, room: remaining) else {
+            return TargetProbs(logits, sampling: sampling, context: context, workspace: workspace)
+        }
+        return TargetProbs(logits, sampling: sampling, context: context, workspace: workspace, allowed: allowed)
+    }
+
     /// Append the tokens of a round; return those that are output, and whether the text ends.
     func extend(_ tokens: [Int32]) -> Emitted {
-        let emitted = cut(tokens)
+        let inGrammar = constraint?.advance(tokens, room: remaining) ?? Emitted(tokens: tokens, ended: false)
+        let emitted = cut(inGrammar.tokens)
         cached += self.tokens.suffix(1)
         cached += emitted.tokens.dropLast()
         self.tokens += emitted.tokens
         remaining -= emitted.tokens.count
-        return emitted
+        return Emitted(tokens: emitted.tokens, ended: emitted.ended || inGrammar.ended)
     }
 }
 
@@ -158,9 +174,7 @@ final class Speculation {
         let copy = room > 0 ? watch.time(\.draft) { proposer.find(text.tokens) } : Copy()
         let plan = room > 0 ? draftLength.next(copy.match) : Plan()
         let (draft, proposal, logits) = try score(plan, copy, room, &watch)
-        text.workspace.reset()
-        let context = sampling.repetitionPenalty == 1 ? [] : text.tokens + proposal.tokens
-        let probs = TargetProbs(logits, sampling: sampling, context: context, workspace: text.workspace)
+        let probs = text.probs(logits, sampling, proposal.tokens)
         let verdict = try watch.time(\.verify) {
             try proposer.verify(draft, as: proposal, against: probs, random: random)
         }

@@ -35,7 +35,12 @@ final class Decode {
         _ models: DecoderModels, text: DecoderState, config: GenerationConfig, draftLength: any DraftLength,
         random: any RandomSource, recorder: Recorder? = nil
     ) throws {
-        let proposer = proposerFor(config, models.drafter, models.cache)
+        var proposer = proposerFor(config, models.drafter, models.cache)
+        var draftLength = draftLength
+        if let constraint = text.constraint {
+            let constrained = InGrammar(proposer, draftLength, constraint)
+            (proposer, draftLength) = (constrained, constrained)
+        }
         self.recorder = recorder
         rounds = Speculation(
             target: models.target, proposer: proposer, text: text, sampling: try config.sampling(),

@@ -1,10 +1,11 @@
 // One answer while it is generated: rounds in, pieces of text out, and the reason why it ended.
 
-/// Where an output ends besides its stop strings.
+/// Where an output ends besides its stop strings; a constraint knows where nothing may follow.
 struct Limits {
     let eosIds: Set<Int32>
     /// Positions of the target's context.
     let maxLength: Int
+    var constraint: Constraint?
 }
 
 /// What tells the thought of an output from the answer.
@@ -94,6 +95,8 @@ final class Generation: @unchecked Sendable {
     var thought: String { splitThought(text, thoughts.tags, inside: thoughts.inside).thought }
     /// The text behind the thought; empty while the model is thinking.
     var answer: String { splitThought(text, thoughts.tags, inside: thoughts.inside).answer }
+    /// Whether the output belongs to a grammar.
+    var hasGrammar: Bool { limits.constraint != nil }
     /// The byte of the output at which the stop string began; nil where no stop string ended it.
     var stopStart: Int? { stopText.start }
 
@@ -182,6 +185,7 @@ final class Generation: @unchecked Sendable {
     func end() -> StopReason? {
         if stopText.matched != nil { return .stop }
         if let last = tokenIds.last, limits.eosIds.contains(last) { return .eos }
+        if limits.constraint?.isComplete == true { return .complete }
         if tokenIds.count >= config.maxNewTokens { return .length }
         // The last token is never scored, so it needs no position.
         return prompt.count + tokenIds.count > limits.maxLength ? .context : nil

@@ -27,6 +27,7 @@ final class LoadedBundle: @unchecked Sendable {
     /// Reads the ids of outputs as text.
     let outputText: OutputText
     let engine: any InferenceEngine
+    private let tries = Guarded((target: ByteTrie?.none, drafter: ByteTrie?.none))
 
     init(
         _ bundle: ModelBundle, target: SharedGraph, targetTokenizer: Tokenizer, vocabMap: VocabMap,
@@ -49,6 +50,21 @@ final class LoadedBundle: @unchecked Sendable {
         AdapterPlace(
             name: split(bundle.path).name, drafter: bundle.drafter, target: bundle.target,
             draftFingerprint: vocabMap.draftFingerprint, targetFingerprint: vocabMap.targetFingerprint)
+    }
+
+    /// The bytes of the target's tokens, for grammars; made when they are first asked for.
+    var targetTrie: ByteTrie { tries.with { trie(&$0.target, targetTokenizer, bundle.target) } }
+
+    /// The bytes of the drafter's tokens; nil without a drafter.
+    var draftTrie: ByteTrie? {
+        drafterTokenizer.map { tokenizer in tries.with { trie(&$0.drafter, tokenizer, bundle.drafter) } }
+    }
+
+    private func trie(_ made: inout ByteTrie?, _ tokenizer: Tokenizer, _ entry: ModelEntry) -> ByteTrie {
+        if let made { return made }
+        let trie = ByteTrie((0..<Int32(tokenizer.count)).map(tokenizer.bytes), width: entry.vocabSize)
+        made = trie
+        return trie
     }
 
     /// The visible text of a prompt in draft ids; empty without a drafter.

@@ -15,13 +15,15 @@ final class SessionCore: SessionResources, @unchecked Sendable {
 
     /// Starts a text and forgets the last one.
     ///
-    /// - Parameter config: settings of the generation.
+    /// - Parameters:
+    ///   - config: settings of the generation.
+    ///   - grammar: what the output must be; nil for any text.
     func generate(
-        _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
+        _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false, grammar: Grammar? = nil
     ) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            return try begin(encode(checkedText(prompt), raw: raw), config)
+            return try begin(encode(checkedText(prompt), raw: raw), config, grammar)
         }
     }
 
@@ -29,25 +31,29 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     func generate(ids: [Int32], _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            return try begin(ids, config)
+            return try begin(ids, config, nil)
         }
     }
 
     /// Answers the next message of a conversation; the target reads only what is new in it.
-    func chat(_ message: String, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
+    func chat(
+        _ message: String, _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
+    ) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            return try answer(finishedTurns(), checkedText(message), text.system, config)
+            return try answer(finishedTurns(), checkedText(message), text.system, config, grammar: grammar)
         }
     }
 
     /// The same with the whole conversation, with or without a system prompt, which takes the place of the session's
     /// own. Answers that the session itself gave keep the ids that were generated.
-    func chat(_ messages: MessageList, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
+    func chat(
+        _ messages: MessageList, _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
+    ) throws -> Generation {
         try turn(generates: true) {
             try config.check()
             let turns = listedTurns(loaded, messages: messages, known: finishedTurns())
-            return try answer(turns, messages.message, messages.system, config, leaveOutRemedy)
+            return try answer(turns, messages.message, messages.system, config, leaveOutRemedy, grammar: grammar)
         }
     }
 
@@ -94,6 +100,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
             guard let before = answer, before.stopReason == nil else {
                 throw sessionError("there is no unfinished generation to resume", "start one")
             }
+            if before.hasGrammar { throw sessionError("an output in a grammar is not resumed", "start it again") }
             let emitted = EarlierOutput(tokenIds: before.tokenIds, logprobs: before.logprobs)
             let generation = try generateFromState(
                 models, text: text, config: before.config, prompt: before.prompt, context: text.decoder.context,
@@ -127,8 +134,9 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         }
     }
 
-    private func begin(_ ids: [Int32], _ config: GenerationConfig) throws -> Generation {
-        let generation = try generateFromPrompt(models, text: text, ids: ids, config: config, recording: recording())
+    private func begin(_ ids: [Int32], _ config: GenerationConfig, _ grammar: Grammar?) throws -> Generation {
+        let generation = try generateFromPrompt(
+            models, text: text, ids: ids, config: config, recording: recording(), grammar: grammar)
         text.turns = []
         text.message = nil
         return generation
@@ -137,7 +145,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// Begins the answer to a message; nothing changes where it is refused.
     private func answer(
         _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
-        _ tooLong: String = undoRemedy
+        _ tooLong: String = undoRemedy, grammar: Grammar? = nil
     ) throws -> Generation {
         func ids(_ kept: [Turn]) throws -> [Int32] {
             try conversationIds(targetTokenizer, template: template, turns: kept, message: message, system: system)
@@ -146,7 +154,8 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         let kept = Array(turns.dropFirst(dropped))
         let remedy = kept.isEmpty ? tooLongRemedy : tooLong
         let generation = try generateFromPrompt(
-            models, text: text, ids: ids(kept), config: config, recording: recording(), tooLong: remedy)
+            models, text: text, ids: ids(kept), config: config, recording: recording(), tooLong: remedy,
+            grammar: grammar)
         generation.droppedTurns = dropped
         text.turns = kept
         text.message = message

@@ -21,6 +21,8 @@ final class SessionModels: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
     let clock: Clock = seconds
+    /// Of the session's texts; used inside ``turn(_:)``.
+    let grammars: TextGrammars
     /// How much the app lets the session do.
     let throttle = Throttle()
     let target: OrtModel
@@ -40,6 +42,7 @@ final class SessionModels: @unchecked Sendable {
 
     init(_ loaded: LoadedBundle) throws {
         self.loaded = loaded
+        grammars = TextGrammars(loaded)
         target = try loaded.target.acquire()
         do {
             let small = try newDrafter()

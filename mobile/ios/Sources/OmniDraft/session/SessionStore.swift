@@ -63,13 +63,19 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
         SavedAnswer(
             config: answer.config, prompt: answer.prompt, output: answer.tokenIds,
             context: loaded.drafter == nil ? nil : text.decoder.context, random: text.random.state,
-            stopReason: answer.stopReason, logprobs: answer.logprobs)
+            stopReason: savedReason(answer), logprobs: answer.logprobs)
     }
     let saved = SavedSession(
         omnidraft: libraryVersion, identity: identityOf(loaded.bundle, models.adapters.mapValues(\.digest)),
         costs: text.costs, lengths: text.lengths.state, turns: text.turns, message: text.message, answer: answer,
         system: text.system)
     return (saved, try encodeCache(text.cache.table()))
+}
+
+/// Why an answer ended, for a file: it has no grammar, so nobody can go on with an answer that has one.
+private func savedReason(_ answer: Generation) -> StopReason? {
+    let reason = answer.stopReason
+    return answer.hasGrammar && (reason == nil || reason == .complete) ? .cancelled : reason
 }
 
 /// The state of a text that a file holds, and a notice where the session was saved with another adapter of the drafter;

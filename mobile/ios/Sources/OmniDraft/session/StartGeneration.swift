@@ -13,12 +13,15 @@ struct Recording {
 ///   - text: its state; the generation before ends here.
 ///   - ids: the whole prompt.
 ///   - recording: where to record the generation; nil for nowhere.
+///   - grammar: what the output must be; such a generation is recorded nowhere.
 /// - Throws: ``OmniDraftError/prompt(_:)``: the target cannot read the prompt, or not all of it; nothing changes.
+///   ``OmniDraftError/grammar(_:)``: no text of the grammar has room, or the output begins inside a thought; nothing changes.
 func generateFromPrompt(
     _ models: SessionModels, text: TextState, ids: [Int32], config: GenerationConfig, recording: Recording?,
-    tooLong: String = tooLongRemedy
+    tooLong: String = tooLongRemedy, grammar: Grammar? = nil
 ) throws -> Generation {
     try checkPrompt(ids, target: models.loaded.bundle.target, tooLong: tooLong)
+    let constraint = try grammar.map { try constraintFor($0, models, ids, config) }
     let context = firstContext(models, text, ids, config)
     // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its text
     // where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that is drawn here
@@ -34,39 +37,68 @@ func generateFromPrompt(
     text.drops = models.drops
     let generation = try generateFromState(
         models, text: text, config: config, prompt: ids, context: context, emitted: EarlierOutput(),
-        recording: recording)
+        recording: recording, constraint: constraint)
     text.begin(generation)
     return generation
 }
 
 /// A generation that continues after a prompt and the output so far.
 ///
-/// - Parameter recording: where to record the generation; nil for nowhere.
+/// - Parameters:
+///   - recording: where to record the generation; nil for nowhere.
+///   - constraint: keeps the output in a grammar.
 /// - Throws: ``ValueError``: an end token or a stop string comes before the last emitted token.
 func generateFromState(
     _ models: SessionModels, text: TextState, config: GenerationConfig, prompt: [Int32], context: [Int32],
-    emitted: EarlierOutput, recording: Recording? = nil
+    emitted: EarlierOutput, recording: Recording? = nil, constraint: Constraint? = nil
 ) throws -> Generation {
     let loaded = models.loaded
-    let eosIds: Set<Int32> = config.ignoreEos ? [] : Set(loaded.bundle.target.eosIds)
+    let eosIds = endsOf(config, loaded.bundle)
     let stopText = try StopText(config.stop)
     let outputText = loaded.outputText
     let cut: Cut = { cutAtStop($0, eosIds: eosIds, text: stopText, bytesOf: outputText.bytesOf) }
     if cut(emitted.tokenIds).tokens.count < emitted.tokenIds.count {
         throw ValueError("its output continues after an end token or a stop string")
     }
-    let remaining = config.maxNewTokens - emitted.tokenIds.count
-    text.decoder.restart(prompt + emitted.tokenIds, context, remaining: remaining, cut: cut)
+    let remaining = roomFor(config, models, prompt) - emitted.tokenIds.count
+    text.decoder.restart(
+        prompt + emitted.tokenIds, context, remaining: remaining, cut: cut, constraint: constraint)
     var verified = config
     verified.verification = verificationFor(config, loaded.bundle)
-    let rounds = try SessionRounds(models, text, verified, recording, hasOutput: !emitted.tokenIds.isEmpty)
+    // What is written in a grammar has distributions that are not the target's own.
+    let recorded = constraint == nil ? recording : nil
+    let rounds = try SessionRounds(models, text, verified, recorded, hasOutput: !emitted.tokenIds.isEmpty)
     let thoughts = Thoughts(tags: loaded.bundle.prompt.think, inside: outputText.endsInThought(prompt))
-    let limits = Limits(eosIds: eosIds, maxLength: models.target.maxLength)
+    let limits = Limits(eosIds: eosIds, maxLength: models.target.maxLength, constraint: constraint)
     let generation = Generation(
         rounds: rounds, config: config, prompt: prompt, stopText: stopText, limits: limits, thoughts: thoughts,
         clock: models.clock)
     generation.replay(emitted)
     return generation
+}
+
+/// The end tokens of a generation.
+private func endsOf(_ config: GenerationConfig, _ bundle: ModelBundle) -> Set<Int32> {
+    config.ignoreEos ? [] : Set(bundle.target.eosIds)
+}
+
+/// Tokens that may be emitted after a prompt; the last one needs no position.
+private func roomFor(_ config: GenerationConfig, _ models: SessionModels, _ prompt: [Int32]) -> Int {
+    min(config.maxNewTokens, models.target.maxLength - prompt.count + 1)
+}
+
+/// Keeps the output after a prompt in a grammar; refused where no output can belong to it.
+private func constraintFor(
+    _ grammar: Grammar, _ models: SessionModels, _ prompt: [Int32], _ config: GenerationConfig
+) throws -> Constraint {
+    if models.loaded.outputText.endsInThought(prompt) {
+        let message = "the prompt ends inside a thought, and a grammar is for a whole output"
+        throw grammarError("", message, "use another template")
+    }
+    let constraint = try models.grammars.constraint(
+        grammar, eosIds: endsOf(config, models.loaded.bundle), proposes: config.mode != .plain)
+    try constraint.checkRoom(roomFor(config, models, prompt))
+    return constraint
 }
 
 /// Runs something as the one user of the models; the target reads its text again where its adapter changed.

@@ -230,7 +230,8 @@ private final class ContextRecorder: Drafter, @unchecked Sendable {
     var context: [Int32] = []
 
     override func propose(
-        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource
+        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource,
+        allowed: Allowed? = nil
     ) throws -> Draft {
         self.context = context
         return Draft()

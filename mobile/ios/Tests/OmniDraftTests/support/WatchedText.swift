@@ -12,28 +12,27 @@ final class CountingSource: SplitMix64 {
     }
 }
 
+private let nothing = RoundCounts(drafted: 0, evaluated: 0, accepted: 0, emitted: 0)
+
 /// The runtime's own draft length, which records what a round asked and learned.
-final class WatchedLength: DraftLength {
-    private let length: MeasuredLength
+final class WatchedLength: MeasuredLength {
     private var plan: Plan?
-    private var counts = RoundCounts(drafted: 0, evaluated: 0, accepted: 0, emitted: 0)
+    private var counts = nothing
 
-    init(_ length: MeasuredLength) { self.length = length }
-
-    func next(_ match: Int) -> Plan {
-        let next = length.next(match)
+    override func next(_ match: Int) -> Plan {
+        let next = super.next(match)
         plan = next
         return next
     }
 
-    func record(_ counts: RoundCounts) {
-        length.record(counts)
+    override func record(_ counts: RoundCounts) {
+        super.record(counts)
         self.counts = counts
     }
 
     /// The plan of a round (nil where none was asked for), and its counts.
     func take() -> (plan: Plan?, counts: RoundCounts) {
-        defer { plan = nil }
+        defer { (plan, counts) = (nil, nothing) }
         return (plan, counts)
     }
 }
@@ -113,9 +112,12 @@ final class WatchedText {
         let length = try lengthOf(given)
         let random = CountingSource(given["seed"]!.bits)
         let eos = Set(given["eos_ids"]!.int32s)
+        let constraint = try constraintOf(given, draftAllowed: cache.map.draftAllowed)
+        let prompt = given["prompt"]!.int32s
+        let room = min(given["max_new_tokens"]!.int, given["max_length"]!.int - prompt.count + 1)
         text.restart(
-            given["prompt"]!.int32s, given["draft_prompt"]!.int32s, remaining: given["max_new_tokens"]!.int,
-            cut: cutAtEos(eos))
+            prompt, given["draft_prompt"]!.int32s, remaining: room, cut: cutAtEos(eos), constraint: constraint)
+        try constraint?.checkRoom(room)
         let config = configOf(given, logprobs: rows[0]["logprobs"] != nil)
         let decode = try Decode(models, text: text, config: config, draftLength: length, random: random)
         var emitted: [Int32] = []
@@ -131,6 +133,7 @@ final class WatchedText {
         try same("tokens", emitted, expect["tokens"]!.int32s)
         try same("uniforms", random.taken, expect["uniforms"]!.int)
         try same("context", text.context, expect["context"]!.int32s)
+        try same("complete", constraint?.isComplete ?? false, expect["complete"]?.bool ?? false)
         let entries = cache.entries().map { [Int($0.targetId), $0.hits, $0.accepted, $0.tick] }
         let due = expect["entries"]!.array.map { entry in
             ["target_id", "hits", "accepted", "tick"].map { entry.object[$0]!.int }
@@ -185,7 +188,7 @@ final class WatchedText {
             target: given["target"]!.nums, draft: given["draft"]!.num, host: given["host"]!.num,
             acceptance: given["acceptance"]!.num)
         let copies = mode == "trie" || mode == "lookup"
-        return WatchedLength(MeasuredLength(costs, drafts: mode != "lookup", copies: copies))
+        return WatchedLength(costs, drafts: mode != "lookup", copies: copies)
     }
 
     private func configOf(_ given: JsonObject, logprobs: Bool) -> GenerationConfig {

@@ -224,6 +224,7 @@ private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
         random: try word(value.at("random")),
         stopReason: try value.orNull("stop_reason").map { try named($0) },
         logprobs: try array(value.at("logprobs")).map { try real($0, in: -1e9...(1e-6)) })
+    if answer.stopReason == .complete { throw ValueError("stop_reason") }
     if answer.logprobs.count != (answer.config.logprobs ? answer.output.count : 0) { throw ValueError("logprobs") }
     if answer.prompt.isEmpty || answer.output.count > answer.config.maxNewTokens {
         throw ValueError("prompt or output")

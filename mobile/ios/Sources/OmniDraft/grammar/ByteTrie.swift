@@ -1,0 +1,74 @@
+// The bytes of all tokens of a target as a trie (spec/17-grammar.md).
+
+/// All tokens that have bytes; control tokens and unused ids are in no node.
+///
+/// The nodes are in the order of their bytes: behind a node come all that begin with it. So a walk goes forward in memory,
+/// and steps over what it does not enter.
+final class ByteTrie: Sendable {
+    struct Node: Sendable {
+        /// Its last byte.
+        let byte: UInt8
+        /// How many bytes it has.
+        let depth: Int32
+        /// The next node that does not begin with it.
+        var after: Int32 = 0
+        /// The place in ``ByteTrie/tokens`` of the ids that have its bytes; they end where those of the next node begin.
+        let tokens: Int32
+    }
+
+    /// Of the logits, which may have more ids than tokens.
+    let width: Int
+    /// The empty text, the nodes, and one that ends the last node's ids.
+    let nodes: [Node]
+    /// Ids in the order of their bytes.
+    let tokens: [Int32]
+    /// Bytes of the longest token.
+    let longest: Int
+
+    /// - Parameter tokens: bytes of each id; nil for control tokens and unused ids.
+    init(_ tokens: [[UInt8]?], width: Int) {
+        let known = tokens.prefix(width).enumerated().compactMap { id, text in
+            text.flatMap { $0.isEmpty ? nil : (id: Int32(id), text: $0) }
+        }
+        let sorted = known.sorted { a, b in a.text == b.text ? a.id < b.id : a.text.lexicographicallyPrecedes(b.text) }
+        self.width = width
+        self.tokens = sorted.map(\.id)
+        longest = sorted.map(\.text.count).max() ?? 0
+        nodes = nodesOf(sorted.map(\.text))
+    }
+
+    /// The node behind one more byte; nil where no token goes on so.
+    func child(_ node: Int, _ byte: UInt8) -> Int? {
+        var child = node + 1
+        while child < Int(nodes[node].after) {
+            if nodes[child].byte == byte { return child }
+            child = Int(nodes[child].after)
+        }
+        return nil
+    }
+
+    /// Whether the bytes of a node are a token.
+    func isToken(_ node: Int) -> Bool { nodes[node].tokens < nodes[node + 1].tokens }
+}
+
+/// The nodes of sorted texts.
+private func nodesOf(_ texts: [[UInt8]]) -> [ByteTrie.Node] {
+    var nodes = [ByteTrie.Node(byte: 0, depth: 0, tokens: 0)]
+    var path = [0]  // the nodes of the last text, by depth
+    var before: [UInt8] = []
+    func close(_ depth: Int) {
+        while path.count > depth { nodes[path.removeLast()].after = Int32(nodes.count) }
+    }
+    for (number, text) in texts.enumerated() {
+        let shared = zip(before, text).prefix { $0 == $1 }.count
+        close(shared + 1)
+        for depth in shared..<text.count {
+            path.append(nodes.count)
+            nodes.append(ByteTrie.Node(byte: text[depth], depth: Int32(depth + 1), tokens: Int32(number)))
+        }
+        before = text
+    }
+    close(0)
+    nodes.append(ByteTrie.Node(byte: 0, depth: 0, tokens: Int32(texts.count)))
+    return nodes
+}

@@ -1,0 +1,119 @@
+// A text that must belong to a grammar, while it is decoded (spec/17-grammar.md).
+
+/// What keeps drafts inside the grammar.
+struct DraftSide {
+    /// Of the drafter's tokens.
+    let masks: TokenMasks
+    /// Whether the drafter may propose each draft id at all.
+    let allowed: [Bool]
+    /// The bytes of a draft id.
+    let bytesOf: (Int32) -> [UInt8]
+}
+
+/// Where an output is in its grammar, and what may follow.
+///
+/// The target's distribution at each token is p restricted to the ids that ``TokenMasks`` allows, before the sampling
+/// settings are applied.
+final class Constraint {
+    /// Whether the text is complete, and nothing may follow.
+    private(set) var isComplete = false
+    private var at = Configuration.start
+    private let masks: TokenMasks
+    private let bytesOf: (Int32) -> [UInt8]
+    private let spell: (([UInt8]) -> [Int32]?)?
+    private let draft: DraftSide?
+
+    /// - Parameters:
+    ///   - masks: of the target's tokens.
+    ///   - bytesOf: the bytes of a target id; none for a control token.
+    ///   - spell: the target's ids of a fragment, by which bytes that the grammar fixes are proposed; nil proposes none.
+    ///   - draft: nil where no drafter proposes.
+    init(
+        _ masks: TokenMasks, bytesOf: @escaping (Int32) -> [UInt8], spell: (([UInt8]) -> [Int32]?)? = nil,
+        draft: DraftSide? = nil
+    ) {
+        self.masks = masks
+        self.bytesOf = bytesOf
+        self.spell = spell
+        self.draft = draft
+    }
+
+    /// Whether ``draftMask(_:)`` may be asked.
+    var masksDrafts: Bool { draft != nil }
+
+    /// Refuses a room that may be too small.
+    ///
+    /// - Parameter room: tokens that may be emitted.
+    /// - Throws: ``OmniDraftError/grammar(_:)`` `room`: they may be too few for any text but the empty one, which has no end
+    ///   token.
+    func checkRoom(_ room: Int) throws {
+        let least = Int(masks.bound(at))
+        if least > room {
+            let message = "the shortest text of the grammar takes up to \(least) tokens, and there is room for \(room)"
+            throw grammarError("room", message, "raise maxNewTokens, or shorten the prompt")
+        }
+        if masks.mask(at, room: room) == nil {
+            let message = "the only text of the grammar that has room is empty, and the target has no end token"
+            throw grammarError("room", message, "raise maxNewTokens, or use another grammar")
+        }
+    }
+
+    /// The allowed ids behind 0, 1, ... proposed tokens; nil behind tokens that leave or end the text.
+    ///
+    /// - Parameter room: tokens that may still be emitted before the first of them.
+    func rows(_ proposed: [Int32], room: Int) -> (Int) -> Mask? {
+        var places: [Configuration?] = [at]
+        for token in proposed { places.append(places.last.flatMap { behind($0, token) }) }
+        return { row in places[row].flatMap { self.masks.mask($0, room: room - row) } }
+    }
+
+    /// Tokens of the bytes that the grammar fixes next; none where it fixes none, or nothing is proposed.
+    ///
+    /// - Parameter most: tokens at most.
+    func fixed(_ most: Int) -> [Int32] {
+        guard let spell else { return [] }
+        let data = masks.forced(at)
+        return data.isEmpty ? [] : validStart(Array((spell(data) ?? []).prefix(most)))
+    }
+
+    /// The first of some tokens, as many as stay in the grammar.
+    func validStart(_ tokens: [Int32]) -> [Int32] {
+        var place: Configuration? = at
+        return Array(
+            tokens.prefix {
+                place = behind(place, $0)
+                return place != nil
+            })
+    }
+
+    /// The draft ids that may follow a draft; nil where none may.
+    func draftMask(_ drafted: [Int32]) -> Mask? {
+        guard let draft else { preconditionFailure("no drafter proposes in this text") }
+        let place = drafted.reduce(at as Configuration?) { place, token in
+            place.flatMap { draft.masks.grammar.read($0, draft.bytesOf(token)) }
+        }
+        guard let mask = place.flatMap({ draft.masks.mask($0, room: .max) }) else { return nil }
+        return draft.allowed.indices.contains { draft.allowed[$0] && mask.allows(Int32($0)) } ? mask : nil
+    }
+
+    /// Goes on behind emitted tokens.
+    ///
+    /// - Parameter room: tokens that might be emitted before the first of them.
+    /// - Returns: the tokens up to the one behind which no other may follow, and whether there is such a one.
+    func advance(_ emitted: [Int32], room: Int) -> Emitted {
+        for (index, token) in emitted.enumerated() {
+            guard let behind = behind(at, token) else {  // an end token
+                return Emitted(tokens: Array(emitted[...index]), ended: true)
+            }
+            at = behind
+            isComplete = masks.isLast(behind, room: room - index - 1)
+            if isComplete { return Emitted(tokens: Array(emitted[...index]), ended: true) }
+        }
+        return Emitted(tokens: emitted, ended: false)
+    }
+
+    private func behind(_ place: Configuration?, _ token: Int32) -> Configuration? {
+        let data = bytesOf(token)
+        return data.isEmpty ? nil : place.flatMap { masks.grammar.read($0, data) }
+    }
+}

@@ -1,0 +1,213 @@
+// Which tokens of a target a grammar allows next (spec/17-grammar.md).
+//
+// A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is the number of
+// tokens of one way to complete it, so what is allowed can be completed, always.
+
+private let mostMasks = 1024  // that are kept
+private let mostFixed = 1 << 12  // bytes
+private let never = UInt16.max  // the bound of a token that is not allowed
+private let unknown: Int32 = -1  // a move that was not computed yet
+private let dead: Int32 = 0  // number of the configuration of no text
+
+/// Which ids may come next: those whose bound is less than the limit.
+struct Mask {
+    /// Tokens that complete the text behind each id.
+    let bounds: [UInt16]
+    let limit: UInt16
+
+    func allows(_ id: Int32) -> Bool { bounds[Int(id)] < limit }
+}
+
+/// How much memory the masks of a grammar take.
+struct MaskLimits: Sendable {
+    /// Of masks that are kept.
+    var bytes = 1 << 24
+    /// That are numbered before all are forgotten.
+    var configurations = 1 << 16
+}
+
+/// Masks of one grammar for one target; for one thread.
+final class TokenMasks {
+    let grammar: Grammar
+    private let trie: ByteTrie
+    private let eosIds: [Int32]
+    private let stateBounds: [UInt16]
+    private let kept: Int
+    private let mostConfigurations: Int
+    private var entries: [Configuration: Entry] = [:]
+    private var uses = 0
+    // Configurations that texts of tokens lead to, by number.
+    private var numbers: [Configuration: Int32] = [:]
+    private var configurations: [Configuration] = []
+    private var moves: [Int32] = []  // a row of classes for each number
+    private var bounds: [UInt16] = []
+
+    /// What may follow a configuration.
+    private struct Entry {
+        let bounds: [UInt16]
+        /// The smallest bound of an id, and of a token with bytes.
+        let least: (any: UInt16, withBytes: UInt16)
+        var lastUse: Int
+    }
+
+    /// - Parameters:
+    ///   - trie: the bytes of the target's tokens.
+    ///   - eosIds: end tokens, which are allowed where a text is complete.
+    /// - Throws: ``OmniDraftError/grammar(_:)`` `vocabulary`: the target's tokens cannot write any text of the grammar.
+    init(
+        _ grammar: Grammar, _ trie: ByteTrie, eosIds: some Sequence<Int32>, limits: MaskLimits = MaskLimits()
+    ) throws {
+        self.grammar = grammar
+        self.trie = trie
+        self.eosIds = eosIds.filter { Int($0) < trie.width }
+        stateBounds = boundsOf(grammar, trie)
+        kept = max(1, min(mostMasks, limits.bytes / (2 * trie.width)))
+        mostConfigurations = limits.configurations
+        if bound(.start) == never {
+            throw grammarError("vocabulary", "the target's tokens cannot write a text of the grammar")
+        }
+    }
+
+    /// The tokens of one way to complete a text from here; `UInt16.max` where the tokens cannot.
+    func bound(_ at: Configuration) -> UInt16 {
+        let sum = at.stack.reduce(Int(stateBounds[Int(at.state)])) { $0 + Int(stateBounds[Int($1)]) }
+        return UInt16(min(sum, Int(never)))
+    }
+
+    /// Which ids may come next; nil where none may.
+    ///
+    /// - Parameter room: tokens that may still be emitted, this one included, at least 1.
+    func mask(_ at: Configuration, room: Int) -> Mask? {
+        let (entry, limit) = (entry(at), UInt16(min(room, Int(never))))
+        return entry.least.any < limit ? Mask(bounds: entry.bounds, limit: limit) : nil
+    }
+
+    /// Whether a text is complete here and no token with bytes may follow.
+    ///
+    /// - Parameter room: tokens that may still be emitted; with 0, whether none might follow with any room.
+    func isLast(_ at: Configuration, room: Int) -> Bool {
+        if !grammar.isComplete(at) { return false }
+        if !grammar.goesOn(at.state) { return true }
+        return Int(entry(at).least.withBytes) >= (room == 0 ? Int(never) : room)
+    }
+
+    /// The bytes that every text has next, up to a place where it may end or has a choice; some at most.
+    func forced(_ at: Configuration) -> [UInt8] {
+        var (data, at) = ([UInt8](), at)
+        while data.count < mostFixed, !grammar.isComplete(at), let byte = grammar.singleByte(at.state),
+            let behind = grammar.step(at, byte)
+        {
+            data.append(byte)
+            at = behind
+        }
+        return data
+    }
+
+    private func entry(_ at: Configuration) -> Entry {
+        uses += 1
+        var entry = entries[at] ?? computed(at)
+        entry.lastUse = uses
+        entries[at] = entry
+        if entries.count > kept, let oldest = entries.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+            entries[oldest.key] = nil
+        }
+        return entry
+    }
+
+    private func computed(_ at: Configuration) -> Entry {
+        var found = [UInt16](repeating: never, count: trie.width)
+        if configurations.count > mostConfigurations || configurations.isEmpty { forget() }
+        var path = [Int32](repeating: dead, count: trie.longest + 1)  // numbers of a node and those before it
+        path[0] = number(at)
+        var node = 1
+        while node < trie.nodes.count - 1 {
+            let each = trie.nodes[node]
+            let depth = Int(each.depth)
+            let to = behind(path[depth - 1], Int(grammar.classes[Int(each.byte)]))
+            if to == dead {
+                node = Int(each.after)
+                continue
+            }
+            path[depth] = to
+            for place in each.tokens..<trie.nodes[node + 1].tokens {
+                found[Int(trie.tokens[Int(place)])] = bounds[Int(to)]
+            }
+            if configurations.count > mostConfigurations { forget(allBut: &path, depth + 1) }
+            node += 1
+        }
+        let leastWithBytes = found.min() ?? never
+        let isComplete = grammar.isComplete(at)
+        if isComplete { for id in eosIds { found[Int(id)] = 0 } }
+        let least = isComplete && !eosIds.isEmpty ? 0 : leastWithBytes
+        return Entry(bounds: found, least: (any: least, withBytes: leastWithBytes), lastUse: 0)
+    }
+
+    /// Discards all numbers; number 0 marks bytes that leave the grammar.
+    private func forget() {
+        numbers = [:]
+        configurations = [.start]
+        moves = [Int32](repeating: dead, count: grammar.classCount)
+        bounds = [never]
+    }
+
+    /// The same, and numbers the first ones of a path again.
+    private func forget(allBut path: inout [Int32], _ count: Int) {
+        let kept = path[..<count].map { configurations[Int($0)] }
+        forget()
+        for (depth, each) in kept.enumerated() { path[depth] = number(each) }
+    }
+
+    private func number(_ at: Configuration) -> Int32 {
+        if let known = numbers[at] { return known }
+        let number = Int32(configurations.count)
+        numbers[at] = number
+        configurations.append(at)
+        moves.append(contentsOf: repeatElement(unknown, count: grammar.classCount))
+        bounds.append(bound(at))
+        return number
+    }
+
+    /// The number of the configuration behind a byte of a class.
+    private func behind(_ from: Int32, _ ofByte: Int) -> Int32 {
+        let place = Int(from) * grammar.classCount + ofByte
+        let known = moves[place]
+        if known != unknown { return known }
+        let to = grammar.move(configurations[Int(from)], ofByte).map(number) ?? dead
+        moves[place] = to
+        return to
+    }
+}
+
+/// Tokens of one way from each state to the end of its text or rule.
+///
+/// The way is that of the nearest moves. Its tokens are as few as possible, but one ends before a call and behind a rule.
+func boundsOf(_ grammar: Grammar, _ trie: ByteTrie) -> [UInt16] {
+    var bounds = [UInt16](repeating: never, count: grammar.closing.count)
+    let moves = grammar.closing.indices.map(grammar.nearer)
+    let order = grammar.closing.indices.sorted { (grammar.closing[$0], $0) < (grammar.closing[$1], $1) }
+    for state in order {
+        guard let first = moves[state] else {
+            bounds[state] = 0  // an accepting state: the file was checked
+            continue
+        }
+        // The first byte of a rule is written with what follows it in the rule.
+        let least = leastOnWay(first, moves, trie, bounds)
+        bounds[state] = UInt16(min(Int(least) + Int(first.back.map { bounds[Int($0)] } ?? 0), Int(never)))
+    }
+    return bounds
+}
+
+/// 1 plus the least bound of the places that tokens on a way lead to; the way ends at a call or an accepting state.
+private func leastOnWay(
+    _ first: NearerMove, _ moves: [NearerMove?], _ trie: ByteTrie, _ bounds: [UInt16]
+) -> UInt16 {
+    var (least, move, node) = (never, first, 0)
+    while let child = trie.child(node, move.byte) {
+        node = child
+        let reached = bounds[Int(move.to)]
+        if trie.isToken(node) && reached < least { least = reached + 1 }
+        guard let next = moves[Int(move.to)], next.back == nil else { break }
+        move = next
+    }
+    return least
+}

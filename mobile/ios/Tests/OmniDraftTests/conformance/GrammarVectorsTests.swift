@@ -1,0 +1,112 @@
+import XCTest
+
+@testable import OmniDraft
+
+/// Runs the folders of `grammar`.
+final class GrammarVectorsTests: VectorTestCase {
+    func testValid() throws {
+        try run("grammar/valid") { vector in
+            let (grammar, expected) = (try grammarOf(vector.input["file"]!), vector.expected)
+            try same("the depth", grammar.depth, expected["depth"]!.int)
+            let due = zip(expected["configurations"]!.array, expected["complete"]!.array)
+            for (text, (places, isComplete)) in zip(vector.input["texts"]!.array, due) {
+                for (end, place) in places.array.enumerated() {
+                    let at = grammar.read(.start, Array(text.hex.prefix(end)))
+                    try same("the place behind \(end) bytes of \(text)", at, configuration(place))
+                }
+                try same("whether \(text) is whole", grammar.matches(text.hex), isComplete.bool)
+            }
+        }
+    }
+
+    func testInvalid() throws {
+        try run("grammar/invalid") { vector in
+            let fault = try faultOf { _ = try readGrammar(Bytes(vector.input["bytes"]!.hex)) }
+            try same("the fault", fault, vector.expected["fault"]!.string)
+        }
+    }
+
+    func testTokens() throws {
+        try run("grammar/tokens") { vector in
+            let (given, expected) = (vector.input, vector.expected)
+            let (grammar, width) = (try grammarOf(given["file"]!), given["width"]!.int)
+            let trie = ByteTrie(tokensOf(given["tokens"]!), width: width)
+            let eosIds = given["eos_ids"]!.int32s
+            if let fault = expected["fault"]?.string {
+                try same("the fault", try faultOf { _ = try TokenMasks(grammar, trie, eosIds: eosIds) }, fault)
+                return
+            }
+            // What is forgotten is computed again.
+            for limits in [MaskLimits(), MaskLimits(bytes: 1, configurations: 2)] {
+                let masks = try TokenMasks(grammar, trie, eosIds: eosIds, limits: limits)
+                try check(masks, zip(given["places"]!.array, expected["places"]!.array.map(\.object)), width)
+            }
+        }
+    }
+
+    private func check(
+        _ masks: TokenMasks, _ places: some Sequence<(JsonValue, JsonObject)>, _ width: Int
+    ) throws {
+        for (text, place) in places {
+            let at = masks.grammar.read(.start, text.hex)!
+            let bound = Int(masks.bound(at))
+            try same("the bound behind \(text)", bound, place["bound"]!.optional?.int ?? Int(UInt16.max))
+            try same("the fixed bytes behind \(text)", masks.forced(at), place["fixed"]!.hex)
+            try same("whether \(text) is last", masks.isLast(at, room: 0), place["last"]!.bool)
+            for row in place["allowed"]!.array.map(\.array) {
+                let mask = masks.mask(at, room: row[0].int)
+                let ids = (0..<Int32(width)).filter { mask?.allows($0) ?? false }
+                try same("what is allowed behind \(text) with room \(row[0])", ids, row[1].int32s)
+                try same("whether \(text) is last with it", masks.isLast(at, room: row[0].int), row[2].bool)
+            }
+        }
+    }
+
+    func testGenerate() throws { try run("grammar/generate") { try WatchedText($0).run() } }
+}
+
+/// The constraint of a vector of `grammar/generate`; nil for another vector.
+func constraintOf(_ given: JsonObject, draftAllowed: [Bool]) throws -> Constraint? {
+    guard let file = given["grammar"] else { return nil }
+    let grammar = try grammarOf(file)
+    let (tokens, pieces) = (tokensOf(given["target_tokens"]!), tokensOf(given["draft_tokens"]!))
+    let masks = try TokenMasks(
+        grammar, ByteTrie(tokens, width: tokens.count), eosIds: given["eos_ids"]!.int32s)
+    let bytesOf: (Int32) -> [UInt8] = { tokens[Int($0)] ?? [] }
+    if given["mode"]!.string == "plain" { return Constraint(masks, bytesOf: bytesOf) }
+    var draft: DraftSide?
+    let trie = ByteTrie(pieces, width: pieces.count)
+    let fault = try faultOf {
+        draft = DraftSide(masks: try TokenMasks(grammar, trie, eosIds: []), allowed: draftAllowed) {
+            pieces[Int($0)] ?? []
+        }
+    }
+    try same("the fault of the drafter's tokens", fault ?? "vocabulary", "vocabulary")
+    return Constraint(masks, bytesOf: bytesOf, spell: { spelled($0, tokens) }, draft: draft)
+}
+
+/// The longest tokens from the left, of equal ones the lowest id; nil where none fits.
+private func spelled(_ data: [UInt8], _ tokens: [[UInt8]?]) -> [Int32]? {
+    var (ids, rest) = ([Int32](), data[...])
+    while !rest.isEmpty {
+        let fitting = tokens.indices.filter { tokens[$0].map { !$0.isEmpty && rest.starts(with: $0) } ?? false }
+        guard let id = fitting.min(by: { (-tokens[$0]!.count, $0) < (-tokens[$1]!.count, $1) }) else { return nil }
+        ids.append(Int32(id))
+        rest = rest.dropFirst(tokens[id]!.count)
+    }
+    return ids
+}
+
+extension Grammar {
+    /// Whether a whole text belongs to the grammar.
+    func matches(_ data: [UInt8]) -> Bool { read(.start, data).map(isComplete) ?? false }
+}
+
+/// A grammar file of the vectors.
+func grammarOf(_ file: JsonValue) throws -> Grammar { try loadGrammar("\(vectorRoot)/grammar/valid/\(file.string)") }
+
+private func tokensOf(_ tokens: JsonValue) -> [[UInt8]?] { tokens.array.map { $0.optional?.hex } }
+
+private func configuration(_ place: JsonValue) -> Configuration? {
+    place.optional.map { Configuration(state: Int32($0.array[0].int), stack: $0.array[1].int32s) }
+}
