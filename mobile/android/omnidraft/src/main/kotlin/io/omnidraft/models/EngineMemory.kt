@@ -12,8 +12,8 @@ import java.nio.FloatBuffer
 import java.nio.LongBuffer
 
 /*
- * Memory that the engine reads and writes. A direct buffer counts in the app's heap on Android, whose size is not that of
- * the device's memory; a tensor that the engine made does not, and no buffer shows what it holds.
+ * Memory that the engine reads and writes. A direct buffer counts in the app's heap on Android, which is much smaller
+ * than the device's memory. A tensor that the engine made does not; only graphs read and write it.
  */
 
 private const val MEGABYTE = 1_000_000
@@ -25,12 +25,13 @@ private val NO_MEMORY = listOf("bad_alloc", "bad allocation", "Failed to allocat
 internal fun engineRefused(fault: String, work: String, error: OrtException): BundleException {
     val hasNoMemory = NO_MEMORY.any { it in error.message.orEmpty() }
     val remedy = if (hasNoMemory) SMALLER else "run `omnidraft export` again"
-    return BundleException(if (hasNoMemory) "memory" else fault, "onnxruntime cannot $work (${reason(error)})", remedy, error)
+    val message = "onnxruntime cannot $work (${reason(error)})"
+    return BundleException(if (hasNoMemory) "memory" else fault, message, remedy, error)
 }
 
 private const val SMALLER = "close other sessions and apps, or export again with a smaller --max-length"
 
-/** Tensors of zeros in the engine's memory for the keys and values of every layer, [1, KV heads, positions, width], by name. */
+/** Keys and values of every layer by name, [1, KV heads, positions, width]: tensors of zeros in the engine's memory. */
 internal fun kvTensors(kv: KvShape): Map<String, OnnxTensor> {
     val made = LinkedHashMap<String, OnnxTensor>()
     val shape = LongBuffer.wrap(kvShape(kv))
@@ -53,7 +54,7 @@ internal fun kvTensors(kv: KvShape): Map<String, OnnxTensor> {
     }
 }
 
-/** Direct buffers of zeros of the same sizes, in the machine's byte order, for a host that reads and writes them. */
+/** The same as direct buffers, for a host that reads and writes them. */
 internal fun kvBuffers(kv: KvShape): Map<String, FloatBuffer> {
     val bytes = 4L * kv.numKvHeads * kv.maxLength * kv.headDim
     try {
@@ -102,7 +103,7 @@ internal fun part(buffer: FloatBuffer, begin: Int, end: Int): FloatBuffer {
 private const val SIZES = "sizes"
 private const val ZEROS = "zeros"
 
-/** A graph in ONNX's format with one operator, which gives zeros of the four sizes that it is fed. Numbers are of onnx.proto. */
+/** A graph of one operator, which gives zeros of the four sizes that it is fed. Field numbers are those of onnx.proto. */
 private fun zerosGraph(): ByteArray {
     val node = bytes(1, SIZES) + bytes(2, ZEROS) + bytes(4, "ConstantOfShape")
     val input = bytes(1, SIZES) + bytes(2, bytes(1, number(1, INT64) + bytes(2, bytes(1, number(1, 4)))))
@@ -120,6 +121,7 @@ private const val OPSET = 13
 private fun number(field: Int, value: Int): ByteArray = byteArrayOf((field shl 3).toByte(), value.toByte())
 
 /** A field that is a text or a message of less than 128 bytes. */
-private fun bytes(field: Int, value: ByteArray): ByteArray = number(field, value.size).also { it[0] = (field shl 3 or 2).toByte() } + value
+private fun bytes(field: Int, value: ByteArray): ByteArray =
+    byteArrayOf((field shl 3 or 2).toByte(), value.size.toByte()) + value
 
 private fun bytes(field: Int, value: String): ByteArray = bytes(field, value.toByteArray(Charsets.US_ASCII))

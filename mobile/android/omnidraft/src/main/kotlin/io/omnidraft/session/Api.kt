@@ -58,15 +58,17 @@ private fun whyWithoutDrafter(bundle: Bundle, free: Long?): String? =
 
 /** Refuses a bundle whose target alone needs more than the app may still use, or more than the app's heap holds. */
 private fun checkMemory(bundle: Bundle, free: Long?) {
+    val name = bundle.path.name
     val needed = memoryNeed(bundle, drafter = false).total
-    if (free != null && needed > free) throw noMemory(bundle, needed, "${free / MEGABYTE} MB are free", "use a smaller model")
+    if (free != null && needed > free) {
+        val message = "$name needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
+        throw BundleException("memory", message, "use a smaller model")
+    }
     val ofHeap = heapNeed(bundle, drafter = false)
-    if (ofHeap > heap()) throw noMemory(bundle, ofHeap, "the app's heap has ${heap() / MEGABYTE} MB", LARGER_HEAP)
-}
-
-private fun noMemory(bundle: Bundle, needed: Long, there: String, remedy: String): BundleException {
-    val message = "${bundle.path.name} needs ${needed / MEGABYTE} MB without the drafter, and $there"
-    return BundleException("memory", message, remedy)
+    if (ofHeap > heap()) {
+        val message = "$name needs ${ofHeap / MEGABYTE} MB of the app's heap, which has ${heap() / MEGABYTE} MB"
+        throw BundleException("memory", message, LARGER_HEAP)
+    }
 }
 
 private fun heap(): Long = Runtime.getRuntime().maxMemory()
