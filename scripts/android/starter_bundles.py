@@ -4,18 +4,22 @@ It traces the drafter once and each target once, which is most of the work.
 
     python scripts/android/starter_bundles.py FOLDER
 
-FOLDER gets `a` and `b` in float32, b with static graphs too, `alone`, which is a without a drafter, and
-`learning`, starter a with an int8 drafter that can learn; then `starter-a.zip`, which is `learning` for a
-phone, and `unpacked`, that archive unpacked.
+FOLDER gets `a` and `b` in float32, b with static graphs too, `alone`, which is a without a drafter, `long`,
+which is a with 472 MB of keys and values, and `learning`, starter a with an int8 drafter that can learn; then
+`starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
 """
 
+import json
+import shutil
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from omnidraft import cli
 
 STARTERS = Path(__file__).resolve().parents[2] / "examples/starters"
 DRAFTER = STARTERS / "drafter"
+LONG = 38_400  # positions; the checkpoint has 1,024
 FORMS: dict[str, tuple[str | Path, ...]] = {
     "a": ("a", DRAFTER, "--quant", "fp32"),
     "alone": ("a", "none", "--quant", "fp32"),
@@ -34,9 +38,21 @@ def command(*arguments: str | Path) -> None:
             raise
 
 
+def long_context(place: Path) -> Path:
+    """A copy of starter a whose configuration has more positions than it was trained on."""
+    shutil.copytree(STARTERS / "a", place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | {"max_position_embeddings": LONG}))
+    return place
+
+
 def main(folder: Path) -> None:
     for name, (target, drafter, *options) in FORMS.items():
         command("export", STARTERS / target, "-d", drafter, "-o", folder / name, *options)
+    with TemporaryDirectory() as work:
+        source = long_context(Path(work) / "a")
+        options = ("--quant", "fp32", "--max-length", str(LONG))
+        command("export", source, "-d", DRAFTER, "-o", folder / "long", *options)
     command("pack", folder / "learning", "--for", "android-cpu", "-o", folder / "starter-a.zip")
     command("unpack", folder / "starter-a.zip", "-o", folder / "unpacked")
 

@@ -124,9 +124,6 @@ final class InGrammar: Proposer, DraftLength {
         if let drafting = inner as? CopyingProposer { drafting.allow(constraint.draftMask) }
     }
 
-    var rule: Rule { inner.rule }
-    var trie: ActiveTrie? { inner.trie }
-
     func find(_ tokens: [Int32]) -> Copy {
         let (copy, fixed) = (inner.find(tokens), constraint.fixed(Defaults.maxProposedTokens))
         self.fixed = worth(fixed.count)

@@ -81,6 +81,17 @@ public class SessionException(message: String, remedy: String = "", fault: Strin
 public class SettingException(message: String, remedy: String = "", public val setting: String = "") :
     OmniDraftException("", message, remedy)
 
+/** Android keeps arrays and direct buffers in the app's heap, whose size is not that of the device's memory. */
+internal const val LARGER_HEAP: String = "close other sessions, or set android:largeHeap in the app's manifest"
+
+/** Does what an app asked for. A heap that is full is an error like any other, and not the end of the app. */
+internal inline fun <T> inHeap(work: () -> T): T = try {
+    work()
+} catch (full: OutOfMemoryError) {
+    val size = Runtime.getRuntime().maxMemory() / 1_000_000
+    throw BundleException("memory", "the app's heap of $size MB is full", LARGER_HEAP, full)
+}
+
 /** The first line of what an exception says, at most 200 characters, without a full stop at its end. */
 internal fun reason(error: Throwable): String {
     val line = error.message.orEmpty().lineSequence().map { it.trim() }.firstOrNull { it.isNotEmpty() }

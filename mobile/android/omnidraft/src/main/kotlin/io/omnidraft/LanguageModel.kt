@@ -15,13 +15,13 @@ public class LanguageModel internal constructor(
      * A session with KV buffers and an n-gram cache of its own.
      *
      * @throws AdapterException the adapter is refused.
+     * @throws BundleException `memory`; the device does not give the memory of its KV buffers.
      */
     public fun session(options: SessionOptions = SessionOptions()): TextSession =
-        TextSession(
-            Session(loaded, options.cache, options.adapter).also { it.dropsOldest = options.dropsOldest },
-            options,
-            publicKey,
-        )
+        inHeap {
+            val session = Session(loaded, options.cache, options.adapter).also { it.dropsOldest = options.dropsOldest }
+            TextSession(session, options, publicKey)
+        }
 
     /** Frees the models, those in use as soon as their sessions are closed. */
     override fun close(): Unit = loaded.close()

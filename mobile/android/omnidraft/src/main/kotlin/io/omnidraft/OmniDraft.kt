@@ -13,7 +13,7 @@ public object OmniDraft {
      * @throws OmniDraftException the bundle is damaged, incomplete or unsigned, or needs more memory than there is.
      */
     public fun open(directory: File, options: LoadOptions = LoadOptions()): LanguageModel =
-        LanguageModel(openLoaded(directory, options), options.publicKey)
+        inHeap { LanguageModel(openLoaded(directory, options), options.publicKey) }
 
     /**
      * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is; one that

@@ -171,7 +171,7 @@ public class TextSession internal constructor(
      *
      * @throws SessionException the bundle was opened without the drafter.
      */
-    public fun loadDrafter(): Unit = inner.models.loadDrafter()
+    public fun loadDrafter(): Unit = inHeap { inner.models.loadDrafter() }
 
     /** Frees the buffers; at the end of the call that is running, whose answer is cancelled. */
     override fun close() {
@@ -195,7 +195,7 @@ public class TextSession internal constructor(
             isBusy = true
         }
         try {
-            return work()
+            return inHeap(work)
         } finally {
             val wasClosed = synchronized(lock) {
                 isBusy = false

@@ -20,6 +20,8 @@ private const val CACHE_ENTRY = 64L // bytes of a cached n-gram
 private const val ROWS = 13L // rows of logits of the longest usual verification
 private const val ACTIVATIONS = 30 // times [chunk, hidden] float32, for a pass over a chunk of the prompt
 private const val SCORES = 2 // times [heads, chunk, max_length] float32, in a graph without an attention operator
+private const val HEAP_BASE = 16L shl 20 // the app and this library with a bundle open
+private const val HEAP_ROWS = 2 * ROWS + 2 // of a vocabulary: logits and probabilities of a verification, and their order
 private const val HEADROOM = 0.05 // of the need: other programs may take memory meanwhile
 private const val MEGABYTE = 1_000_000L
 
@@ -36,10 +38,10 @@ internal class Need(
 }
 
 /** Why a generation should run without the drafter, as a sentence; null if it need not. */
-internal fun whyPlain(needed: Long, plain: Long, available: Long?): String? {
+internal fun whyPlain(needed: Long, plain: Long, available: Long?, place: String = "free"): String? {
     if (available == null || needed * (1 + HEADROOM) <= available) return null
     return "decoding without the drafter: with it ${megabytes(needed)} MB are needed, " +
-        "without it ${megabytes(plain)} MB, and ${megabytes(available)} MB are free"
+        "without it ${megabytes(plain)} MB, and ${megabytes(available)} MB are $place"
 }
 
 private fun megabytes(bytes: Long): Long = (bytes + MEGABYTE / 2) / MEGABYTE
@@ -57,6 +59,18 @@ internal fun memoryNeed(bundle: Bundle, drafter: Boolean = true): Need {
         vocabulary = models.sumOf { tokenizer(bundle, it) } + size(bundle, bundle.vocabMap) + CACHE_ENTRY * ngrams,
         work = models.sumOf { work(it) },
     )
+}
+
+/**
+ * The bytes of it that count in the app's heap on Android: rows of logits and of distributions, the index of the
+ * vocabulary map, the n-gram cache, and keys and values that the host keeps for static graphs.
+ */
+internal fun heapNeed(bundle: Bundle, drafter: Boolean = true): Long {
+    val models = if (drafter) bundle.models else listOf(bundle.target)
+    val kept = models.filter { it.place != null }.sumOf { it.kvBytes }
+    val rows = models.sumOf { HEAP_ROWS * 4 * it.vocabSize }
+    val ngrams = if (models.size > 1) CACHE_ENTRY * bundle.target.vocabSize else 0
+    return HEAP_BASE + kept + rows + ngrams + size(bundle, bundle.vocabMap)
 }
 
 private fun tokenizer(bundle: Bundle, entry: ModelEntry): Long {

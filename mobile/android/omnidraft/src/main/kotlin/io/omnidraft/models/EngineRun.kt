@@ -7,7 +7,6 @@ import ai.onnxruntime.OrtLoraAdapter
 import ai.onnxruntime.OrtSession
 import io.omnidraft.BundleException
 import io.omnidraft.decoding.Cancelled
-import io.omnidraft.reason
 
 /**
  * Runs a graph on bindings, one after another. Another thread can end a run, and an error of the engine is a
@@ -68,11 +67,7 @@ internal class EngineRun(private val session: OrtSession, private val name: Stri
         }
     }
 
-    private fun refused(error: OrtException) = BundleException(
-        "run",
-        "onnxruntime cannot run $name (${reason(error)})",
-        "run `omnidraft export` again",
-    )
+    private fun refused(error: OrtException) = engineRefused("run", "run $name", error)
 }
 
 private fun newOptions() = OrtSession.RunOptions().also {

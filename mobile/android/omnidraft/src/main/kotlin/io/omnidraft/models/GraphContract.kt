@@ -12,8 +12,6 @@ import io.omnidraft.bundle.bName
 import io.omnidraft.disk.mapFile
 import io.omnidraft.disk.quoted
 import java.io.File
-import java.nio.ByteBuffer
-import java.nio.ByteOrder
 
 /* The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph". */
 
@@ -28,13 +26,7 @@ internal class SharedValues(val inputs: Map<String, Value>, val outputs: Map<Str
 
 /** Inputs and outputs of a graph of layout `shared`, without adapters. */
 internal fun sharedValues(kv: KvShape, vocabSize: Int): SharedValues {
-    val buffer = Value(
-        OnnxJavaType.FLOAT,
-        1L,
-        kv.numKvHeads.toLong(),
-        kv.maxLength.toLong(),
-        kv.headDim.toLong(),
-    )
+    val buffer = Value(OnnxJavaType.FLOAT, *kvShape(kv))
     val inputs = linkedMapOf(
         "input_ids" to Value(OnnxJavaType.INT64, 1, ANY),
         "seqlens_k" to Value(OnnxJavaType.INT32, 1),
@@ -81,28 +73,6 @@ internal fun adapterValues(lora: LoraSites?): Map<String, Value> {
 /** The names of the keys and values of every layer, after `past_key_values.` and `present.`. */
 internal fun kvNames(numLayers: Int): List<String> =
     (0 until numLayers).flatMap { listOf("$it.key", "$it.value") }
-
-/** Direct buffers of zeros for the keys and values of every layer, by name, in the machine's byte order. */
-internal fun kvBuffers(kv: KvShape): Map<String, ByteBuffer> {
-    val bytes = 4L * kv.numKvHeads * kv.maxLength * kv.headDim
-    try {
-        if (bytes > Int.MAX_VALUE) throw OutOfMemoryError()
-        return kvNames(kv.numLayers).associateWith { direct(bytes.toInt()) }
-    } catch (refused: OutOfMemoryError) {
-        val message = "the keys and values of ${kv.maxLength} positions take ${kv.bytes / MEGABYTE} MB, which this " +
-            "device does not give"
-        throw BundleException("memory", message, LARGER_HEAP, refused)
-    }
-}
-
-private const val MEGABYTE = 1_000_000
-
-/** Android keeps direct buffers in the app's heap, whose size is not that of the device's memory. */
-internal const val LARGER_HEAP: String =
-    "set android:largeHeap in the app's manifest, or export again with a smaller --max-length"
-
-/** A direct buffer of zeros in the machine's byte order, as the engine needs it. */
-internal fun direct(bytes: Int): ByteBuffer = ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder())
 
 /** Refuses a graph that lacks one of these inputs or outputs, or has it of another type or shape. */
 internal fun checkValues(path: File, session: OrtSession, values: SharedValues) {

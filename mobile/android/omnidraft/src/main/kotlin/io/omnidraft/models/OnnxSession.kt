@@ -5,8 +5,6 @@ import ai.onnxruntime.OrtException
 import ai.onnxruntime.OrtLoggingLevel
 import ai.onnxruntime.OrtProvider
 import ai.onnxruntime.OrtSession
-import io.omnidraft.BundleException
-import io.omnidraft.reason
 import java.io.File
 
 /*
@@ -100,6 +98,5 @@ internal fun bytesSession(graph: ByteArray, path: File, weights: File): OrtSessi
 private fun loaded(path: File, create: () -> OrtSession): OrtSession = try {
     create()
 } catch (error: OrtException) {
-    val message = "onnxruntime cannot load $path (${reason(error)})"
-    throw BundleException("graph", message, "run `omnidraft export` again")
+    throw engineRefused("graph", "load $path", error)
 }

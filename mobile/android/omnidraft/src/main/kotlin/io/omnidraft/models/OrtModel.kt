@@ -3,7 +3,6 @@ package io.omnidraft.models
 import ai.onnxruntime.OnnxTensor
 import ai.onnxruntime.OrtLoraAdapter
 import ai.onnxruntime.OrtSession
-import io.omnidraft.BundleException
 import io.omnidraft.bundle.KvShape
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.decoding.Logits
@@ -18,8 +17,8 @@ import java.nio.LongBuffer
 /*
  * A model in onnxruntime on the CPU: shared-buffer KV, one binding for each block length.
  *
- * The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place, and a rewind
- * only lowers a counter. Contract of the graph: spec/03-bundle.md.
+ * The keys and values are tensors of the engine. The same ones are bound as past and as present, so onnxruntime writes new
+ * keys and values in place, and a rewind only lowers a counter. Contract of the graph: spec/03-bundle.md.
  */
 
 private const val PREFILL_CHUNK = 128 // positions of a long prompt in one pass
@@ -47,7 +46,7 @@ internal class Graph(
     init {
         try {
             checkValues(path, session, sharedValues(kv, vocabSize))
-        } catch (error: Exception) {
+        } catch (error: Throwable) {
             session.close()
             throw error
         }
@@ -77,10 +76,11 @@ private class Block(
 }
 
 /** A decoder graph with shared-buffer KV of its own on the CPU provider. */
-internal open class OrtModel(private val graph: Graph) : OwnModel {
+internal open class OrtModel(private val graph: Graph, newKv: (KvShape) -> Map<String, OnnxTensor> = ::kvTensors) :
+    OwnModel {
+    private var rows: FloatBuffer = floats(graph.vocabSize) // of logits: memory grows with the passes that ask for it
+    private val keysAndValues: Map<String, OnnxTensor> = newKv(graph.kv)
     private val engine = EngineRun(graph.session, graph.path.path)
-    private val keysAndValues: Map<String, FloatBuffer> = kvBuffers(graph.kv).mapValues { it.value.asFloatBuffer() }
-    private val kvTensors: Map<String, OnnxTensor> = keysAndValues.mapValues { tensor(it.value, kvShape()) }
     private val seqlens: IntBuffer = direct(4).asIntBuffer()
     private val total: IntBuffer = direct(4).asIntBuffer()
     private val numLogits: LongBuffer = direct(8).asLongBuffer()
@@ -89,7 +89,6 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
         "total_sequence_length" to OnnxTensor.createTensor(Engine.environment, total, longArrayOf(1)),
         "num_logits" to OnnxTensor.createTensor(Engine.environment, numLogits, longArrayOf(1)),
     )
-    private var rows: FloatBuffer = floats(graph.vocabSize) // of logits: memory grows with the passes that ask for it
     private val blocks = HashMap<Long, Block>()
     private var fed: Map<String, OnnxTensor> = emptyMap() // an adapter's tensors that are inputs of the graph
     private var adapter: OrtLoraAdapter? = null // its other tensors
@@ -100,9 +99,6 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
     final override var length: Int = 0
         private set
     override var cancelled: () -> Boolean = ::never
-
-    /** The KV buffers by name, [1, KV heads, positions, width]; for tests. */
-    internal val buffers: Map<String, FloatBuffer> get() = keysAndValues
 
     override fun score(tokens: IntArray, numLogits: Int?): Logits {
         val count = numLogits ?: tokens.size
@@ -141,7 +137,7 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
     override fun close() {
         closeBlocks()
         engine.close()
-        (kvTensors.values + counts.values + fed.values).forEach { it.close() }
+        (keysAndValues.values + counts.values + fed.values).forEach { it.close() }
         adapter?.close()
     }
 
@@ -179,7 +175,7 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
         inputs["input_ids"] = input
         inputs.putAll(fed)
         val outputs = HashMap<String, OnnxTensor>(own)
-        for ((name, value) in kvTensors) {
+        for ((name, value) in keysAndValues) {
             inputs["past_key_values.$name"] = value
             outputs["present.$name"] = value
         }
@@ -198,36 +194,9 @@ internal open class OrtModel(private val graph: Graph) : OwnModel {
         blocks.values.forEach { it.close() }
         blocks.clear()
     }
-
-    private fun kvShape() =
-        longArrayOf(1, graph.kv.numKvHeads.toLong(), graph.kv.maxLength.toLong(), graph.kv.headDim.toLong())
 }
 
 internal fun never(): Boolean = false
-
-internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
-    OnnxTensor.createTensor(Engine.environment, values, shape)
-
-internal fun floats(count: Int): FloatBuffer = floats(count.toLong())
-
-/** A direct buffer of zeros. */
-internal fun floats(count: Long): FloatBuffer {
-    if (4 * count > Int.MAX_VALUE) {
-        throw BundleException("memory", "a pass takes $count numbers, which are more than one buffer holds")
-    }
-    try {
-        return direct((4 * count).toInt()).asFloatBuffer()
-    } catch (refused: OutOfMemoryError) {
-        throw BundleException("memory", "a pass takes $count numbers, which the heap does not hold", LARGER_HEAP, refused)
-    }
-}
-
-/** Some values of a buffer, in place. */
-internal fun part(buffer: FloatBuffer, begin: Int, end: Int): FloatBuffer {
-    val view = buffer.duplicate()
-    (view as java.nio.Buffer).limit(end).position(begin)
-    return view.slice()
-}
 
 /** The values of a tensor in a direct buffer, as the engine needs them. */
 private fun copied(tensor: Tensor): FloatBuffer {

@@ -44,7 +44,7 @@ internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(
             for ((block, path) in form.graphs) sessions[block] = openGraph(path, provider, threads)
             tables = HostTables.read(form.host, form.kv, form.vocabSize)
             for ((block, session) in sessions) checkValues(form.graphs.getValue(block), session, values(block))
-        } catch (error: Exception) {
+        } catch (error: Throwable) {
             close()
             throw error
         }
@@ -89,7 +89,7 @@ private class StaticBlock(values: SharedValues, val rows: Int, kept: Map<String,
 /** A decoder of static graphs with a context of its own. */
 internal class StaticModel(private val graphs: StaticGraphs) : OwnModel {
     private val kv = graphs.form.kv
-    private val keysAndValues: Map<String, FloatBuffer> = kvBuffers(kv).mapValues { it.value.asFloatBuffer() }
+    private val keysAndValues: Map<String, FloatBuffer> = kvBuffers(kv)
     private val lora = HashMap<String, FloatBuffer>() // zeros: no adapter
     private val widths = HashMap<String, Int>() // of the rows of an adapter's input
     private val kept = HashMap<String, OnnxTensor>()
@@ -105,8 +105,7 @@ internal class StaticModel(private val graphs: StaticGraphs) : OwnModel {
     override var cancelled: () -> Boolean = ::never
 
     init {
-        val shape = longArrayOf(1, kv.numKvHeads.toLong(), kv.maxLength.toLong(), kv.headDim.toLong())
-        for ((name, buffer) in keysAndValues) kept["past_key_values.$name"] = tensor(buffer, shape)
+        for ((name, buffer) in keysAndValues) kept["past_key_values.$name"] = tensor(buffer, kvShape(kv))
         for ((name, value) in graphs.adapters) {
             val buffer = floats(value.sizes[0] * value.sizes[1])
             lora[name] = buffer

@@ -2,10 +2,12 @@ package io.omnidraft.session
 
 import io.omnidraft.BundleException
 import io.omnidraft.ExecutionProvider
+import io.omnidraft.LARGER_HEAP
 import io.omnidraft.LoadOptions
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.Verify
+import io.omnidraft.bundle.heapNeed
 import io.omnidraft.bundle.memoryNeed
 import io.omnidraft.bundle.openBundle
 import io.omnidraft.bundle.placed
@@ -30,7 +32,7 @@ internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
     }
     val there = placed(bundle, targetOn, drafterOn)
     val plain = if (options.withDrafter) whyWithoutDrafter(there, options.freeMemory) else null
-    checkMemory(there, options)
+    checkMemory(there, options.freeMemory)
     val loading = Loading(
         threads = options.threads,
         drafter = options.withDrafter && plain == null,
@@ -44,23 +46,32 @@ internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
         loadBundle(bundle, loading)
     } catch (error: BundleException) {
         if (!loading.xnnpack && place == null) throw error
-        checkMemory(bundle, options)
+        checkMemory(bundle, options.freeMemory)
         loadBundle(bundle, loading.onCpu(sentences(plain, "running on the CPU: ${error.message}")))
     }
 }
 
+/** What two models would need more of than there is: the device's memory, or the app's heap. */
 private fun whyWithoutDrafter(bundle: Bundle, free: Long?): String? =
     whyPlain(memoryNeed(bundle).total, memoryNeed(bundle, drafter = false).total, free)
+        ?: whyPlain(heapNeed(bundle), heapNeed(bundle, drafter = false), heap(), "the app's heap")
 
-/** Refuses a bundle whose target alone needs more than the app may still use. */
-private fun checkMemory(bundle: Bundle, options: LoadOptions) {
-    val free = options.freeMemory ?: return
-    val needed = memoryNeed(bundle, drafter = false).total
-    if (needed <= free) return
+/** Refuses a bundle whose target alone needs more than the app may still use, or more than the app's heap holds. */
+private fun checkMemory(bundle: Bundle, free: Long?) {
     val name = bundle.path.name
-    val message = "$name needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
-    throw BundleException("memory", message, "use a smaller model")
+    val needed = memoryNeed(bundle, drafter = false).total
+    if (free != null && needed > free) {
+        val message = "$name needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
+        throw BundleException("memory", message, "use a smaller model")
+    }
+    val ofHeap = heapNeed(bundle, drafter = false)
+    if (ofHeap > heap()) {
+        val message = "$name needs ${ofHeap / MEGABYTE} MB of the app's heap, which has ${heap() / MEGABYTE} MB"
+        throw BundleException("memory", message, LARGER_HEAP)
+    }
 }
+
+private fun heap(): Long = Runtime.getRuntime().maxMemory()
 
 private const val MEGABYTE = 1_000_000L
 

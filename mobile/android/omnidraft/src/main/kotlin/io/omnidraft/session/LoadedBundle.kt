@@ -127,7 +127,7 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
         val machine = thisMachine(Engine.version, threads, loading.targetOn, loading.drafterOn)
         loaded.device = deviceCostsOf(loaded, machine, loading)
         return loaded
-    } catch (error: Exception) {
+    } catch (error: Throwable) {
         target.close()
         throw error
     }

@@ -22,7 +22,7 @@ internal fun openWeights(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpac
         if (weights is Graph) weights.checkAdapters(entry.lora)
         if (weights is StaticGraphs) weights.checkAdapters(entry.lora)
         checkUnchanged(bundle.places, bundle.stamps)
-    } catch (error: Exception) {
+    } catch (error: Throwable) {
         weights.close()
         throw error
     }

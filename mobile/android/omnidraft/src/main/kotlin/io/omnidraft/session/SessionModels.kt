@@ -41,7 +41,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
 
     @Volatile private var small: SmallModel? = try {
         newDrafter()
-    } catch (error: Exception) {
+    } catch (error: Throwable) {
         loaded.target.release(target, free = false)
         throw error
     }

@@ -48,7 +48,7 @@ internal open class SessionResources(
         text = TextState(opened?.cache ?: NgramCache(loaded.vocabMap), loaded.costs)
         try {
             if (adapter != null) useAdapter(readAdapter(adapter))
-        } catch (error: Exception) {
+        } catch (error: Throwable) {
             models.close()
             throw error
         }

@@ -14,7 +14,9 @@ import io.omnidraft.models.Value
 import io.omnidraft.models.adapterValues
 import io.omnidraft.models.declaredInputs
 import io.omnidraft.models.floats
+import io.omnidraft.inHeap
 import io.omnidraft.models.kvBuffers
+import io.omnidraft.models.kvTensors
 import io.omnidraft.support.StarterBundles
 import java.io.File
 import java.nio.ByteBuffer
@@ -32,13 +34,15 @@ internal class GraphContractTest {
     private val kv = KvShape(1, 1, 1, 64)
     private val width = 13
 
-    /** A pass that needs more than the heap gives is refused, as keys and values are: no app ends by it. */
+    /** A pass that needs more than the heap or the system gives is refused, as keys and values are: no app ends by it. */
     @Test
     fun memoryThatThereIsNotIsRefused() {
-        val large = KvShape(1, 1, 1 shl 14, 1 shl 15)
-        for (ask in listOf({ kvBuffers(large) }, { floats(Int.MAX_VALUE / 4) }, { floats(1L shl 40) })) {
-            assertEquals("memory", assertThrows(BundleException::class.java) { ask() }.fault)
-        }
+        val large = KvShape(1, 1, 1 shl 20, 1 shl 30) // 2^52 bytes, more than a process can address
+        val asked = listOf(
+            { kvTensors(large) }, { kvBuffers(large) }, { floats(Int.MAX_VALUE / 4) }, { floats(1L shl 40) },
+            { inHeap { List(1000) { LongArray(Int.MAX_VALUE / 4) } } },
+        )
+        for (ask in asked) assertEquals("memory", assertThrows(BundleException::class.java) { ask() }.fault)
     }
 
     @Test

@@ -28,10 +28,14 @@ import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.decoding.cutAtEos
 import io.omnidraft.models.Graph
 import io.omnidraft.models.OrtModel
+import io.omnidraft.models.kvBuffers
+import io.omnidraft.models.kvShape
+import io.omnidraft.models.tensor
 import io.omnidraft.session.Decode
 import io.omnidraft.session.DecoderModels
 import io.omnidraft.vocab.NgramCache
 import java.io.File
+import java.nio.FloatBuffer
 import kotlin.math.abs
 
 /** The runtime's own random source, which counts the uniforms that it takes. */
@@ -69,7 +73,8 @@ internal class WatchedLength(private val length: MeasuredLength) : DraftLength b
 }
 
 /** The runtime's own model, which records its passes; keys and values that it does not hold are NaN. */
-internal class WatchedModel(graph: Graph) : OrtModel(graph) {
+internal class WatchedModel private constructor(graph: Graph, private val buffers: Map<String, FloatBuffer>) :
+    OrtModel(graph, { kv -> buffers.mapValues { tensor(it.value, kvShape(kv)) } }) {
     /** The past and the number of tokens of each pass. */
     val passes = ArrayList<Pair<Int, Int>>()
 
@@ -92,8 +97,10 @@ internal class WatchedModel(graph: Graph) : OrtModel(graph) {
     }
 
     companion object {
-        fun of(file: String, vocabSize: Int, maxLength: Int): WatchedModel =
-            WatchedModel(Graph(File(ROOT, "generate/$file"), KvShape(1, 1, 1, maxLength), vocabSize))
+        fun of(file: String, vocabSize: Int, maxLength: Int): WatchedModel {
+            val kv = KvShape(1, 1, 1, maxLength)
+            return WatchedModel(Graph(File(ROOT, "generate/$file"), kv, vocabSize), kvBuffers(kv))
+        }
     }
 }
 

@@ -13,6 +13,7 @@ import io.omnidraft.learning.step.StepBudget
 import io.omnidraft.bundle.publicKeyOf
 import io.omnidraft.bundle.readPublicKey
 import io.omnidraft.disk.hexOf
+import io.omnidraft.inHeap
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.Role
 import io.omnidraft.models.encodeAdapter
@@ -106,7 +107,7 @@ internal class LearningController(
         user.useDrafterAdapter(adapterInUse())
     }
 
-    override fun step(seconds: Double, freeMemory: Long?): LearnOutcome {
+    override fun step(seconds: Double, freeMemory: Long?): LearnOutcome = inHeap {
         if (!(seconds >= 0.0)) {
             throw SettingException("seconds $seconds is not a number of at least 0", setting = "seconds")
         }
@@ -114,7 +115,7 @@ internal class LearningController(
         val end = System.nanoTime() + (minOf(seconds, MOST_SECONDS) * NANOSECONDS).toLong()
         val budget = StepBudget { System.nanoTime() < end && throttle() == 0 && state != LearningState.OFF }
         val adapted = adaptation(freeMemory?.let { lengthWithin(session.bundle, it) }).step(user, ofSession(), budget)
-        return LearnOutcome(
+        LearnOutcome(
             adapted.steps, adapted.isFinished, adapted.usesLearned, adapted.losses.lastOrNull(),
             IntervalEvent.ROLLED_BACK in adapted.events,
         )
@@ -122,7 +123,7 @@ internal class LearningController(
 
     override val releaseName: String get() = "${channelOfBundle(models()).id}/release"
 
-    override fun pull(release: ByteArray): PullOutcome {
+    override fun pull(release: ByteArray): PullOutcome = inHeap {
         val key = publicKey ?: throw SettingException(
             "a release is checked with the public key of its publisher, and none was given",
             "give one in the options of the bundle",
@@ -139,7 +140,7 @@ internal class LearningController(
             pulled.outcome
         }
         user.useDrafterAdapter(adapterInUse())
-        return outcome
+        outcome
     }
 
     override fun goBack() {

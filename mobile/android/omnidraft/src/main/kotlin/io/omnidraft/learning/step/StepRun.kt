@@ -8,7 +8,7 @@ import ai.onnxruntime.TensorInfo
 import io.omnidraft.BundleException
 import io.omnidraft.SettingException
 import io.omnidraft.models.Engine
-import io.omnidraft.reason
+import io.omnidraft.models.engineRefused
 import java.nio.Buffer
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
@@ -125,7 +125,7 @@ internal class StepRun(private val session: OrtSession, begin: FloatArray, priva
                 return result.associate { it.key to valueOf(it.value as OnnxTensor) }
             }
         } catch (error: OrtException) {
-            throw refused(reason(error))
+            throw engineRefused("run", "run $name", error)
         } finally {
             for (tensor in tensors.values) tensor.close()
         }
