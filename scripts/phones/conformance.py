@@ -17,8 +17,8 @@ from typing import Any
 
 LANGUAGES = ("python", "kotlin", "swift")
 LEVELS = {
-    "python": ("core", "files", "learning", "publishing"),
-    "kotlin": ("core", "files", "learning"),
+    "python": ("core", "files", "learning", "publishing", "grammar"),
+    "kotlin": ("core", "files", "learning", "grammar"),
     "swift": ("core", "files", "learning"),
 }
 # Which kinds of file cross, from whom to whom: a phone reads no push, and publishes no release.

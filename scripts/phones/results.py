@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = ("core", "files", "learning")  # what a phone claims
+LEVELS = ("core", "files", "learning", "grammar")  # what a phone claims
 _LINE = re.compile(r"^(vectors|ids) (\S+) (\d+)/(\d+)$", re.MULTILINE)
 
 Counts = dict[str, tuple[int, int]]
