@@ -144,9 +144,9 @@ internal class ApiTest {
         bundle.session().use { session ->
             val before = session.generate(question, config, here) {}.stats
             val never: (Piece) -> Unit = { throw AssertionError("a piece of a refused text") }
-            assertThrows(PromptException::class.java) { session.generate("  ", config, here, never) }
-            assertThrows(PromptException::class.java) { session.generate("\ud800", config, here, never) }
-            assertThrows(PromptException::class.java) { session.generate("a b ".repeat(2000), config, here, never) }
+            assertThrows(PromptException::class.java) { session.generate("  ", config, here, onPiece = never) }
+            assertThrows(PromptException::class.java) { session.generate("\ud800", config, here, onPiece = never) }
+            assertThrows(PromptException::class.java) { session.generate("a b ".repeat(2000), config, here, onPiece = never) }
             val wrong = listOf(
                 config.copy(topP = 1.5), config.copy(maxNewTokens = 0), config.copy(temperature = Double.NaN),
                 config.copy(numDraftTokens = 49), config.copy(stop = listOf("")),
@@ -154,7 +154,7 @@ internal class ApiTest {
                 config.copy(stop = List(65) { "x" }),
             )
             for (each in wrong) {
-                assertThrows(SettingException::class.java) { session.chat(question, each, here, never) }
+                assertThrows(SettingException::class.java) { session.chat(question, each, here, onPiece = never) }
             }
             assertEquals(before.rounds, session.stats.rounds)
             assertThrows(SessionException::class.java) { session.undo() }
