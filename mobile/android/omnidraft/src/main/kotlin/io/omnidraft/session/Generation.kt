@@ -180,6 +180,11 @@ internal class Generation(
         stopString != null -> StopReason.STOP
         ids.size > 0 && ids[ids.size - 1] in limits.eosIds -> StopReason.EOS
         limits.constraint?.isComplete == true -> StopReason.COMPLETE
+        else -> limit()
+    }
+
+    /** Which limit ends the output; null where none does. */
+    fun limit(): StopReason? = when {
         ids.size >= config.maxNewTokens -> StopReason.LENGTH
         // The last token is never scored, so it needs no position.
         prompt.size + ids.size > limits.maxLength -> StopReason.CONTEXT

@@ -113,7 +113,8 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
 /** The file has no grammar, so nobody can go on with an answer in one. */
 private fun savedReason(answer: Generation): StopReason? {
     val reason = answer.stopReason
-    return if (answer.hasGrammar && (reason == null || reason == StopReason.COMPLETE)) StopReason.CANCELLED else reason
+    if (!answer.hasGrammar || (reason != null && reason != StopReason.COMPLETE)) return reason
+    return answer.limit() ?: StopReason.CANCELLED
 }
 
 /**

@@ -2,6 +2,7 @@ package io.omnidraft.conformance
 
 import io.omnidraft.Defaults
 import io.omnidraft.GenerationConfig
+import io.omnidraft.decoding.Allowed
 import io.omnidraft.decoding.Categorical
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.Decision
