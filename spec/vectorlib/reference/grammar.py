@@ -49,7 +49,8 @@ class Grammar:
         return cls(
             [kinds.index(columns[byte]) for byte in range(256)],
             [[to[0] if isinstance(to, tuple) else to for to in row] for row in table],
-            [(s, c, to[1]) for s, row in enumerate(table) for c, to in enumerate(row) if isinstance(to, tuple)],
+            [(state, of_byte, to[1]) for state, row in enumerate(table) for of_byte, to in enumerate(row)
+             if isinstance(to, tuple)],
             [int(state in accepting) for state in range(len(rows))],
             closing, nesting, depth,
         )  # fmt: skip
@@ -295,7 +296,7 @@ class GrammarText:
 
 
 def spelled(data: bytes, tokens: Tokens) -> list[int]:
-    """The longest tokens from the left; nothing where they cannot write the bytes. README.md, grammar/generate."""
+    """The longest tokens from the left; nothing where they cannot write the bytes."""
     ids = list[int]()
     while data:
         fitting = [t for t, token in enumerate(tokens) if token and data.startswith(token)]

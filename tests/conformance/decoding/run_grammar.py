@@ -1,4 +1,4 @@
-"""Runners of `grammar/valid`, `grammar/invalid` and `grammar/tokens`, and the constraint of `grammar/generate`."""
+"""Runners of `grammar/valid`, `invalid` and `tokens`, and the constraint of `grammar/generate`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def write(writer: VectorWriter) -> None:
 
 
 def way(grammar: Grammar, text: bytes) -> list[Any]:
-    """The configurations before, between and behind the bytes of a text; the first that is none ends the list."""
+    """The configurations before, between and behind the bytes of a text, up to the first that is none."""
     found: list[Any] = [START]
     for byte in text:
         found.append(grammar.step(found[-1], byte))
@@ -146,7 +146,8 @@ def _values() -> Iterator[Case]:
 
     a = CALLS.classes[ord("a")]
     for name, why, grammar in (
-        ("class", "a class that no column has", replace(CALLS, classes=_changed(CALLS.classes, 9, len(moves[0])))),
+        ("class", "a class that no column has", replace(CALLS, classes=_changed(
+            CALLS.classes, 9, len(moves[0])))),
         ("next_high", "a move to a state that is none", to(2, a, states)),
         ("next_low", "a move to -2", to(2, a, -2)),
         ("call_before", "a call in a state of -1", called((-1, y, 5), first, second)),
@@ -170,7 +171,8 @@ def _values() -> Iterator[Case]:
             CALLS.nesting, 0, CALLS.nesting[1] - 1))),
         ("no_way_call", "a call counts with what follows it", replace(CALLS, closing=_changed(
             CALLS.closing, 1, CALLS.closing[2] + CALLS.closing[5]))),
-        ("no_way_deep", "a call nests one more than its rule", replace(CALLS, nesting=[1, 1, *CALLS.nesting[2:]])),
+        ("no_way_deep", "a call nests one more than its rule", replace(CALLS, nesting=[
+            1, 1, *CALLS.nesting[2:]])),
         ("no_way_back", "a call nests what follows it", _behind_nesting()),
     ):  # fmt: skip
         yield name, why, "tables", grammar.file()

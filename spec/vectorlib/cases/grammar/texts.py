@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vectorlib.cases.decoding.generate import generation, settled
-from vectorlib.cases.decoding.generate_tasks import AUTO, CACHED, EVEN, HOT, STEEP, TEXT
+from vectorlib.cases.decoding.generate_tasks import AUTO, CACHED, EVEN, HOT, STEEP
 from vectorlib.cases.grammar.grammars import GRAMMARS
 from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.generate import Task
@@ -32,55 +32,139 @@ WARM = Sampling(1.4)
 DEAR = Costs((0.02, 0.0417, 0.0643), 0.0207, 0.00013, acceptance=0.02)
 AUTO_SONG = replace(SONG, costs=EVEN, defaults=AUTO.defaults, max_length=128)
 CASES: list[tuple[str, str, Task]] = [
-    ("plain", "greedy, without proposals: the output that the next vectors repeat", replace(SONG, mode="plain")),
+    (
+        "plain",
+        "greedy, without proposals: the output that the next vectors repeat",
+        replace(SONG, mode="plain"),
+    ),
     ("trie", "fixed bytes in place of drafts, and drafts inside the grammar", SONG),
     ("match", "mode match", replace(SONG, mode="match")),
-    ("lookup", "copies end where they leave the grammar", replace(SONG, mode="lookup",
-     prompt=TOY.t("S FLAKE O LA KE X LAKE O S FLAKE FO"), num_draft_tokens=6)),
+    (
+        "lookup",
+        "copies end where they leave the grammar",
+        replace(SONG, mode="lookup", prompt=TOY.t("S FLAKE O LA KE X LAKE O S FLAKE FO"), num_draft_tokens=6),
+    ),
     ("plain_sampled", "p restricted and normalised", replace(SONG, mode="plain", sampling=HOT, seed=201)),
-    ("token", "by the walk, learning n-grams", replace(SONG, active=[], verification="token", sampling=HOT, seed=202)),
+    (
+        "token",
+        "by the walk, learning n-grams",
+        replace(SONG, active=[], verification="token", sampling=HOT, seed=202),
+    ),
     ("block", "block verification", replace(SONG, sampling=HOT, seed=203, num_draft_tokens=8)),
     ("match_sampled", "mode match", replace(SONG, mode="match", sampling=HOT, seed=204)),
-    ("lookup_sampled", "mode lookup", replace(SONG, mode="lookup", sampling=WARM, seed=205,
-     prompt=TOY.t("S FLAKE O LA KE FO FLAKE O"), num_draft_tokens=6)),
-    ("truncated", "the restriction comes before top-k, top-p and min-p", replace(SONG, sampling=Sampling(
-     1.2, 3, 0.9, 0.05), seed=206)),
-    ("penalised", "and before the penalty", replace(SONG, sampling=Sampling(1.0, repetition_penalty=2.5), seed=207)),
-    ("greedy_penalised", "at temperature 0 too", replace(SONG, sampling=Sampling(0.0, repetition_penalty=3.0))),
+    (
+        "lookup_sampled",
+        "mode lookup",
+        replace(
+            SONG,
+            mode="lookup",
+            sampling=WARM,
+            seed=205,
+            prompt=TOY.t("S FLAKE O LA KE FO FLAKE O"),
+            num_draft_tokens=6,
+        ),
+    ),
+    (
+        "truncated",
+        "the restriction comes before top-k, top-p and min-p",
+        replace(SONG, sampling=Sampling(1.2, 3, 0.9, 0.05), seed=206),
+    ),
+    (
+        "penalised",
+        "and before the penalty",
+        replace(SONG, sampling=Sampling(1.0, repetition_penalty=2.5), seed=207),
+    ),
+    (
+        "greedy_penalised",
+        "at temperature 0 too",
+        replace(SONG, sampling=Sampling(0.0, repetition_penalty=3.0)),
+    ),
     ("logprobs", "of the restricted distribution", replace(SONG, sampling=HOT, seed=208, logprobs=True)),
     ("greedy_logprobs", "of its softmax", replace(SONG, logprobs=True, max_new_tokens=12)),
-    ("no_end", "without an end token, nothing is allowed behind the end, and the row there is not restricted",
-     replace(SONG, eos_ids=[], sampling=HOT, seed=209)),
-    ("refrain", "tokens that are accepted behind the place where the text is last are not output",
-     replace(REFRAIN, eos_ids=[], sampling=Sampling(0.5), seed=226)),
+    (
+        "no_end",
+        "without an end token, nothing is allowed behind the end, and the row there is not restricted",
+        replace(SONG, eos_ids=[], sampling=HOT, seed=209),
+    ),
+    (
+        "refrain",
+        "tokens that are accepted behind the place where the text is last are not output",
+        replace(REFRAIN, eos_ids=[], sampling=Sampling(0.5), seed=226),
+    ),
     ("refrain_end", "with an end token too", replace(REFRAIN, sampling=Sampling(0.5), seed=226)),
     ("refrain_greedy", "greedy", replace(REFRAIN, max_new_tokens=10)),
-    ("nest_no_end", "a complete text goes on up to the limit", replace(NEST, eos_ids=[], sampling=WARM, seed=227,
-     num_draft_tokens=8)),
+    (
+        "nest_no_end",
+        "a complete text goes on up to the limit",
+        replace(NEST, eos_ids=[], sampling=WARM, seed=227, num_draft_tokens=8),
+    ),
     ("nest", "a stack, and an end token where the text is complete", replace(NEST, sampling=WARM, seed=210)),
     ("nest_block", "another seed", replace(NEST, sampling=Sampling(2.0), seed=211, max_new_tokens=24)),
     ("nest_plain", "without proposals", replace(NEST, mode="plain", sampling=Sampling(2.0), seed=212)),
-    ("room", "the fewest tokens: every token leads to the end", replace(SONG, max_new_tokens=6, sampling=WARM, seed=213)),
+    (
+        "room",
+        "the fewest tokens: every token leads to the end",
+        replace(SONG, max_new_tokens=6, sampling=WARM, seed=213),
+    ),
     ("room_more", "two more", replace(SONG, max_new_tokens=8, sampling=WARM, seed=214)),
     ("room_nest", "rules are closed in time", replace(NEST, max_new_tokens=5, sampling=WARM, seed=215)),
-    ("positions", "the positions that are left are the room", replace(SONG, max_length=12, sampling=WARM, seed=216)),
-    ("open", "without an end token the text ends where nothing fits the room", replace(OPEN, sampling=HOT, seed=217)),
+    (
+        "positions",
+        "the positions that are left are the room",
+        replace(SONG, max_length=12, sampling=WARM, seed=216),
+    ),
+    (
+        "open",
+        "without an end token the text ends where nothing fits the room",
+        replace(OPEN, sampling=HOT, seed=217),
+    ),
     ("open_room", "with enough room it goes on", replace(OPEN, max_new_tokens=4, sampling=HOT, seed=218)),
-    ("open_one", "the last token that there is room for: the reason is length", replace(OPEN, max_new_tokens=1)),
+    (
+        "open_one",
+        "the last token that there is room for: the reason is length",
+        replace(OPEN, max_new_tokens=1),
+    ),
     ("open_end", "an end token may follow", replace(OPEN, eos_ids=EOS, sampling=HOT, seed=220)),
-    ("drafter_cannot", "a drafter that cannot write the texts is not restricted",
-     inside("nest", replace(CACHED, eos_ids=EOS, max_new_tokens=16, sampling=WARM, seed=221), NO_KE)),
+    (
+        "drafter_cannot",
+        "a drafter that cannot write the texts is not restricted",
+        inside("nest", replace(CACHED, eos_ids=EOS, max_new_tokens=16, sampling=WARM, seed=221), NO_KE),
+    ),
     ("auto", "as many fixed tokens as pay; they teach the draft length nothing", AUTO_SONG),
-    ("auto_sampled", "the share of fixed tokens that were right falls", replace(AUTO_SONG, sampling=WARM, seed=222,
-     max_new_tokens=40)),
-    ("auto_steep", "a longer pass costs too much for some fixed tokens", replace(AUTO_SONG, costs=STEEP, sampling=HOT,
-     seed=223)),
+    (
+        "auto_sampled",
+        "the share of fixed tokens that were right falls",
+        replace(AUTO_SONG, sampling=WARM, seed=222, max_new_tokens=40),
+    ),
+    (
+        "auto_steep",
+        "a longer pass costs too much for some fixed tokens",
+        replace(AUTO_SONG, costs=STEEP, sampling=HOT, seed=223),
+    ),
     ("auto_none", "no fixed token pays", replace(AUTO_SONG, costs=DEAR, sampling=HOT, seed=228)),
-    ("auto_copies", "copies that are cut count as they are", replace(AUTO_SONG, sampling=HOT, seed=224,
-     max_new_tokens=40, prompt=TOY.t("S FLAKE O LA KE FO FLAKE O LA KE FLAKE O"))),
-    ("auto_lookup", "mode lookup", replace(AUTO_SONG, mode="lookup", sampling=HOT, seed=225,
-     prompt=TOY.t("S FLAKE O LA KE FO FLAKE O LA KE FLAKE O"))),
-]  # fmt: skip
+    (
+        "auto_copies",
+        "copies that are cut count as they are",
+        replace(
+            AUTO_SONG,
+            sampling=HOT,
+            seed=224,
+            max_new_tokens=40,
+            prompt=TOY.t("S FLAKE O LA KE FO FLAKE O LA KE FLAKE O"),
+        ),
+    ),
+    (
+        "auto_lookup",
+        "mode lookup",
+        replace(
+            AUTO_SONG,
+            mode="lookup",
+            sampling=HOT,
+            seed=225,
+            prompt=TOY.t("S FLAKE O LA KE FO FLAKE O LA KE FLAKE O"),
+        ),
+    ),
+]
 
 
 def write(writer: VectorWriter) -> None:

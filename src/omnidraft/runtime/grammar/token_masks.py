@@ -95,7 +95,7 @@ class TokenMasks:
         return entry
 
     def forced(self, at: Configuration) -> bytes:
-        """The bytes that every text has next, up to a place where it may end or has a choice; some at most."""
+        """The bytes that every text has next, up to a place where it may end or has a choice."""
         data = bytearray()
         single = self._single_bytes
         while not self.grammar.is_complete(at) and (byte := int(single[at[0]])) >= 0:
