@@ -148,6 +148,7 @@ def _values() -> Iterator[Case]:
     for name, why, grammar in (
         ("class", "a class that no column has", replace(CALLS, classes=_changed(
             CALLS.classes, 9, len(moves[0])))),
+        ("class_unused", "a class without a byte", replace(CALLS, next=[[*row, -1] for row in moves])),
         ("next_high", "a move to a state that is none", to(2, a, states)),
         ("next_low", "a move to -2", to(2, a, -2)),
         ("call_before", "a call in a state of -1", called((-1, y, 5), first, second)),

@@ -49,6 +49,16 @@ REFRAIN = Grammar.of(
     [{"S": 1}, {"F": 2}, {"L": 3}, {"A": 4}, {"K": 5}, {"E": 6}, {"OFS": 7}, {"SOF": 1}], {1}
 )
 
+# S, then O and LAKEFLAKE, which is fixed, again and again; X ends.
+CHORUS = Grammar.of(
+    [{"S": 1}, {"O": 2, "X": 11}, *({letter: 3 + i} for i, letter in enumerate("LAKEFLAK")), {"E": 1}, {}],
+    {11},
+)
+# The nearest move is the longer one, because the shorter one calls a rule.
+FLATTER = Grammar.of(
+    [{"a": (3, 4), "b": 1}, {"c": 2}, {"d": 4}, {"e": 5}, {}, {}], {4, 5}, depth=1, order="a"
+)
+
 
 def doubled(times: int) -> Grammar:
     """2 ** (times + 1) - 1 bytes `a`: each rule is an `a` and twice the rule before it."""
@@ -61,5 +71,5 @@ def doubled(times: int) -> Grammar:
 GRAMMARS = {
     "lists": LISTS, "shallow": SHALLOW, "flat": FLAT, "classes": CLASSES, "bytes": BYTES, "letters": LETTERS,
     "way": WAY, "calls": CALLS, "open": OPEN, "empty": EMPTY, "song": SONG, "nest": NEST,
-    "refrain": REFRAIN, "doubled": doubled(12), "too_long": doubled(15),
+    "refrain": REFRAIN, "chorus": CHORUS, "flatter": FLATTER, "doubled": doubled(12), "too_long": doubled(15),
 }  # fmt: skip

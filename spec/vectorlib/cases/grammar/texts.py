@@ -14,7 +14,15 @@ from vectorlib.writer import VectorWriter
 
 TARGET = [b"F" if name == "F'" else TOY.bytes_of(t) or None for t, name in enumerate(TOY.target)]
 DRAFT = [None if name in TOY.control else name.upper().encode() for name in TOY.draft]
+DRAFT[TOY.draft.index("i")] = (
+    b"X"  # the drafter can write the texts, and X only by a token that maps to nothing
+)
 NO_KE = [None if token == b"KE" else token for token in DRAFT]
+# KE only by a control token, which the drafter may not propose.
+CONTROL_KE = [
+    b"KE" if name == "#" else None if name in ("ke", "o", "f", "sfo") else token
+    for name, token in zip(TOY.draft, DRAFT, strict=True)
+]
 EOS = TOY.t("<eos>")
 
 
@@ -129,6 +137,16 @@ CASES: list[tuple[str, str, Task]] = [
         "drafter_cannot",
         "a drafter that cannot write the texts is not restricted",
         inside("nest", replace(CACHED, eos_ids=EOS, max_new_tokens=16, sampling=WARM, seed=221), NO_KE),
+    ),
+    (
+        "drafter_control",
+        "a draft ends where only a control token may follow",
+        inside("nest", replace(CACHED, eos_ids=EOS, max_new_tokens=16, sampling=WARM, seed=247), CONTROL_KE),
+    ),
+    (
+        "auto_chorus",
+        "the share of fixed tokens that were right decides how many are proposed",
+        inside("chorus", replace(AUTO_SONG, costs=STEEP, sampling=WARM, seed=392)),
     ),
     ("auto", "as many fixed tokens as pay; they teach the draft length nothing", AUTO_SONG),
     (

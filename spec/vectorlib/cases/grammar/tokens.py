@@ -113,6 +113,14 @@ CASES: list[tuple[str, str, str, list[bytes | None], list[int], list[str]]] = [
     ("open_end", "the same with an end token", "open", words("S L A K E F O LA KE ~"), [9], ["S"]),
     ("doubled", "no more than 4,096 fixed bytes", "doubled", words("a aa aaa"), [], ["", "a"]),
     ("too_long", "a bound of 65,535 is infinite", "too_long", words("a aa"), [], [""]),
+    (
+        "flatter",
+        "the nearest move nests least, though another is shorter",
+        "flatter",
+        words("a b c d e cd bc ae"),
+        [],
+        ["", "b", "a"],
+    ),
     ("empty", "only the end token", "empty", words("a ~"), [1], [""]),
     (
         "song",

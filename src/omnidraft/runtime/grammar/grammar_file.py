@@ -69,6 +69,8 @@ def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
     shapes = {"classes": (256,), "accepting": (states,), "closing": (states,), "nesting": (states,)}
     if any(arrays[key].shape != shape for key, shape in shapes.items()) or calls.shape[1:] != (3,):
         raise broken("the sizes of its tensors differ")
+    if len(set(arrays["classes"].tolist())) != classes:
+        raise broken("a class has no byte")
     if (arrays["classes"] >= classes).any() or (moves < -1).any() or (moves >= states).any():
         raise broken("a move leads out of it")
     if len(calls) and ((calls < 0).any() or (calls.max(axis=0) >= (states, classes, states)).any()):

@@ -1,7 +1,8 @@
 """The grammars of a session's texts: their masks are kept from text to text."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection
-from weakref import WeakKeyDictionary
+from typing import TypeVar
 
 from omnidraft.errors import GrammarError
 from omnidraft.runtime.grammar.byte_trie import ByteTrie
@@ -9,6 +10,9 @@ from omnidraft.runtime.grammar.constraint import Constraint, DraftSide, Mask
 from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.grammar.token_masks import TokenMasks
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
+
+MOST_GRAMMARS = 4  # whose masks are kept
+K, V = TypeVar("K"), TypeVar("V")
 
 
 class TextGrammars:
@@ -25,8 +29,8 @@ class TextGrammars:
             drafter: the same of the drafter, and the draft ids that it may propose; None without one.
         """
         self._target, self._drafter = target, drafter
-        self._of_target: WeakKeyDictionary[Grammar, dict[tuple[int, ...], TokenMasks]] = WeakKeyDictionary()
-        self._of_drafter: WeakKeyDictionary[Grammar, TokenMasks] = WeakKeyDictionary()
+        self._of_target: OrderedDict[tuple[Grammar, tuple[int, ...]], TokenMasks] = OrderedDict()
+        self._of_drafter: OrderedDict[Grammar, DraftSide | None] = OrderedDict()
 
     def constraint(self, grammar: Grammar, eos_ids: Collection[int], *, proposes: bool) -> Constraint:
         """Keeps one text in a grammar.
@@ -39,25 +43,33 @@ class TextGrammars:
             GrammarError: the target's tokens cannot write any text of the grammar.
         """
         tokenizer, trie_of = self._target
-        of_ends, ends = self._of_target.setdefault(grammar, {}), tuple(eos_ids)
-        if ends not in of_ends:
-            of_ends[ends] = TokenMasks(grammar, trie_of(), ends)
+        ends = tuple(eos_ids)
+        masks = _kept(self._of_target, (grammar, ends), lambda: TokenMasks(grammar, trie_of(), ends))
         tokens = tokenizer.tokens
         return Constraint(
-            of_ends[ends],
+            masks,
             lambda token: (tokens[token] if token < len(tokens) else None) or b"",
             tokenizer.spell if proposes else None,
-            self._draft_side(grammar) if proposes else None,
+            _kept(self._of_drafter, grammar, lambda: self._draft_side(grammar)) if proposes else None,
         )
 
     def _draft_side(self, grammar: Grammar) -> DraftSide | None:
         if self._drafter is None:
             return None
         tokenizer, trie_of, allowed = self._drafter
-        if grammar not in self._of_drafter:
-            try:
-                self._of_drafter[grammar] = TokenMasks(grammar, trie_of(), ())
-            except GrammarError:  # its tokens cannot write the texts, so its drafts are not restricted
-                return None
+        try:
+            masks = TokenMasks(grammar, trie_of(), ())
+        except GrammarError:  # its tokens cannot write the texts, so its drafts are not restricted
+            return None
         pieces = tokenizer.tokens
-        return DraftSide(self._of_drafter[grammar], allowed, lambda token: pieces[token] or b"")
+        return DraftSide(masks, allowed, lambda token: pieces[token] or b"")
+
+
+def _kept(values: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
+    """The value of a key; those of the last keys that were asked for are kept."""
+    if key not in values:
+        values[key] = make()
+    values.move_to_end(key)
+    if len(values) > MOST_GRAMMARS:
+        values.popitem(last=False)
+    return values[key]

@@ -237,6 +237,10 @@ class Generation:
             return "eos"
         if self._limits.constraint is not None and self._limits.constraint.is_complete:
             return "complete"
+        return self.limit()
+
+    def limit(self) -> StopReason | None:
+        """Which limit ends the output; None where none does."""
         if len(self.token_ids) >= self.config.max_new_tokens:
             return "length"
         # The last token is never scored, so it needs no position.

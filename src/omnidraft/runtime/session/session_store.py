@@ -88,7 +88,7 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
     if answer is not None:
         reason = answer.stop_reason
         if answer.has_grammar and reason in (None, "complete"):
-            reason = "cancelled"  # the file has no grammar, so nobody can go on with it
+            reason = answer.limit() or "cancelled"  # the file has no grammar, so nobody can go on with it
         saved_answer = SavedAnswer(
             config=answer.config,
             prompt=answer.prompt_ids,

@@ -53,6 +53,10 @@ public class SessionFileException(fault: String, message: String, remedy: String
 public class AdapterException(fault: String, message: String, remedy: String = "", cause: Throwable? = null) :
     OmniDraftException(fault, message, remedy, cause)
 
+/** A grammar file that is refused, or a grammar that no output can belong to (spec/17-grammar.md). */
+public class GrammarException(fault: String, message: String, remedy: String = "", cause: Throwable? = null) :
+    OmniDraftException(fault, message, remedy, cause)
+
 /** A trace that is refused, or a place where none can be recorded (spec/12-trace.md). */
 public class TraceFileException(fault: String, message: String, remedy: String = "", cause: Throwable? = null) :
     OmniDraftException(fault, message, remedy, cause)

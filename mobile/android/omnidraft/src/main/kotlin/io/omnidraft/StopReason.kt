@@ -12,6 +12,9 @@ public enum class StopReason(internal val word: String) {
     /** At a stop string. */
     STOP("stop"),
 
+    /** Its text is whole in its grammar, and nothing may follow. No session file has it. */
+    COMPLETE("complete"),
+
     /** At the number of tokens that was asked for. */
     LENGTH("length"),
 

@@ -64,16 +64,18 @@ public class TextSession internal constructor(
         prompt: String,
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
+        grammar: Grammar? = null,
         onPiece: (Piece) -> Unit,
-    ): GenerationResult = write(executor, onPiece) { inner.generate(prompt, config) }
+    ): GenerationResult = write(executor, onPiece) { inner.generate(prompt, config, grammar) }
 
     /** Answers the next message of a conversation; see [generate] for the errors. */
     public fun chat(
         message: String,
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
+        grammar: Grammar? = null,
         onPiece: (Piece) -> Unit,
-    ): GenerationResult = write(executor, onPiece) { inner.chat(message, config) }
+    ): GenerationResult = write(executor, onPiece) { inner.chat(message, config, grammar) }
 
     /**
      * Answers the last message of a whole conversation, with or without a system prompt, which takes the place of the
@@ -83,9 +85,10 @@ public class TextSession internal constructor(
         messages: List<ChatMessage>,
         config: GenerationConfig = GenerationConfig(),
         executor: Executor,
+        grammar: Grammar? = null,
         onPiece: (Piece) -> Unit,
     ): GenerationResult = write(executor, onPiece) {
-        inner.chat(readMessages(messages.map { it.role to it.content }), config)
+        inner.chat(readMessages(messages.map { it.role to it.content }), config, grammar)
     }
 
     /**

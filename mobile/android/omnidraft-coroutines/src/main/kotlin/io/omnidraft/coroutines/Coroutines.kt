@@ -4,6 +4,7 @@ import io.omnidraft.BundleSource
 import io.omnidraft.ChatMessage
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationResult
+import io.omnidraft.Grammar
 import io.omnidraft.LanguageModel
 import io.omnidraft.LoadOptions
 import io.omnidraft.OmniDraft
@@ -58,22 +59,25 @@ public suspend fun LanguageModel.awaitSession(options: SessionOptions = SessionO
 public fun TextSession.chat(
     message: String,
     config: GenerationConfig = GenerationConfig(),
+    grammar: Grammar? = null,
     onResult: (GenerationResult) -> Unit = {},
-): Flow<Piece> = pieces(onResult) { executor, onPiece -> chat(message, config, executor, onPiece) }
+): Flow<Piece> = pieces(onResult) { executor, onPiece -> chat(message, config, executor, grammar, onPiece) }
 
 /** The answer to the last message of a whole conversation; see [chat]. */
 public fun TextSession.chat(
     messages: List<ChatMessage>,
     config: GenerationConfig = GenerationConfig(),
+    grammar: Grammar? = null,
     onResult: (GenerationResult) -> Unit = {},
-): Flow<Piece> = pieces(onResult) { executor, onPiece -> chat(messages, config, executor, onPiece) }
+): Flow<Piece> = pieces(onResult) { executor, onPiece -> chat(messages, config, executor, grammar, onPiece) }
 
 /** A text after a prompt; see [chat]. */
 public fun TextSession.generate(
     prompt: String,
     config: GenerationConfig = GenerationConfig(),
+    grammar: Grammar? = null,
     onResult: (GenerationResult) -> Unit = {},
-): Flow<Piece> = pieces(onResult) { executor, onPiece -> generate(prompt, config, executor, onPiece) }
+): Flow<Piece> = pieces(onResult) { executor, onPiece -> generate(prompt, config, executor, grammar, onPiece) }
 
 private suspend fun <T : AutoCloseable> opened(open: () -> T): T {
     var made: T? = null

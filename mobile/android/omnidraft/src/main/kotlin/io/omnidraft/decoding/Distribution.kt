@@ -186,5 +186,23 @@ internal class IdSet(val size: Int) {
 
     fun clear() = bits.fill(0L)
 
+    fun isEmpty(): Boolean = bits.all { it == 0L }
+
+    fun and(other: IdSet): IdSet = IdSet(size).also { for (i in bits.indices) it.bits[i] = bits[i] and other.bits[i] }
+
+    /** Gives all other ids of a row of logits no weight. */
+    fun restrict(row: FloatArray) {
+        for (i in bits.indices) {
+            val first = 64 * i
+            when (val word = bits[i]) {
+                -1L -> Unit
+                0L -> row.fill(Float.NEGATIVE_INFINITY, first, minOf(size, first + 64))
+                else -> for (id in first until minOf(size, first + 64)) {
+                    if ((word ushr (id and 63)) and 1L == 0L) row[id] = Float.NEGATIVE_INFINITY
+                }
+            }
+        }
+    }
+
     operator fun contains(id: Int): Boolean = (bits[id ushr 6] ushr (id and 63)) and 1L != 0L
 }

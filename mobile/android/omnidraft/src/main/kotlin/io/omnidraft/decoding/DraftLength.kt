@@ -35,6 +35,9 @@ internal data class RoundCounts(
 )
 
 internal interface DraftLength {
+    /** What it is computed from; null where the length is fixed. */
+    val costs: Costs? get() = null
+
     /** The plan of the next round. */
     fun next(match: Int = 0): Plan
 
@@ -72,7 +75,7 @@ internal class Option(val source: Source, val count: Int, val tokens: Double, va
  * match of the context is compared with what was emitted.
  */
 internal open class MeasuredLength(
-    val costs: Costs,
+    override val costs: Costs,
     val state: LengthState = LengthState(), // what was learned so far; it is changed
     private val drafts: Boolean = true, // whether the drafter can be used
     private val copies: Boolean = false, // whether the context can be used

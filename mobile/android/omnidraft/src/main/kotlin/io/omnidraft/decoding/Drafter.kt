@@ -5,6 +5,9 @@ import io.omnidraft.vocab.IntList
 
 /* The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3). */
 
+/** The draft ids that may follow drafted ones; null ends the draft. */
+internal typealias Allowed = (IntList) -> IdSet?
+
 internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a cancellation waits for one pass
 internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading is worth a thread
 
@@ -66,6 +69,7 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         temperature: Double, // of the drafter's distribution; 0 takes the argmax
         banned: IntArray, // draft ids that may not be drawn
         random: RandomSource,
+        allowed: Allowed? = null, // null: all ids that are not banned
     ): Draft {
         if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
         settle()
@@ -74,10 +78,11 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         val most = minOf(count, model.maxLength / 2)
         var pending = if (most > 0) sync(expected(context)) else NO_IDS
         while (draft.tokens.size < most) {
+            val mayFollow = if (allowed == null) null else allowed(draft.tokens) ?: break
             val row = model.score(pending, 1)
             cached.addAll(pending)
             val distribution = try {
-                draftDistribution(row, row.rows - 1, temperature, banned, workspace)
+                draftDistribution(row, row.rows - 1, temperature, banned, workspace, mayFollow)
             } catch (error: LogitsError) {
                 draft.unsound = true // what was drawn before is right, and the round goes on with it
                 break

@@ -3,6 +3,7 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.Defaults.PROMPT_LOOKUP_LONGEST as LONGEST
 import io.omnidraft.Defaults.PROMPT_LOOKUP_SHORTEST as SHORTEST
+import io.omnidraft.grammar.Constraint
 import io.omnidraft.vocab.ActiveTrie
 import io.omnidraft.vocab.IntList
 
@@ -118,6 +119,9 @@ private class Followers(val length: Int) {
 internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
     private val copying = PromptLookup()
 
+    /** See [TrieProposer.allow]. */
+    fun allow(allowed: Allowed) = drafting.allow(allowed)
+
     override val rule: Rule get() = drafting.rule
     override val trie: ActiveTrie? get() = drafting.trie
 
@@ -140,6 +144,79 @@ internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
     override fun learn(outcome: Outcome, context: IntList): Int = drafting.learn(outcome, context)
 
     private fun sourceOf(draft: Draft): Proposer = if (draft.copied.isEmpty()) drafting else copying
+}
+
+// Fixed tokens that were proposed, and right, before any was.
+private const val USUAL_TRIED = 10
+private const val USUAL_AGREED = 9
+
+/**
+ * A [Proposer], and its [DraftLength], for a text in a grammar.
+ *
+ * What the grammar fixes is proposed before anything else, as much of it as the measured costs repay; of such a round
+ * the draft length learns nothing. Copies end where they leave the grammar.
+ */
+internal class InGrammar(
+    private val inner: Proposer,
+    private val length: DraftLength,
+    private val constraint: Constraint,
+) : Proposer by inner, DraftLength {
+    private val fixing = PromptLookup()
+    private var fixed = 0 // tokens that are fixed and proposed in this round
+    private var tried = USUAL_TRIED
+    private var agreed = USUAL_AGREED
+
+    private val source: Proposer get() = if (fixed > 0) fixing else inner
+
+    init {
+        if (constraint.masksDrafts) {
+            if (inner is TrieProposer) inner.allow(constraint::draftAllowed)
+            if (inner is CopyingProposer) inner.allow(constraint::draftAllowed)
+        }
+    }
+
+    override fun find(tokens: IntList): Copy {
+        val copy = inner.find(tokens)
+        val bytes = constraint.fixed(Defaults.MAX_PROPOSED_TOKENS)
+        fixed = worth(bytes.size)
+        if (fixed > 0) return Copy(bytes.copyOf(fixed))
+        val valid = constraint.validStart(copy.tokens)
+        return if (valid.isEmpty()) NO_COPY else Copy(valid, copy.match)
+    }
+
+    override fun next(match: Int): Plan = if (fixed > 0) Plan(Source.COPY, fixed) else length.next(match)
+
+    override fun record(counts: RoundCounts) {
+        if (fixed == 0) return length.record(counts)
+        agreed += counts.agreed
+        tried += minOf(counts.agreed + 1, fixed)
+    }
+
+    override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
+        source.propose(plan, copy, context, random)
+
+    override fun translate(draft: Draft, room: Int): Proposal = source.translate(draft, room)
+
+    override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict =
+        source.verify(draft, proposal, probs, random)
+
+    /** How many of [most] fixed tokens give the most tokens a second; all of them where no costs are known. */
+    private fun worth(most: Int): Int {
+        val costs = length.costs ?: return most
+        val share = minOf(1.0, agreed.toDouble() / tried)
+        var best = 0
+        var speed = 1.0 / costs.passSeconds(1)
+        var tokens = 1.0
+        var each = 1.0
+        for (count in 1..most) {
+            each *= share
+            tokens += each
+            if (tokens / costs.copySeconds(count) <= speed) continue
+            best = count
+            speed = tokens / costs.copySeconds(count)
+        }
+        return best
+    }
 }
 
 /** How many tokens before a position are the last tokens too; [Defaults.DRAFT_LENGTH_LONGEST_MATCH] at most. */

@@ -70,8 +70,14 @@ internal open class TrieProposer(
     override val trie: ActiveTrie = cache.trie
     private val buffers by lazy(LazyThreadSafetyMode.NONE) { OptionBuffers(trie) }
     private val banned: IntArray = bannedIds(cache.map)
+    private var allowed: Allowed? = null
 
     override val rule: Rule get() = Rule.DECISIONS
+
+    /** Draft only ids that may follow the drafted ones, as in a grammar; see [Drafter.propose]. */
+    fun allow(allowed: Allowed) {
+        this.allowed = allowed
+    }
 
     override fun find(tokens: IntList): Copy = NO_COPY
 
@@ -80,7 +86,7 @@ internal open class TrieProposer(
     override fun settle() = drafter.settle()
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
-        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, temperature, banned, random)
+        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, temperature, banned, random, allowed)
 
     override fun translate(draft: Draft, room: Int): Proposal = translate(draft.tokens, trie, room)
 

@@ -62,22 +62,25 @@ internal fun targetDistribution(
     sampling: SamplingConfig, // what is done to it
     context: IntArray = NO_IDS, // target ids before the row, for the repetition penalty
     workspace: Workspace = Workspace(), // lends the distribution its memory
+    allowed: IdSet? = null, // the ids that may come at all; null: all
 ): Distribution {
     val width = logits.width
     val math = workspace.math
     val penalises = sampling.repetitionPenalty != 1.0 && context.isNotEmpty()
-    val weights = if (penalises || sampling.temperature > 0.0) workspace.row(width) else NO_WEIGHTS
-    if (penalises) {
+    val changes = penalises || allowed != null
+    val weights = if (changes || sampling.temperature > 0.0) workspace.row(width) else NO_WEIGHTS
+    if (changes) {
         logits.read(row, 0, width, weights)
-        penalise(weights, width, sampling.repetitionPenalty.toFloat(), context)
+        allowed?.restrict(weights)
     }
-    val best = if (penalises) math.argmax(weights, width) else math.argmax(logits, row)
-    val largest = if (penalises) weights[best] else logits[row, best]
+    if (penalises) penalise(weights, width, sampling.repetitionPenalty.toFloat(), context)
+    val best = if (changes) math.argmax(weights, width) else math.argmax(logits, row)
+    val largest = if (changes) weights[best] else logits[row, best]
     checkFinite(largest, "target")
     if (sampling.temperature == 0.0) return OneHot(best, width)
     val divisor = divisor(sampling.temperature)
     val blocks = emptyBlocks(width)
-    if (penalises) math.exponentials(weights, width, largest, divisor, blocks)
+    if (changes) math.exponentials(weights, width, largest, divisor, blocks)
     else math.exponentials(logits, row, largest, divisor, weights, blocks)
     if (!truncate(weights, width, sampling, workspace)) return Categorical(weights, width, workspace, blocks)
     return Categorical(weights, width, workspace)
@@ -122,16 +125,18 @@ internal class TargetProbs(
     private val sampling: SamplingConfig, // how a row becomes a distribution
     private val context: IntArray,
     private val workspace: Workspace = Workspace(), // lends the distributions their memory
+    private val allowed: (Int) -> IdSet? = { null }, // the ids that may follow a row's tokens; null: all
 ) : Probs {
     private val rows = arrayOfNulls<Distribution>(logits.rows)
 
     /** The distribution of the token after [row] proposed tokens. */
     override fun invoke(row: Int): Distribution =
-        rows[row] ?: targetDistribution(logits, row, sampling, before(row), workspace).also { rows[row] = it }
+        rows[row] ?: targetDistribution(logits, row, sampling, before(row), workspace, allowed(row)).also { rows[row] = it }
 
     /** Natural log-probability of each emitted token under its row; see [scoring] for temperature 0. */
     fun logprobs(emitted: IntArray): DoubleArray {
-        val probs = if (sampling.temperature > 0.0) this else TargetProbs(logits, scoring(sampling), context, workspace)
+        val probs =
+            if (sampling.temperature > 0.0) this else TargetProbs(logits, scoring(sampling), context, workspace, allowed)
         return DoubleArray(emitted.size) { Math.log(probs(it).probability(emitted[it])) }
     }
 
@@ -157,18 +162,21 @@ internal fun draftDistribution(
     temperature: Double,
     banned: IntArray, // draft ids that are never drawn
     workspace: Workspace = Workspace(), // lends the distribution its memory
+    allowed: IdSet? = null, // the ids that may be drawn; null: all that are not banned
 ): Distribution {
     val width = logits.width
-    val best = workspace.math.argmax(logits, row)
+    var best = workspace.math.argmax(logits, row)
     checkFinite(logits[row, best], "drafter")
-    if (temperature == 0.0 && best !in banned) return OneHot(best, width) // the usual case needs no copy
+    val isFree = best !in banned && (allowed == null || best in allowed)
+    if (temperature == 0.0 && isFree) return OneHot(best, width) // the usual case needs no copy
     val weights = workspace.row(width)
     logits.read(row, 0, width, weights)
+    allowed?.restrict(weights)
     for (id in banned) weights[id] = Float.NEGATIVE_INFINITY
-    val allowed = if (best in banned) workspace.math.argmax(weights, width) else best
-    val largest = weights[allowed]
+    if (!isFree) best = workspace.math.argmax(weights, width)
+    val largest = weights[best]
     checkFinite(largest, "drafter")
-    if (temperature == 0.0) return OneHot(allowed, width)
+    if (temperature == 0.0) return OneHot(best, width)
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
     val blocks = emptyBlocks(width)
     workspace.math.exponentials(weights, width, largest, divisor(temperature), blocks)

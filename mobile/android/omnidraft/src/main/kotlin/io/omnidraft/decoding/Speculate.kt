@@ -1,6 +1,7 @@
 package io.omnidraft.decoding
 
 import io.omnidraft.Defaults
+import io.omnidraft.grammar.Constraint
 import io.omnidraft.vocab.IntList
 
 /* The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md). */
@@ -84,6 +85,10 @@ internal class DecoderState {
     /** Says which of a round's tokens are output, and whether the text ends there. */
     var cut: Cut = cutAtEos(emptySet())
 
+    /** Keeps the output in a grammar; [remaining] then says when it must be whole. */
+    var constraint: Constraint? = null
+        private set
+
     /** Target ids that the target's KV cache holds. */
     val cached: IntList = IntList()
 
@@ -91,11 +96,12 @@ internal class DecoderState {
     val workspace: Workspace = Workspace()
 
     /** Begin another text, and keep what the KV cache shares with it. */
-    fun restart(tokens: IntArray, context: IntArray, remaining: Int, cut: Cut) {
+    fun restart(tokens: IntArray, context: IntArray, remaining: Int, cut: Cut, constraint: Constraint? = null) {
         this.tokens = IntList().apply { addAll(tokens) }
         this.context = IntList().apply { addAll(context) }
         this.remaining = remaining
         this.cut = cut
+        this.constraint = constraint
         cached.truncate(commonLength(cached, tokens.copyOf(maxOf(0, tokens.size - 1))))
     }
 
@@ -118,7 +124,8 @@ internal class DecoderState {
 
     /** Append the tokens of a round; return those that are output, and whether the text ends. */
     fun extend(tokens: IntArray): Emitted {
-        val emitted = cut.cut(tokens)
+        val valid = constraint?.advance(tokens, remaining) ?: Emitted(tokens, false)
+        val emitted = cut.cut(valid.tokens).let { Emitted(it.tokens, it.ended || valid.ended) }
         cached.add(last())
         cached.addAll(emitted.tokens, 0, emitted.tokens.size - 1)
         this.tokens.addAll(emitted.tokens)
@@ -147,7 +154,8 @@ internal fun speculate(
         val scored = score(target, proposer, text, plan, copy, room, draftLength, random)
         text.workspace.reset()
         val context = if (sampling.repetitionPenalty == 1.0) NO_IDS else text.tokens.toArray() + scored.proposed
-        val probs = TargetProbs(scored.logits, sampling, context, text.workspace)
+        val allowed = text.constraint?.rows(scored.proposed, text.remaining) ?: { null }
+        val probs = TargetProbs(scored.logits, sampling, context, text.workspace, allowed)
         val verdict = proposer.verify(scored.draft, scored.proposal, probs, random)
         val emitted = text.extend(verdict.tokens(scored.proposal))
         target.rewind(text.tokens.size - 1)

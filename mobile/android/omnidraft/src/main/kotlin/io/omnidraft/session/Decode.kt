@@ -9,6 +9,7 @@ import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.Draft
 import io.omnidraft.decoding.DraftLength
 import io.omnidraft.decoding.Drafter
+import io.omnidraft.decoding.InGrammar
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.MatchProposer
 import io.omnidraft.decoding.Model
@@ -56,11 +57,13 @@ internal class Decode(
     private val rounds: Iterator<Round>
 
     init {
-        val proposer = proposerFor(config, models.drafter, models.cache)
+        val inner = proposerFor(config, models.drafter, models.cache)
+        val constrained = text.constraint?.let { InGrammar(inner, draftLength, it) }
+        val proposer = constrained ?: inner
         recorder = recorderOf?.invoke(proposer)
         val target = TimedTarget(models.target, watch)
         val timed = TimedProposer(proposer, watch)
-        rounds = speculate(target, timed, text, config.sampling, draftLength, random, ::observe)
+        rounds = speculate(target, timed, text, config.sampling, constrained ?: draftLength, random, ::observe)
     }
 
     private fun observe(outcome: Outcome, probs: TargetProbs) {

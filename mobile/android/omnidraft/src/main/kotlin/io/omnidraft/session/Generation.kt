@@ -10,13 +10,14 @@ import io.omnidraft.chat.splitThought
 import io.omnidraft.decoding.Cancelled
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.StopText
+import io.omnidraft.grammar.Constraint
 import io.omnidraft.session.state.Statistics
 import io.omnidraft.vocab.IntList
 
 /* One answer while it is generated: rounds in, pieces of text out, and the reason why it ended. */
 
-/** Where an output ends besides its stop strings. */
-internal class Limits(val eosIds: Set<Int>, val maxLength: Int)
+/** Where an output ends besides its stop strings; a constraint knows where nothing may follow. */
+internal class Limits(val eosIds: Set<Int>, val maxLength: Int, val constraint: Constraint? = null)
 
 /** What tells the thought of an output from the answer. */
 internal class Thoughts(val tags: ThinkTags? = null, val inside: Boolean = false)
@@ -90,6 +91,9 @@ internal class Generation(
 
     /** The text behind the thought; empty while the model is thinking. */
     val answer: String get() = splitThought(text, thoughts.tags, thoughts.inside).answer
+
+    /** Whether the output belongs to a grammar. */
+    val hasGrammar: Boolean get() = limits.constraint != null
 
     val stopString: String? get() = stopText.matched
 
@@ -172,6 +176,12 @@ internal class Generation(
     fun end(): StopReason? = when {
         stopString != null -> StopReason.STOP
         ids.size > 0 && ids[ids.size - 1] in limits.eosIds -> StopReason.EOS
+        limits.constraint?.isComplete == true -> StopReason.COMPLETE
+        else -> limit()
+    }
+
+    /** Which limit ends the output; null where none does. */
+    fun limit(): StopReason? = when {
         ids.size >= config.maxNewTokens -> StopReason.LENGTH
         // The last token is never scored, so it needs no position.
         prompt.size + ids.size > limits.maxLength -> StopReason.CONTEXT

@@ -15,6 +15,7 @@ import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DraftLength
 import io.omnidraft.decoding.Drafter
 import io.omnidraft.decoding.FixedLength
+import io.omnidraft.decoding.IdSet
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.MeasuredLength
 import io.omnidraft.decoding.Source
@@ -25,6 +26,7 @@ import io.omnidraft.device.Measure
 import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.deviceCosts
 import io.omnidraft.device.thisMachine
+import io.omnidraft.grammar.ByteTrie
 import io.omnidraft.models.Engine
 import io.omnidraft.session.state.asksDrafter
 import io.omnidraft.session.state.copies
@@ -65,6 +67,17 @@ internal class LoadedBundle(
     val costs: Costs get() = device?.costs ?: bundle.costs
 
     val outputText: OutputText by lazy { OutputText(targetTokenizer, bundle.prompt.think, vocabMap::bytesOf) }
+
+    /** The bytes of the target's tokens, for grammars. */
+    val targetTrie: ByteTrie by lazy { ByteTrie(targetTokenizer.tokens, bundle.target.vocabSize) }
+
+    /** The bytes of the drafter's tokens; there is a drafter. */
+    val draftTrie: ByteTrie by lazy { ByteTrie(checkNotNull(drafterTokenizer).tokens, bundle.drafter.vocabSize) }
+
+    /** The draft ids that the drafter may propose. */
+    val draftAllowed: IdSet by lazy {
+        IdSet(vocabMap.draftSize).also { for (id in 0 until it.size) if (vocabMap.draftAllowed[id]) it.add(id) }
+    }
 
     /** The visible text of a prompt in draft ids; empty without a drafter. */
     fun draftPrompt(promptIds: IntArray): IntArray =

@@ -1,6 +1,7 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.Grammar
 import io.omnidraft.SessionException
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.checkedText
@@ -32,9 +33,13 @@ internal class Session(
     fun reset() = turn { text.forgetText() }
 
     /** Starts a text and forgets the last one. */
-    fun generate(prompt: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
+    fun generate(
+        prompt: String,
+        config: GenerationConfig = GenerationConfig(),
+        grammar: Grammar? = null, // what the output must belong to
+    ): Generation = turn(generates = true) {
         config.check()
-        begin(encode(checkedText(prompt)), config)
+        begin(encode(checkedText(prompt)), config, grammar)
     }
 
     /** The same after target ids. */
@@ -44,19 +49,27 @@ internal class Session(
     }
 
     /** Answers the next message of a conversation; the target reads only what is new in it. */
-    fun chat(message: String, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
+    fun chat(
+        message: String,
+        config: GenerationConfig = GenerationConfig(),
+        grammar: Grammar? = null,
+    ): Generation = turn(generates = true) {
         config.check()
-        answer(finishedTurns(), checkedText(message), system, config)
+        answer(finishedTurns(), checkedText(message), system, config, grammar = grammar)
     }
 
     /**
      * The same with the whole conversation, with or without a system prompt, which takes the place of the session's
      * own. Answers that the session itself gave keep the ids that were generated.
      */
-    fun chat(messages: MessageList, config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
+    fun chat(
+        messages: MessageList,
+        config: GenerationConfig = GenerationConfig(),
+        grammar: Grammar? = null,
+    ): Generation = turn(generates = true) {
         config.check()
         val turns = listedTurns(loaded, messages, finishedTurns())
-        answer(turns, messages.message, messages.system, config, LEAVE_OUT)
+        answer(turns, messages.message, messages.system, config, LEAVE_OUT, grammar)
     }
 
     /** Answers the last message once more, in place of its answer. */
@@ -86,6 +99,9 @@ internal class Session(
         val before = answer
         if (before == null || before.stopReason != null) {
             throw SessionException("there is no unfinished generation to resume", "start one")
+        }
+        if (before.hasGrammar) {
+            throw SessionException("an output in a grammar is resumed by its own iterator", "iterate over it")
         }
         val emitted = Emitted(before.tokenIds, before.logprobs)
         val context = text.decoder.context.toArray()
@@ -117,8 +133,8 @@ internal class Session(
         adapterNotice = notice
     }
 
-    private fun begin(ids: IntArray, config: GenerationConfig): Generation {
-        val generation = generateFromPrompt(models, text, ids, config, recording())
+    private fun begin(ids: IntArray, config: GenerationConfig, grammar: Grammar? = null): Generation {
+        val generation = generateFromPrompt(models, text, ids, config, recording(), grammar = grammar)
         text.turns = emptyList()
         text.message = null
         return generation
@@ -131,10 +147,11 @@ internal class Session(
         system: String?,
         config: GenerationConfig,
         tooLong: String = UNDO, // the remedy where there are earlier turns and the context cannot hold them all
+        grammar: Grammar? = null,
     ): Generation {
         val ids = conversationIds(targetTokenizer, template, turns, message, system)
         val remedy = if (turns.isEmpty()) TOO_LONG else tooLong
-        val generation = generateFromPrompt(models, text, ids, config, recording(), remedy)
+        val generation = generateFromPrompt(models, text, ids, config, recording(), remedy, grammar)
         text.turns = turns
         text.message = message
         text.system = system

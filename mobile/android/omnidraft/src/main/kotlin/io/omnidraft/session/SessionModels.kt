@@ -5,6 +5,8 @@ import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.decoding.Drafter
 import io.omnidraft.decoding.noDrafter
 import io.omnidraft.disk.Tensor
+import io.omnidraft.grammar.ModelTokens
+import io.omnidraft.grammar.TextGrammars
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.Fitted
 import io.omnidraft.models.OwnModel
@@ -42,6 +44,13 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     } catch (error: Exception) {
         loaded.target.release(target, free = false)
         throw error
+    }
+    /** The grammars of the session's texts; for the thread whose turn it is. */
+    val grammars: TextGrammars by lazy(LazyThreadSafetyMode.NONE) {
+        TextGrammars(
+            ModelTokens(loaded.targetTokenizer) { loaded.targetTrie },
+            loaded.drafterTokenizer?.let { ModelTokens(it) { loaded.draftTrie } },
+        ) { loaded.draftAllowed }
     }
     private val withoutDrafter = noDrafter(loaded.bundle.drafter.vocabSize)
     private val chosen = EnumMap<Role, Fitted>(Role::class.java)

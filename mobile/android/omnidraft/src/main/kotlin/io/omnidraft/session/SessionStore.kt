@@ -101,13 +101,20 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
                 output = answer.tokenIds,
                 context = if (loaded.drafter == null) null else text.decoder.context.toArray(),
                 random = text.random.state,
-                stopReason = answer.stopReason,
+                stopReason = savedReason(answer),
                 logprobs = answer.logprobs,
             )
         },
         system = text.system,
     )
     return saved to encode(text.cache.table())
+}
+
+/** The file has no grammar, so nobody can go on with an answer in one. */
+private fun savedReason(answer: Generation): StopReason? {
+    val reason = answer.stopReason
+    if (!answer.hasGrammar || (reason != null && reason != StopReason.COMPLETE)) return reason
+    return answer.limit() ?: StopReason.CANCELLED
 }
 
 /**

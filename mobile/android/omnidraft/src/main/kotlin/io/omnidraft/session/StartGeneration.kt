@@ -1,6 +1,9 @@
 package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.Grammar
+import io.omnidraft.GrammarException
 import io.omnidraft.SessionException
 import io.omnidraft.decoding.Cut
 import io.omnidraft.decoding.DecoderState
@@ -38,9 +41,11 @@ internal fun generateFromPrompt(
     config: GenerationConfig,
     recording: Recording?, // where to record the generation; null for nowhere
     tooLong: String = TOO_LONG, // the remedy where the prompt is longer than the context
+    grammar: Grammar? = null, // what the output must belong to; such a generation is recorded nowhere
 ): Generation {
     val context = firstContext(models, text, ids, config)
     checkPrompt(ids, models.loaded.bundle.target, tooLong)
+    grammar?.let { checkGrammar(models, config, it, ids) }
     // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives repeats its text
     // where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that is drawn here
     // need not repeat anything, and the draft length uses all counts so far.
@@ -49,7 +54,8 @@ internal fun generateFromPrompt(
     text.lengths.beginText()
     text.random = SplitMix64(seed)
     text.drops = models.drops
-    val generation = generateFromState(models, text, config.copy(seed = seed), ids, context, Emitted(), recording)
+    val seeded = config.copy(seed = seed)
+    val generation = generateFromState(models, text, seeded, ids, context, Emitted(), recording, grammar)
     text.begin(generation)
     return generation
 }
@@ -63,24 +69,46 @@ internal fun generateFromState(
     context: IntArray, // prompt and output in draft ids
     emitted: Emitted,
     recording: Recording? = null, // where to record the generation; null for nowhere
+    grammar: Grammar? = null, // what the output must belong to
 ): Generation {
     val loaded = models.loaded
-    val eosIds = if (config.ignoreEos) emptySet() else loaded.bundle.target.eosIds.toSet()
+    val eosIds = endsOf(loaded, config)
     val stopText = StopText(config.stop)
     val bytesOf = loaded.outputText::bytesOf
     val cut = Cut { tokens -> cutAtStop(tokens, eosIds, stopText, bytesOf) }
     if (cut.cut(emitted.tokenIds).tokens.size < emitted.tokenIds.size) {
         throw ValueError("its output continues after an end token or a stop string")
     }
-    text.decoder.restart(prompt + emitted.tokenIds, context, config.maxNewTokens - emitted.tokenIds.size, cut)
+    // What is recorded are the target's own distributions.
+    val recorded = if (grammar == null) recording else null
+    val constraint = grammar?.let { models.grammars.constraint(it, eosIds, proposes = config.mode != Mode.PLAIN) }
+    val room = roomOf(models, config, prompt) - emitted.tokenIds.size
+    text.decoder.restart(prompt + emitted.tokenIds, context, room, cut, constraint)
     val verified = config.copy(verification = verificationFor(config, loaded.bundle))
-    val rounds = SessionRounds(models, text, verified, recording, emitted.tokenIds.isNotEmpty())
-    val limits = Limits(eosIds, models.target.maxLength)
+    val rounds = SessionRounds(models, text, verified, recorded, emitted.tokenIds.isNotEmpty())
+    val limits = Limits(eosIds, models.target.maxLength, constraint)
     val thoughts = Thoughts(loaded.bundle.prompt.think, loaded.outputText.endsInThought(prompt))
     val generation = Generation(rounds, config, prompt, stopText, limits, thoughts)
     generation.replay(emitted)
     return generation
 }
+
+/** Refuses a grammar that no output can belong to. */
+private fun checkGrammar(models: SessionModels, config: GenerationConfig, grammar: Grammar, ids: IntArray) {
+    if (models.loaded.outputText.endsInThought(ids)) {
+        val message = "the prompt ends inside a thought, and a grammar is for a whole output"
+        throw GrammarException("", message, "use another template")
+    }
+    val constraint = models.grammars.constraint(grammar, endsOf(models.loaded, config), proposes = false)
+    constraint.checkRoom(roomOf(models, config, ids))
+}
+
+private fun endsOf(loaded: LoadedBundle, config: GenerationConfig): Set<Int> =
+    if (config.ignoreEos) emptySet() else loaded.bundle.target.eosIds.toSet()
+
+/** Tokens that may be emitted after a prompt; the last of them needs no position. */
+private fun roomOf(models: SessionModels, config: GenerationConfig, prompt: IntArray): Int =
+    minOf(config.maxNewTokens, models.target.maxLength - prompt.size + 1)
 
 /** Runs something as the one user of the models; the target reads its text again where its adapter changed. */
 internal fun <T> turn(models: SessionModels, decoder: DecoderState, work: () -> T): T = models.turn { targetChanged ->

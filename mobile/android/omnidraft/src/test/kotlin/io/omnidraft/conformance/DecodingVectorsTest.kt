@@ -2,6 +2,7 @@ package io.omnidraft.conformance
 
 import io.omnidraft.Defaults
 import io.omnidraft.GenerationConfig
+import io.omnidraft.decoding.Allowed
 import io.omnidraft.decoding.Categorical
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.Decision
@@ -240,6 +241,7 @@ private class ContextRecorder : Drafter(NothingModel) {
         temperature: Double,
         banned: IntArray,
         random: RandomSource,
+        allowed: Allowed?,
     ): Draft {
         this.context = context.toArray().asList()
         return Draft()

@@ -29,7 +29,6 @@ import io.omnidraft.session.state.asksDrafter
 import io.omnidraft.session.state.decodeSession
 import io.omnidraft.session.state.encodeSession
 import io.omnidraft.support.TableSessions
-import io.omnidraft.support.WatchedText
 import io.omnidraft.support.mode
 import io.omnidraft.support.modelEntry
 import io.omnidraft.vocab.tokenizer.CompiledTokenizer
@@ -46,10 +45,10 @@ internal class SessionVectorsTest : VectorsRun() {
     private val baselines = listOf("match", "direct", "paper")
 
     @TestFactory
-    fun generate(): List<DynamicTest> = folder("generate", ::runGenerate)
+    fun generate(): List<DynamicTest> = folder("generate", ::runGeneration)
 
     @TestFactory
-    fun logprobs(): List<DynamicTest> = folder("logprobs", ::runGenerate)
+    fun logprobs(): List<DynamicTest> = folder("logprobs", ::runGeneration)
 
     @TestFactory
     fun draftPrompt(): List<DynamicTest> = folder("draft_prompt") { vector ->
@@ -129,15 +128,6 @@ internal class SessionVectorsTest : VectorsRun() {
             val after = listOf(session.text, session.trace, session.adapterNotice, session.cache.entries())
             assertSame(vector, "the session after a refusal", true, before == after)
         }
-    }
-
-    private fun runGenerate(vector: Vector) {
-        val mode = vector.input["mode"].str()
-        if (mode in baselines) {
-            assertTrue(Mode.values().none { it.word == mode }) { "a port has no mode $mode" }
-            return
-        }
-        WatchedText(vector).use { it.run() }
     }
 
     private fun tokenizer(file: String): Tokenizer {

@@ -1,7 +1,10 @@
 package io.omnidraft.conformance
 
+import io.omnidraft.GenerationConfig
+import io.omnidraft.support.WatchedText
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestInstance
 import java.io.File
@@ -40,6 +43,16 @@ abstract class VectorsRun {
     fun eachVectorRan() {
         for ((name, count) in ran) noteRun("vectors $name ${passed[name]}/$count")
         assertEquals(ran.keys.associateWith { COUNTS[it] }, ran.toMap(), "vectors that ran")
+    }
+}
+
+/** Runs a vector of `generate`, `logprobs` or `grammar/generate`. */
+internal fun runGeneration(vector: Vector) {
+    val mode = vector.input["mode"].str()
+    if (mode in listOf("match", "direct", "paper")) { // a baseline
+        assertTrue(GenerationConfig.Mode.values().none { it.word == mode }) { "a port has no mode $mode" }
+    } else {
+        WatchedText(vector).use { it.run() }
     }
 }
 

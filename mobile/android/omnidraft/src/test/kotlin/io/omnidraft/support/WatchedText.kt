@@ -44,10 +44,12 @@ internal class CountingSource(seed: Long) : SplitMix64(seed) {
     }
 }
 
+private val NOTHING = RoundCounts(0, 0, 0, 0)
+
 /** The runtime's own draft length, which records what a round asked and learned. */
 internal class WatchedLength(private val length: MeasuredLength) : DraftLength by length {
     private var plan: Plan? = null
-    private var counts = RoundCounts(0, 0, 0, 0)
+    private var counts = NOTHING
 
     override fun next(match: Int): Plan = length.next(match).also { plan = it }
 
@@ -59,8 +61,10 @@ internal class WatchedLength(private val length: MeasuredLength) : DraftLength b
     /** The plan of a round (null where none was asked for), its match and what agreed, as vectors have them. */
     fun take(): Json {
         val asked = plan?.let { listOf(it.source.word, it.count, it.reads) }
+        val taken = counts
         plan = null
-        return mapOf("plan" to asked, "match" to counts.match, "agreed" to counts.agreed)
+        counts = NOTHING
+        return mapOf("plan" to asked, "match" to taken.match, "agreed" to taken.agreed)
     }
 }
 
@@ -125,7 +129,11 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         val length = lengthOf(given)
         val random = CountingSource(given["seed"].bits())
         val eos = given["eos_ids"].ints().toSet()
-        text.restart(given["prompt"].ints(), given["draft_prompt"].ints(), given["max_new_tokens"].int(), cutAtEos(eos))
+        val prompt = given["prompt"].ints()
+        val left = minOf(given["max_new_tokens"].int(), given["max_length"].int() - prompt.size + 1)
+        val constraint = constraintOf(given, cache.map.draftAllowed)
+        constraint?.checkRoom(left)
+        text.restart(prompt, given["draft_prompt"].ints(), left, cutAtEos(eos), constraint)
         val config = configOf(given, "logprobs" in rows[0])
         val rounds = Decode(models, text, config, length, random).asSequence().map { it to row(it, length) }.toList()
         assertSame(vector, "tokens", expect["tokens"], rounds.flatMap { it.first.emitted.asList() })
@@ -133,6 +141,7 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         assertSame(vector, "rounds", rows.map { it - probabilities }, rounds.map { it.second })
         for ((round, row) in rounds.map { it.first }.zip(rows)) compareLogprobs(row, round)
         assertSame(vector, "uniforms", expect["uniforms"], random.taken)
+        assertSame(vector, "complete", expect["complete"] ?: false, constraint?.isComplete ?: false)
         assertSame(vector, "context", expect["context"], text.context.toArray())
         val entries = cache.entries().map {
             mapOf("target_id" to it.targetId, "hits" to it.hits, "accepted" to it.accepted, "tick" to it.tick)

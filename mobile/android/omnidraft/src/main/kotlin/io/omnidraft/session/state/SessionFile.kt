@@ -241,6 +241,8 @@ private fun answerObject(answer: SavedAnswer): Map<String, Any?> = linkedMapOf(
     "stop_reason" to answer.stopReason?.word,
 )
 
+private val SAVED_REASONS = StopReason.values().filter { it != StopReason.COMPLETE }.toTypedArray()
+
 private fun answerOf(value: Map<String, Any?>): SavedAnswer {
     val answer = SavedAnswer(
         config = configOf(mapping(value.at("config"))),
@@ -248,7 +250,7 @@ private fun answerOf(value: Map<String, Any?>): SavedAnswer {
         output = ids(value.at("output")),
         context = value.at("context")?.let { ids(it) },
         random = word(value.at("random")),
-        stopReason = value.at("stop_reason")?.let { named(it, StopReason.values()) { reason -> reason.word } },
+        stopReason = value.at("stop_reason")?.let { named(it, SAVED_REASONS) { reason -> reason.word } },
         logprobs = array(value.at("logprobs")).map { real(it, -1e9, 1e-6) }.toDoubleArray(),
     )
     if (answer.logprobs.size != (if (answer.config.logprobs) answer.output.size else 0)) {

@@ -1,0 +1,66 @@
+package io.omnidraft.grammar
+
+import io.omnidraft.Grammar
+import io.omnidraft.GrammarException
+import io.omnidraft.decoding.IdSet
+import io.omnidraft.vocab.tokenizer.Tokenizer
+
+/* The grammars of a session's texts: their masks are kept from text to text. */
+
+private const val MOST_GRAMMARS = 4 // whose masks are kept
+
+/** A model's side: its tokenizer and the bytes of its tokens. */
+internal class ModelTokens(val tokenizer: Tokenizer, val trie: () -> ByteTrie) {
+    /** The bytes of an id; none for control tokens and ids that do not exist. */
+    fun bytesOf(id: Int): ByteArray =
+        (if (id in tokenizer.tokens.indices) tokenizer.tokens[id] else null) ?: NO_BYTES
+}
+
+/** Makes the constraint of each text; for one thread. */
+internal class TextGrammars(
+    private val target: ModelTokens,
+    private val drafter: ModelTokens?, // null without one
+    private val draftAllowed: () -> IdSet, // the draft ids that it may propose
+) {
+    private val ofTarget = Kept<Pair<Grammar, Set<Int>>, TokenMasks>()
+    private val ofDrafter = Kept<Grammar, DraftSide?>()
+
+    /**
+     * Keeps one text in a grammar.
+     *
+     * @param eosIds end tokens of the text.
+     * @param proposes whether bytes that the grammar fixes are proposed, and drafts are kept in it.
+     * @throws GrammarException the target's tokens cannot write any text of the grammar.
+     */
+    fun constraint(grammar: Grammar, eosIds: Set<Int>, proposes: Boolean): Constraint {
+        val masks = ofTarget.getOrPut(grammar to eosIds) { TokenMasks(grammar, target.trie(), eosIds) }
+        if (!proposes) return Constraint(masks, target::bytesOf)
+        return Constraint(masks, target::bytesOf, target.tokenizer::spell, draftSide(grammar))
+    }
+
+    /** Null where the drafter's tokens cannot write the texts, so its drafts are not restricted. */
+    private fun draftSide(grammar: Grammar): DraftSide? {
+        val drafter = drafter ?: return null
+        return ofDrafter.getOrPut(grammar) {
+            try {
+                DraftSide(TokenMasks(grammar, drafter.trie(), emptySet()), draftAllowed(), drafter::bytesOf)
+            } catch (_: GrammarException) {
+                null
+            }
+        }
+    }
+}
+
+/** The values of the last [MOST_GRAMMARS] keys that were asked for. */
+private class Kept<K : Any, V> {
+    private val values = object : LinkedHashMap<K, V>(8, 0.75f, true) {
+        override fun removeEldestEntry(eldest: MutableMap.MutableEntry<K, V>): Boolean = size > MOST_GRAMMARS
+    }
+
+    fun getOrPut(key: K, make: () -> V): V {
+        if (key in values) return values.getValue(key)
+        return make().also { values[key] = it }
+    }
+}
+
+private val NO_BYTES = ByteArray(0)

@@ -1,0 +1,72 @@
+package io.omnidraft.conformance
+
+import io.omnidraft.Configuration
+import io.omnidraft.Grammar
+import io.omnidraft.GrammarException
+import io.omnidraft.START
+import io.omnidraft.decoding.IdSet
+import io.omnidraft.disk.hexOf
+import io.omnidraft.grammar.ByteTrie
+import io.omnidraft.grammar.NEVER
+import io.omnidraft.grammar.TokenMasks
+import io.omnidraft.support.WatchedText
+import io.omnidraft.support.tokensOf
+import io.omnidraft.support.vectorGrammar
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.DynamicTest
+import org.junit.jupiter.api.TestFactory
+
+/** Runs `grammar/...`: grammar files, allowed tokens, and generations in a grammar. */
+class GrammarVectorsTest : VectorsRun() {
+    @TestFactory
+    fun valid(): List<DynamicTest> = folder("grammar/valid") { vector ->
+        val grammar = vectorGrammar(vector.input["file"].str())
+        assertSame(vector, "depth", vector.expected["depth"], grammar.depth)
+        val texts = vector.input["texts"].list().map { it.hex() }
+        val ways = texts.zip(vector.expected["configurations"].list()).map { (text, way) ->
+            List(way.list().size) { grammar.read(START, text.copyOf(it))?.let { at -> listOf(at.state, at.stack) } }
+        }
+        assertSame(vector, "configurations", vector.expected["configurations"], ways)
+        val complete = texts.map { text -> grammar.read(START, text)?.let { grammar.isComplete(it) } ?: false }
+        assertSame(vector, "complete", vector.expected["complete"], complete)
+    }
+
+    @TestFactory
+    fun invalid(): List<DynamicTest> = folder("grammar/invalid") { vector ->
+        val refused = assertThrows(GrammarException::class.java) { Grammar.of(vector.input["bytes"].hex()) }
+        assertEquals(vector.expected["fault"], refused.fault, vector.why)
+    }
+
+    @TestFactory
+    fun tokens(): List<DynamicTest> = folder("grammar/tokens") { vector ->
+        val given = vector.input
+        val grammar = vectorGrammar(given["file"].str())
+        val trie = ByteTrie(tokensOf(given["tokens"]), given["width"].int())
+        val eos = given["eos_ids"].ints().asList()
+        if ("fault" in vector.expected) {
+            val refused = assertThrows(GrammarException::class.java) { TokenMasks(grammar, trie, eos) }
+            assertEquals(vector.expected["fault"], refused.fault, vector.why)
+        } else {
+            val masks = TokenMasks(grammar, trie, eos)
+            for ((text, place) in given["places"].list().zip(vector.expected["places"].list())) {
+                val at = checkNotNull(grammar.read(START, text.hex()))
+                assertSame(vector, "place $text", place, placeOf(masks, at, place.obj()["allowed"].list()))
+            }
+        }
+    }
+
+    private fun placeOf(masks: TokenMasks, at: Configuration, rooms: List<Any?>): Json = mapOf(
+        "bound" to masks.bound(at).takeIf { it < NEVER },
+        "fixed" to hexOf(masks.forced(at)),
+        "last" to masks.isLast(at, 0),
+        "allowed" to rooms.map { it.list()[0].int() }.map { room ->
+            listOf(room, idsOf(masks.allowed(at, room)), masks.isLast(at, room))
+        },
+    )
+
+    private fun idsOf(ids: IdSet?): List<Int> = if (ids == null) emptyList() else (0 until ids.size).filter { it in ids }
+
+    @TestFactory
+    fun generate(): List<DynamicTest> = folder("grammar/generate") { vector -> runGeneration(vector) }
+}

@@ -1,0 +1,59 @@
+package io.omnidraft.support
+
+import io.omnidraft.Grammar
+import io.omnidraft.GrammarException
+import io.omnidraft.conformance.Json
+import io.omnidraft.conformance.ROOT
+import io.omnidraft.conformance.hex
+import io.omnidraft.conformance.ints
+import io.omnidraft.conformance.list
+import io.omnidraft.conformance.str
+import io.omnidraft.decoding.IdSet
+import io.omnidraft.grammar.ByteTrie
+import io.omnidraft.grammar.Constraint
+import io.omnidraft.grammar.DraftSide
+import io.omnidraft.grammar.TokenMasks
+import io.omnidraft.vocab.IntList
+import java.io.File
+
+/* The grammars of the vectors, and the constraint of a vector of `grammar/generate`. */
+
+/** A file of `grammar/valid`. */
+internal fun vectorGrammar(file: String): Grammar = Grammar.read(File(ROOT, "grammar/valid/$file"))
+
+/** The bytes of tokens; null: none. */
+internal fun tokensOf(given: Any?): List<ByteArray?> = given.list().map { if (it == null) null else it.hex() }
+
+/** The constraint of a vector that has a grammar. */
+internal fun constraintOf(given: Json, draftAllowed: BooleanArray): Constraint? {
+    val grammar = vectorGrammar((given["grammar"] ?: return null).str())
+    val tokens = tokensOf(given["target_tokens"])
+    val masks = TokenMasks(grammar, ByteTrie(tokens, tokens.size), given["eos_ids"].ints().asList())
+    val bytesOf = { id: Int -> tokens[id] ?: ByteArray(0) }
+    if (given["mode"] == "plain") return Constraint(masks, bytesOf)
+    return Constraint(masks, bytesOf, { spelled(it, tokens) }, draftSide(grammar, tokensOf(given["draft_tokens"]), draftAllowed))
+}
+
+private fun draftSide(grammar: Grammar, pieces: List<ByteArray?>, allowed: BooleanArray): DraftSide? {
+    val masks = try {
+        TokenMasks(grammar, ByteTrie(pieces, pieces.size), emptyList())
+    } catch (_: GrammarException) {
+        return null
+    }
+    val ids = IdSet(allowed.size).also { for (id in allowed.indices) if (allowed[id]) it.add(id) }
+    return DraftSide(masks, ids) { pieces[it] ?: ByteArray(0) }
+}
+
+/** The longest tokens from the left, of equal ones the lowest id; null where none fits. */
+private fun spelled(data: ByteArray, tokens: List<ByteArray?>): IntArray? {
+    val ids = IntList()
+    var at = 0
+    while (at < data.size) {
+        val rest = data.asList().subList(at, data.size)
+        val fitting = tokens.indices.filter { tokens[it] != null && rest.take(tokens[it]!!.size) == tokens[it]!!.asList() }
+        val id = fitting.maxByOrNull { tokens[it]!!.size } ?: return null
+        ids.add(id)
+        at += tokens[id]!!.size
+    }
+    return ids.toArray()
+}
