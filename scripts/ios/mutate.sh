@@ -60,6 +60,16 @@ mutate "a merge adds hits" vocab/CacheTable.swift \
                     fromA[index].map { left.unsigned($0) } ?? 0, fromB[index].map { right.unsigned($0) } ?? 0)' \
     'let count = (fromA[index].map { left.unsigned($0) } ?? 0) + (fromB[index].map { right.unsigned($0) } ?? 0)' \
     VocabVectorsTests
+mutate "a token is allowed though the text behind it is too long" grammar/TokenMasks.swift \
+    'UInt16(min(room, ' 'UInt16(min(room + 1, ' GrammarVectorsTests
+mutate "one state is taken from the stack" grammar/Grammar.swift \
+    'while accepting[Int(behind.state)]' 'if accepting[Int(behind.state)]' GrammarVectorsTests
+mutate "the nearest move may nest deeper" grammar/Grammar.swift \
+    ' || deep > nesting[state]' '' GrammarVectorsTests
+mutate "an end token may follow anywhere" grammar/TokenMasks.swift \
+    'if isComplete { for' 'if at.state >= 0 { for' GrammarVectorsTests
+mutate "the stack has room for one state more" grammar/Grammar.swift \
+    'Int(nesting[Int(behind.state)]) > depth' 'Int(nesting[Int(behind.state)]) > depth + 1' GrammarVectorsTests
 
 rm -rf "$mutant"
 echo "$caught caught, $survived survived"

@@ -119,9 +119,9 @@ public struct Grammar: Sendable {
             var (left, deep) = (Int(closing[to]), nesting[to])
             let back = returns[place]
             if let back { (left, deep) = (left + Int(closing[Int(back)]), max(1 + deep, nesting[Int(back)])) }
-            if left < Int(closing[state]) && deep <= nesting[state], let byte = classes.firstIndex(of: UInt8(ofByte)) {
-                return NearerMove(byte: UInt8(byte), to: Int32(to), back: back)
-            }
+            if left >= Int(closing[state]) || deep > nesting[state] { continue }
+            guard let byte = classes.firstIndex(of: UInt8(ofByte)) else { preconditionFailure("each class has a byte") }
+            return NearerMove(byte: UInt8(byte), to: Int32(to), back: back)
         }
         return nil
     }

@@ -58,9 +58,11 @@ private func checked(_ tensors: ByName<Tensor>, _ depth: Int, digest: [UInt8]) t
         guard let tensor = tensors[name], tensor.shape == [count] else { throw broken("its \(name) are not \(count)") }
         return try numbers(name, tensor, in: 0..<limit)
     }
+    let classes = try table("classes", 256, below: classCount).map(UInt8.init)
+    if Set(classes).count < classCount { throw broken("a class has no byte") }
     let moves = try numbers("next", next, in: -1..<states)
     return Grammar(
-        classes: try table("classes", 256, below: classCount).map(UInt8.init), next: moves,
+        classes: classes, next: moves,
         returns: try returns(numbers("calls", calls, in: 0..<mostStates), moves, states: states, classCount: classCount),
         accepting: try table("accepting", states, below: 2).map { $0 == 1 },
         closing: try table("closing", states, below: 1 << 31),

@@ -88,7 +88,7 @@ final class TokenMasks {
     func isLast(_ at: Configuration, room: Int) -> Bool {
         if !grammar.isComplete(at) { return false }
         if !grammar.goesOn(at.state) { return true }
-        return Int(entry(at).least.withBytes) >= (room == 0 ? Int(never) : room)
+        return Int(entry(at).least.withBytes) >= (room == 0 ? Int(never) : min(room, Int(never)))
     }
 
     /// The bytes that every text has next, up to a place where it may end or has a choice; some at most.

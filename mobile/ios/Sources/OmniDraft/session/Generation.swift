@@ -186,6 +186,11 @@ final class Generation: @unchecked Sendable {
         if stopText.matched != nil { return .stop }
         if let last = tokenIds.last, limits.eosIds.contains(last) { return .eos }
         if limits.constraint?.isComplete == true { return .complete }
+        return limit()
+    }
+
+    /// Which limit ends the output; nil where none does.
+    func limit() -> StopReason? {
         if tokenIds.count >= config.maxNewTokens { return .length }
         // The last token is never scored, so it needs no position.
         return prompt.count + tokenIds.count > limits.maxLength ? .context : nil

@@ -75,7 +75,8 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
 /// Why an answer ended, for a file: it has no grammar, so nobody can go on with an answer that has one.
 private func savedReason(_ answer: Generation) -> StopReason? {
     let reason = answer.stopReason
-    return answer.hasGrammar && (reason == nil || reason == .complete) ? .cancelled : reason
+    if !answer.hasGrammar || (reason != nil && reason != .complete) { return reason }
+    return answer.limit() ?? .cancelled
 }
 
 /// The state of a text that a file holds, and a notice where the session was saved with another adapter of the drafter;

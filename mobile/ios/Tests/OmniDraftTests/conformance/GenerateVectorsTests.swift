@@ -2,7 +2,7 @@ import XCTest
 
 @testable import OmniDraft
 
-/// Runs the folders `generate` and `logprobs` on real graphs in onnxruntime.
+/// Runs the folders `generate`, `logprobs` and `grammar/generate` on real graphs in onnxruntime.
 final class GenerateVectorsTests: VectorTestCase {
     /// Modes that compare methods on a desktop; a port has none of them.
     private let baselines = ["match", "direct", "paper"]
@@ -10,6 +10,8 @@ final class GenerateVectorsTests: VectorTestCase {
     func testGenerate() throws { try run("generate", runGenerate) }
 
     func testLogprobs() throws { try run("logprobs", runGenerate) }
+
+    func testInAGrammar() throws { try run("grammar/generate", runGenerate) }
 
     private func runGenerate(_ vector: Vector) throws {
         let mode = vector.input["mode"]!.string

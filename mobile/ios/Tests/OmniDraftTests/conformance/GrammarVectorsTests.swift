@@ -61,8 +61,6 @@ final class GrammarVectorsTests: VectorTestCase {
             }
         }
     }
-
-    func testGenerate() throws { try run("grammar/generate") { try WatchedText($0).run() } }
 }
 
 /// The constraint of a vector of `grammar/generate`; nil for another vector.
