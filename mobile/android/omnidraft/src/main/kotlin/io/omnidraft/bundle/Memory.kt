@@ -21,7 +21,7 @@ private const val ROWS = 13L // rows of logits of the longest usual verification
 private const val ACTIVATIONS = 30 // times [chunk, hidden] float32, for a pass over a chunk of the prompt
 private const val SCORES = 2 // times [heads, chunk, max_length] float32, in a graph without an attention operator
 private const val HEAP_BASE = 16L shl 20 // the app and this library with a bundle open
-private const val HEAP_ROWS = 2 * ROWS + 2 // of a vocabulary: logits and probabilities of a verification, and their order
+private const val HEAP_ROWS = 2 * ROWS + 2 // of a vocabulary: logits and probabilities of a verification, their order
 private const val HEADROOM = 0.05 // of the need: other programs may take memory meanwhile
 private const val MEGABYTE = 1_000_000L
 
@@ -63,15 +63,18 @@ internal fun memoryNeed(bundle: Bundle, drafter: Boolean = true): Need {
 
 /**
  * The bytes of it that count in the app's heap on Android: rows of logits and of distributions, the index of the
- * vocabulary map, the n-gram cache, and keys and values that the host keeps for static graphs.
+ * vocabulary map, the n-gram cache, and the keys and values of static graphs, which the host keeps.
  */
 internal fun heapNeed(bundle: Bundle, drafter: Boolean = true): Long {
     val models = if (drafter) bundle.models else listOf(bundle.target)
     val kept = models.filter { it.place != null }.sumOf { it.kvBytes }
-    val rows = models.sumOf { HEAP_ROWS * 4 * it.vocabSize }
+    val rows = models.sumOf { (HEAP_ROWS + blockRows(it.place)) * 4 * it.vocabSize }
     val ngrams = if (models.size > 1) CACHE_ENTRY * bundle.target.vocabSize else 0
     return HEAP_BASE + kept + rows + ngrams + size(bundle, bundle.vocabMap)
 }
+
+/** Rows of logits of all static graphs: each writes one for each token of its block. */
+private fun blockRows(place: Place?): Int = place?.form?.graphs?.keys?.sum() ?: 0
 
 private fun tokenizer(bundle: Bundle, entry: ModelEntry): Long {
     val compiled = entry.compiledTokenizer
