@@ -4,7 +4,7 @@ An automaton reads one byte after another. A state of it may also call a rule: t
 the rule's text, and the state to return to waits on a stack until the rule has ended.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omnidraft.errors import GrammarError
@@ -87,10 +87,8 @@ class _Nfa:
         return end
 
     def _repeat(self, repeat: Repetition, start: int) -> int:
-        if max(repeat.least, repeat.most or 0) > _FEW:  # copies of a small automaton in place of large ones
-            once = compile_expression(repeat.part, self.budget)
-            if not any(once.calls):
-                repeat = Repetition(Embedded(_minimal(once, self.budget)), repeat.least, repeat.most)
+        if max(repeat.least, repeat.most or 0) > _FEW:
+            repeat = Repetition(self._compact(repeat.part), repeat.least, repeat.most)
         for _ in range(repeat.least):
             start = self.add(repeat.part, start)
         if repeat.most is None:
@@ -107,23 +105,56 @@ class _Nfa:
         return end
 
     def _chain(self, chain: Listing, start: int) -> int:
-        first: int | None = start  # before the first item; None where one must have come
-        behind: int | None = None  # behind an item
+        endless = chain.most is None
+        top = max(1, chain.least) if chain.most is None else chain.most  # stands for larger counts if endless
+        at, end = {0: start}, self.state()  # the state by the count so far
         for item, is_required in chain.items:
-            begin, after = self.state(), self.state()
-            if first is not None:
-                self.silent[first].append(begin)
-            if behind is not None:
-                self.silent[self.add(chain.separator, behind)].append(begin)
+            behind: dict[int, int] = {}
+            begins: dict[int, int] = {}  # by the count behind the item
+            for count, state in at.items():
                 if not is_required:
-                    self.silent[behind].append(after)
-            self.silent[self.add(item, begin)].append(after)
-            first, behind = None if is_required else first, after
-        end = self.state()
-        for state in (first, behind):
-            if state is not None:
+                    behind[count] = self.state()
+                    self.silent[state].append(behind[count])
+                if endless or count < top:
+                    to = min(count + 1, top)
+                    begins[to] = begins.get(to) or self.state()
+                    self.silent[self.add(chain.separator, state) if count else state].append(begins[to])
+            for count, begin in begins.items():
+                behind[count] = behind.get(count) or self.state()
+                self.silent[self.add(item, begin)].append(behind[count])
+            at = behind
+        for count, state in at.items():
+            if count >= chain.least:
                 self.silent[state].append(end)
+        if chain.rest is not None:
+            self._add_rest(chain, chain.rest, {c: s for c, s in at.items() if c + 1 >= chain.least}, end)
         return end
+
+    def _add_rest(self, chain: Listing, rest: Expression, at: Mapping[int, int], end: int) -> None:
+        """What may follow the items that end in some states, by their count."""
+        if chain.most is None:
+            begin = self.state()
+            for count, state in at.items():
+                self.silent[self.add(chain.separator, state) if count else state].append(begin)
+            after = self.add(rest, begin)
+            self.silent[after].append(end)
+            self.silent[self.add(chain.separator, after)].append(begin)
+            return
+        rest = self._compact(rest) if chain.most > _FEW else rest
+        waiting = {count: [state] for count, state in at.items()}
+        for count in range(chain.most):
+            begin = self.state()
+            for state in waiting.get(count, ()):
+                self.silent[self.add(chain.separator, state) if count else state].append(begin)
+            if waiting.get(count):
+                after = self.add(rest, begin)
+                self.silent[after].append(end)
+                waiting.setdefault(count + 1, []).append(after)
+
+    def _compact(self, part: Expression) -> Expression:
+        """The same with a small automaton where that is possible, because it is added many times."""
+        once = compile_expression(part, self.budget)
+        return part if any(once.calls) else Embedded(_minimal(once, self.budget))
 
     def _embed(self, automaton: Automaton, start: int, end: int) -> None:
         copies = [start, *(self.state() for _ in automaton.edges[1:])]

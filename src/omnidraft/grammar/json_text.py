@@ -73,6 +73,11 @@ def characters(least: int = 0, most: int | None = None) -> Expression:
     return Repetition(character(ANY), least, most)
 
 
+def content(text: str) -> Expression:
+    """A text as it is written between the quotation marks of a string."""
+    return sequence(*(character(points([(ord(each), ord(each))])) for each in text))
+
+
 def constant(value: Any, style: Style) -> Expression:
     """A value that is given; the white space of `any` is that of `space` in it."""
     text = json.dumps(value, ensure_ascii=False, separators=style.separators or (", ", ": "), allow_nan=False)
