@@ -45,7 +45,11 @@ class SchemaCompiler:
     """Compiles one schema; its rules are the objects and arrays that contain themselves."""
 
     def __init__(self, schema: Any, style: str, budget: Budget) -> None:
-        self._reader, self._style, self._budget = SchemaReader(schema, budget), json_text.style_of(style), budget
+        self._reader, self._style, self._budget = (
+            SchemaReader(schema, budget),
+            json_text.style_of(style),
+            budget,
+        )
         self.rules: dict[str, Expression] = {}
         self._open: dict[str, bool] = {}  # objects and arrays that are being compiled; whether they are rules
         self._done: dict[str, Expression] = {}
@@ -91,7 +95,9 @@ class SchemaCompiler:
     def _nested_of(self, kind: str, of: Constraints, place: str) -> Constraints:
         excepted = [v for v in of.get("except", ()) if isinstance(v, dict if kind == "object" else list)]
         if any(excepted):
-            raise GrammarError(f"the schema at {place} excludes the value {excepted[-1]!r:.60}, which is not supported")
+            raise GrammarError(
+                f"the schema at {place} excludes the value {excepted[-1]!r:.60}, which is not supported"
+            )
         found = of_kind(of, kind)
         least = "minProperties" if kind == "object" else "minItems"
         return {**found, least: max(1, found.get(least, 0))} if excepted else found
@@ -122,7 +128,9 @@ class SchemaCompiler:
     def _object(self, of: Constraints, place: str) -> Expression:
         facts, style = self._reader.facts, self._style
         required = of.get("required", [])
-        known = dict.fromkeys([*(name for named, _, _ in of.get("objects", ()) for name in named), *required])
+        known = dict.fromkeys(
+            [*(name for named, _, _, _ in of.get("objects", ()) for name in named), *required]
+        )
         items: list[tuple[Expression, bool]] = []
         for name in known:
             schemas = facts.schemas_of(name, of, place)
@@ -131,7 +139,9 @@ class SchemaCompiler:
                 entry = sequence(json_text.constant(name, style), style.colon, value)
                 items.append((entry, name in required))
         others = [
-            sequence(Embedded(key), style.colon, self._value(_all_of(schemas), f"{place}/additionalProperties"))
+            sequence(
+                Embedded(key), style.colon, self._value(_all_of(schemas), f"{place}/additionalProperties")
+            )
             for key, schemas in self._other_names(of, list(known), place)
         ]
         return self._listed("{", "}", Listing(
@@ -153,11 +163,11 @@ class SchemaCompiler:
         if not objects and known:
             return []
         free = not objects
-        if not free and all(not patterns and others in (None, False) for _, patterns, others in objects):
+        if not free and all(not patterns and others in (None, False) for _, patterns, others, _ in objects):
             return []
         names = self._names(of, known, place)
         classes: list[tuple[Automaton, set[str]]] = [(names, set())]
-        for pattern in dict.fromkeys(pattern for _, patterns, _ in objects for pattern in patterns):
+        for pattern in dict.fromkeys(pattern for _, patterns, _, _ in objects for pattern in patterns):
             body = json_text.string(parse_regex(pattern, json_text.character, anchored=False))
             machine = compile_expression(body, self._budget)
             split = [
@@ -170,11 +180,13 @@ class SchemaCompiler:
             ]
             classes = [each for each in split if not is_empty(each[0])]
             if len(classes) > MOST_NAME_CLASSES:
-                raise GrammarError(f"the schema at {place} has patternProperties that overlap in too many ways")
+                raise GrammarError(
+                    f"the schema at {place} has patternProperties that overlap in too many ways"
+                )
         found = []
         for names, matched in classes:
             schemas: list[Any] = []
-            for _, patterns, others in objects:
+            for _, patterns, others, _ in objects:
                 mine = [schema for pattern, schema in patterns.items() if pattern in matched]
                 schemas += mine or ([] if others is None else [others])
             if (schemas or free) and not any(each is False for each in schemas):

@@ -151,9 +151,10 @@ class SchemaReader:
         if node is False:
             return [{}]
         _check(node, place)
-        return _supported(
+        found = _supported(
             [partial(self._negated_keyword, key, node, place) for key in node if key in _KNOWN]
         )
+        return [_not_noted(each) for each in found]
 
     def _negated_keyword(self, key: str, node: Mapping[str, Any], place: str) -> Alternatives:
         value = node[key]
@@ -170,9 +171,12 @@ class SchemaReader:
                 found = self._both(found, part, place)
             return found
         plain = own(node, place)
-        if key == "type" and ("integer" not in plain["type"]):
+        if key == "type":
             kinds = [kind for kind in TYPES if kind not in plain["type"] and kind != "integer"]
-            return [{"type": kinds}] if kinds else []
+            if "integer" not in plain["type"]:
+                return [{"type": kinds}] if kinds else []
+            if kinds != ["number"]:  # what is no integer cannot be written
+                return [{"type": [kind for kind in kinds if kind != "number"], "is_part": True}]
         if key in ("enum", "const"):
             return [{"except": plain["enum"]}]
         if key == "required":
@@ -209,7 +213,15 @@ _COUNTED = {"Length": "string", "Items": "array", "Properties": "object"}
 
 
 def _object(named: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": ["object"], "objects": [(named, {}, None)]}
+    return {"type": ["object"], "objects": [(named, {}, None, False)]}
+
+
+def _not_noted(found: Constraints) -> Constraints:
+    """The same; names and items in a negation do not count as evaluated."""
+    noted = {
+        key: [(*each[:-1], False) for each in found[key]] for key in ("objects", "arrays") if key in found
+    }
+    return {**found, **noted}
 
 
 def _check(node: Any, place: str) -> None:
@@ -220,7 +232,9 @@ def _check(node: Any, place: str) -> None:
         if key in _REFUSED:
             raise GrammarError(f"the schema at {place} has {key!r}, which is not supported")
         if key.isalpha() and (meant := get_close_matches(key, _KNOWN, 1, 0.85)):
-            raise GrammarError(f"the schema at {place} has {key!r:.40}, which is no keyword", f"write {meant[0]}")
+            raise GrammarError(
+                f"the schema at {place} has {key!r:.40}, which is no keyword", f"write {meant[0]}"
+            )
 
 
 def _supported(parts: Sequence[Callable[[], Alternatives]]) -> Alternatives:
@@ -263,14 +277,15 @@ def _evaluated(found: Constraints, node: Mapping[str, Any]) -> Constraints:
     """With `unevaluatedProperties` and `unevaluatedItems` of a schema, which are about what is in it."""
     more: dict[str, Any] = {}
     if "unevaluatedProperties" in node:
-        objects = found.get("objects", [])
-        if all(others is None for _, _, others in objects):
-            names = {name: True for named, _, _ in objects for name in named}
-            patterns = {pattern: True for _, patterns, _ in objects for pattern in patterns}
-            more["objects"] = [*objects, (names, patterns, node["unevaluatedProperties"])]
+        objects = [each for each in found.get("objects", ()) if each[-1]]
+        if all(others is None for _, _, others, _ in objects):
+            names = {name: True for named, _, _, _ in objects for name in named}
+            patterns = {pattern: True for _, patterns, _, _ in objects for pattern in patterns}
+            rest = (names, patterns, node["unevaluatedProperties"], True)
+            more["objects"] = [*found.get("objects", ()), rest]
     if "unevaluatedItems" in node:
-        arrays = found.get("arrays", [])
-        if all(others is None for _, others in arrays):
-            first = [True] * max((len(first) for first, _ in arrays), default=0)
-            more["arrays"] = [*arrays, (first, node["unevaluatedItems"])]
+        arrays = [each for each in found.get("arrays", ()) if each[-1]]
+        if all(others is None for _, others, _ in arrays):
+            first = [True] * max((len(first) for first, _, _ in arrays), default=0)
+            more["arrays"] = [*found.get("arrays", ()), (first, node["unevaluatedItems"], True)]
     return {**found, **more}

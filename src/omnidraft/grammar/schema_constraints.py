@@ -7,11 +7,13 @@
 | `minLength`, `maxLength`, `pattern`, `no_pattern`, `format` | of strings; lists of patterns and formats |
 | `least`, `most`, `multipleOf` | of numbers: (bound, whether it is excluded), and a list |
 | `minItems`, `maxItems`, `uniqueItems` | of arrays |
-| `arrays` | a list of (schemas of the first items, schema of the others) |
+| `arrays` | a list of (schemas of the first items, schema of the others, whether they count as evaluated) |
 | `contains` | a list of (schema, count at least, count at most) |
 | `minProperties`, `maxProperties`, `required`, `names` | of objects; `names` are schemas of names |
-| `objects` | a list of (schemas by name, by pattern, of the others; None where nothing is said) |
+| `objects` | a list of (schemas by name, by pattern, schema of the others, whether they count as evaluated) |
 | `is_part` | values of the schema may be absent from this and all other alternatives |
+
+A schema of others is None where nothing is said.
 """
 
 import json
@@ -93,7 +95,7 @@ def _of_arrays(node: Mapping[str, Any], place: str, found: dict[str, Any]) -> di
     if isinstance(rest, list):  # before 2020-12
         first, rest = rest, node.get("additionalItems")
     if first is not None or rest is not None:
-        found["arrays"] = [(list_of(first or [], place, "prefixItems"), rest)]
+        found["arrays"] = [(list_of(first or [], place, "prefixItems"), rest, True)]
     if "contains" in node:
         least = count_of({"minContains": 1, **node}, "minContains", MOST_ITEMS, place)
         most = count_of(node, "maxContains", MOST_ITEMS, place) if "maxContains" in node else None
@@ -112,7 +114,7 @@ def _of_objects(node: Mapping[str, Any], place: str) -> dict[str, Any]:
     keys = ("properties", "patternProperties", "additionalProperties")
     if any(key in node for key in keys):
         named, patterns = (mapping_of(node.get(key, {}), place, key) for key in keys[:2])
-        found["objects"] = [(named, patterns, node.get(keys[2]))]
+        found["objects"] = [(named, patterns, node.get(keys[2]), True)]
     return found
 
 
@@ -164,6 +166,10 @@ def of_kind(constraints: Constraints, kind: str) -> Constraints:
 
 def covers(constraints: Constraints, kind: str) -> bool:
     """Whether every value of a type meets the constraints."""
-    if "enum" in constraints or "except" in constraints or of_kind(constraints, "number" if kind == "integer" else kind):
+    if (
+        "enum" in constraints
+        or "except" in constraints
+        or of_kind(constraints, "number" if kind == "integer" else kind)
+    ):
         return False
     return bool(common_types([kind], constraints.get("type", [kind])) == [kind])

@@ -40,7 +40,7 @@ class SchemaFacts:
         if any(not self.allows(name, each, place) for each in constraints.get("names", ())):
             return [False]
         found: list[Any] = []
-        for named, patterns, others in constraints.get("objects", ()):
+        for named, patterns, others, _ in constraints.get("objects", ()):
             mine = [named[name]] if name in named else []
             mine += [schema for pattern, schema in patterns.items() if self.matches(pattern, name)]
             found += mine or ([] if others is None else [others])
@@ -77,14 +77,19 @@ class SchemaFacts:
             least <= len(value) <= most
             and all(self.matches(pattern, value) for pattern in constraints.get("pattern", ()))
             and not any(self.matches(pattern, value) for pattern in constraints.get("no_pattern", ()))
-            and (unless or all(self.matches(format_pattern(each, place), value, whole=True)
-                               for each in constraints.get("format", ())))
+            and (
+                unless
+                or all(
+                    self.matches(format_pattern(each, place), value, whole=True)
+                    for each in constraints.get("format", ())
+                )
+            )
         )
 
     def _array_holds(self, value: list[Any], constraints: Constraints, place: str, unless: bool) -> bool:
         if not constraints.get("minItems", 0) <= len(value) <= constraints.get("maxItems", len(value)):
             return False
-        for first, others in constraints.get("arrays", ()):
+        for first, others, _ in constraints.get("arrays", ()):
             for i, each in enumerate(value):
                 schema = first[i] if i < len(first) else others
                 if schema is not None and not self._may(each, schema, place, unless):
@@ -137,7 +142,10 @@ class SchemaFacts:
         if kind == "array":
             if max(a.get("minItems", 0), b.get("minItems", 0)) < 1:
                 return False
-            both = [[first[0] if first else others for first, others in each.get("arrays", ())] for each in (a, b)]
+            both = [
+                [first[0] if first else others for first, others, _ in each.get("arrays", ())]
+                for each in (a, b)
+            ]
             one, other = ([schema for schema in schemas if schema is not None] for schemas in both)
             return self._schemas_apart(one, other, place)
         merged = joined(a, b)
@@ -182,4 +190,6 @@ def _number_holds(value: float, constraints: Constraints) -> bool:
             gap = sign * (exact - Fraction(bound))
             if gap < 0 or (excluded and gap == 0):
                 return False
-    return all((exact / Fraction(multiple)).denominator == 1 for multiple in constraints.get("multipleOf", ()))
+    return all(
+        (exact / Fraction(multiple)).denominator == 1 for multiple in constraints.get("multipleOf", ())
+    )

@@ -28,9 +28,11 @@ class Items:
 def items_of(of: Constraints, place: str) -> Items | None:
     """The items of an array; None where there is no array."""
     arrays, contains = of.get("arrays", []), of.get("contains", [])
-    count = max((len(first) for first, _ in arrays), default=0)
-    first = [_given(first[i] if i < len(first) else others for first, others in arrays) for i in range(count)]
-    rest: list[Any] | None = _given(others for _, others in arrays)
+    count = max((len(first) for first, _, _ in arrays), default=0)
+    first = [
+        _given(first[i] if i < len(first) else others for first, others, _ in arrays) for i in range(count)
+    ]
+    rest: list[Any] | None = _given(others for _, others, _ in arrays)
     least, most = of.get("minItems", 0), of.get("maxItems")
     wanted = [schema for schema, least_of, _ in contains for _ in range(least_of)]
     if any(each is False for each in rest) or (count and not rest and least <= count):
@@ -70,16 +72,18 @@ def distinct_values(reader: SchemaReader, of: Constraints, place: str) -> list[A
             mine = [True, False] * ("boolean" in kinds) + [None] * ("null" in kinds)
             if set(kinds) - {"boolean", "null"}:
                 raise _refused(place)
-        values += [v for v in mine if reader.facts.holds(v, each, place) and not any(equal(v, w) for w in values)]
+        values += [
+            v for v in mine if reader.facts.holds(v, each, place) and not any(equal(v, w) for w in values)
+        ]
     if not parts or len(values) > MOST_ITEMS:
         raise _refused(place)
     return values
 
 
 def _rest_alone(of: Constraints, place: str) -> list[Any]:
-    if any(first for first, _ in of.get("arrays", ())):
+    if any(first for first, _, _ in of.get("arrays", ())):
         raise _refused(place)
-    return _given(others for _, others in of.get("arrays", ()))
+    return _given(others for _, others, _ in of.get("arrays", ()))
 
 
 def _given(schemas: Any) -> list[Any]:

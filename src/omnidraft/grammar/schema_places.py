@@ -29,7 +29,9 @@ class References:
             return self._targets[reference]
         base, _, pointer = reference.partition("#")
         if base not in self._targets or (pointer and not pointer.startswith("/")):
-            raise GrammarError(f"the schema at {place} refers to {reference!r:.60}, which is not in it (#/...)")
+            raise GrammarError(
+                f"the schema at {place} refers to {reference!r:.60}, which is not in it (#/...)"
+            )
         node = self._targets[base]
         for part in pointer.split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")

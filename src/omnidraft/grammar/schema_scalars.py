@@ -20,7 +20,7 @@ _YEAR = r"(000[1-9]|00[1-9]\d|0[1-9]\d\d|[1-9]\d\d\d)"
 _DATE = rf"{_YEAR}-(((0[13578]|1[02])-({_DAY}|29|30|31))|((0[469]|11)-({_DAY}|29|30))|(02-{_DAY}))"
 _TIME = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+\-]([01]\d|2[0-3]):[0-5]\d)"
 _BYTE = r"(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_LABEL = r"[A-Za-z0-9]([A-Za-z0-9\-]{0,30}[A-Za-z0-9])?"
+_LABEL = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,30}"
 FORMATS = {
     "date": _DATE,
     "time": _TIME,
@@ -37,7 +37,7 @@ FORMATS = {
 _POINTER = r"(/([A-Za-z0-9_.\-]|~0|~1)*)*"
 FORMATS |= {
     "idn-email": FORMATS["email"],
-    "idn-hostname": FORMATS["hostname"],
+    "idn-hostname": r"[A-Za-z0-9]{1,30}(\.[A-Za-z0-9]{1,30}){0,5}",
     "iri": FORMATS["uri"],
     "iri-reference": FORMATS["uri"],
     "uri-reference": FORMATS["uri"],
