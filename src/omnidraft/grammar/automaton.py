@@ -88,7 +88,7 @@ class _Nfa:
 
     def _repeat(self, repeat: Repetition, start: int) -> int:
         if max(repeat.least, repeat.most or 0) > _FEW:
-            repeat = Repetition(self._compact(repeat.part), repeat.least, repeat.most)
+            repeat = Repetition(compact(repeat.part, self.budget), repeat.least, repeat.most)
         for _ in range(repeat.least):
             start = self.add(repeat.part, start)
         if repeat.most is None:
@@ -140,7 +140,7 @@ class _Nfa:
             self.silent[after].append(end)
             self.silent[self.add(chain.separator, after)].append(begin)
             return
-        rest = self._compact(rest) if chain.most > _FEW else rest
+        rest = compact(rest, self.budget) if chain.most > _FEW else rest
         waiting = {count: [state] for count, state in at.items()}
         for count in range(chain.most):
             begin = self.state()
@@ -150,11 +150,6 @@ class _Nfa:
                 after = self.add(rest, begin)
                 self.silent[after].append(end)
                 waiting.setdefault(count + 1, []).append(after)
-
-    def _compact(self, part: Expression) -> Expression:
-        """The same with a small automaton where that is possible, because it is added many times."""
-        once = compile_expression(part, self.budget)
-        return part if any(once.calls) else Embedded(_minimal(once, self.budget))
 
     def _embed(self, automaton: Automaton, start: int, end: int) -> None:
         copies = [start, *(self.state() for _ in automaton.edges[1:])]
@@ -285,6 +280,14 @@ def _product(
 def is_empty(automaton: Automaton) -> bool:
     """Whether it has no text at all."""
     return not automaton.accepting
+
+
+def compact(part: Expression, budget: Budget) -> Expression:
+    """The same with a small automaton where that is possible, for what is added many times."""
+    if isinstance(part, Embedded):
+        return part
+    once = compile_expression(part, budget)
+    return part if any(once.calls) else Embedded(_minimal(once, budget))
 
 
 def _minimal(automaton: Automaton, budget: Budget) -> Automaton:

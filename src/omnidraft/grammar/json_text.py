@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from omnidraft.grammar.automaton import Budget, compact
 from omnidraft.grammar.expression import (
     EMPTY,
     Expression,
@@ -70,7 +72,13 @@ def string(body: Expression) -> Expression:
 
 def characters(least: int = 0, most: int | None = None) -> Expression:
     """Any characters of a string."""
-    return Repetition(character(ANY), least, most)
+    return Repetition(_any_character(), least, most)
+
+
+@cache
+def _any_character() -> Expression:
+    """Any character as an automaton that is compiled once, because most schemas have many free strings."""
+    return compact(character(ANY), Budget())
 
 
 def content(text: str) -> Expression:

@@ -125,13 +125,13 @@ class SchemaReader:
         apart = [kind for kind in kinds if all(kind in self.facts.apart_kinds(mine, b, place) for b in other)]
         covered = [kind for kind in kinds if any(covers(b, kind) for b in other)]
         rest = [kind for kind in kinds if kind not in apart and kind not in covered]
-        found = [{**mine, "type": apart}] if apart else []
+        found: Alternatives = [{**mine, "type": apart}] if apart else []
         if rest:
             found += self._both([{**mine, "type": rest}], self._negated(schema, place), place)
         return found
 
     def _conditional(self, node: Mapping[str, Any], place: str) -> Alternatives:
-        condition, found = node["if"], []
+        condition, found = node["if"], list[Constraints]()
         if node.get("then", True) is not False:
             then = self.alternatives(node.get("then", True), f"{place}/then")
             found += self._both(self.alternatives(condition, f"{place}/if"), then, place)

@@ -32,10 +32,11 @@ def items_of(of: Constraints, place: str) -> Items | None:
     first = [
         _given(first[i] if i < len(first) else others for first, others, _ in arrays) for i in range(count)
     ]
-    rest: list[Any] | None = _given(others for _, others, _ in arrays)
+    others = _given(others for _, others, _ in arrays)
+    rest: list[Any] | None = others
     least, most = of.get("minItems", 0), of.get("maxItems")
     wanted = [schema for schema, least_of, _ in contains for _ in range(least_of)]
-    if any(each is False for each in rest) or (count and not rest and least <= count):
+    if any(each is False for each in others) or (count and not others and least <= count):
         rest = None
     start = 0 if rest is None else count  # what an array must contain comes behind its first items
     first += [list(rest or []) for _ in range(start + len(wanted) - len(first))]
