@@ -25,6 +25,10 @@ DEAD = -1
 _FEW = 4
 
 
+class WorkError(GrammarError):
+    """A grammar that takes more work to compile than it may."""
+
+
 @dataclass
 class Automaton:
     """A deterministic automaton; state 0 is its start.
@@ -175,11 +179,11 @@ class Budget:
         """Count work.
 
         Raises:
-            GrammarError: it is more than one compilation may take.
+            WorkError: it is more than one compilation may take.
         """
         self.left -= work
         if self.left < 0:
-            raise GrammarError(
+            raise WorkError(
                 "the grammar takes too much work to compile", "ask for shorter texts or fewer alternatives"
             )
 
@@ -331,7 +335,7 @@ def trimmed(automaton: Automaton) -> Automaton:
 
 def _check_size(states: int) -> None:
     if states >= MOST_STATES:
-        raise GrammarError(
+        raise WorkError(
             f"the grammar has more than {MOST_STATES:,} states", "ask for shorter texts or fewer alternatives"
         )
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.automaton import Automaton, Budget, compile_expression
+from omnidraft.grammar.automaton import MOST_WORK, Automaton, Budget, WorkError, compile_expression
 from omnidraft.grammar.expression import Expression, choice, literal, utf8
 from omnidraft.grammar.json_schema import SchemaCompiler
 from omnidraft.grammar.regex import parse_regex
@@ -40,8 +40,14 @@ def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPT
         raise GrammarError(f"the schema is no JSON value ({error!s:.80})") from None
     if size > MOST_SCHEMA_BYTES:
         raise GrammarError(f"the schema has {size:,} bytes, at most {MOST_SCHEMA_BYTES:,} are read")
-    budget = Budget()
-    compiler = SchemaCompiler(schema, whitespace, budget)
+    try:
+        return _of_schema(schema, whitespace, depth, Budget(MOST_WORK // 3), shares=False)
+    except WorkError:
+        return _of_schema(schema, whitespace, depth, Budget(), shares=True)
+
+
+def _of_schema(schema: Any, whitespace: str, depth: int, budget: Budget, *, shares: bool) -> Grammar:
+    compiler = SchemaCompiler(schema, whitespace, budget, shares=shares)
     start = compiler.compile()
     return _linked(start, compiler.rules, depth, budget)
 
@@ -94,7 +100,7 @@ def _linked(start: Expression, rules: Mapping[str, Expression], depth: int, budg
     used = _reachable(automata, nesting)
     numbers = {place: i for i, place in enumerate(used)}
     if len(used) > MOST_STATES:
-        raise GrammarError(f"the grammar has {len(used):,} states, at most {MOST_STATES:,} are allowed")
+        raise WorkError(f"the grammar has {len(used):,} states, at most {MOST_STATES:,} are allowed")
     table = np.full((len(used), 256), -1, np.int32)
     calls: list[tuple[int, int, int]] = []
     for (name, state), number in numbers.items():

@@ -44,7 +44,13 @@ _ANY = "any"
 class SchemaCompiler:
     """Compiles one schema; its rules are the objects and arrays that contain themselves."""
 
-    def __init__(self, schema: Any, style: str, budget: Budget) -> None:
+    def __init__(self, schema: Any, style: str, budget: Budget, *, shares: bool = False) -> None:
+        """
+        Args:
+            shares: all objects and arrays are rules, which takes less work where they occur often; two that
+                may stand in one place are then refused.
+        """
+        self._shares = shares
         self._reader, self._style, self._budget = (
             SchemaReader(schema, budget),
             json_text.style_of(style),
@@ -116,7 +122,7 @@ class SchemaCompiler:
             raise GrammarError(
                 f"the schema at {place} is nested or refers to itself more than {MOST_DEPTH} deep"
             )
-        self._open[name] = parts == [{}]
+        self._open[name] = parts == [{}] or (self._shares and bool(self._open))
         write = self._object if kind == "object" else self._array
         found = choice([write(part, place) for part in parts])
         if self._open.pop(name):
