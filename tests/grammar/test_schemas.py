@@ -13,7 +13,6 @@ from jsonschema import Draft202012Validator
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import from_schema
 from omnidraft.runtime.grammar.grammar import START, Grammar
-from omnidraft.runtime.grammar.token_masks import nearer
 
 NODE = {"$ref": "#/$defs/node"}
 PARTS: dict[str, Any] = {
@@ -132,7 +131,7 @@ def random_text(grammar: Grammar, rng: np.random.Generator) -> bytes:
             byte = int(rng.choice(np.flatnonzero(grammar.classes == rng.choice(classes))))
             behind = grammar.step(at, byte)
         if behind is None:  # too deep, or long enough
-            byte = nearer(grammar, at[0])[0]
+            byte = grammar.nearest[at[0]][0]
             behind = grammar.step(at, byte)
         assert behind is not None
         text.append(byte)

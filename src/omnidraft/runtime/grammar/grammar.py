@@ -94,6 +94,39 @@ class Grammar:
         """The state to return to, by the state and the class of a move that calls a rule."""
         return {(state, of_byte): back for state, of_byte, back in self.calls.tolist()}
 
+    def alike(self, state: int) -> list[list[int]]:
+        """The classes of the moves of a state, those together that lead to the same configurations."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for of_byte, to in enumerate(self.next[state].tolist()):
+            if to >= 0:
+                found.setdefault((to, self.returns.get((state, of_byte), -1)), []).append(of_byte)
+        return list(found.values())
+
+    @cached_property
+    def ends(self) -> list[bool]:
+        """Whether each state is accepting."""
+        return [each != 0 for each in self.accepting.tolist()]
+
+    @cached_property
+    def nearest(self) -> list[tuple[int, int, int]]:
+        """The nearest move of each state: its byte, the next state, and the state to return to or -1.
+
+        In an accepting state, which needs none, it is any.
+        """
+        to = np.maximum(self.next, 0)
+        left, deep = self.closing[to].astype(np.int64), self.nesting[to]
+        back = np.full_like(self.next, -1)
+        if len(self.calls):
+            state, of_byte, behind = self.calls.T
+            back[state, of_byte] = behind
+            left[state, of_byte] += self.closing[behind]
+            deep[state, of_byte] = np.maximum(1 + deep[state, of_byte], self.nesting[behind])
+        nearer = (self.next >= 0) & (left < self.closing[:, None]) & (deep <= self.nesting[:, None])
+        chosen, states = nearer.argmax(axis=1), np.arange(len(nearer))
+        lowest = np.array([int(np.argmax(self.classes == c)) for c in range(nearer.shape[1])])
+        moves = (lowest[chosen], self.next[states, chosen], back[states, chosen])
+        return list(zip(*(each.tolist() for each in moves), strict=True))
+
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """What a grammar file holds."""
         return {name: getattr(self, name) for name in TYPES}
