@@ -56,18 +56,19 @@ class Grammar:
 
     def move(self, at: Configuration, of_byte: int) -> Configuration | None:
         """The configuration behind a byte of a class."""
-        state, stack = at
-        to = int(self.next[state, of_byte])
-        if to < 0:
-            return None
-        back = self.returns.get((state, of_byte))
-        if back is not None:
-            if len(stack) + self.nesting[back] > self.depth:
+        to = int(self.next[at[0], of_byte])
+        return None if to < 0 else self.moved(at, to, self.returns.get((at[0], of_byte), -1))
+
+    def moved(self, at: Configuration, to: int, back: int) -> Configuration | None:
+        """The configuration behind a move to a state, which calls a rule unless `back` is -1."""
+        stack = at[1]
+        if back >= 0:
+            if len(stack) + self._nestings[back] > self.depth:
                 return None
             stack = (*stack, back)
-        if len(stack) + self.nesting[to] > self.depth:
+        if len(stack) + self._nestings[to] > self.depth:
             return None
-        while stack and self.accepting[to]:
+        while stack and self.ends[to]:
             to, stack = stack[-1], stack[:-1]
         return to, stack
 
@@ -94,13 +95,23 @@ class Grammar:
         """The state to return to, by the state and the class of a move that calls a rule."""
         return {(state, of_byte): back for state, of_byte, back in self.calls.tolist()}
 
-    def alike(self, state: int) -> list[list[int]]:
-        """The classes of the moves of a state, those together that lead to the same configurations."""
+    def moves(self, state: int) -> dict[tuple[int, int], list[int]]:
+        """The classes of the moves of a state, by the next state and the state to return to or -1."""
         found: dict[tuple[int, int], list[int]] = {}
         for of_byte, to in enumerate(self.next[state].tolist()):
             if to >= 0:
-                found.setdefault((to, self.returns.get((state, of_byte), -1)), []).append(of_byte)
-        return list(found.values())
+                back = self.returns.get((state, of_byte), -1) if state in self._calling else -1
+                found.setdefault((to, back), []).append(of_byte)
+        return found
+
+    @cached_property
+    def _calling(self) -> set[int]:
+        return {state for state, _ in self.returns}
+
+    @cached_property
+    def _nestings(self) -> list[int]:
+        nestings: list[int] = self.nesting.tolist()
+        return nestings
 
     @cached_property
     def ends(self) -> list[bool]:

@@ -19,7 +19,7 @@ CACHED_BYTES = 1 << 26  # of masks that are kept
 MOST_CONFIGURATIONS = 1 << 16  # that are numbered before all are forgotten
 _NEVER = np.iinfo(np.uint16).max  # the bound of a token that is not allowed
 _FEW = 8  # nodes of a level for each that is looked at alone, which takes longer than one of all
-_DEAD = 0  # number of the configuration of no text
+_DEAD, _UNKNOWN = 0, -1  # number of the configuration of no text, and of one that was not looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +99,13 @@ class TokenMasks:
         before = np.array([self._number(at)], np.int32)
         alive = np.zeros(1, np.int64)
         for level in self.trie.levels:
-            self._fill(before[alive])
             few = _FEW * len(alive) < len(before)
             below, parents = level.children(alive) if few else (slice(None), level.parents)
-            to = before.take(parents) * np.int32(self._moves.shape[1])
-            to += self.grammar.classes.take(level.bytes[below])
-            behind = self._moves.reshape(-1).take(to)
+            mine, classes = before.take(parents), self.grammar.classes.take(level.bytes[below])
+            behind = self._behind(mine, classes)
+            if len(behind) and behind.min() < 0:
+                self._fill(mine[behind == _UNKNOWN])
+                behind = self._behind(mine, classes)
             if isinstance(below, slice):
                 before, alive = behind, np.flatnonzero(behind)
             else:
@@ -121,6 +122,12 @@ class TokenMasks:
             self._forget()
         return entry
 
+    def _behind(self, numbers: npt.NDArray[np.int32], classes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+        """The configurations behind a byte of each class."""
+        places = numbers * np.int32(self._moves.shape[1])
+        places += classes
+        return self._moves.reshape(-1).take(places)
+
     def _forget(self) -> None:
         """Discard all configuration numbers; number 0 marks bytes that leave the grammar."""
         self._numbers: dict[Configuration, int] = {}
@@ -128,8 +135,6 @@ class TokenMasks:
         self._count = 1
         self._moves = np.zeros((64, self.grammar.next.shape[1]), np.int32)
         self._bounds = np.full(64, _NEVER, np.uint16)
-        self._filled = np.zeros(64, bool)
-        self._filled[_DEAD] = True
 
     def _number(self, at: Configuration) -> int:
         number = self._numbers.get(at)
@@ -140,24 +145,20 @@ class TokenMasks:
             if number >= len(self._bounds):
                 size = 2 * len(self._bounds)
                 self._moves = np.resize(self._moves, (size, self._moves.shape[1]))
-                self._bounds, self._filled = np.resize(self._bounds, size), np.resize(self._filled, size)
-            self._moves[number] = 0
-            self._filled[number] = False
+                self._bounds = np.resize(self._bounds, size)
+            self._moves[number] = _UNKNOWN
             self._bounds[number] = self.bound(at)
         return number
 
     def _fill(self, numbers: npt.NDArray[np.int32]) -> None:
         """Compute the moves of these configurations where they are not known."""
-        wanted = np.zeros(self._count, bool)
-        wanted[numbers] = True
-        for number in np.flatnonzero(wanted & ~self._filled[: self._count]).tolist():
-            at = self._configurations[number]
-            for classes in self.grammar.alike(at[0]):
-                behind = self.grammar.move(at, classes[0])
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            at, row = self._configurations[number], np.full(self._moves.shape[1], _DEAD, np.int32)
+            for (to, back), classes in self.grammar.moves(at[0]).items():
+                behind = self.grammar.moved(at, to, back)
                 if behind is not None:
-                    to = self._number(behind)  # may make the table larger
-                    self._moves[number, classes] = to
-            self._filled[number] = True
+                    row[classes] = self._number(behind)
+            self._moves[number] = row
 
     @property
     def _single_bytes(self) -> npt.NDArray[np.int32]:
