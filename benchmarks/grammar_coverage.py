@@ -4,17 +4,17 @@
         [--results FILE]
 
 SCHEMAS is a folder of JSON files or an archive of tar; a file is a schema, an object with `schema`, or a list
-of such objects (JSONSchemaBench, the JSON Schema Test Suite). `--most` takes so many files, evenly spaced. Texts
-are sampled at T = 1. With `--results` a second run continues the first. Masks are timed along a random text of
-each grammar, for the bundle's vocabulary and for 262,144 tokens: those of the tokenizers in OMNIDRAFT_DATA, and
-pairs of them. llguidance reads the same texts where it is installed.
+of such objects (JSONSchemaBench, the JSON Schema Test Suite). `--most` takes so many files, evenly spaced.
+Texts are sampled at T = 1. With `--results` a second run continues the first; masks are those of this run.
+They are timed along a random text of each grammar, for the bundle's vocabulary and for 262,144 tokens: those
+of the tokenizers in OMNIDRAFT_DATA, and pairs of them. llguidance reads the same texts where it is installed.
 """
 
 import argparse
 import json
 import tarfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +28,7 @@ from benchmarks.support.task_data import require
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import Grammar, from_schema
 from omnidraft.runtime.grammar.byte_trie import ByteTrie
-from omnidraft.runtime.grammar.grammar import START
+from omnidraft.runtime.grammar.grammar import START, Configuration
 from omnidraft.runtime.grammar.token_masks import TokenMasks
 from omnidraft.runtime.session.api import GenerationConfig, TextSession
 from omnidraft.runtime.session.language_model import load_bundle
@@ -134,11 +134,13 @@ class Timed:
             masks = TokenMasks(grammar, self.trie, [len(self.tokens) - 1])
         except GrammarError:
             return
-        rng, at, path, text = np.random.default_rng(0), START, [], []
+        rng, at, text = np.random.default_rng(0), START, list[int]()
+        path: list[Configuration] = []
         while len(path) < STEPS and not masks.is_last(at):
             start = time.perf_counter()
             mask = masks.mask(at, 1000)
-            self.cold.append(time.perf_counter() - start)
+            if at not in path:
+                self.cold.append(time.perf_counter() - start)
             path.append(at)
             token = int(rng.choice(np.flatnonzero(mask)))
             if self.tokens[token] is None:
@@ -173,9 +175,8 @@ class Timed:
         for name, seconds in (("cold", self.cold), ("cached", self.cached), ("llguidance", self.peer)):
             if seconds:
                 half, most = 1e3 * np.percentile(seconds, [50, 99])
-                print(
-                    f"  {len(self.tokens):,} tokens, {name}: {half:.3f} ms, p99 {most:.2f} ms, {len(seconds)} masks"
-                )
+                times = f"{half:.3f} ms, p99 {most:.2f} ms, {len(seconds)} masks"
+                print(f"  {len(self.tokens):,} tokens, {name}: {times}")
         if self._peer:
             print(f"  llguidance refuses {sum(self.peer_refused.values())} of the compiled schemas")
 
@@ -218,21 +219,22 @@ def main() -> None:
                 results.write(json.dumps(row) + "\n")
         for fault in row["faults"]:
             print(f"  {name}: {fault}", flush=True)
-    compiled = [row for row in known.values() if not row["refused"]]
-    faults = defaultdict(list)
-    for row in compiled:
-        for fault in row["faults"]:
-            faults[row["name"]].append(fault)
-    seconds = [row["seconds"] for row in compiled]
-    print(
-        f"{len(compiled)} of {len(known)} schemas compile, {np.median(seconds):.2f} s, at most {max(seconds):.1f} s"
-    )
-    print(f"{sum(row['texts'] for row in compiled)} texts of {sum(row['texts'] > 0 for row in compiled)} schemas, "
-          f"{sum(map(len, faults.values()))} of them not valid")  # fmt: skip
-    for reason, count in Counter(row["refused"] for row in known.values() if row["refused"]).most_common(20):
-        print(f"  {count} refused: {reason}")
+    summarise(list(known.values()))
     for each in timed:
         each.report()
+
+
+def summarise(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what compiled, why the others did not, and how many texts were valid."""
+    compiled = [row for row in rows if not row["refused"]]
+    seconds = [row["seconds"] for row in compiled]
+    times = f"{np.median(seconds):.2f} s, at most {max(seconds):.1f} s" if seconds else "none"
+    print(f"{len(compiled)} of {len(rows)} schemas compile, {times}")
+    texts, sampled_of = sum(row["texts"] for row in compiled), sum(row["texts"] > 0 for row in compiled)
+    faults = sum(len(row["faults"]) for row in compiled)
+    print(f"{texts} texts of {sampled_of} schemas, {faults} of them not valid")
+    for reason, count in Counter(row["refused"] for row in rows if row["refused"]).most_common(20):
+        print(f"  {count} refused: {reason}")
 
 
 def examined(

@@ -32,8 +32,9 @@ PARTS: dict[str, Any] = {
     "long list": {"type": "array", "minItems": 1, "contains": {"const": True}},
 }
 VALUES: list[Any] = [
-    {}, {"a": 1}, {"a": 2, "b": None}, {"a": 1, "b": "xyz"}, {"b": 3}, {"a": "x", "c": []}, {"c": 1}, {"ab": None},
-    "", "ab", "Ab", "abcde", 0, 3, 4.5, -3, 7, 600, [], [True], [False, True], [True, True, True], [1], None, True,
+    {}, {"a": 1}, {"a": 2, "b": None}, {"a": 1, "b": "xyz"}, {"b": 3}, {"a": "x", "c": []}, {"c": 1},
+    {"ab": None}, "", "ab", "Ab", "abcde", 0, 3, 4.5, -3, 7, 600, [], [True], [False, True], [True, True, True],
+    [1], None, True,
 ]  # fmt: skip
 SCHEMAS: dict[str, Any] = {
     "any value": True,
@@ -98,15 +99,15 @@ SCHEMAS: dict[str, Any] = {
         "properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}},
         "minProperties": 2, "maxProperties": 3, "additionalProperties": {"type": "boolean"},
     },
-    "names": {"propertyNames": {"enum": ["x", "yy"]}, "additionalProperties": {"type": "null"}},
+    "enumerated names": {"propertyNames": {"enum": ["x", "yy"]}, "additionalProperties": {"type": "null"}},
     "contains": {"items": {"type": "integer", "maximum": 9}, "contains": {"minimum": 5}, "maxContains": 2},
     "distinct": {"items": {"enum": ["a", 1, True, None]}, "uniqueItems": True, "minItems": 2},
-    "excepted": {"type": ["number", "boolean"], "minimum": 0, "maximum": 3, "not": {"enum": [0, 1, 2.5, True]}},
+    "excepted": {"type": ["number", "boolean"], "minimum": 0, "maximum": 3, "not": {"enum": [0, 2.5, True]}},
     "quarters": {"type": "number", "multipleOf": 0.25, "minimum": -3},
     "two multiples": {"allOf": [{"multipleOf": 6}, {"multipleOf": 4}], "type": "integer"},
     "constants of a schema": {"enum": [{"a": 1}, {"a": "x"}, 4, [1, 2]], "properties": {"a": {"minimum": 0}}},
     "anchor": {"$id": "https://a.b/c", "$defs": {"s": {"$anchor": "s", "const": 3}}, "items": {"$ref": "#s"}},
-    "unevaluated": {"allOf": [{"properties": {"a": {"const": 1}}}], "unevaluatedProperties": {"type": "null"}},
+    "unevaluated": {"allOf": [{"properties": {"a": {"const": 1}}}], "unevaluatedProperties": {"const": 0}},
     "a union that contains itself": {
         "oneOf": [
             {"properties": {"k": {"const": "leaf"}}, "required": ["k"]},
@@ -172,10 +173,10 @@ def test_combined_schemas_allow_what_a_validator_allows(name: str, combined: str
         try:
             only = from_schema({"anyOf": [{"enum": VALUES, **schema}, {"const": "never"}]})
             grammar = from_schema(schema)
-        except GrammarError as error:
-            if combined in ("anyOf", "allOf"):  # parts of a negation may not be supported
-                assert "allows no text" in str(error) and not valid, (other, str(error))
-            continue
+        except GrammarError as refusal:
+            why = str(refusal)
+            assert combined in ("oneOf", "if", "not") or ("allows no text" in why and not valid), (other, why)
+            continue  # parts of a negation may not be supported
         found = [value for value in VALUES if only.matches(json.dumps(value).encode())]
         assert all(value in valid for value in found), other
         assert found == valid or combined not in ("anyOf", "allOf"), other
@@ -207,7 +208,7 @@ def test_combined_schemas_allow_what_a_validator_allows(name: str, combined: str
         ([], "and not an object"),
         ({"properties": {"a": {"maxLenght": 1}}}, "at #/properties/a has 'maxLenght'.*write maxLength"),
         ({"required": ["a"], "properties": {"b": {}}, "additionalProperties": False}, "allows no text"),
-        ({"anyOf": [{"enum": [i]} for i in range(20)], "allOf": [{"anyOf": [True] * 20}]}, "400 combinations"),
+        ({"anyOf": [{"enum": [i]} for i in range(20)], "allOf": [{"anyOf": [True] * 20}]}, "400 comb"),
         ({"const": float("inf")}, "is no JSON value"),
     ],
 )  # fmt: skip

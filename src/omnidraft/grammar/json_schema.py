@@ -20,7 +20,6 @@ from omnidraft.grammar.automaton import (
     is_empty,
 )
 from omnidraft.grammar.expression import (
-    EMPTY,
     Call,
     Embedded,
     Expression,

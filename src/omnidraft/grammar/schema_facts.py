@@ -1,4 +1,4 @@
-"""What is certain about alternatives of a schema: whether a value is one of theirs, and whether two share none."""
+"""What is certain about a schema's alternatives: whether a value is one of theirs, whether two share none."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -11,7 +11,6 @@ from omnidraft.grammar.regex import parse_regex
 from omnidraft.grammar.schema_constraints import TYPES, Constraints, common_types, joined
 from omnidraft.grammar.schema_scalars import characters, format_pattern
 from omnidraft.grammar.schema_values import equal
-
 
 _ALL = [kind for kind in TYPES if kind != "integer"]
 
@@ -127,7 +126,8 @@ class SchemaFacts:
             return []
         for one, other in ((a, b), (b, a)):
             if "enum" in one and "is_part" not in other:
-                if not any(self.holds(value, other, place, unless=True) for value in one["enum"]):
+                shared = [value for value in one["enum"] if self.holds(value, other, place, unless=True)]
+                if not shared:
                     return list(kinds)
         return [
             kind

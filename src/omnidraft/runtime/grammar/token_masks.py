@@ -122,11 +122,14 @@ class TokenMasks:
             self._forget()
         return entry
 
-    def _behind(self, numbers: npt.NDArray[np.int32], classes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    def _behind(
+        self, numbers: npt.NDArray[np.int32], classes: npt.NDArray[np.uint8]
+    ) -> npt.NDArray[np.int32]:
         """The configurations behind a byte of each class."""
         places = numbers * np.int32(self._moves.shape[1])
         places += classes
-        return self._moves.reshape(-1).take(places)
+        behind: npt.NDArray[np.int32] = self._moves.reshape(-1).take(places)
+        return behind
 
     def _forget(self) -> None:
         """Discard all configuration numbers; number 0 marks bytes that leave the grammar."""
@@ -203,9 +206,7 @@ def _bound_of(grammar: Grammar, trie: ByteTrie, state: int, bounds: Sequence[int
     return least
 
 
-def _rule_bound(
-    grammar: Grammar, trie: ByteTrie, first: int, state: int, bounds: Sequence[int]
-) -> int:
+def _rule_bound(grammar: Grammar, trie: ByteTrie, first: int, state: int, bounds: Sequence[int]) -> int:
     """As `_bound_of`, of the text of a rule that begins with a byte."""
     way, at, least, accepting = bytearray([first]), state, int(_NEVER), grammar.ends
     while True:
