@@ -33,8 +33,8 @@ PARTS: dict[str, Any] = {
 }
 VALUES: list[Any] = [
     {}, {"a": 1}, {"a": 2, "b": None}, {"a": 1, "b": "xyz"}, {"b": 3}, {"a": "x", "c": []}, {"c": 1},
-    {"ab": None}, "", "ab", "Ab", "abcde", 0, 3, 4.5, -3, 7, 600, [], [True], [False, True], [True, True, True],
-    [1], None, True,
+    {"ab": None}, "", "ab", "Ab", "abcde", 0, 3, 4.5, -3, 7, 600, [], [True], [False, True],
+    [True, True, True], [1], None, True,
 ]  # fmt: skip
 SCHEMAS: dict[str, Any] = {
     "any value": True,

@@ -119,7 +119,7 @@ class SchemaCompiler:
             return Call(name)
         if len(self._open) > MOST_DEPTH:
             raise GrammarError(
-                f"the schema at {place} is nested or refers to itself more than {MOST_DEPTH} deep"
+                f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep"
             )
         self._open[name] = parts == [{}] or (self._shares and bool(self._open))
         write = self._object if kind == "object" else self._array

@@ -5,7 +5,7 @@ A value is valid by the schema if it meets all constraints of one alternative.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from omnidraft.errors import GrammarError
@@ -16,6 +16,7 @@ from omnidraft.grammar.schema_places import References, escaped
 from omnidraft.grammar.schema_values import count_of, list_of, mapping_of, text_of
 
 MOST_DEPTH, MOST_ALTERNATIVES = 64, 256
+_WORK = 50  # of one schema, in edges of an automaton
 _NOTES = {
     "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
     "examples", "example", "deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding",
@@ -56,11 +57,12 @@ class SchemaReader:
         if node is False:
             return []
         _check(node, place)
+        self._budget.spend(_WORK)
         self._depth += 1
         try:
             if self._depth > MOST_DEPTH:
                 raise GrammarError(
-                    f"the schema at {place} is nested or refers to itself more than {MOST_DEPTH} deep"
+                    f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep"
                 )
             return self._combined(node, place)
         finally:
@@ -231,9 +233,9 @@ def _check(node: Any, place: str) -> None:
     for key in sorted(node.keys() - _KNOWN - _NOTES):
         if key in _REFUSED:
             raise GrammarError(f"the schema at {place} has {key!r}, which is not supported")
-        if key.isalpha() and (meant := get_close_matches(key, _KNOWN, 1, 0.85)):
+        if meant := _meant(key):
             raise GrammarError(
-                f"the schema at {place} has {key!r:.40}, which is no keyword", f"write {meant[0]}"
+                f"the schema at {place} has {key!r:.40}, which is no keyword", f"write {meant}"
             )
 
 
@@ -255,6 +257,12 @@ def _supported(parts: Sequence[Callable[[], Alternatives]]) -> Alternatives:
     if missing and not found:
         raise missing
     return [{**each, "is_part": True} for each in found] if missing else found
+
+
+@lru_cache(1000)
+def _meant(key: str) -> str:
+    """The keyword that is nearly the same as an unknown one; empty if there is none."""
+    return next(iter(get_close_matches(key, _KNOWN, 1, 0.85)), "") if key.isalpha() and len(key) < 40 else ""
 
 
 def _schemas(node: Mapping[str, Any], key: str, place: str) -> list[Any]:
