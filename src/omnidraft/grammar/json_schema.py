@@ -2,7 +2,7 @@
 
 Every text of the grammar is valid. Not every valid text is one of the grammar: properties come in the order
 of the schema, a value has one writing, numbers have at most 15 digits, and where `additionalProperties` is
-absent beside `properties` there are none.
+absent beside `properties` there are none. docs/generate.md lists the rest.
 """
 
 import json
