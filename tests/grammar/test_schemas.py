@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("jsonschema", reason="texts are validated by jsonschema")
 from jsonschema import Draft202012Validator
+from jsonschema.validators import validator_for
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import from_schema
@@ -106,6 +107,10 @@ SCHEMAS: dict[str, Any] = {
     "quarters": {"type": "number", "multipleOf": 0.25, "minimum": -3},
     "two multiples": {"allOf": [{"multipleOf": 6}, {"multipleOf": 4}], "type": "integer"},
     "constants of a schema": {"enum": [{"a": 1}, {"a": "x"}, 4, [1, 2]], "properties": {"a": {"minimum": 0}}},
+    "beside a reference of draft 7": {
+        "$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"n": {"type": "integer"}},
+        "items": {"$ref": "#/definitions/n", "type": "string"}, "minItems": 2, "type": "array",
+    },
     "anchor": {"$id": "https://a.b/c", "$defs": {"s": {"$anchor": "s", "const": 3}}, "items": {"$ref": "#s"}},
     "unevaluated": {"allOf": [{"properties": {"a": {"const": 1}}}], "unevaluatedProperties": {"const": 0}},
     "a union that contains itself": {
@@ -139,10 +144,11 @@ def random_text(grammar: Grammar, rng: np.random.Generator) -> bytes:
         at = behind
 
 
-def exact(schema: Any) -> Draft202012Validator:
+def exact(schema: Any) -> Any:
     """A validator that reads decimal numbers: multipleOf by floats is wrong in the last bit."""
     decimal = json.loads(json.dumps(schema), parse_float=Decimal)
-    return Draft202012Validator(decimal, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    kind = validator_for(schema, default=Draft202012Validator)
+    return kind(decimal, format_checker=kind.FORMAT_CHECKER)
 
 
 @pytest.mark.parametrize("whitespace", ["space", "any"])

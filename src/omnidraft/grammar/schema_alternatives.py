@@ -3,6 +3,7 @@
 A value is valid by the schema if it meets all constraints of one alternative.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -34,6 +35,7 @@ _COMBINED = {
 }  # fmt: skip
 _REFUSED = {"$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"}
 _KNOWN = _PLAIN | _COMBINED
+_REFERS_ONLY = re.compile("draft-0[3-7]/")  # drafts in which nothing beside $ref counts
 Alternatives = list[Constraints]
 
 
@@ -43,6 +45,8 @@ class SchemaReader:
     def __init__(self, schema: Any, budget: Budget) -> None:
         self._references, self._budget = References(schema), budget
         self._depth = 0
+        named = schema.get("$schema") if isinstance(schema, dict) else None
+        self._refers_only = isinstance(named, str) and bool(_REFERS_ONLY.search(named))
         self.root = self._references.root
         self.facts = SchemaFacts(self.alternatives, budget)
 
@@ -74,6 +78,8 @@ class SchemaReader:
             reference = text_of(node["$ref"], place, "$ref")
             target = self._references.resolve(reference, place)
             found = self.alternatives(target, reference if reference.startswith("#") else f"#{reference}")
+            if self._refers_only:
+                return found
         for i, each in enumerate(_schemas(node, "allOf", place)):
             found = self._both(found, self.alternatives(each, f"{place}/allOf/{i}"), place)
         mine = own(node, place)
@@ -154,7 +160,11 @@ class SchemaReader:
             return [{}]
         _check(node, place)
         found = _supported(
-            [partial(self._negated_keyword, key, node, place) for key in node if key in _KNOWN]
+            [
+                partial(self._negated_keyword, key, node, place)
+                for key in node
+                if key in _KNOWN and not (self._refers_only and "$ref" in node and key != "$ref")
+            ]
         )
         return [_not_noted(each) for each in found]
 
