@@ -7,7 +7,7 @@ the rule's text, and the state to return to waits on a stack until the rule has 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from omnidraft.errors import GrammarError
+from omnidraft.grammar.budget import Budget, check_size
 from omnidraft.grammar.expression import (
     Alternatives,
     Call,
@@ -19,14 +19,8 @@ from omnidraft.grammar.expression import (
     Repetition,
 )
 
-MOST_STATES = 1 << 16
-MOST_WORK = 3_000_000  # edges looked at in one compilation: some seconds
 DEAD = -1
 _FEW = 4
-
-
-class WorkError(GrammarError):
-    """A grammar that takes more work to compile than it may."""
 
 
 @dataclass
@@ -48,7 +42,7 @@ class Automaton:
 class _Nfa:
     """An automaton that may be in many states at once."""
 
-    budget: "Budget"
+    budget: Budget
     edges: list[list[tuple[int, int]]] = field(default_factory=list)  # (set of bytes, state)
     silent: list[list[int]] = field(default_factory=list)
     calls: list[tuple[str, int] | None] = field(default_factory=list)
@@ -169,25 +163,6 @@ class _Nfa:
             self.silent[copies[state]].append(end)
 
 
-@dataclass
-class Budget:
-    """What one compilation may cost in all."""
-
-    left: int = MOST_WORK
-
-    def spend(self, work: int) -> None:
-        """Count work.
-
-        Raises:
-            WorkError: it is more than one compilation may take.
-        """
-        self.left -= work
-        if self.left < 0:
-            raise WorkError(
-                "the grammar takes too much work to compile", "ask for shorter texts or fewer alternatives"
-            )
-
-
 def compile_expression(part: Expression, budget: Budget) -> Automaton:
     """The deterministic automaton of an expression, without states from which no text can be completed.
 
@@ -213,7 +188,7 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
 
     def number(states: frozenset[int]) -> int:
         if states not in numbers:
-            _check_size(len(found))
+            check_size(len(found))
             numbers[states] = len(found)
             found.append(states)
         return numbers[states]
@@ -272,7 +247,7 @@ def _product(
                 continue
             pair = to, other
             if pair not in numbers:
-                _check_size(len(found))
+                check_size(len(found))
                 numbers[pair] = len(found)
                 found.append(pair)
             row[byte] = numbers[pair]
@@ -331,13 +306,6 @@ def trimmed(automaton: Automaton) -> Automaton:
     numbers = {state: i for i, state in enumerate(order)}
     edges = [{b: numbers[t] for b, t in automaton.edges[s].items() if t in alive} for s in order]
     return Automaton(edges, {numbers[s] for s in automaton.accepting}, [{} for _ in order])
-
-
-def _check_size(states: int) -> None:
-    if states >= MOST_STATES:
-        raise WorkError(
-            f"the grammar has more than {MOST_STATES:,} states", "ask for shorter texts or fewer alternatives"
-        )
 
 
 def _bits(bytes_: int) -> Iterator[int]:

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.automaton import MOST_WORK, Automaton, Budget, WorkError, compile_expression
+from omnidraft.grammar.automaton import Automaton, compile_expression
+from omnidraft.grammar.budget import MOST_WORK, Budget, WorkError
 from omnidraft.grammar.expression import Expression, choice, literal, utf8
 from omnidraft.grammar.json_schema import SchemaCompiler
 from omnidraft.grammar.regex import parse_regex

@@ -11,14 +11,8 @@ from typing import Any
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import json_text
-from omnidraft.grammar.automaton import (
-    Automaton,
-    Budget,
-    compile_expression,
-    difference,
-    intersection,
-    is_empty,
-)
+from omnidraft.grammar.automaton import Automaton, compile_expression, difference, intersection, is_empty
+from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import (
     Call,
     Embedded,

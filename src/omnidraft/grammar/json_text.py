@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from omnidraft.grammar.automaton import Budget, compact
+from omnidraft.grammar.automaton import compact
+from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import (
     EMPTY,
     Expression,

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.automaton import Budget
+from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.schema_constraints import COUNTS, TYPES, Constraints, covers, joined, own
 from omnidraft.grammar.schema_facts import SchemaFacts
 from omnidraft.grammar.schema_places import References, escaped

@@ -5,7 +5,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from omnidraft.grammar.automaton import Automaton, Budget, compile_expression, is_empty
+from omnidraft.grammar.automaton import Automaton, compile_expression, is_empty
+from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import utf8
 from omnidraft.grammar.regex import parse_regex
 from omnidraft.grammar.schema_constraints import TYPES, Constraints, common_types, joined

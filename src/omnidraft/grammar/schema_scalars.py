@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import json_text, numbers
-from omnidraft.grammar.automaton import Budget, compile_expression, difference, intersection
+from omnidraft.grammar.automaton import compile_expression, difference, intersection
+from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import Embedded, Expression, choice
 from omnidraft.grammar.regex import parse_regex
 from omnidraft.grammar.schema_constraints import Constraints
