@@ -10,7 +10,7 @@ from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import utf8
 from omnidraft.grammar.regex import parse_regex
 from omnidraft.grammar.schema_constraints import TYPES, Constraints, common_types, joined
-from omnidraft.grammar.schema_scalars import characters, format_pattern
+from omnidraft.grammar.schema_scalars import characters, format_patterns
 from omnidraft.grammar.schema_values import equal
 
 _ALL = [kind for kind in TYPES if kind != "integer"]
@@ -79,10 +79,7 @@ class SchemaFacts:
             and not any(self.matches(pattern, value) for pattern in constraints.get("no_pattern", ()))
             and (
                 unless
-                or all(
-                    self.matches(format_pattern(each, place), value, whole=True)
-                    for each in constraints.get("format", ())
-                )
+                or all(self.matches(each, value, whole=True) for each in format_patterns(constraints, place))
             )
         )
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 
 from omnidraft.errors import GrammarError
@@ -49,27 +50,24 @@ FORMATS |= {
 }
 
 
-def format_pattern(name: str, place: str) -> str:
-    """A pattern of texts that have a format.
+def format_patterns(of: Constraints, place: str) -> list[str]:
+    """Patterns of texts that have the formats of constraints; a format that nobody defines asks nothing.
 
     Raises:
-        GrammarError: the format is not known.
+        GrammarError: a format is nearly one that is defined.
     """
-    if name not in FORMATS:
-        raise GrammarError(
-            f"the schema at {place} has the format {name!r:.40}, which is not supported; "
-            f"there are {', '.join(FORMATS)}"
-        )
-    return FORMATS[name]
+    names = [name for name in of.get("format", ()) if name not in _OF_NUMBERS]
+    for name in names:
+        if name not in FORMATS and (meant := get_close_matches(name, FORMATS, 1, 0.8)):
+            raise GrammarError(f"the schema at {place} has the format {name!r:.40}", f"write {meant[0]}")
+    return [FORMATS[name] for name in names if name in FORMATS]
 
 
 def characters(of: Constraints, place: str, budget: Budget) -> Expression:
     """What constraints allow between the quotation marks of a string."""
     least, most = of.get("minLength", 0), of.get("maxLength")
     parts = [parse_regex(each, json_text.character, anchored=False) for each in of.get("pattern", ())]
-    for name in of.get("format", ()):
-        if name not in _OF_NUMBERS:
-            parts.append(parse_regex(format_pattern(name, place), json_text.character, anchored=True))
+    parts += [parse_regex(each, json_text.character, anchored=True) for each in format_patterns(of, place)]
     if least or most is not None or not parts:
         if most is not None and most < least:
             return choice(())
