@@ -217,6 +217,7 @@ def test_combined_schemas_allow_what_a_validator_allows(name: str, combined: str
         ({"required": ["a"], "properties": {"b": {}}, "additionalProperties": False}, "allows no text"),
         ({"anyOf": [{"enum": [i]} for i in range(20)], "allOf": [{"anyOf": [True] * 20}]}, "400 comb"),
         ({"const": float("inf")}, "is no JSON value"),
+        ({"const": "\ud800"}, "is no JSON value"),
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_by_name(schema: Any, why: str) -> None:
@@ -231,6 +232,7 @@ def test_what_is_not_supported_is_refused_by_name(schema: Any, why: str) -> None
         {"items": {"items": {"type": "string", "minLength": 4000}, "minItems": 1000}, "minItems": 1000},
         {"type": "string", "pattern": "(a|aa){500}" * 300},
         {"enum": ["x" * 100_000]},
+        {"enum": list(range(1000)), "allOf": [{"enum": list(range(i, 1000 + i))} for i in range(100)]},
     ],
 )  # fmt: skip
 def test_a_schema_of_too_much_work_is_refused(schema: Any) -> None:

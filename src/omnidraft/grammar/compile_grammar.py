@@ -36,7 +36,8 @@ def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPT
     if hasattr(schema, "model_json_schema"):
         schema = schema.model_json_schema()
     try:
-        size = len(json.dumps(schema, allow_nan=False))
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
+        size, schema = len(text.encode()), json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise GrammarError(f"the schema is no JSON value ({error!s:.80})") from None
     if size > MOST_SCHEMA_BYTES:

@@ -106,6 +106,7 @@ class SchemaCompiler:
         if not all(parts):
             parts = [{}]  # any object is one of the others, too
         name = f"{kind} {json.dumps(parts)}"
+        self._budget.spend(len(name) // 100)
         if name in self._done:
             return self._done[name]
         if name in self._open:

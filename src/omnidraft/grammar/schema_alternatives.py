@@ -3,6 +3,7 @@
 A value is valid by the schema if it meets all constraints of one alternative.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -106,7 +107,8 @@ class SchemaReader:
                 f"the schema at {place} has {len(first) * len(second)} combinations, "
                 f"at most {MOST_ALTERNATIVES} are supported"
             )
-        self._budget.spend(len(first) * len(second))
+        values = (sum(1 + len(each.get("enum", ())) for each in part) for part in (first, second))
+        self._budget.spend(math.prod(values))
         both = (joined(a, b) for a in first for b in second)
         return [each for each in both if each is not None]
 

@@ -16,7 +16,6 @@
 A schema of others is None where nothing is said.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -139,9 +138,15 @@ def joined(a: Constraints, b: Constraints) -> Constraints | None:
         elif key in ("uniqueItems", "is_part"):
             found[key] = True
         else:
-            written = {json.dumps(each) for each in mine}  # 1 and true are equal in Python
-            found[key] = mine + [each for each in value if json.dumps(each) not in written]
+            found[key] = mine + [each for each in value if not any(_same(each, other) for other in mine)]
     return None if found.get("type") == [] or found.get("enum") == [] else found
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two constraints came from one place of the schema, or are equal texts."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return all(x is y for x, y in zip(a, b, strict=True))
+    return a is b or (isinstance(a, str) and a == b)
 
 
 def common_types(a: Sequence[str], b: Sequence[str]) -> list[str]:

@@ -28,6 +28,7 @@ class SchemaFacts:
         if (pattern, whole) not in self._patterns:
             expression = parse_regex(pattern, utf8, anchored=whole)
             self._patterns[pattern, whole] = compile_expression(expression, self._budget)
+        self._budget.spend(len(text))
         automaton, at = self._patterns[pattern, whole], 0
         for byte in text.encode("utf-8", "surrogatepass"):
             at = automaton.edges[at].get(byte, -1)
