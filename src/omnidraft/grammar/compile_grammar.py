@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -136,19 +137,17 @@ def _table(
     backs = np.full_like(table, -1)
     for state, byte, back in calls:
         backs[state, byte] = back
-    columns = np.concatenate([table, backs]).T
-    _, first, classes = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # classes in the order of their first bytes
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    chosen = first[order]
+    columns = np.ascontiguousarray(np.concatenate([table, backs]).T)
+    seen: dict[bytes, int] = {}  # the class by the digest of its column, in the order of the first bytes
+    classes = [seen.setdefault(sha256(column).digest(), len(seen)) for column in columns]
+    chosen = np.array([classes.index(of_byte) for of_byte in range(len(seen))])
     called = [
         (state, of_byte, int(backs[state, byte]))
         for of_byte, byte in enumerate(chosen.tolist())
         for state in np.flatnonzero(backs[:, byte] >= 0).tolist()
     ]
     return Grammar(
-        classes=rank[classes.reshape(-1)].astype(np.uint8),
+        classes=np.array(classes, np.uint8),
         next=np.ascontiguousarray(table[:, chosen]),
         calls=np.array(sorted(called), np.int32).reshape(-1, 3),
         accepting=np.array([state in automata[name].accepting for name, state in used], np.uint8),
