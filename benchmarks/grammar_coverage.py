@@ -175,7 +175,7 @@ class Timed:
         for name, seconds in (("cold", self.cold), ("cached", self.cached), ("llguidance", self.peer)):
             if seconds:
                 half, most = 1e3 * np.percentile(seconds, [50, 99])
-                times = f"{half:.3f} ms, p99 {most:.2f} ms, {len(seconds)} masks"
+                times = f"{half:.4f} ms, p99 {most:.4f} ms, {len(seconds)} masks"
                 print(f"  {len(self.tokens):,} tokens, {name}: {times}")
         if self._peer:
             print(f"  llguidance refuses {sum(self.peer_refused.values())} of the compiled schemas")
