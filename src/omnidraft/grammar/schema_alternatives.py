@@ -173,7 +173,7 @@ class SchemaReader:
     def _negated_keyword(self, key: str, node: Mapping[str, Any], place: str) -> Alternatives:
         value = node[key]
         if key == "$ref":
-            return self._negated(self._references.resolve(value, place), place)
+            return self._negated(self._references.resolve(text_of(value, place, key), place), place)
         if key == "not":
             return self.alternatives(value, f"{place}/not")
         if key in ("anyOf", "allOf"):
