@@ -16,6 +16,7 @@ from omnidraft.grammar import from_schema
 from omnidraft.runtime.grammar.grammar import START, Grammar
 
 NODE = {"$ref": "#/$defs/node"}
+CHAIN = {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/$defs/b"}}}
 PARTS: dict[str, Any] = {
     "open": {"properties": {"a": {"type": "integer"}, "b": {"maxLength": 2}}, "required": ["a"]},
     "closed": {"properties": {"a": {"enum": [1, 2, "x"]}, "c": True}, "additionalProperties": False},
@@ -217,6 +218,7 @@ def test_combined_schemas_allow_what_a_validator_allows(name: str, combined: str
         ({"required": ["a"], "properties": {"b": {}}, "additionalProperties": False}, "allows no text"),
         ({"anyOf": [{"enum": [i]} for i in range(20)], "allOf": [{"anyOf": [True] * 20}]}, "400 comb"),
         ({"const": float("inf")}, "is no JSON value"),
+        ({"$defs": {"b": CHAIN}, "oneOf": [{"$ref": "#/$defs/b"}, {"allOf": [CHAIN]}]}, "refers to itself"),
         ({"const": "\ud800"}, "is no JSON value"),
     ],
 )  # fmt: skip

@@ -5,7 +5,8 @@ A value is valid by the schema if it meets all constraints of one alternative.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import Any
@@ -62,6 +63,12 @@ class SchemaReader:
         if node is False:
             return []
         _check(node, place)
+        with self._deeper(place):
+            return self._combined(node, place)
+
+    @contextmanager
+    def _deeper(self, place: str) -> Iterator[None]:
+        """Count one more schema within the others."""
         self._budget.spend(_WORK)
         self._depth += 1
         try:
@@ -69,7 +76,7 @@ class SchemaReader:
                 raise GrammarError(
                     f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep"
                 )
-            return self._combined(node, place)
+            yield
         finally:
             self._depth -= 1
 
@@ -161,14 +168,13 @@ class SchemaReader:
         if node is False:
             return [{}]
         _check(node, place)
-        found = _supported(
-            [
-                partial(self._negated_keyword, key, node, place)
-                for key in node
-                if key in _KNOWN and not (self._refers_only and "$ref" in node and key != "$ref")
-            ]
-        )
-        return [_not_noted(each) for each in found]
+        parts = [
+            partial(self._negated_keyword, key, node, place)
+            for key in node
+            if key in _KNOWN and not (self._refers_only and "$ref" in node and key != "$ref")
+        ]
+        with self._deeper(place):
+            return [_not_noted(each) for each in _supported(parts)]
 
     def _negated_keyword(self, key: str, node: Mapping[str, Any], place: str) -> Alternatives:
         value = node[key]

@@ -13,6 +13,7 @@ from omnidraft.grammar.schema_constraints import TYPES, Constraints, common_type
 from omnidraft.grammar.schema_scalars import characters, format_patterns
 from omnidraft.grammar.schema_values import equal
 
+_MOST_COMPARED = 8  # values within values
 _ALL = [kind for kind in TYPES if kind != "integer"]
 
 
@@ -21,6 +22,7 @@ class SchemaFacts:
 
     def __init__(self, alternatives: Callable[[Any, str], list[Constraints]], budget: Budget) -> None:
         self._alternatives, self._budget = alternatives, budget
+        self._depth = 0
         self._patterns: dict[tuple[str, bool], Automaton] = {}
 
     def matches(self, pattern: str, text: str, *, whole: bool = False) -> bool:
@@ -165,10 +167,16 @@ class SchemaFacts:
         return self._schemas_apart(mine, other, place)
 
     def _schemas_apart(self, one: Sequence[Any], other: Sequence[Any], place: str) -> bool:
-        first, second = (self._alternatives({"allOf": list(each)}, place) for each in (one, other))
-        return all(
-            len(self.apart_kinds(a, b, place)) == len(a.get("type", _ALL)) for a in first for b in second
-        )
+        if self._depth >= _MOST_COMPARED:
+            return False
+        self._depth += 1
+        try:
+            first, second = (self._alternatives({"allOf": list(each)}, place) for each in (one, other))
+            return all(
+                len(self.apart_kinds(a, b, place)) == len(a.get("type", _ALL)) for a in first for b in second
+            )
+        finally:
+            self._depth -= 1
 
 
 def _kind(value: Any) -> str:
