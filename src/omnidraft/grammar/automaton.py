@@ -4,10 +4,10 @@ An automaton reads one byte after another. A state of it may also call a rule: t
 the rule's text, and the state to return to waits on a stack until the rule has ended.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from omnidraft.errors import GrammarError
+from omnidraft.grammar.budget import Budget, check_size
 from omnidraft.grammar.expression import (
     Alternatives,
     Call,
@@ -19,8 +19,6 @@ from omnidraft.grammar.expression import (
     Repetition,
 )
 
-MOST_STATES = 1 << 16
-MOST_WORK = 3_000_000  # edges looked at in one compilation: some seconds
 DEAD = -1
 _FEW = 4
 
@@ -44,7 +42,7 @@ class Automaton:
 class _Nfa:
     """An automaton that may be in many states at once."""
 
-    budget: "Budget"
+    budget: Budget
     edges: list[list[tuple[int, int]]] = field(default_factory=list)  # (set of bytes, state)
     silent: list[list[int]] = field(default_factory=list)
     calls: list[tuple[str, int] | None] = field(default_factory=list)
@@ -87,10 +85,8 @@ class _Nfa:
         return end
 
     def _repeat(self, repeat: Repetition, start: int) -> int:
-        if max(repeat.least, repeat.most or 0) > _FEW:  # copies of a small automaton in place of large ones
-            once = compile_expression(repeat.part, self.budget)
-            if not any(once.calls):
-                repeat = Repetition(Embedded(_minimal(once, self.budget)), repeat.least, repeat.most)
+        if max(repeat.least, repeat.most or 0) > _FEW:
+            repeat = Repetition(compact(repeat.part, self.budget), repeat.least, repeat.most)
         for _ in range(repeat.least):
             start = self.add(repeat.part, start)
         if repeat.most is None:
@@ -107,23 +103,51 @@ class _Nfa:
         return end
 
     def _chain(self, chain: Listing, start: int) -> int:
-        first: int | None = start  # before the first item; None where one must have come
-        behind: int | None = None  # behind an item
+        endless = chain.most is None
+        top = max(1, chain.least) if chain.most is None else chain.most  # stands for larger counts if endless
+        at, end = {0: start}, self.state()  # the state by the count so far
         for item, is_required in chain.items:
-            begin, after = self.state(), self.state()
-            if first is not None:
-                self.silent[first].append(begin)
-            if behind is not None:
-                self.silent[self.add(chain.separator, behind)].append(begin)
+            behind: dict[int, int] = {}
+            begins: dict[int, int] = {}  # by the count behind the item
+            for count, state in at.items():
                 if not is_required:
-                    self.silent[behind].append(after)
-            self.silent[self.add(item, begin)].append(after)
-            first, behind = None if is_required else first, after
-        end = self.state()
-        for state in (first, behind):
-            if state is not None:
+                    behind[count] = self.state()
+                    self.silent[state].append(behind[count])
+                if endless or count < top:
+                    to = min(count + 1, top)
+                    begins[to] = begins.get(to) or self.state()
+                    self.silent[self.add(chain.separator, state) if count else state].append(begins[to])
+            for count, begin in begins.items():
+                behind[count] = behind.get(count) or self.state()
+                self.silent[self.add(item, begin)].append(behind[count])
+            at = behind
+        for count, state in at.items():
+            if count >= chain.least:
                 self.silent[state].append(end)
+        if chain.rest is not None:
+            self._add_rest(chain, chain.rest, {c: s for c, s in at.items() if c + 1 >= chain.least}, end)
         return end
+
+    def _add_rest(self, chain: Listing, rest: Expression, at: Mapping[int, int], end: int) -> None:
+        """What may follow the items that end in some states, by their count."""
+        if chain.most is None:
+            begin = self.state()
+            for count, state in at.items():
+                self.silent[self.add(chain.separator, state) if count else state].append(begin)
+            after = self.add(rest, begin)
+            self.silent[after].append(end)
+            self.silent[self.add(chain.separator, after)].append(begin)
+            return
+        rest = compact(rest, self.budget) if chain.most > _FEW else rest
+        waiting = {count: [state] for count, state in at.items()}
+        for count in range(chain.most):
+            begin = self.state()
+            for state in waiting.get(count, ()):
+                self.silent[self.add(chain.separator, state) if count else state].append(begin)
+            if waiting.get(count):
+                after = self.add(rest, begin)
+                self.silent[after].append(end)
+                waiting.setdefault(count + 1, []).append(after)
 
     def _embed(self, automaton: Automaton, start: int, end: int) -> None:
         copies = [start, *(self.state() for _ in automaton.edges[1:])]
@@ -137,25 +161,6 @@ class _Nfa:
             self.edges[copy] += [(bytes_, copies[to]) for to, bytes_ in sets.items()]
         for state in automaton.accepting:
             self.silent[copies[state]].append(end)
-
-
-@dataclass
-class Budget:
-    """What one compilation may cost in all."""
-
-    left: int = MOST_WORK
-
-    def spend(self, work: int) -> None:
-        """Count work.
-
-        Raises:
-            GrammarError: it is more than one compilation may take.
-        """
-        self.left -= work
-        if self.left < 0:
-            raise GrammarError(
-                "the grammar takes too much work to compile", "ask for shorter texts or fewer alternatives"
-            )
 
 
 def compile_expression(part: Expression, budget: Budget) -> Automaton:
@@ -183,7 +188,7 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
 
     def number(states: frozenset[int]) -> int:
         if states not in numbers:
-            _check_size(len(found))
+            check_size(len(found))
             numbers[states] = len(found)
             found.append(states)
         return numbers[states]
@@ -242,7 +247,7 @@ def _product(
                 continue
             pair = to, other
             if pair not in numbers:
-                _check_size(len(found))
+                check_size(len(found))
                 numbers[pair] = len(found)
                 found.append(pair)
             row[byte] = numbers[pair]
@@ -254,6 +259,14 @@ def _product(
 def is_empty(automaton: Automaton) -> bool:
     """Whether it has no text at all."""
     return not automaton.accepting
+
+
+def compact(part: Expression, budget: Budget) -> Expression:
+    """The same with a small automaton where that is possible, for what is added many times."""
+    if isinstance(part, Embedded):
+        return part
+    once = compile_expression(part, budget)
+    return part if any(once.calls) else Embedded(_minimal(once, budget))
 
 
 def _minimal(automaton: Automaton, budget: Budget) -> Automaton:
@@ -293,13 +306,6 @@ def trimmed(automaton: Automaton) -> Automaton:
     numbers = {state: i for i, state in enumerate(order)}
     edges = [{b: numbers[t] for b, t in automaton.edges[s].items() if t in alive} for s in order]
     return Automaton(edges, {numbers[s] for s in automaton.accepting}, [{} for _ in order])
-
-
-def _check_size(states: int) -> None:
-    if states >= MOST_STATES:
-        raise GrammarError(
-            f"the grammar has more than {MOST_STATES:,} states", "ask for shorter texts or fewer alternatives"
-        )
 
 
 def _bits(bytes_: int) -> Iterator[int]:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.automaton import Automaton, Budget, compile_expression
+from omnidraft.grammar.automaton import Automaton, compile_expression
+from omnidraft.grammar.budget import MOST_WORK, Budget, WorkError
 from omnidraft.grammar.expression import Expression, choice, literal, utf8
 from omnidraft.grammar.json_schema import SchemaCompiler
 from omnidraft.grammar.regex import parse_regex
@@ -35,13 +37,20 @@ def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPT
     if hasattr(schema, "model_json_schema"):
         schema = schema.model_json_schema()
     try:
-        size = len(json.dumps(schema))
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
+        size, schema = len(text.encode()), json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise GrammarError(f"the schema is no JSON value ({error!s:.80})") from None
     if size > MOST_SCHEMA_BYTES:
         raise GrammarError(f"the schema has {size:,} bytes, at most {MOST_SCHEMA_BYTES:,} are read")
-    budget = Budget()
-    compiler = SchemaCompiler(schema, whitespace, budget)
+    try:
+        return _of_schema(schema, whitespace, depth, Budget(MOST_WORK // 3), shares=False)
+    except WorkError:
+        return _of_schema(schema, whitespace, depth, Budget(), shares=True)
+
+
+def _of_schema(schema: Any, whitespace: str, depth: int, budget: Budget, *, shares: bool) -> Grammar:
+    compiler = SchemaCompiler(schema, whitespace, budget, shares=shares)
     start = compiler.compile()
     return _linked(start, compiler.rules, depth, budget)
 
@@ -94,7 +103,7 @@ def _linked(start: Expression, rules: Mapping[str, Expression], depth: int, budg
     used = _reachable(automata, nesting)
     numbers = {place: i for i, place in enumerate(used)}
     if len(used) > MOST_STATES:
-        raise GrammarError(f"the grammar has {len(used):,} states, at most {MOST_STATES:,} are allowed")
+        raise WorkError(f"the grammar has {len(used):,} states, at most {MOST_STATES:,} are allowed")
     table = np.full((len(used), 256), -1, np.int32)
     calls: list[tuple[int, int, int]] = []
     for (name, state), number in numbers.items():
@@ -128,19 +137,17 @@ def _table(
     backs = np.full_like(table, -1)
     for state, byte, back in calls:
         backs[state, byte] = back
-    columns = np.concatenate([table, backs]).T
-    _, first, classes = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # classes in the order of their first bytes
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    chosen = first[order]
+    columns = np.ascontiguousarray(np.concatenate([table, backs]).T)
+    seen: dict[bytes, int] = {}  # the class by the digest of its column, in the order of the first bytes
+    classes = [seen.setdefault(sha256(column).digest(), len(seen)) for column in columns]
+    chosen = np.array([classes.index(of_byte) for of_byte in range(len(seen))])
     called = [
         (state, of_byte, int(backs[state, byte]))
         for of_byte, byte in enumerate(chosen.tolist())
         for state in np.flatnonzero(backs[:, byte] >= 0).tolist()
     ]
     return Grammar(
-        classes=rank[classes.reshape(-1)].astype(np.uint8),
+        classes=np.array(classes, np.uint8),
         next=np.ascontiguousarray(table[:, chosen]),
         calls=np.array(sorted(called), np.int32).reshape(-1, 3),
         accepting=np.array([state in automata[name].accepting for name, state in used], np.uint8),

@@ -46,10 +46,18 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Listing:
-    """Items in their order with a separator between two of them; each with whether it must be there."""
+    """Items in their order with a separator between two of them; each with whether it must be there.
+
+    Attributes:
+        rest: what may follow the items, any number of times.
+        least, most: how many there are; all that follows the items counts as one towards `least`.
+    """
 
     items: tuple[tuple["Expression", bool], ...]
     separator: "Expression"
+    rest: "Expression | None" = None
+    least: int = 0
+    most: int | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from omnidraft.grammar.automaton import compact
+from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import (
     EMPTY,
     Expression,
@@ -70,7 +73,18 @@ def string(body: Expression) -> Expression:
 
 def characters(least: int = 0, most: int | None = None) -> Expression:
     """Any characters of a string."""
-    return Repetition(character(ANY), least, most)
+    return Repetition(_any_character(), least, most)
+
+
+@cache
+def _any_character() -> Expression:
+    """Any character as an automaton that is compiled once, because most schemas have many free strings."""
+    return compact(character(ANY), Budget())
+
+
+def content(text: str) -> Expression:
+    """A text as it is written between the quotation marks of a string."""
+    return sequence(*(character(points([(ord(each), ord(each))])) for each in text))
 
 
 def constant(value: Any, style: Style) -> Expression:

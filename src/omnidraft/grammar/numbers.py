@@ -72,16 +72,42 @@ def any_number() -> Expression:
     return sequence(optional(literal("-")), whole, fraction, optional(exponent))
 
 
-def multiples(of: int) -> Automaton:
-    """The integers that a number divides, with a sign or without; a state is a remainder."""
-    edges: list[dict[int, int]] = [{ord("-"): 1}, {}]
-    edges += [{} for _ in range(of)]
+def multiples(of: int, places: int = 0) -> Automaton:
+    """The numbers, with a sign or without, that are multiples of `of` units of the last of some digits.
+
+    Args:
+        of: at least 1.
+        places: digits of a fraction at most.
+    """
+    blocks = places + 2  # before the point, and behind it with 0, 1, ... digits
+    edges: list[dict[int, int]] = [{ord("-"): 1}, {}, *({} for _ in range(of * blocks))]
+    accepting = set()
     for digit in range(10):
         for start in (0, 1):
             edges[start][_ZERO + digit] = 2 + digit % of
+    for block in range(blocks):
+        digits = max(0, block - 1)
         for rest in range(of):
-            edges[2 + rest][_ZERO + digit] = 2 + (10 * rest + digit) % of
-    return Automaton(edges, {2}, [{} for _ in edges])
+            state = 2 + block * of + rest
+            if block != 1 and rest * 10 ** (places - digits) % of == 0:
+                accepting.add(state)
+            if block == 0 and places:
+                edges[state][ord(".")] = state + of
+            if block == 0 or block < blocks - 1:
+                behind = 2 + (block + 1 if block else 0) * of
+                for digit in range(10):
+                    edges[state][_ZERO + digit] = behind + (10 * rest + digit) % of
+    return Automaton(edges, accepting, [{} for _ in edges])
+
+
+def writings(value: Decimal) -> Expression:
+    """All texts of a number without an exponent."""
+    whole, _, digits = f"{abs(value):f}".partition(".")
+    digits = digits.rstrip("0")
+    zeros = Repetition(literal("0"), 0 if digits else 1, MOST_DIGITS)
+    fraction = sequence(literal("." + digits), zeros)
+    sign = literal("-") if value < 0 else optional(literal("-")) if value == 0 else EMPTY
+    return sequence(sign, literal(whole), fraction if digits else optional(fraction))
 
 
 def _natural(least: int, most: int) -> Expression:

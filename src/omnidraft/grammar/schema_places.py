@@ -1,105 +1,86 @@
-"""Places in a schema: references, and the objects and arrays that contain themselves."""
+"""References in a schema: to a pointer, an anchor or an identifier, all of the same schema."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote, urljoin
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.schema_values import text_of
 
-MOST_NODES = 10_000
-
-
-def resolve(root: Any, reference: Any, place: str) -> tuple[Any, str]:
-    """What a reference within the schema points to, and its place.
-
-    Raises:
-        GrammarError: it points nowhere, or out of the schema.
-    """
-    reference = text_of(reference, place, "$ref")
-    if not reference.startswith("#") or (len(reference) > 1 and reference[1] != "/"):
-        raise GrammarError(f"the schema at {place} refers to {reference!r:.60}, which is not in it (#/...)")
-    node = root
-    for part in reference[2:].split("/") if len(reference) > 1 else []:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict) and key in node:
-            node = node[key]
-        elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
-            node = node[int(key)]
-        else:
-            raise GrammarError(f"the schema at {place} refers to {reference!r:.60}, which is not there")
-    return node, reference
+MOST_NESTED = 200
+_VALUES = {"enum", "const", "default", "examples", "example"}  # values, in which nothing is a schema
+_NAMED = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 
 
-def recursive_places(root: Any) -> set[str]:
-    """The places of objects and arrays that contain themselves, by a reference."""
-    below: dict[str, list[str]] = {}
-    waiting = [("#", root)]
-    while waiting:
-        place, node = waiting.pop()
-        if place in below:
-            continue
-        if len(below) > MOST_NODES:
-            raise GrammarError(f"the schema has more than {MOST_NODES:,} parts")
-        children = list(_children(root, place, node)) if isinstance(node, dict) else []
-        below[place] = [where for where, _ in children]
-        waiting += children
-    return {place for component in _cycles(below) for place in component}
+class References:
+    """A copy of a schema, in which references are absolute; `root` is the copy."""
 
+    def __init__(self, schema: Any) -> None:
+        self._targets: dict[str, Any] = {}  # by absolute address
+        self.root = self._copied(schema, "", 0, is_schema=True)
+        self._targets.setdefault("", self.root)
 
-def _children(root: Any, place: str, node: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    if isinstance(node.get("$ref"), str):
-        target, where = resolve(root, node["$ref"], place)
-        found.append((where, target))
-    if isinstance(node.get("properties"), dict):
-        found += [(f"{place}/properties/{escaped(k)}", v) for k, v in node["properties"].items()]
-    for key in ("items", "additionalProperties"):
-        if isinstance(node.get(key), dict):
-            found.append((f"{place}/{key}", node[key]))
-    if isinstance(node.get("patternProperties"), dict):
-        found += [(f"{place}/patternProperties", v) for v in node["patternProperties"].values()]
-    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        if isinstance(node.get(key), list):
-            found += [(f"{place}/{key}/{i}", v) for i, v in enumerate(node[key])]
-    return found
+    def resolve(self, reference: str, place: str) -> Any:
+        """What an absolute reference points to.
 
-
-def _cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The strongly connected components (Tarjan, 1972) of several places, and places below themselves."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_: dict[str, None] = {}
-    found: list[list[str]] = []
-    for start in below:
-        if start in index:
-            continue
-        walk = [(start, iter(below[start]))]
-        index[start] = low[start] = len(index)
-        open_[start] = None
-        while walk:
-            place, children = walk[-1]
-            for child in children:
-                if child not in index:
-                    index[child] = low[child] = len(index)
-                    open_[child] = None
-                    walk.append((child, iter(below[child])))
-                    break
-                if child in open_:
-                    low[place] = min(low[place], index[child])
+        Raises:
+            GrammarError: it points nowhere, or out of the schema.
+        """
+        if reference in self._targets:
+            return self._targets[reference]
+        base, _, pointer = reference.partition("#")
+        if base not in self._targets or (pointer and not pointer.startswith("/")):
+            raise GrammarError(
+                f"the schema at {place} refers to {reference!r:.60}, which is not in it (#/...)"
+            )
+        node = self._targets[base]
+        for part in pointer.split("/")[1:]:
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict) and key in node:
+                node = node[key]
+            elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+                node = node[int(key)]
             else:
-                walk.pop()
-                if walk:
-                    low[walk[-1][0]] = min(low[walk[-1][0]], low[place])
-                if low[place] == index[place]:
-                    component = []
-                    while True:
-                        last, _ = open_.popitem()
-                        component.append(last)
-                        if last == place:
-                            break
-                    if len(component) > 1 or place in below[place]:
-                        found.append(component)
-    return found
+                raise GrammarError(f"the schema at {place} refers to {reference!r:.60}, which is not there")
+        return node
+
+    def _copied(self, node: Any, base: str, depth: int, *, is_schema: bool) -> Any:
+        if depth > MOST_NESTED:
+            raise GrammarError(f"the schema is nested more than {MOST_NESTED} deep")
+        if isinstance(node, list):
+            return [self._copied(each, base, depth + 1, is_schema=True) for each in node]
+        if not isinstance(node, dict):
+            return node
+        copy: dict[str, Any] = {}
+        if is_schema:
+            base = self._addressed(node, copy, base)
+        for key, value in node.items():
+            if is_schema and key in _VALUES:
+                copy[key] = value
+            elif is_schema and key == "$ref" and isinstance(value, str):
+                copy[key] = _joined(base, value)
+            else:
+                copy[key] = self._copied(value, base, depth + 1, is_schema=not (is_schema and key in _NAMED))
+        return copy
+
+    def _addressed(self, node: Mapping[str, Any], copy: Mapping[str, Any], base: str) -> str:
+        """Note the identifier and the anchor of a node; returns the address of what is in it."""
+        for key in ("$id", "id"):  # the latter is of draft 4
+            name = node.get(key)
+            if isinstance(name, str):
+                address = _joined(base, name)
+                if not name.startswith("#"):
+                    base = address.rstrip("#")
+                    address = base
+                self._targets.setdefault(address, copy)
+        if isinstance(node.get("$anchor"), str):
+            self._targets.setdefault(f"{base}#{node['$anchor']}", copy)
+        return base
+
+
+def _joined(base: str, reference: str) -> str:
+    if reference.startswith("#"):
+        return base + reference if len(reference) > 1 else base
+    return urljoin(base, reference)
 
 
 def escaped(name: str) -> str:

@@ -1,7 +1,6 @@
 """Values of a schema's keywords, read with their types and limits."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -10,41 +9,31 @@ from omnidraft.errors import GrammarError
 MOST_ITEMS = 1000
 
 
-def join(merged: dict[str, Any], part: Mapping[str, Any], place: str) -> None:
-    """Add the keywords of a schema to those of another; both must hold."""
-    for rest, named in (("additionalProperties", "properties"), ("items", "prefixItems")):
-        for a, b in ((merged, part), (part, merged)):
-            if rest in a and named in b and not equal(a.get(named), b[named]):
-                raise GrammarError(f"the schema at {place} joins {rest} with {named} of another schema")
-    for key, value in part.items():
-        if key not in merged:
-            merged[key] = value
-        elif key == "properties" and not merged[key].keys() & value.keys():
-            merged[key] = {**merged[key], **value}
-        elif key == "required":
-            merged[key] = list(dict.fromkeys([*merged[key], *value]))
-        elif not equal(merged[key], value):
-            raise GrammarError(f"the schema at {place} has {key!r:.40} twice with different values")
-
-
 def equal(a: Any, b: Any) -> bool:
-    """Equality of JSON values: true is not 1."""
-    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+    """Equality of JSON values: true is not 1, and 1.0 is."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(value, b[key]) for key, value in a.items())
+    return bool(a == b)
 
 
-def is_of(value: Any, kinds: Sequence[str]) -> bool:
-    if value is None:
-        return "null" in kinds
-    if isinstance(value, bool):
-        return "boolean" in kinds
-    if isinstance(value, (int, float)):
-        return "number" in kinds or ("integer" in kinds and value == int(value))
-    return ("string" if isinstance(value, str) else "array" if isinstance(value, list) else "object") in kinds
+def is_number(value: Any) -> bool:
+    """Whether a JSON value is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def list_of(value: Any, place: str, key: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
         raise GrammarError(f"the schema at {place} has {key} that is no list of at most {MOST_ITEMS}")
+    return value
+
+
+def mapping_of(value: Any, place: str, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or len(value) > MOST_ITEMS:
+        raise GrammarError(f"the schema at {place} has {key} that are no object of at most {MOST_ITEMS}")
     return value
 
 
@@ -54,19 +43,18 @@ def text_of(value: Any, place: str, key: str) -> str:
     return value
 
 
-def count_of(node: Mapping[str, Any], key: str, absent: int | None, most: int, place: str) -> int | None:
-    if key not in node:
-        return absent
+def count_of(node: Mapping[str, Any], key: str, most: int, place: str, *, cut: bool = False) -> int:
+    """A count; one above `most` is refused, or becomes `most`."""
     value = node[key]
     if isinstance(value, float) and value == int(value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or (value > most and not cut):
         raise GrammarError(f"the schema at {place} has {key} {value!r:.40}; 0 to {most} are supported")
-    return value
+    return min(value, most)
 
 
 def decimal_of(value: Any, place: str, key: str) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e300:
+    if not is_number(value) or value != value or abs(value) > 1e300:
         raise GrammarError(f"the schema at {place} has {key} {value!r:.40}, which is not a number")
     return Decimal(repr(value))
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int32]
+
+
+Nodes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +28,20 @@ class Level:
     bytes: npt.NDArray[np.uint8]
     tokens: Ids
     nodes: Ids
+
+    @cached_property
+    def _starts(self) -> Nodes:
+        """The first child of each node of the level before, and the number of all nodes."""
+        return np.searchsorted(self.parents, np.arange(int(self.parents[-1]) + 2))
+
+    def children(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        """The nodes below some nodes of the level before, which are ascending, and the parent of each."""
+        starts = self._starts
+        parents = nodes[nodes < len(starts) - 1]
+        first, counts = starts[parents], starts[parents + 1] - starts[parents]
+        offsets = np.cumsum(counts) - counts
+        below = np.repeat(first - offsets, counts) + np.arange(int(counts.sum()))
+        return below, np.repeat(parents, counts)
 
 
 class ByteTrie:

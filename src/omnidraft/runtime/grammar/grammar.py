@@ -56,18 +56,19 @@ class Grammar:
 
     def move(self, at: Configuration, of_byte: int) -> Configuration | None:
         """The configuration behind a byte of a class."""
-        state, stack = at
-        to = int(self.next[state, of_byte])
-        if to < 0:
-            return None
-        back = self.returns.get((state, of_byte))
-        if back is not None:
-            if len(stack) + self.nesting[back] > self.depth:
+        to = int(self.next[at[0], of_byte])
+        return None if to < 0 else self.moved(at, to, self.returns.get((at[0], of_byte), -1))
+
+    def moved(self, at: Configuration, to: int, back: int) -> Configuration | None:
+        """The configuration behind a move to a state, which calls a rule unless `back` is -1."""
+        stack = at[1]
+        if back >= 0:
+            if len(stack) + self._nestings[back] > self.depth:
                 return None
             stack = (*stack, back)
-        if len(stack) + self.nesting[to] > self.depth:
+        if len(stack) + self._nestings[to] > self.depth:
             return None
-        while stack and self.accepting[to]:
+        while stack and self.ends[to]:
             to, stack = stack[-1], stack[:-1]
         return to, stack
 
@@ -93,6 +94,49 @@ class Grammar:
     def returns(self) -> dict[tuple[int, int], int]:
         """The state to return to, by the state and the class of a move that calls a rule."""
         return {(state, of_byte): back for state, of_byte, back in self.calls.tolist()}
+
+    def moves(self, state: int) -> dict[tuple[int, int], list[int]]:
+        """The classes of the moves of a state, by the next state and the state to return to or -1."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for of_byte, to in enumerate(self.next[state].tolist()):
+            if to >= 0:
+                back = self.returns.get((state, of_byte), -1) if state in self._calling else -1
+                found.setdefault((to, back), []).append(of_byte)
+        return found
+
+    @cached_property
+    def _calling(self) -> set[int]:
+        return {state for state, _ in self.returns}
+
+    @cached_property
+    def _nestings(self) -> list[int]:
+        nestings: list[int] = self.nesting.tolist()
+        return nestings
+
+    @cached_property
+    def ends(self) -> list[bool]:
+        """Whether each state is accepting."""
+        return [each != 0 for each in self.accepting.tolist()]
+
+    @cached_property
+    def nearest(self) -> list[tuple[int, int, int]]:
+        """The nearest move of each state: its byte, the next state, and the state to return to or -1.
+
+        In an accepting state, which needs none, it is any.
+        """
+        to = np.maximum(self.next, 0)
+        left, deep = self.closing[to].astype(np.int64), self.nesting[to]
+        back = np.full_like(self.next, -1)
+        if len(self.calls):
+            state, of_byte, behind = self.calls.T
+            back[state, of_byte] = behind
+            left[state, of_byte] += self.closing[behind]
+            deep[state, of_byte] = np.maximum(1 + deep[state, of_byte], self.nesting[behind])
+        nearer = (self.next >= 0) & (left < self.closing[:, None]) & (deep <= self.nesting[:, None])
+        chosen, states = nearer.argmax(axis=1), np.arange(len(nearer))
+        lowest = np.array([int(np.argmax(self.classes == c)) for c in range(nearer.shape[1])])
+        moves = (lowest[chosen], self.next[states, chosen], back[states, chosen])
+        return list(zip(*(each.tolist() for each in moves), strict=True))
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """What a grammar file holds."""

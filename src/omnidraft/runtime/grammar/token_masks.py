@@ -5,7 +5,7 @@ the number of tokens of one way to complete it, so what is allowed can be comple
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,8 @@ CACHED_BYTES = 1 << 26  # of masks that are kept
 MOST_FIXED = 1 << 12  # bytes
 MOST_CONFIGURATIONS = 1 << 16  # that are numbered before all are forgotten
 _NEVER = np.iinfo(np.uint16).max  # the bound of a token that is not allowed
-_DEAD = 0  # number of the configuration of no text
+_FEW = 8  # nodes of a level for each that is looked at alone, which takes longer than one of all
+_DEAD, _UNKNOWN = 0, -1  # number of the configuration of no text, and of one that was not looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class TokenMasks:
     def bound(self, at: Configuration) -> int:
         """The tokens of one way to complete a text from here; _NEVER where the tokens cannot."""
         state, stack = at
-        return min(int(self._state_bounds[[state, *stack]].sum()), _NEVER)
+        return min(self._state_bounds[state] + sum([self._state_bounds[each] for each in stack]), int(_NEVER))
 
     def mask(self, at: Configuration, room: int) -> npt.NDArray[np.bool_]:
         """Whether each id may come next, shape [width]; not to be written to.
@@ -109,14 +110,23 @@ class TokenMasks:
     def _computed(self, at: Configuration) -> _Entry:
         bounds = np.full(self.trie.width, _NEVER, np.uint16)
         before = np.array([self._number(at)], np.int32)
-        classes = self.grammar.classes
+        alive = np.zeros(1, np.int64)
         for level in self.trie.levels:
-            self._fill(before)
-            found = self._moves[before[level.parents], classes[level.bytes]]
-            if not found.any():
+            few = _FEW * len(alive) < len(before)
+            below, parents = level.children(alive) if few else (slice(None), level.parents)
+            mine, classes = before.take(parents), self.grammar.classes.take(level.bytes[below])
+            behind = self._behind(mine, classes)
+            if len(behind) and behind.min() < 0:
+                self._fill(mine[behind == _UNKNOWN])
+                behind = self._behind(mine, classes)
+            if isinstance(below, slice):
+                before, alive = behind, np.flatnonzero(behind)
+            else:
+                before, alive = np.zeros(len(level.bytes), np.int32), below[behind != _DEAD]
+                before[below] = behind
+            if not len(alive):
                 break
-            bounds[level.tokens] = self._bounds[found[level.nodes]]
-            before = found
+            bounds[level.tokens] = self._bounds.take(before.take(level.nodes))
         least = int(bounds.min(initial=_NEVER))
         if self.grammar.is_complete(at):
             bounds[self._eos] = 0
@@ -126,6 +136,15 @@ class TokenMasks:
             self._forget()
         return entry
 
+    def _behind(
+        self, numbers: npt.NDArray[np.int32], classes: npt.NDArray[np.uint8]
+    ) -> npt.NDArray[np.int32]:
+        """The configurations behind a byte of each class."""
+        places = numbers * np.int32(self._moves.shape[1])
+        places += classes
+        behind: npt.NDArray[np.int32] = self._moves.reshape(-1).take(places)
+        return behind
+
     def _forget(self) -> None:
         """Discard all configuration numbers; number 0 marks bytes that leave the grammar."""
         self._numbers: dict[Configuration, int] = {}
@@ -133,8 +152,6 @@ class TokenMasks:
         self._count = 1
         self._moves = np.zeros((64, self.grammar.next.shape[1]), np.int32)
         self._bounds = np.full(64, _NEVER, np.uint16)
-        self._filled = np.zeros(64, bool)
-        self._filled[_DEAD] = True
 
     def _number(self, at: Configuration) -> int:
         number = self._numbers.get(at)
@@ -145,24 +162,20 @@ class TokenMasks:
             if number >= len(self._bounds):
                 size = 2 * len(self._bounds)
                 self._moves = np.resize(self._moves, (size, self._moves.shape[1]))
-                self._bounds, self._filled = np.resize(self._bounds, size), np.resize(self._filled, size)
-            self._moves[number] = 0
-            self._filled[number] = False
+                self._bounds = np.resize(self._bounds, size)
+            self._moves[number] = _UNKNOWN
             self._bounds[number] = self.bound(at)
         return number
 
     def _fill(self, numbers: npt.NDArray[np.int32]) -> None:
         """Compute the moves of these configurations where they are not known."""
-        wanted = np.zeros(self._count, bool)
-        wanted[numbers] = True
-        for number in np.flatnonzero(wanted & ~self._filled[: self._count]).tolist():
-            at = self._configurations[number]
-            for of_byte in np.flatnonzero(self.grammar.next[at[0]] >= 0).tolist():
-                behind = self.grammar.move(at, of_byte)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            at, row = self._configurations[number], np.full(self._moves.shape[1], _DEAD, np.int32)
+            for (to, back), classes in self.grammar.moves(at[0]).items():
+                behind = self.grammar.moved(at, to, back)
                 if behind is not None:
-                    to = self._number(behind)
-                    self._moves[number, of_byte] = to
-            self._filled[number] = True
+                    row[classes] = self._number(behind)
+            self._moves[number] = row
 
     @property
     def _single_bytes(self) -> npt.NDArray[np.int32]:
@@ -176,66 +189,47 @@ class TokenMasks:
         return self._singles
 
 
-def state_bounds(grammar: Grammar, trie: ByteTrie) -> npt.NDArray[np.int64]:
-    """Tokens of one way from each state to the end of its text or rule, shape [states].
+def state_bounds(grammar: Grammar, trie: ByteTrie) -> list[int]:
+    """Tokens of one way from each state to the end of its text or rule.
 
     The way is that of the nearest moves. Its tokens are as few as possible, but one ends before a call and
     behind a rule.
     """
-    bounds = np.full(len(grammar.closing), _NEVER, np.int64)
+    bounds = [int(_NEVER)] * len(grammar.closing)
     for state in np.argsort(grammar.closing, kind="stable").tolist():
-        if grammar.accepting[state]:
+        if grammar.ends[state]:
             bounds[state] = 0
             continue
         bounds[state] = _bound_of(grammar, trie, state, bounds)
     return bounds
 
 
-def _bound_of(grammar: Grammar, trie: ByteTrie, state: int, bounds: npt.NDArray[np.int64]) -> int:
-    way, at, least = bytearray(), state, int(_NEVER)
-    while len(way) < trie.longest and not grammar.accepting[at]:
-        byte, to, back = nearer(grammar, at)
-        if back is not None:
+def _bound_of(grammar: Grammar, trie: ByteTrie, state: int, bounds: Sequence[int]) -> int:
+    way, at, least, accepting = bytearray(), state, int(_NEVER), grammar.ends
+    while len(way) < trie.longest and not accepting[at]:
+        byte, to, back = grammar.nearest[at]
+        if back >= 0:
             if at != state:
                 break
             # the first byte of the rule is written with what follows it in the rule
-            return min(int(_NEVER), _rule_bound(grammar, trie, byte, to, bounds) + int(bounds[back]))
+            return min(int(_NEVER), _rule_bound(grammar, trie, byte, to, bounds) + bounds[back])
         way.append(byte)
         at = to
         if bytes(way) in trie.known:
-            least = min(least, 1 + int(bounds[at]))
+            least = min(least, 1 + bounds[at])
     return least
 
 
-def _rule_bound(
-    grammar: Grammar, trie: ByteTrie, first: int, state: int, bounds: npt.NDArray[np.int64]
-) -> int:
+def _rule_bound(grammar: Grammar, trie: ByteTrie, first: int, state: int, bounds: Sequence[int]) -> int:
     """As `_bound_of`, of the text of a rule that begins with a byte."""
-    way, at, least = bytearray([first]), state, int(_NEVER)
+    way, at, least, accepting = bytearray([first]), state, int(_NEVER), grammar.ends
     while True:
         if bytes(way) in trie.known:
-            least = min(least, 1 + int(bounds[at]))
-        if len(way) >= trie.longest or grammar.accepting[at]:
+            least = min(least, 1 + bounds[at])
+        if len(way) >= trie.longest or accepting[at]:
             return least
-        byte, to, back = nearer(grammar, at)
-        if back is not None:
+        byte, to, back = grammar.nearest[at]
+        if back >= 0:
             return least
         way.append(byte)
         at = to
-
-
-def nearer(grammar: Grammar, state: int) -> tuple[int, int, int | None]:
-    """The move of a state that is nearer to the end: its byte, the next state, and the state to return to."""
-    best: tuple[int, int, int | None] | None = None
-    for of_byte in np.flatnonzero(grammar.next[state] >= 0).tolist():
-        to = int(grammar.next[state, of_byte])
-        back = grammar.returns.get((state, of_byte))
-        left, deep = int(grammar.closing[to]), int(grammar.nesting[to])
-        if back is not None:
-            left, deep = left + int(grammar.closing[back]), max(1 + deep, int(grammar.nesting[back]))
-        if left < grammar.closing[state] and deep <= grammar.nesting[state]:
-            byte = int(np.argmax(grammar.classes == of_byte))
-            best = (byte, to, back)
-            break
-    assert best is not None, "the file was checked"
-    return best

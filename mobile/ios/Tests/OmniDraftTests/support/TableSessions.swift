@@ -11,7 +11,7 @@ func modelEntry(
         source: role, architecture: "Table", graph: "\(role)/cpu/model.onnx", tokenizer: role,
         kv: KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 64), vocabSize: vocabSize,
         quantization: "fp32", bosId: nil, eosIds: [], parameters: 1, places: ByName(),
-        fingerprint: fingerprint, lora: lora, train: nil,
+        fingerprint: fingerprint, lora: lora, layout: .shared, train: nil,
         tokenizerFingerprint: tokenizerFingerprint, compiledTokenizer: nil)
 }
 
