@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -19,9 +21,10 @@ from omnidraft.runtime.session.api import GenerationConfig, TextSession
 from omnidraft.serve.app import model_app
 from omnidraft.serve.guard import Admission
 from omnidraft.serve.listen import LocalServer, bound_socket
-from omnidraft.serve.worker import Worker
+from omnidraft.serve.worker import Job, Worker
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+OPEN = Admission()
 WAIT = 120  # seconds for what takes a moment, on a slow machine too
 
 
@@ -37,6 +40,7 @@ class Serving:
     model: str
     session: TextSession
     worker: Worker
+    server: LocalServer
 
     def client(self, key: str = "no-key-is-needed") -> OpenAI:
         return OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, timeout=WAIT)
@@ -65,7 +69,7 @@ class Serving:
 
 @contextmanager
 def serving(
-    bundle: Path, *, queue: int = 4, admission: Admission = Admission(), tokens: int = 24
+    bundle: Path, *, queue: int = 4, admission: Admission = OPEN, tokens: int = 24
 ) -> Iterator[Serving]:
     """A server of a bundle; everything has ended when the context is left."""
     session, worker, listening = load(bundle, measure="never"), Worker(queue), threading.Event()
@@ -76,8 +80,53 @@ def serving(
         thread.start()
         try:
             assert listening.wait(WAIT)
-            yield Serving(bound.getsockname()[1], bundle.resolve().name, session, worker)
+            yield Serving(bound.getsockname()[1], bundle.resolve().name, session, worker, server)
         finally:
             server.should_exit = True
             thread.join(WAIT)
             assert not thread.is_alive()
+
+
+@contextmanager
+def held(worker: Worker) -> Iterator[None]:
+    """Inside, the thread that answers is busy with other work."""
+    running, release = threading.Event(), threading.Event()
+
+    def work(_: Job) -> Iterator[object]:
+        running.set()
+        assert release.wait(WAIT)
+        yield from ()
+
+    async def wait() -> None:
+        await worker.submit(work).next()
+
+    thread = threading.Thread(target=asyncio.run, args=(wait(),))
+    thread.start()
+    try:
+        assert running.wait(WAIT)
+        yield
+    finally:
+        release.set()
+        thread.join(WAIT)
+
+
+class Gate:
+    """A clock of a session that stops its generation at one call, until it may go on."""
+
+    def __init__(self, call: int) -> None:
+        self._left, self.reached, self.go = call, threading.Event(), threading.Event()
+
+    def __call__(self) -> float:
+        self._left -= 1
+        if self._left == 0:
+            self.reached.set()
+            assert self.go.wait(WAIT)
+        return time.perf_counter()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what has to happen soon."""
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)

@@ -58,7 +58,6 @@ def serve(
         raise SettingError(
             f"host {host} is reached by other machines, and there is no key",
             f"put one into {API_KEY} or key_file, or leave --host out",
-            setting="host",
         )
     with bound_socket(host, port) as bound:
         session = open_session(bundle, opening, settings)

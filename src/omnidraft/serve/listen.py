@@ -105,9 +105,7 @@ def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        raise SettingError(
-            f"host {host!r:.80} is not an address", "give one such as 127.0.0.1", setting="host"
-        ) from None
+        raise SettingError(f"host {host!r:.80} is not an address", "give one such as 127.0.0.1") from None
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -120,7 +118,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         SettingError: there is no such address here, or the port is taken.
     """
     if not 0 <= port < 1 << 16:
-        raise SettingError(f"port {port} is outside 0..65535", "8080 is usual", setting="port")
+        raise SettingError(f"port {port} is outside 0..65535", "8080 is usual")
     address = "127.0.0.1" if host == "localhost" else host
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -130,7 +128,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise SettingError(
-            f"port {port} of {host} cannot be used ({reason(error)})", "give another --port", setting="port"
+            f"port {port} of {host} cannot be used ({reason(error)})", "give another --port"
         ) from None
     return bound
 
