@@ -68,7 +68,7 @@ def test_harmless_fields_are_accepted(served: Serving) -> None:
     ("schema", "words"),
     [
         ({"not": {}}, "not"),
-        ({"type": "array", "minItems": 100}, "max_tokens"),
+        ({"type": "array", "minItems": 100}, "max_completion_tokens"),
         ({"$ref": "#/none"}, "none"),
     ],
 )
