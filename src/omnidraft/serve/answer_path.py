@@ -16,10 +16,10 @@ from omnidraft.serve.api_error import ApiError, of_refusal
 from omnidraft.serve.guard import read_json
 from omnidraft.serve.metrics import Metrics
 from omnidraft.serve.replies import Reply
-from omnidraft.serve.requests import Asked
+from omnidraft.serve.requests import ModelRequest
 from omnidraft.serve.worker import Job, Worker
 
-Reader = Callable[[object, str, GenerationConfig], Asked]
+Reader = Callable[[object, str, GenerationConfig], ModelRequest]
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8")]
 _STOPPED = "the answer was stopped, because its client went away or the server stops"
 
@@ -64,7 +64,7 @@ class AnswerPath:
                 await JSONResponse(reply.whole())(scope, receive, send)
 
     @asynccontextmanager
-    async def _job(self, request: Request, asked: Asked) -> AsyncIterator[Job]:
+    async def _job(self, request: Request, asked: ModelRequest) -> AsyncIterator[Job]:
         """The job of a request; it ends where the client goes away."""
         job = self._worker.submit(lambda job: self._answerer.answer(asked, job))
         watch = asyncio.create_task(_cancelled_when_gone(request, job))
@@ -74,7 +74,9 @@ class AnswerPath:
             watch.cancel()
             job.cancel()  # changes nothing where it has ended
 
-    async def _stream(self, asked: Asked, reply: Reply, generation: Generation, job: Job, send: Send) -> None:
+    async def _stream(
+        self, asked: ModelRequest, reply: Reply, generation: Generation, job: Job, send: Send
+    ) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _STREAM})
         try:
             async for chunk in self._chunks(asked, reply, generation, job):
@@ -86,7 +88,7 @@ class AnswerPath:
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
 
     async def _chunks(
-        self, asked: Asked, reply: Reply, generation: Generation, job: Job
+        self, asked: ModelRequest, reply: Reply, generation: Generation, job: Job
     ) -> AsyncIterator[dict[str, object]]:
         """The chunks of an answer until it ends, counted then.
 
@@ -107,7 +109,7 @@ class AnswerPath:
 
 
 @contextmanager
-def _refusals(asked: Asked) -> Iterator[None]:
+def _refusals(asked: ModelRequest) -> Iterator[None]:
     """Inside, a refusal of the session becomes one of the API."""
     try:
         yield

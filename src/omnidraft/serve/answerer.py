@@ -7,7 +7,7 @@ from omnidraft.runtime.decoding.length_state import LengthState
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.session.api import Generation, Piece, TextSession
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from omnidraft.serve.requests import Asked
+from omnidraft.serve.requests import ModelRequest
 from omnidraft.serve.worker import Job
 
 
@@ -25,7 +25,7 @@ class Answerer:
         self._ngrams = session.cache.table()  # those that every request begins with
         self._read = 0  # tokens in the target's KV cache that were read in chunks of a prompt
 
-    def answer(self, asked: Asked, job: Job) -> Iterator[Generation | Piece]:
+    def answer(self, asked: ModelRequest, job: Job) -> Iterator[Generation | Piece]:
         """The generation, when it is known that it can begin, and then its pieces.
 
         Raises:
@@ -41,7 +41,7 @@ class Answerer:
         finally:
             self._read = min(self._read_by(generation), len(self.session.text.decoder.cached))
 
-    def _begin(self, asked: Asked) -> Generation:
+    def _begin(self, asked: ModelRequest) -> Generation:
         session = self.session
         session.reset()
         session.system = None

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from omnidraft.runtime.session.api import Generation, Piece, TextSession
-from omnidraft.serve.requests import Asked
+from omnidraft.serve.requests import ModelRequest
 
 Source = Literal["target", "draft", "copy"]
 
@@ -51,7 +51,7 @@ class TextSources:
 class Reply:
     """The JSON of one answer."""
 
-    def __init__(self, asked: Asked, generation: Generation, session: TextSession, model: str) -> None:
+    def __init__(self, asked: ModelRequest, generation: Generation, session: TextSession, model: str) -> None:
         self._asked, self._generation = asked, generation
         self._bytes_of = session.loaded.output_text.bytes_of
         self._eos_ids = session.bundle.target.eos_ids

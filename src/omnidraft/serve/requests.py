@@ -16,7 +16,7 @@ _ANY = 1 << 70  # ranges are checked by `GenerationConfig.check`, whose sentence
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelRequest:
     """A request, read.
 
     Attributes:
@@ -37,7 +37,7 @@ class Asked:
     is_chat: bool = field(default=True, kw_only=True)
 
 
-def read_chat(body: object, model: str, usual: GenerationConfig) -> Asked:
+def read_chat(body: object, model: str, usual: GenerationConfig) -> ModelRequest:
     """The body of /v1/chat/completions.
 
     Args:
@@ -55,11 +55,11 @@ def read_chat(body: object, model: str, usual: GenerationConfig) -> Asked:
     fields.only("top_logprobs", 0)
     schema = _schema(fields.read("response_format", mapping, None))
     length = "max_tokens" if fields.has("max_tokens") else "max_completion_tokens"
-    asked = Asked(messages, usual, schema, length_field=length)
+    asked = ModelRequest(messages, usual, schema, length_field=length)
     return _settings(fields, asked, model, logprobs=fields.flag("logprobs"))
 
 
-def read_completion(body: object, model: str, usual: GenerationConfig) -> Asked:
+def read_completion(body: object, model: str, usual: GenerationConfig) -> ModelRequest:
     """The body of /v1/completions; see `read_chat`."""
     fields = RequestFields(body)
     prompt = fields.needed("prompt", _raw_prompt)
@@ -67,10 +67,12 @@ def read_completion(body: object, model: str, usual: GenerationConfig) -> Asked:
     fields.only("best_of", 1)
     fields.only("suffix", "")
     fields.only("logprobs", 0)
-    return _settings(fields, Asked(prompt, usual, is_chat=False), model, logprobs=fields.has("logprobs"))
+    return _settings(
+        fields, ModelRequest(prompt, usual, is_chat=False), model, logprobs=fields.has("logprobs")
+    )
 
 
-def _settings(fields: RequestFields, asked: Asked, model: str, *, logprobs: bool) -> Asked:
+def _settings(fields: RequestFields, asked: ModelRequest, model: str, *, logprobs: bool) -> ModelRequest:
     """The fields that both bodies have."""
     _check_model(fields.read("model", text, model), model)
     fields.only("n", 1)
