@@ -53,8 +53,13 @@ _ANY = "#any"
 class SchemaCompiler:
     """Compiles one schema; its rules are the objects and arrays that contain themselves."""
 
-    def __init__(self, schema: Any, style: str, budget: Budget) -> None:
+    def __init__(self, schema: Any, style: str, budget: Budget, name: str = "") -> None:
+        """
+        Args:
+            name: tells the rules of this schema from those of others in the same grammar.
+        """
         self._root, self._style, self._budget = schema, json_text.style_of(style), budget
+        self._name = name
         self._recursive = recursive_places(schema)
         self.rules: dict[str, Expression] = {}
         self._waiting: list[tuple[str, Any, str, str]] = []
@@ -131,7 +136,7 @@ class SchemaCompiler:
         return choice([literal("true"), literal("false")]) if kind == "boolean" else literal("null")
 
     def _call(self, place: str, node: Mapping[str, Any], kind: str) -> Expression:
-        name = f"{kind} {place}"
+        name = f"{kind} {place}" if place == _ANY else f"{kind} {self._name}{place}"
         if name not in self.rules:
             self.rules[name] = EMPTY  # until it is compiled
             self._waiting.append((name, node, place, kind))

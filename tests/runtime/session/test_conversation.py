@@ -160,9 +160,9 @@ def test_thoughts_stream_apart_and_leave_the_conversation(number: int, earlier: 
         assert answer.begins_inside == (begin != "")
         assert "".join(piece.text for piece in pieces) == answer.text
         assert [i for piece in pieces for i in piece.token_ids] == answer.token_ids
-        kinds = [piece.is_thought for piece in pieces if piece.text]
+        kinds = [piece.kind == "thought" for piece in pieces if piece.text]
         assert kinds == sorted(kinds, reverse=True), "at most one thought, at the beginning"
-        said = "".join(piece.text for piece in pieces if not piece.is_thought)
+        said = "".join(piece.text for piece in pieces if piece.kind == "text")
         assert answer.answer == (said.lstrip() if any(kinds) else said)
         session.chat(second, GREEDY)
         kept = loaded.target_tokenizer.text_of(session.turns[0].answer).decode("utf-8", "replace")

@@ -1,6 +1,6 @@
 """The grammars of a session's texts: their masks are kept from text to text."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from weakref import WeakKeyDictionary
 
 from omnidraft.errors import GrammarError
@@ -18,13 +18,15 @@ class TextGrammars:
         self,
         target: tuple[Tokenizer, Callable[[], ByteTrie]],
         drafter: tuple[Tokenizer, Callable[[], ByteTrie], Mask] | None,
+        controls: Mapping[int, bytes],
     ) -> None:
         """
         Args:
             target: its tokenizer and the bytes of its tokens.
             drafter: the same of the drafter, and the draft ids that it may propose; None without one.
+            controls: what outputs show of control tokens of the target.
         """
-        self._target, self._drafter = target, drafter
+        self._target, self._drafter, self._controls = target, drafter, controls
         self._of_target: WeakKeyDictionary[Grammar, dict[tuple[int, ...], TokenMasks]] = WeakKeyDictionary()
         self._of_drafter: WeakKeyDictionary[Grammar, TokenMasks] = WeakKeyDictionary()
 
@@ -41,7 +43,7 @@ class TextGrammars:
         tokenizer, trie_of = self._target
         of_ends, ends = self._of_target.setdefault(grammar, {}), tuple(eos_ids)
         if ends not in of_ends:
-            of_ends[ends] = TokenMasks(grammar, trie_of(), ends)
+            of_ends[ends] = TokenMasks(grammar, trie_of(), ends, self._controls)
         tokens = tokenizer.tokens
         return Constraint(
             of_ends[ends],
