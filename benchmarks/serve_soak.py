@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,15 @@ class Soak:
         )
         self.process = self._started()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "omnidraft", "serve", str(self._bundle), "--port", str(PORT)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
-        while "page" not in (line := process.stderr.readline()):
-            assert line, "the server did not start"
-        return process
+        process = subprocess.Popen(command)
+        while process.poll() is None:
+            with suppress(openai.APIConnectionError):
+                self.client.models.list()
+                return process
+            time.sleep(0.2)
+        sys.exit("the server did not start")
 
     def kill_and_restart(self) -> None:
         """Kill the server amid its answers, and start it again."""

@@ -20,7 +20,7 @@ CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google
 class Page:
     """A page that was opened; `problems` are the errors that it wrote into its console."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any]) -> None:
         self._socket, self._number = socket, 0
         self.problems: list[str] = []
 

@@ -1,7 +1,7 @@
 """Answers requests with one session; an answer depends on its own request alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from omnidraft.runtime.decoding.length_state import LengthState
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
@@ -49,8 +49,14 @@ class Answerer:
         session.text.lengths = LengthState()
         session.models.drafter.forget()
         if asked.is_chat:
-            messages = cast(Sequence[Mapping[str, str]], asked.prompt)
-            generation = session.chat(messages, asked.config, grammar=asked.schema)
+            messages = cast(Sequence[Mapping[str, Any]], asked.prompt)
+            generation = session.chat(
+                messages,
+                asked.config,
+                grammar=asked.schema,
+                tools=asked.tools or None,
+                tool_choice=asked.tool_choice,
+            )
         else:
             prompt = cast(str | Sequence[int], asked.prompt)
             generation = session.generate(prompt, asked.config, raw=True, grammar=asked.schema)

@@ -1,13 +1,16 @@
 """Answers as OpenAI's clients read them: one object, or chunks of a stream; with what was drafted."""
 
+import json
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
 from omnidraft.runtime.session.api import Generation, Piece, TextSession
+from omnidraft.runtime.session.generation import Kind
 from omnidraft.serve.requests import ModelRequest
 
 Source = Literal["target", "draft", "copy"]
@@ -57,7 +60,7 @@ class Reply:
         self._eos_ids = session.bundle.target.eos_ids
         self._sources = TextSources()
         self._tokens, self._seconds = 0, 0.0
-        self._text: dict[bool, str] = {False: "", True: ""}  # by whether it is a thought
+        self._text: dict[Kind, str] = {"text": "", "thought": "", "call": ""}
         self._logprobs: list[dict[str, Any]] = []
         kind = "chat.completion" if asked.is_chat else "text_completion"
         self._head = {
@@ -76,7 +79,8 @@ class Reply:
             return
         delta: dict[str, Any] = {"text": piece.text}
         if self._asked.is_chat:
-            delta = {"delta": {"reasoning_content" if piece.is_thought else "content": piece.text}}
+            field = {"text": "content", "thought": "reasoning_content", "call": None}[piece.kind]
+            delta = {"delta": {field: piece.text} if field else {}}  # calls are sent whole, by `last`
         drafting = {"parts": sources, "tokens": self._tokens, "seconds": round(self._seconds, 6)}
         yield self._chunk([self._choice(delta, self._shown(logprobs), None)], omnidraft=drafting)
 
@@ -88,6 +92,8 @@ class Reply:
 
     def last(self) -> Iterator[dict[str, Any]]:
         """The chunks behind the last piece."""
+        for i, call in enumerate(self._calls):
+            yield self._chunk([self._choice({"delta": {"tool_calls": [{"index": i, **call}]}}, None, None)])
         end: dict[str, Any] = {"delta": {}} if self._asked.is_chat else {"text": ""}
         yield self._chunk([self._choice(end, None, self._finish_reason)], omnidraft=self._counts)
         if self._asked.with_usage:
@@ -95,11 +101,16 @@ class Reply:
 
     def whole(self) -> dict[str, Any]:
         """The answer as one object."""
-        answer: dict[str, Any] = {"text": self._text[False]}
+        answer: dict[str, Any] = {"text": self._text["text"]}
         if self._asked.is_chat:
-            message = {"role": "assistant", "content": self._text[False], "refusal": None}
-            if self._text[True]:
-                message["reasoning_content"] = self._text[True]
+            calls, content = self._calls, self._text["text"]
+            message: dict[str, Any] = {
+                "role": "assistant",
+                "content": content or (None if calls else ""),
+                "refusal": None,
+            }
+            message |= {"tool_calls": calls} if calls else {}
+            message |= {"reasoning_content": self._text["thought"]} if self._text["thought"] else {}
             answer = {"message": message}
         choice = self._choice(answer, self._shown(self._logprobs), self._finish_reason)
         return {**self._head, "choices": [choice], "usage": self._usage, "omnidraft": self._counts}
@@ -108,7 +119,7 @@ class Reply:
         """Count a piece; its log-probabilities."""
         tokens = [self._bytes_of(token) for token in piece.token_ids]
         self._sources.add(piece, [len(data) for data in tokens])
-        self._text[piece.is_thought] += piece.text
+        self._text[piece.kind] += piece.text
         self._tokens += len(tokens)
         if piece.round is None:
             return []
@@ -142,7 +153,21 @@ class Reply:
 
     @property
     def _finish_reason(self) -> str:
-        return "length" if self._generation.stop_reason in ("length", "context") else "stop"
+        if self._generation.stop_reason in ("length", "context"):
+            return "length"
+        return "tool_calls" if self._generation.calls else "stop"
+
+    @cached_property
+    def _calls(self) -> list[dict[str, Any]]:
+        """The calls of tools in an answer that has ended."""
+        return [
+            {
+                "id": f"call_{uuid.uuid4().hex}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+            }
+            for call in self._generation.calls
+        ]
 
     @property
     def _usage(self) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.serve.api_error import ApiError
 from omnidraft.serve.request_fields import RequestFields, mappings, texts
+from omnidraft.serve.request_tools import read_calls, read_tools_of
 
-HARMLESS = ("user", "metadata", "safety_identifier", "prompt_cache_key", "parallel_tool_calls")
+HARMLESS = ("user", "metadata", "safety_identifier", "prompt_cache_key")
 EXACT: tuple[str, ...] = tuple(mode for mode in get_args(Mode) if mode != "paper")
 _ANY = 1 << 70  # ranges are checked by `GenerationConfig.check`, whose sentences name the limits
 
@@ -25,15 +26,19 @@ class ModelRequest:
         schema: the JSON Schema that the answer has to fit; None for any text.
         stream: whether the answer is sent while it is written.
         with_usage: whether a stream ends with its counts.
+        tools: that the answer may call, in OpenAI's form.
+        tool_choice: "auto", "none", "required", or the name of the tool to call.
         length_field: by which the client set the number of tokens.
     """
 
-    prompt: Sequence[Mapping[str, str]] | str | Sequence[int]
+    prompt: Sequence[Mapping[str, Any]] | str | Sequence[int]
     config: GenerationConfig
     schema: Mapping[str, Any] | None = None
     stream: bool = False
     with_usage: bool = False
     length_field: str = "max_tokens"
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: str = "auto"
     is_chat: bool = field(default=True, kw_only=True)
 
 
@@ -55,7 +60,8 @@ def read_chat(body: object, model: str, usual: GenerationConfig) -> ModelRequest
     fields.only("top_logprobs", 0)
     schema = _schema(fields.read("response_format", mapping, None))
     length = "max_tokens" if fields.has("max_tokens") else "max_completion_tokens"
-    asked = ModelRequest(messages, usual, schema, length_field=length)
+    tools, choice = read_tools_of(fields)
+    asked = ModelRequest(messages, usual, schema, length_field=length, tools=tools, tool_choice=choice)
     return _settings(fields, asked, model, logprobs=fields.flag("logprobs"))
 
 
@@ -129,18 +135,28 @@ def _check_model(name: str, model: str) -> None:
         )
 
 
-def _message(value: dict[str, Any], where: str) -> dict[str, str]:
-    """Role and content of one message, as `read_messages` takes them, which checks their order."""
+def _message(value: dict[str, Any], where: str) -> dict[str, Any]:
+    """One message as `read_messages` takes it, which checks the order of messages."""
     fields = RequestFields(value, where)
     role = fields.needed("role", text)
-    if role not in ("system", "developer", "user", "assistant"):
-        raise fields.refusal("role", f"{where}role: {role!r:.40} is not system, developer, user or assistant")
+    if role not in ("system", "developer", "user", "assistant", "tool"):
+        raise fields.refusal(
+            "role", f"{where}role: {role!r:.40} is not system, developer, user, assistant or tool"
+        )
+    message: dict[str, Any] = {"role": "system" if role == "developer" else role}
     if role == "assistant":
         fields.accept("reasoning_content")  # templates leave earlier thoughts out
         fields.only("annotations", [])
-    content = fields.needed("content", _content)
+        calls = read_calls(fields)
+        message |= {"tool_calls": calls} if calls else {}
+    if role == "tool":
+        message["tool_call_id"] = fields.needed("tool_call_id", text)
+    has_calls = "tool_calls" in message
+    message["content"] = (
+        fields.read("content", _content, "") if has_calls else fields.needed("content", _content)
+    )
     fields.refuse_others()
-    return {"role": "system" if role == "developer" else role, "content": content}
+    return message
 
 
 def _content(value: object) -> str:
