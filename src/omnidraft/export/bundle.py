@@ -167,6 +167,7 @@ def _fill(
         vocabulary=together.sentence if drafter else "",
         quality=quality,
         no_system=template.no_system,
+        no_tools=template.no_tools,
         context=str(lengths),
         trials=written.trials,
     )

@@ -55,10 +55,10 @@ def from_calls(schemas: Mapping[str, Any], form: CallForm, *, free: bool, most: 
     if form.is_whole_answer:
         text = Alternatives((Embedded(_beginning_otherwise(marker)), called))
         return linked(text, rules, DEPTH, budget)
-    return linked(sequence(Embedded(_without(marker)), optional(called)), rules, DEPTH, budget)
+    return linked(sequence(Embedded(without(marker)), optional(called)), rules, DEPTH, budget)
 
 
-def _without(marker: bytes) -> Automaton:
+def without(marker: bytes) -> Automaton:
     """All bytes that do not contain a marker (Knuth, Morris and Pratt, 1977)."""
     edges = []
     for held in range(len(marker)):

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from omnidraft.grammar import from_choices
+from omnidraft.grammar import Grammar, from_choices
+from omnidraft.grammar.automaton import Budget
+from omnidraft.grammar.call_grammar import without
+from omnidraft.grammar.compile_grammar import linked
+from omnidraft.grammar.expression import Embedded, choice, literal, optional, sequence
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.sampling import SamplingConfig
@@ -15,6 +19,7 @@ from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.grammar.byte_trie import ByteTrie
 from omnidraft.runtime.grammar.constraint import Constraint, DraftSide
+from omnidraft.runtime.grammar.grammar import START
 from omnidraft.runtime.grammar.token_masks import TokenMasks
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.modes import Mode, Verification
@@ -46,10 +51,27 @@ class World:
     most: int
     count: int = 1
     fixes: bool = True
+    marker: bytes = b""  # where it is not empty, any text without it may stand before or instead
 
     @property
     def language(self) -> list[bytes]:
-        return random_language(np.random.default_rng(self.seed))
+        return [self.marker + text for text in random_language(np.random.default_rng(self.seed))]
+
+    @property
+    def grammar(self) -> Grammar:
+        if not self.marker:
+            return from_choices([text.decode() for text in self.language])
+        texts = choice(literal(text) for text in self.language)
+        return linked(sequence(Embedded(without(self.marker)), optional(texts)), {}, 0, Budget())
+
+    def marked(self, text: bytes) -> bytes | None:
+        """The part of a text that must belong to the language; None where there is none."""
+        at = text.find(self.marker)
+        return None if at < 0 else text[at:]
+
+    def left(self, text: bytes) -> int:
+        marked = self.marked(text)
+        return 0 if marked is None else left(self.language, marked)
 
 
 def left(language: Sequence[bytes], text: bytes) -> int:
@@ -74,15 +96,16 @@ def expected_of(world: World) -> Joint:
 
     def go_on(emitted: tuple[int, ...], weight: float) -> None:
         text = b"".join(TOKENS[t] for t in emitted)
-        longer = any(t.startswith(text) and t != text for t in world.language)
+        marked = world.marked(text)
+        longer = marked is None or any(t.startswith(marked) and t != marked for t in world.language)
         if weight == 0.0:
             return
         if emitted and (emitted[-1] == EOS or len(emitted) == world.most or not longer):
             joint[emitted] += weight
             return
         room = world.most - len(emitted)
-        allowed = [bool(t) and left(world.language, text + t) <= room - 1 for t in TOKENS]
-        allowed[EOS] = text in world.language
+        allowed = [bool(t) and world.left(text + t) <= room - 1 for t in TOKENS]
+        allowed[EOS] = marked is None or marked in world.language
         context = (*PROMPT, *emitted)
         row = np.where(allowed, target.row(context), -np.inf)
         for token, chance in enumerate(processed(row, world.sampling, context)):
@@ -105,7 +128,7 @@ def encoded(text: str) -> list[int]:
 
 def actual_of(world: World) -> Joint:
     """The distribution of whole outputs by the real loop."""
-    vocab_map, grammar = toy_map(), from_choices([t.decode() for t in world.language])
+    vocab_map, grammar = toy_map(), world.grammar
     trie = ByteTrie(TOKENS, len(TOKENS))
     draft_trie = ByteTrie(DRAFT_BYTES, len(DRAFT_BYTES))
     masks = TokenMasks(grammar, trie, [EOS])
@@ -153,8 +176,28 @@ def test_an_output_has_the_restricted_distribution(
     for seed in range(10):
         shortest = min(left([text], b"") for text in random_language(np.random.default_rng(seed)))
         world = World(seed, mode, verification, SAMPLINGS[sampling], most=max(shortest, 2) if seed % 2 else 3)
-        if left(world.language, b"") > world.most:
+        if world.left(b"") > world.most:
             continue
         assert distance(world) < 1e-9, world
         if seed < 3:
             assert distance(replace(world, fixes=False)) < 1e-9, world
+
+
+@pytest.mark.parametrize(("mode", "verification"), MODES)
+def test_free_text_before_a_marker_is_the_targets_own(mode: Mode, verification: Verification) -> None:
+    """What follows a marker belongs to the language, wherever in a token the marker ends."""
+    for seed, marker in enumerate((b"LA", b"FL")):
+        world = World(seed, mode, verification, SAMPLINGS[1], most=3, marker=marker)
+        assert any(marker in b"".join(TOKENS[t] for t in output) for output in expected_of(world))
+        assert distance(world) < 1e-9, world
+
+
+def test_control_tokens_are_allowed_in_free_text_alone() -> None:
+    grammar = World(1, "plain", "token", SAMPLINGS[0], most=3, marker=b"FL").grammar
+    tokens, control, tag = [*TOKENS, b"", b""], len(TOKENS), len(TOKENS) + 1
+    masks = TokenMasks(grammar, ByteTrie(tokens, len(tokens)), [EOS], {tag: b"FL"})
+    assert masks.mask(START, 9)[[EOS, control, tag]].all()
+    assert masks.behind(START, control, b"") == START and masks.behind(START, EOS, b"") is None
+    inside = masks.behind(START, tag, b"")
+    assert inside == grammar.read(START, b"FL") and not masks.mask(inside, 9)[[EOS, control, tag]].any()
+    assert not masks.mask(START, 1)[tag], "no room for what must follow"
