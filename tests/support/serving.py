@@ -21,7 +21,7 @@ from omnidraft.runtime.session.api import GenerationConfig, TextSession
 from omnidraft.serve.app import model_app
 from omnidraft.serve.guard import Admission
 from omnidraft.serve.listen import LocalServer, bound_socket
-from omnidraft.serve.worker import Job, Worker
+from omnidraft.serve.worker import AnswerJob, Worker
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 OPEN = Admission()
@@ -92,7 +92,7 @@ def held(worker: Worker) -> Iterator[None]:
     """Inside, the thread that answers is busy with other work."""
     running, release = threading.Event(), threading.Event()
 
-    def work(_: Job) -> Iterator[object]:
+    def work(_: AnswerJob) -> Iterator[object]:
         running.set()
         assert release.wait(WAIT)
         yield from ()

@@ -17,7 +17,7 @@ from omnidraft.serve.guard import read_json
 from omnidraft.serve.metrics import Metrics
 from omnidraft.serve.replies import Reply
 from omnidraft.serve.requests import ModelRequest
-from omnidraft.serve.worker import Job, Worker
+from omnidraft.serve.worker import AnswerJob, Worker
 
 Reader = Callable[[object, str, GenerationConfig], ModelRequest]
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -64,7 +64,7 @@ class AnswerPath:
                 await JSONResponse(reply.whole())(scope, receive, send)
 
     @asynccontextmanager
-    async def _job(self, request: Request, asked: ModelRequest) -> AsyncIterator[Job]:
+    async def _job(self, request: Request, asked: ModelRequest) -> AsyncIterator[AnswerJob]:
         """The job of a request; it ends where the client goes away."""
         job = self._worker.submit(lambda job: self._answerer.answer(asked, job))
         watch = asyncio.create_task(_cancelled_when_gone(request, job))
@@ -75,7 +75,7 @@ class AnswerPath:
             job.cancel()  # changes nothing where it has ended
 
     async def _stream(
-        self, asked: ModelRequest, reply: Reply, generation: Generation, job: Job, send: Send
+        self, asked: ModelRequest, reply: Reply, generation: Generation, job: AnswerJob, send: Send
     ) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _STREAM})
         try:
@@ -88,7 +88,7 @@ class AnswerPath:
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
 
     async def _chunks(
-        self, asked: ModelRequest, reply: Reply, generation: Generation, job: Job
+        self, asked: ModelRequest, reply: Reply, generation: Generation, job: AnswerJob
     ) -> AsyncIterator[dict[str, object]]:
         """The chunks of an answer until it ends, counted then.
 
@@ -117,7 +117,7 @@ def _refusals(asked: ModelRequest) -> Iterator[None]:
         raise of_refusal(error, asked.length_field) from None
 
 
-async def _cancelled_when_gone(request: Request, job: Job) -> None:
+async def _cancelled_when_gone(request: Request, job: AnswerJob) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     job.cancel()

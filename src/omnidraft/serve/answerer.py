@@ -8,7 +8,7 @@ from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.session.api import Generation, Piece, TextSession
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.serve.requests import ModelRequest
-from omnidraft.serve.worker import Job
+from omnidraft.serve.worker import AnswerJob
 
 
 class Answerer:
@@ -25,7 +25,7 @@ class Answerer:
         self._ngrams = session.cache.table()  # those that every request begins with
         self._read = 0  # tokens in the target's KV cache that were read in chunks of a prompt
 
-    def answer(self, asked: ModelRequest, job: Job) -> Iterator[Generation | Piece]:
+    def answer(self, asked: ModelRequest, job: AnswerJob) -> Iterator[Generation | Piece]:
         """The generation, when it is known that it can begin, and then its pieces.
 
         Raises:

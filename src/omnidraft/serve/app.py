@@ -18,7 +18,7 @@ from omnidraft.runtime.session.api import GenerationConfig, TextSession
 from omnidraft.serve.answer_path import AnswerPath, Reader
 from omnidraft.serve.answerer import Answerer
 from omnidraft.serve.api_error import ApiError
-from omnidraft.serve.guard import Admission, Guard, error_response
+from omnidraft.serve.guard import Admission, RequestGuard, error_response
 from omnidraft.serve.metrics import Metrics
 from omnidraft.serve.requests import read_chat, read_completion
 from omnidraft.serve.worker import Worker
@@ -47,7 +47,7 @@ def model_app(
         endpoint = AnswerPath(read, name, usual, answerer, worker, counts)
         routes.append(Route(path, endpoint, methods=["POST"]))
     paths = [route.path for route in routes]
-    middleware = [Middleware(Guard, admission=admission, metrics=counts, paths=paths)]
+    middleware = [Middleware(RequestGuard, admission=admission, metrics=counts, paths=paths)]
     if admission.origins:
         middleware.insert(0, Middleware(
             CORSMiddleware, allow_origins=[*admission.origins], allow_methods=["*"], allow_headers=["*"]

@@ -63,7 +63,7 @@ class Admission:
                 )
 
 
-class Guard:
+class RequestGuard:
     """Checks each request, counts it, and adds headers to its answer."""
 
     def __init__(self, app: ASGIApp, admission: Admission, metrics: Metrics, paths: Sequence[str]) -> None:

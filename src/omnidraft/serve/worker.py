@@ -11,7 +11,7 @@ from omnidraft.serve.api_error import ApiError
 RETRY_SECONDS = 2
 
 
-class Job:
+class AnswerJob:
     """Work of one request: `work` runs in the thread, what it yields arrives in the loop of the request.
 
     Attributes:
@@ -48,7 +48,7 @@ class Job:
         self.interrupt()
 
 
-Work = Callable[[Job], Iterator[object]]
+Work = Callable[[AnswerJob], Iterator[object]]
 
 
 class Worker:
@@ -61,8 +61,8 @@ class Worker:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.running: Job | None = None
-        self._waiting: deque[Job] = deque()
+        self.running: AnswerJob | None = None
+        self._waiting: deque[AnswerJob] = deque()
         self._changed = Condition()
         self._closed = False
         self._thread = Thread(target=self._run, name="answers", daemon=True)
@@ -73,7 +73,7 @@ class Worker:
         """Number of requests in the queue."""
         return len(self._waiting)
 
-    def submit(self, work: Work) -> Job:
+    def submit(self, work: Work) -> AnswerJob:
         """Put work into the queue.
 
         Raises:
@@ -90,12 +90,12 @@ class Worker:
                     code="queue_full",
                     retry_after=RETRY_SECONDS,
                 )
-            job = Job(work, self)
+            job = AnswerJob(work, self)
             self._waiting.append(job)
             self._changed.notify()
             return job
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: AnswerJob) -> None:
         """Take a request out of the queue, if it waits there."""
         with self._changed:
             if job in self._waiting:
@@ -112,7 +112,7 @@ class Worker:
             job.cancel()
         self._thread.join(seconds)
 
-    def _next(self) -> Job | None:
+    def _next(self) -> AnswerJob | None:
         with self._changed:
             self.running = None
             while not self._waiting and not self._closed:
