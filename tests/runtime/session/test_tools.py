@@ -127,7 +127,7 @@ def test_results_are_answered_in_the_conversation(loaded: LanguageModel) -> None
         loaded.target_tokenizer.text_of(third.prompt_ids).decode().endswith(f"{second.text}\nQ:Thanks.\nA:")
     )
     listed = TextSession(loaded)
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": None, "tool_calls": [
             {"id": "1", "type": "function",
@@ -155,10 +155,8 @@ def test_results_come_in_the_order_of_their_calls(loaded: LanguageModel) -> None
     assert prompt.index("first") < prompt.index("second")
     with pytest.raises(PromptError, match="message 3 on are fewer than the 2 calls"):
         TextSession(loaded).chat(messages[:3])
-    for broken in (
-        [*messages[:2], {"role": "user", "content": "and?"}, messages[2]],
-        [messages[0], messages[2]],
-    ):
+    late: list[dict[str, Any]] = [*messages[:2], {"role": "user", "content": "and?"}, messages[2]]
+    for broken in (late, [messages[0], messages[2]]):
         with pytest.raises(PromptError, match=r"the role tool where one of the (assistant|user) is due"):
             TextSession(loaded).chat(broken)
     for calls in ("x", [1], [{"function": {"name": "clock", "arguments": "["}}]):
