@@ -199,5 +199,6 @@ def test_control_tokens_are_allowed_in_free_text_alone() -> None:
     assert masks.mask(START, 9)[[EOS, control, tag]].all()
     assert masks.behind(START, control, b"") == START and masks.behind(START, EOS, b"") is None
     inside = masks.behind(START, tag, b"")
-    assert inside == grammar.read(START, b"FL") and not masks.mask(inside, 9)[[EOS, control, tag]].any()
+    assert inside is not None and inside == grammar.read(START, b"FL")
+    assert not masks.mask(inside, 9)[[EOS, control, tag]].any()
     assert not masks.mask(START, 1)[tag], "no room for what must follow"

@@ -12,11 +12,18 @@ import pytest
 from omnidraft import GenerationConfig, LanguageModel, TextSession, ToolCall, load_bundle
 from omnidraft.errors import GrammarError, OmnidraftError, PromptError, SessionError, SettingError
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
+from omnidraft.runtime.chat.tool_form import ListingSlot, ResultForm, ToolForm
 from omnidraft.runtime.chat.tools import read_tools
+from omnidraft.runtime.grammar.tool_calls import CallForm, CallStream
 
 QUESTION = "How many legs do 3 cats have?"
 SAMPLED = GenerationConfig(max_new_tokens=90, temperature=1.0, seed=5)
-CHAT = PromptTemplate("", "\nA:", "\nQ:", "\nA:", system=SystemSlot("S:", "\nQ:"))
+CALLS = CallForm("<call>[", ", ", "]</call>", "arguments")
+FORM = ToolForm(
+    "T:", "\nQ:", ListingSlot("S:", "T:", "\nQ:"), "\n", None, CALLS,
+    ResultForm("\nQ:<r>", "</r><r>", "</r>\nA:", is_quoted=False),
+)  # fmt: skip
+CHAT = PromptTemplate("", "\nA:", "\nQ:", "\nA:", system=SystemSlot("S:", "\nQ:"), tools=FORM)
 
 
 def legs(animal: Literal["cat", "hen"], count: int = 1, notes: list[str] | None = None) -> int:
@@ -39,37 +46,41 @@ CLOCK = {
 }
 
 
+PAINT = {
+    "type": "function",
+    "function": {"name": "paint", "parameters": {
+        "type": "object", "properties": {"hue": {"enum": ["red", "blue"]}}, "required": ["hue"]}},
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def loaded(bundle: Path) -> LanguageModel:
-    """A starter whose template has a place for a system prompt, and so for tools in the generic form."""
+    """A starter whose template has tools, in few tokens."""
     model = load_bundle(bundle)
     return replace(model, bundle=replace(model.bundle, prompt=CHAT))
 
 
 def checked(call: ToolCall) -> None:
-    """Whether a call is valid by the tools above."""
+    """Whether a call is valid by its tool."""
     if call.name == "clock":
         assert all(type(value) is bool for value in call.arguments.values()) and call.arguments.keys() <= {
             "utc"
         }
     else:
-        assert call.name == "legs" and "animal" in call.arguments
-        assert isinstance(legs(**call.arguments), int)
+        assert call.name == "paint" and call.arguments["hue"] in ("red", "blue") and len(call.arguments) == 1
 
 
 @pytest.mark.parametrize("mode", ["plain", "trie"])
 def test_required_calls_are_valid_and_a_named_tool_is_called_once(loaded: LanguageModel, mode: Any) -> None:
-    session, cut = TextSession(loaded), 0
-    for seed in range(6):
+    session = TextSession(loaded)
+    for seed in range(4):
         answer = session.chat(
-            QUESTION, SAMPLED, tools=[legs, CLOCK], tool_choice="required", seed=seed, mode=mode
+            QUESTION, SAMPLED, tools=[PAINT, CLOCK], tool_choice="required", seed=seed, mode=mode
         ).finish()
         for call in answer.calls:
             checked(call)
-        cut += answer.stop_reason == "length"
-        assert answer.calls and answer.answer == "" and answer.text.startswith('<tool_call>[{"name": "')
-        assert answer.text.endswith("}]</tool_call>")
-        assert {piece.kind for piece in session.regenerate(SAMPLED)} <= {"text", "call"}
+        assert answer.calls and answer.answer == "" and answer.text.startswith('<call>[{"name": "')
+        assert answer.text.endswith("}]</call>")
         session.reset()
     named = session.chat(QUESTION, SAMPLED, tool_choice="clock").finish()
     assert [call.name for call in named.calls] == ["clock"] and named.stop_reason == "complete"
@@ -85,6 +96,21 @@ def test_free_text_is_the_targets_own_and_calls_begin_at_the_marker(loaded: Lang
     assert none.text == auto.text and none.has_grammar
 
 
+@pytest.mark.parametrize("text", ["Well <call <call>[{}]</call>", "<call>[", "<cal", "a <cal", ""])
+def test_a_stream_holds_back_what_may_begin_a_call(text: str) -> None:
+    stream, said, called = CallStream(CALLS), "", ""
+    for letter in text:
+        before, behind = stream.push(letter)
+        said, called = said + before, called + behind
+        assert "<call>".startswith(called[:6])
+    said += stream.end()
+    assert (said, called) == (text[: CALLS.start(text)], text[CALLS.start(text) :])
+    alone = CallStream(CallForm("", None, "", "parameters"))
+    parts = [alone.push(letter) for letter in '{"name": "f"}']
+    assert "".join(part for _, part in parts) == '{"name": "f"}'
+    assert alone.push("") == ("", "") and CallStream(CALLS).push("{") == ("{", "")
+
+
 def test_results_are_answered_in_the_conversation(loaded: LanguageModel) -> None:
     session = TextSession(loaded)
     first = session.chat(QUESTION, SAMPLED, tools=[CLOCK], tool_choice="clock").finish()
@@ -93,7 +119,7 @@ def test_results_are_answered_in_the_conversation(loaded: LanguageModel) -> None
     second = session.tool_result({"hour": 12}, max_new_tokens=8, temperature=0.0).finish()
     prompt = loaded.target_tokenizer.text_of(second.prompt_ids).decode()
     before = loaded.target_tokenizer.text_of(first.prompt_ids).decode()
-    result = '\nQ:<tool_response>\n{"hour": 12}\n</tool_response>\nA:'
+    result = '\nQ:<r>{"hour": 12}</r>\nA:'
     assert prompt == before + first.text + result
     assert list(second.prompt_ids[: len(first.prompt_ids)]) == list(first.prompt_ids)
     third = session.chat("Thanks.", max_new_tokens=4, temperature=0.0).finish()
@@ -101,7 +127,7 @@ def test_results_are_answered_in_the_conversation(loaded: LanguageModel) -> None
         loaded.target_tokenizer.text_of(third.prompt_ids).decode().endswith(f"{second.text}\nQ:Thanks.\nA:")
     )
     listed = TextSession(loaded)
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": None, "tool_calls": [
             {"id": "1", "type": "function",
@@ -129,10 +155,8 @@ def test_results_come_in_the_order_of_their_calls(loaded: LanguageModel) -> None
     assert prompt.index("first") < prompt.index("second")
     with pytest.raises(PromptError, match="message 3 on are fewer than the 2 calls"):
         TextSession(loaded).chat(messages[:3])
-    for broken in (
-        [*messages[:2], {"role": "user", "content": "and?"}, messages[2]],
-        [messages[0], messages[2]],
-    ):
+    late: list[dict[str, Any]] = [*messages[:2], {"role": "user", "content": "and?"}, messages[2]]
+    for broken in (late, [messages[0], messages[2]]):
         with pytest.raises(PromptError, match=r"the role tool where one of the (assistant|user) is due"):
             TextSession(loaded).chat(broken)
     for calls in ("x", [1], [{"function": {"name": "clock", "arguments": "["}}]):
