@@ -86,7 +86,7 @@ class Soak:
             try:
                 text = self.text(number, leaves)
             except (openai.APIError, openai.APIConnectionError) as error:
-                self.counts["ended by the kill" if self.restarting.is_set() else f"lost: {error}"] += 1
+                self.counts["failed while it was down" if self.restarting.is_set() else f"lost: {error}"] += 1
                 time.sleep(0.2)
                 continue
             wrong = text is not None and text != self.expected[number]
