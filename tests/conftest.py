@@ -24,8 +24,13 @@ from support.recordings import LEARNED, record
 from support.starter_bundles import export_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openai import OpenAI
+
     from omnidraft.sync.store import Store
     from support.exported_graphs import Export
+    from support.serving import Serving
 
 # What this device remembers of bundles, and archives that it unpacked; children and workers share both.
 for kind in ("STATE", "CACHE"):
@@ -133,6 +138,22 @@ def bundle_b(export_packages: None, made_once: MadeOnce) -> Path:
     from omnidraft.export.quantize.quantization import FP32
 
     return made_once("starter-b", export_of("b", Options(FP32, max_length=256, external_above=1 << 20)))
+
+
+@pytest.fixture(scope="session")
+def served(bundle: Path) -> Iterator[Serving]:
+    """A server of the starter bundle, which tests share."""
+    from support.serving import serving
+
+    with serving(bundle) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def client(served: Serving) -> Iterator[OpenAI]:
+    """The openai package as its client."""
+    with served.client() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

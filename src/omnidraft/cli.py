@@ -58,6 +58,11 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "chat",
             "Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands.",
         ),
+        "serve": LazyCommand(
+            "serve",
+            "serve",
+            "Serve a bundle to OpenAI clients on this machine, with a page to chat; Ctrl-C ends it.",
+        ),
         "bench": LazyCommand(
             "bench",
             "bench_command",

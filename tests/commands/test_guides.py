@@ -30,7 +30,7 @@ GUIDES = sorted(
     if re.search(r"^    omnidraft ", file.read_text(encoding="utf-8"), re.MULTILINE)
 )
 # They need more than a bundle, or minutes: their options are checked, and other tests run them.
-PARSED = (["demo"], ["export"], ["train"], ["sync"], ["adapter", "convert"], ["adapter", "merge"])
+PARSED = (["demo"], ["serve"], ["export"], ["train"], ["sync"], ["adapter", "convert"], ["adapter", "merge"])
 NOT_HERE = {"npu.toml", "shared"}  # static graphs, and the directory of `sync pull`
 LITTLE = {
     "generate": ["-n", "4"],

@@ -31,7 +31,7 @@ LAYERS = [
     ["runtime.archive"],
     ["runtime.models"],
     ["runtime.session"],
-    ["learning.positions"],
+    ["learning.positions", "serve"],
     ["learning.step"],
     ["learning"],
     ["learning.online"],

@@ -104,3 +104,42 @@ OPENED = (
     "{% set content = content.split('</think>')[-1] %}{% endif %}<|Assistant|>{{ content }}<|end|>{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<|Assistant|><think>\n{% endif %}"
 )
+# Tools stand in the system prompt, several calls in tags of their own, results in a turn of the user.
+QWEN_TOOLS = (
+    "{% set said = messages[0].content if messages[0].role == 'system' else 'You help.' %}"
+    "<|im_start|>system\n{{ said }}{% if tools %}\n\nTools:\n<tools>{% for tool in tools %}\n{{ tool | tojson }}"
+    "{% endfor %}\n</tools>\nCall as <tool_call>\n{...}\n</tool_call>{% endif %}<|im_end|>\n"
+    "{% for m in messages %}{% if m.role == 'tool' %}"
+    "{% if messages[loop.index0 - 1].role != 'tool' %}<|im_start|>user{% endif %}"
+    "\n<tool_response>\n{{ m.content }}\n</tool_response>"
+    "{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\n' }}{% endif %}"
+    "{% elif m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% for call in m.tool_calls %}{% if m.content or not loop.first %}{{ '\n' }}{% endif %}<tool_call>\n"
+    '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}\n</tool_call>'
+    "{% endfor %}{{ '<|im_end|>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+# Tools stand in the first message, one call is a whole answer, a result has its own role and is quoted.
+LLAMA_TOOLS = (
+    "{% macro turn(role, text) %}<|start_header_id|>{{ role }}<|end_header_id|>\n\n{{ text }}<|eot_id|>{% endmacro %}"
+    "{{ bos_token }}{% set rest = messages %}{% set said = '' %}{% if messages[0].role == 'system' %}"
+    "{% set said = messages[0].content | trim %}{% set rest = messages[1:] %}{% endif %}"
+    "{{ turn('system', ('Environment: ipython\n' if tools else '') + 'Today\n\n' + said) }}"
+    "{% for m in rest %}{% if m.role == 'tool' %}{{ turn('ipython', m.content | tojson) }}"
+    "{% elif m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one call') }}{% endif %}"
+    "{{ turn('assistant', '{\"name\": \"' + m.tool_calls[0].function.name + '\", \"parameters\": '"
+    " + m.tool_calls[0].function.arguments | tojson + '}') }}"
+    "{% elif loop.first and tools %}<|start_header_id|>user<|end_header_id|>\n\nCall one of these:\n\n"
+    "{% for tool in tools %}{{ tool | tojson(indent=4) }}{{ '\n\n' }}{% endfor %}{{ m.content | trim }}<|eot_id|>"
+    "{% else %}{{ turn(m.role, m.content | trim) }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+)
+# The tools stand before the last message, wherever that is.
+TOOLS_LAST = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{% if tools and loop.last %}[AVAILABLE_TOOLS] "
+    "{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}[INST] {{ m.content }}[/INST]"
+    "{% elif m.role == 'system' %}{{ raise_exception('no system') }}"
+    "{% elif m.role == 'tool' %}[TOOL_RESULTS] {{ m.content }}[/TOOL_RESULTS]"
+    "{% elif m.tool_calls %}[TOOL_CALLS] {{ m.tool_calls | tojson }}{{ eos_token }}"
+    "{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from omnidraft.checkpoints.compile_tools import compile_tools
 from omnidraft.checkpoints.refusals import optional_json
 from omnidraft.errors import CheckpointError, PromptError, reason
 from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, probes
@@ -31,6 +32,7 @@ class CompiledTemplate:
     prompt: PromptTemplate  # the compiled form
     jinja: JinjaTemplate | None  # the template; None for a model without one
     no_system: str | None  # why there is no place for a system prompt; None where there is one
+    no_tools: str | None  # why the compiled form has no text for tools; None where it has
 
 
 def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
@@ -45,12 +47,14 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
     if template is None:
         bare = PromptTemplate(tokenizer.adds_bos or "", "", "", "")
         tags = think_tags(None, tokenizer.controls)
-        return CompiledTemplate(replace(bare, think=tags), None, "the model has no chat template")
+        why = "the model has no chat template"
+        return CompiledTemplate(replace(bare, think=tags), None, why, why)
     prompt, no_system = compile_strings(template, directory)
     tags = think_tags(template, tokenizer.controls)
     if tags is not None:
         tags = _earlier_thoughts(template, tags)
-    return CompiledTemplate(replace(prompt, think=tags), template, no_system)
+    tools, no_tools = compile_tools(template, prompt)
+    return CompiledTemplate(replace(prompt, think=tags, tools=tools), template, no_system, no_tools)
 
 
 def template_in(directory: Path) -> JinjaTemplate | None:

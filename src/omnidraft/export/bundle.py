@@ -151,7 +151,6 @@ def _fill(
         after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
-    form = "" if target.contract is None else target.contract.quantization
     report = Report(
         path=work,
         bytes=0,
@@ -163,10 +162,11 @@ def _fill(
         limits=limits(models),
         train=drafter.train_parity if drafter else {},
         warnings=(*warnings, *_at_chance(after)),
-        quantization=form,
+        quantization="" if target.contract is None else target.contract.quantization,
         vocabulary=together.sentence if drafter else "",
         quality=quality,
         no_system=template.no_system,
+        no_tools=template.no_tools,
         context=str(lengths),
         trials=written.trials,
     )

@@ -84,6 +84,7 @@ def _checks(report: Report) -> dict[str, Any]:
         "quality": None if report.quality is None else report.quality.as_json(),
         "limits": list(report.limits),
         "no_system": report.no_system,
+        "no_tools": report.no_tools,
     }
 
 

@@ -41,6 +41,8 @@ class Report:
     quality: Quality | None = None
     # why the chat template has no place for a system prompt; None where it has one
     no_system: str | None = None
+    # why tools have the generic form; None where the chat template has its own
+    no_tools: str | None = None
     context: str = ""  # the length of the context, and why; a sentence
     # the forms of the target that were tried in torch; empty where the form was given
     trials: tuple[Trial, ...] = ()

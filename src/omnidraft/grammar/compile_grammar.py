@@ -52,7 +52,7 @@ def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPT
 def _of_schema(schema: Any, whitespace: str, depth: int, budget: Budget, *, shares: bool) -> Grammar:
     compiler = SchemaCompiler(schema, whitespace, budget, shares=shares)
     start = compiler.compile()
-    return _linked(start, compiler.rules, depth, budget)
+    return linked(start, compiler.rules, depth, budget)
 
 
 def from_regex(pattern: str) -> Grammar:
@@ -61,7 +61,7 @@ def from_regex(pattern: str) -> Grammar:
     Raises:
         GrammarError: naming what is not supported.
     """
-    return _linked(parse_regex(pattern, utf8, anchored=True), {}, 0, Budget())
+    return linked(parse_regex(pattern, utf8, anchored=True), {}, 0, Budget())
 
 
 def from_choices(choices: Sequence[str]) -> Grammar:
@@ -72,7 +72,7 @@ def from_choices(choices: Sequence[str]) -> Grammar:
     """
     if not 0 < len(choices) <= MOST_CHOICES or not all(choices):
         raise GrammarError(f"there are {len(choices)} choices; give 1 to {MOST_CHOICES:,} that are not empty")
-    return _linked(choice(literal(each) for each in choices), {}, 0, Budget())
+    return linked(choice(literal(each) for each in choices), {}, 0, Budget())
 
 
 def file_bytes(grammar: Grammar) -> bytes:
@@ -90,7 +90,7 @@ def file_bytes(grammar: Grammar) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
-def _linked(start: Expression, rules: Mapping[str, Expression], depth: int, budget: Budget) -> Grammar:
+def linked(start: Expression, rules: Mapping[str, Expression], depth: int, budget: Budget) -> Grammar:
     """One table of the start and all rules, without states from which no text can be completed."""
     parts = {_MAIN: start, **rules}
     automata = {name: compile_expression(part, budget) for name, part in parts.items()}

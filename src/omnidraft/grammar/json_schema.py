@@ -37,13 +37,16 @@ _ANY = "any"
 class SchemaCompiler:
     """Compiles one schema; its rules are the objects and arrays that contain themselves."""
 
-    def __init__(self, schema: Any, style: str, budget: Budget, *, shares: bool = False) -> None:
+    def __init__(
+        self, schema: Any, style: str, budget: Budget, *, shares: bool = False, name: str = ""
+    ) -> None:
         """
         Args:
             shares: all objects and arrays are rules, which takes less work where they occur often; two that
                 may stand in one place are then refused.
+            name: tells the rules of this schema from those of others in the same grammar.
         """
-        self._shares = shares
+        self._shares, self._name = shares, name
         self._reader, self._style, self._budget = (
             SchemaReader(schema, budget),
             json_text.style_of(style),
@@ -105,7 +108,7 @@ class SchemaCompiler:
         """The objects or arrays of some alternatives: a rule where they contain themselves."""
         if not all(parts):
             parts = [{}]  # any object is one of the others, too
-        name = f"{kind} {json.dumps(parts)}"
+        name = f"{kind} {self._name}{json.dumps(parts)}"
         self._budget.spend(len(name) // 100)
         if name in self._done:
             return self._done[name]

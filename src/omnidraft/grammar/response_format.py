@@ -1,4 +1,4 @@
-"""What an output must be: a grammar, and how its text becomes a value."""
+"""What an output must be: a grammar, and how its text becomes a value or calls of tools."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,16 +7,23 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from omnidraft.runtime.grammar.grammar import Grammar
+from omnidraft.runtime.grammar.tool_calls import CallForm
 
 _KEPT = 32  # compiled schemas
 
 
 @dataclass(frozen=True)
 class ResponseFormat:
-    """A grammar, and a function that reads its texts; None where a text is its own value."""
+    """What an output must be.
+
+    Attributes:
+        parse: reads a whole text; None where a text is its own value.
+        calls: how calls of tools are written in it; None where it has none.
+    """
 
     grammar: Grammar
     parse: Callable[[str], Any] | None = None
+    calls: CallForm | None = None
 
 
 @runtime_checkable
@@ -46,6 +53,24 @@ def response_format(value: Format | None) -> ResponseFormat | None:
     if isinstance(value, PydanticModel):
         return ResponseFormat(_of_schema(json.dumps(value.model_json_schema())), value.model_validate_json)
     return ResponseFormat(_of_schema(json.dumps(value)), json.loads)
+
+
+def call_format(
+    schemas: Mapping[str, Any], form: CallForm, *, free: bool, most: int | None = None
+) -> ResponseFormat:
+    """The format of answers that call tools; see `from_calls`.
+
+    Raises:
+        GrammarError: naming the tool, and what is not supported in its schema.
+    """
+    return ResponseFormat(_of_calls(json.dumps(schemas), form, free, most), None, form)
+
+
+@lru_cache(_KEPT)
+def _of_calls(schemas: str, form: CallForm, free: bool, most: int | None) -> Grammar:
+    from omnidraft.grammar.call_grammar import from_calls  # loaded where tools are given
+
+    return from_calls(json.loads(schemas), form, free=free, most=most)
 
 
 @lru_cache(_KEPT)

@@ -99,7 +99,8 @@ def test_a_list_that_is_no_conversation_is_refused_and_changes_nothing(tmp_path:
         ([user, user], "message 2 has the role user where one of the assistant is due"),
         ([assistant], "message 1 has the role assistant where one of the user is due"),
         ([user, assistant, {"role": "system", "content": "a"}, user], "message 3 has the role system"),
-        ([{"role": "tool", "content": "a"}], "message 1 has the role 'tool'; the roles are"),
+        ([{"role": "other", "content": "a"}], "message 1 has the role 'other'; the roles are"),
+        ([{"role": "tool", "content": "a"}], "message 1 has the role tool where one of the user is due"),
         ([{"role": "user"}], "message 1 is not an object of role and content alone"),
         ([{"role": "user", "content": ["a"]}], "the content of message 1 is a list; give text"),
         ([{"role": "user", "content": " \n"}], "message 1, of the user, has no text"),
@@ -160,9 +161,9 @@ def test_thoughts_stream_apart_and_leave_the_conversation(number: int, earlier: 
         assert answer.begins_inside == (begin != "")
         assert "".join(piece.text for piece in pieces) == answer.text
         assert [i for piece in pieces for i in piece.token_ids] == answer.token_ids
-        kinds = [piece.is_thought for piece in pieces if piece.text]
+        kinds = [piece.kind == "thought" for piece in pieces if piece.text]
         assert kinds == sorted(kinds, reverse=True), "at most one thought, at the beginning"
-        said = "".join(piece.text for piece in pieces if not piece.is_thought)
+        said = "".join(piece.text for piece in pieces if piece.kind == "text")
         assert answer.answer == (said.lstrip() if any(kinds) else said)
         session.chat(second, GREEDY)
         kept = loaded.target_tokenizer.text_of(session.turns[0].answer).decode("utf-8", "replace")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from omnidraft.errors import BundleError, PromptError, reason
 from omnidraft.runtime.bundle.bundle import Bundle
@@ -21,7 +22,7 @@ from omnidraft.runtime.chat.prompt_template import Ends, Template
 
 MOST_BYTES = 1 << 18  # of a chat template; published ones have up to 12 kB
 MOST_SECONDS = 4.5  # of a rendering, which takes some 0.1 s
-Conversation = list[dict[str, str]]  # messages, each with role and content
+Conversation = list[dict[str, Any]]  # messages, each with role and content
 _MARK = "\u2063omnidraft{}\u2063"  # replaces a message
 _PAD = "\t \n", "\n \x0b\u3000"  # white space before and after a mark, to see whether the template keeps it
 
@@ -91,33 +92,39 @@ class JinjaTemplate:
             parts.append(part)
         return [*parts, rest]
 
-    def render(self, messages: Conversation) -> str:
+    def render(self, messages: Conversation, tools: Sequence[dict[str, Any]] = ()) -> str:
         """The text of a conversation, up to the place where an answer begins.
+
+        Args:
+            tools: in OpenAI's form.
 
         Raises:
             PromptError: the template fails, or takes too much time or memory.
         """
-        answer = self._known.get(json.dumps(messages)) or self._answers([messages])[0]
+        asked = _asked(messages, tools)
+        answer = self._known.get(json.dumps(asked)) or self._answers([asked])[0]
         if "error" in answer:
             raise PromptError(f"the chat template fails ({answer['error']})")
         return str(answer["text"])
 
-    def render_ahead(self, conversations: Sequence[Conversation]) -> None:
+    def render_ahead(
+        self, conversations: Sequence[Conversation], tools: Sequence[dict[str, Any]] = ()
+    ) -> None:
         """Render several conversations in one process; `render` and `parts` then have their texts at once.
 
         Raises:
             PromptError: rendering takes too much time or memory.
         """
-        keys = [json.dumps(messages) for messages in conversations]
-        self._known.update(zip(keys, self._answers(conversations), strict=True))
+        asked = [_asked(messages, tools) for messages in conversations]
+        self._known.update(zip(map(json.dumps, asked), self._answers(asked), strict=True))
 
     def _ask_ahead(self, turns: int, *, system: bool) -> None:
         asked = probes([turns], systems=[system])
-        if any(json.dumps(messages) not in self._known for messages in asked):
+        if any(json.dumps(_asked(messages)) not in self._known for messages in asked):
             self._known.clear()
             self.render_ahead(asked)
 
-    def _answers(self, conversations: Sequence[Conversation]) -> list[dict[str, str]]:
+    def _answers(self, conversations: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
         request = {"path": sys.path, "source": self.source, "names": self.names}
         try:
             done = subprocess.run(
@@ -134,6 +141,11 @@ class JinjaTemplate:
         except (subprocess.SubprocessError, ValueError):  # ValueError: it was killed before it answered
             raise PromptError("the chat template fails (it takes too much time or memory)") from None
         return answers
+
+
+def _asked(messages: Conversation, tools: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """What a rendering is given; templates compare `tools` with none."""
+    return {"messages": messages, "tools": list(tools) or None}
 
 
 def probe(turns: int, *, system: bool = False, pads: tuple[str, str] = ("", "")) -> Conversation:

@@ -6,6 +6,7 @@ from itertools import takewhile
 from omnidraft.runtime.chat.prompt_template import ThinkTags
 from omnidraft.runtime.chat.thinking import kept_start
 from omnidraft.runtime.decoding.stop import whole_tokens
+from omnidraft.runtime.grammar.tool_calls import CallForm
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 MOST_TAIL = 128  # ids at the end of a prompt in which an open tag is looked for
@@ -18,20 +19,28 @@ class OutputText:
     Args:
         tags: of the model; None for a model that writes no thoughts.
         bytes_of: the bytes of a target id; none for a control token.
+        calls: how calls of tools are written; None for a model that cannot call any.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, tags: ThinkTags | None, bytes_of: Callable[[int], bytes]
+        self,
+        tokenizer: Tokenizer,
+        tags: ThinkTags | None,
+        bytes_of: Callable[[int], bytes],
+        calls: CallForm | None = None,
     ) -> None:
         self._tokenizer, self._think, self._bytes_of = tokenizer, tags, bytes_of
         names = () if tags is None else (tags.open, tags.close)
         controls = tokenizer.controls
         self._tags = {controls[name].id: name.encode() for name in names if name in controls}
         self._silent = {control.id for control in controls.values()} - self._tags.keys()
+        called = "" if calls is None else calls.open + calls.close
+        marks = {each.id: name.encode() for name, each in controls.items() if name in called}
+        self.shown = {**self._tags, **marks}  # what the text has of a control token
 
     def bytes_of(self, token: int) -> bytes:
-        """Bytes of an id: a think tag is written, every other control token is silent."""
-        return self._tags.get(token) or self._bytes_of(token)
+        """Bytes of an id: tags of thoughts and calls are written, every other control token is silent."""
+        return self.shown.get(token) or self._bytes_of(token)
 
     def text(self, ids: Sequence[int]) -> bytes:
         """Bytes of ids in order."""

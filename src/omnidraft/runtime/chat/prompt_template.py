@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from omnidraft.errors import PromptError
+from omnidraft.runtime.chat.tool_form import ToolForm, generic_form, read_tool_form
 from omnidraft.runtime.disk.json_fields import array, mapping, text
 
 MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
@@ -83,6 +84,7 @@ class PromptTemplate:
         trim: the ends of messages at which the template leaves out white space: `first` is the first message
             of the user, whose start is `behind_start` where a system prompt stands before it, `later` each
             later one, `answer` an answer that a program gives.
+        tools: how tools are listed, called and answered; None where the template has no text for them.
     """
 
     prefix: str
@@ -94,6 +96,17 @@ class PromptTemplate:
     system: SystemSlot | None = None
     think: ThinkTags | None = None
     trim: tuple[TrimmedEnd, ...] = TRIMMED_ANSWERS
+    tools: ToolForm | None = None
+
+    @property
+    def tool_form(self) -> ToolForm | None:
+        """How tools are listed, called and answered: as the template has it, else in the generic form.
+
+        None for a model without a chat template, or without a place for a system prompt or later turns.
+        """
+        if self.tools is not None or self.system is None or self.between is None or self.after is None:
+            return self.tools
+        return generic_form(self.system.before, self.system.after, self.between, self.after)
 
     @property
     def is_bare(self) -> bool:
@@ -174,6 +187,7 @@ def read_prompt(data: dict[str, Any]) -> PromptTemplate:
         None if data["system"] is None else _system(mapping(data["system"])),
         None if data["think"] is None else _think(mapping(data["think"])),
         TRIMMED_ANSWERS if data.get("trim") is None else _trim(data["trim"]),
+        None if data.get("tools") is None else read_tool_form(mapping(data["tools"])),
     )
 
 

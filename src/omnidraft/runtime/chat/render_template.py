@@ -27,25 +27,24 @@ def main() -> None:
     environment.globals["raise_exception"] = _refuse
     environment.filters["tojson"] = _to_json
     _limit()
-    answers = [_answer(environment, request, messages) for messages in request["conversations"]]
+    answers = [_answer(environment, request, asked) for asked in request["conversations"]]
     json.dump(answers, sys.stdout)
 
 
-def _answer(environment: Any, request: dict[str, Any], messages: list[dict[str, str]]) -> dict[str, str]:
+def _answer(environment: Any, request: dict[str, Any], asked: dict[str, Any]) -> dict[str, str]:
     """The text of one conversation, or why there is none."""
     try:
-        return {"text": _rendered(environment, request, messages)}
+        return {"text": _rendered(environment, request, asked)}
     except MemoryError:
         return {"error": "it takes too much memory"}
     except Exception as error:  # a template can raise anything, also by dividing by zero
         return {"error": str(error)[:500] or type(error).__name__}
 
 
-def _rendered(environment: Any, request: dict[str, Any], messages: list[dict[str, str]]) -> str:
+def _rendered(environment: Any, request: dict[str, Any], asked: dict[str, Any]) -> str:
     template = environment.from_string(request["source"])
     # Templates compare `tools` and `documents` with none; transformers gives them always.
-    asked = {"messages": messages, "add_generation_prompt": True, "tools": None, "documents": None}
-    names = {**request["names"], **asked}
+    names = {**request["names"], "add_generation_prompt": True, "documents": None, **asked}
     pieces, size = [], 0
     for piece in template.generate(names):
         pieces.append(piece)

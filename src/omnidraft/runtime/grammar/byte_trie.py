@@ -59,6 +59,8 @@ class ByteTrie:
         self.known = frozenset(texts)
         self.longest = max(map(len, texts), default=0)
         self.levels = _levels(texts, np.array(order, np.int32))
+        self.silent = np.ones(width, np.bool_)  # whether an id has no bytes
+        self.silent[order] = False
 
 
 def _levels(texts: list[bytes], ids: Ids) -> list[Level]:

@@ -157,5 +157,6 @@ class Constraint:
         return emitted, False
 
     def _behind(self, at: Configuration | None, token: int) -> Configuration | None:
-        data = self._bytes_of(token)
-        return self._masks.grammar.read(at, data) if at is not None and data else None
+        if at is None:
+            return None
+        return self._masks.behind(at, token, self._bytes_of(token))

@@ -85,6 +85,10 @@ class Grammar:
         """Whether a text may end here."""
         return not at[1] and bool(self.accepting[at[0]])
 
+    def is_free(self, at: Configuration) -> bool:
+        """Whether a text may end here and any byte may follow: the text is no business of the grammar yet."""
+        return self.is_complete(at) and bool((self.next[at[0]] >= 0).all())
+
     def matches(self, data: bytes) -> bool:
         """Whether a whole text belongs to the grammar."""
         end = self.read(START, data)

@@ -1,7 +1,7 @@
 """The grammars of a session's texts: their masks are kept from text to text."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from omnidraft.errors import GrammarError
@@ -22,13 +22,15 @@ class TextGrammars:
         self,
         target: tuple[Tokenizer, Callable[[], ByteTrie]],
         drafter: tuple[Tokenizer, Callable[[], ByteTrie], Mask] | None,
+        controls: Mapping[int, bytes],
     ) -> None:
         """
         Args:
             target: its tokenizer and the bytes of its tokens.
             drafter: the same of the drafter, and the draft ids that it may propose; None without one.
+            controls: what outputs show of control tokens of the target.
         """
-        self._target, self._drafter = target, drafter
+        self._target, self._drafter, self._controls = target, drafter, controls
         self._of_target: OrderedDict[tuple[Grammar, tuple[int, ...]], TokenMasks] = OrderedDict()
         self._of_drafter: OrderedDict[Grammar, DraftSide | None] = OrderedDict()
 
@@ -44,7 +46,9 @@ class TextGrammars:
         """
         tokenizer, trie_of = self._target
         ends = tuple(eos_ids)
-        masks = _kept(self._of_target, (grammar, ends), lambda: TokenMasks(grammar, trie_of(), ends))
+        masks = _kept(
+            self._of_target, (grammar, ends), lambda: TokenMasks(grammar, trie_of(), ends, self._controls)
+        )
         tokens = tokenizer.tokens
         return Constraint(
             masks,

@@ -5,8 +5,9 @@ the number of tokens of one way to complete it, so what is allowed can be comple
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -43,17 +44,25 @@ class _Entry:
 class TokenMasks:
     """Masks of one grammar for one target; for one thread."""
 
-    def __init__(self, grammar: Grammar, trie: ByteTrie, eos_ids: Collection[int]) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        trie: ByteTrie,
+        eos_ids: Collection[int],
+        controls: Mapping[int, bytes] = MappingProxyType({}),
+    ) -> None:
         """
         Args:
             trie: the bytes of the target's tokens.
             eos_ids: end tokens, which are allowed where a text is complete.
+            controls: what outputs show of control tokens; one is allowed as the first token of a text that
+                begins so.
 
         Raises:
             GrammarError: the target's tokens cannot write any text of the grammar.
         """
         self.grammar, self.trie = grammar, trie
-        self._eos = np.array(sorted(eos_ids), np.int64)
+        self._eos, self._controls = np.array(sorted(eos_ids), np.int64), controls
         self._state_bounds = state_bounds(grammar, trie)
         self._entries: OrderedDict[Configuration, _Entry] = OrderedDict()
         self._kept = max(1, CACHED_BYTES // (3 * trie.width))
@@ -95,6 +104,21 @@ class TokenMasks:
             self._entries.move_to_end(at)
         return entry
 
+    def behind(self, at: Configuration, token: int, data: bytes) -> Configuration | None:
+        """The configuration behind an allowed token; None behind an end token, or one that is not allowed.
+
+        Args:
+            data: the bytes of the token.
+        """
+        if not data:
+            is_free = self.grammar.is_free(at)
+            if token in self._eos or not (is_free or at == START):
+                return None
+            data = self._controls.get(token, b"")
+            if not data:
+                return at if is_free else None  # text without the token's bytes goes on
+        return self.grammar.read(at, data)
+
     def forced(self, at: Configuration) -> bytes:
         """The bytes that every text has next, up to a place where it may end or has a choice."""
         data = bytearray()
@@ -130,6 +154,12 @@ class TokenMasks:
         least = int(bounds.min(initial=_NEVER))
         if self.grammar.is_complete(at):
             bounds[self._eos] = 0
+        if self.grammar.is_free(at):
+            bounds[self.trie.silent] = 0
+        if at == START or self.grammar.is_free(at):
+            for token, data in self._controls.items():
+                behind = self.grammar.read(at, data)
+                bounds[token] = _NEVER if behind is None else self.bound(behind)
         mask = bounds < _NEVER
         entry = _Entry(mask, bounds, int(bounds[mask].max(initial=0)), least)
         if self._count > MOST_CONFIGURATIONS:

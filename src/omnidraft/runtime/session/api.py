@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from omnidraft.runtime.grammar.tool_calls import ToolCall
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation import Generation, Piece
 from omnidraft.runtime.session.generation_config import GenerationConfig
@@ -20,6 +21,7 @@ __all__ = [
     "Piece",
     "Statistics",
     "TextSession",
+    "ToolCall",
     "TraceStore",
     "load",
     "load_bundle",

@@ -5,13 +5,15 @@ A message is always plain text; nothing in it is read as a control token.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnidraft.runtime.chat.messages import MessageList
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
 from omnidraft.runtime.chat.thinking import given_answer
+from omnidraft.runtime.chat.tool_form import ToolForm
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import whole_tokens
+from omnidraft.runtime.grammar.tool_calls import ToolCall
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.language_model import LanguageModel, draft_text
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
@@ -19,27 +21,62 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Turn:
-    """A message and the target ids of its answer, without the token or string that ended it."""
+    """A message and the target ids of its answer, without the token or string that ended it.
+
+    Attributes:
+        results: of the tools that the answer before called; they take the place of the message.
+    """
 
     message: str
-    answer: tuple[int, ...]
+    answer: tuple[int, ...] = ()
+    results: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolText:
+    """The tools of a conversation as its template lists them.
+
+    Attributes:
+        begin: of the template, before an answer that is to be written.
+    """
+
+    form: ToolForm
+    listing: str
+    begin: str
 
 
 def conversation_ids(
-    tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str, system: str | None = None
+    tokenizer: Tokenizer,
+    template: Template,
+    turns: Sequence[Turn],
+    asked: Turn | str,
+    system: str | None = None,
+    tools: ToolText | None = None,
 ) -> list[int]:
-    """The target ids of a conversation, up to the position at which the answer to `message` begins."""
+    """The target ids of a conversation, up to the position at which the answer to `asked` begins.
+
+    Args:
+        asked: the last message, or a turn without an answer.
+        tools: that are listed before the first message; needed where turns have results.
+    """
     parts = template.parts(len(turns) + 1, system=system is not None)
     ends = template.trimmed(len(turns) + 1, system=system is not None)
     before = [parts.pop(0)]
     if system is not None:
-        before += [trimmed(system, ends.pop(0)), parts.pop(0)]
+        system = trimmed(system, ends.pop(0))
+        before += [system, parts.pop(0)]
+    if tools is not None and tools.listing:
+        before = tools.form.opening(tools.listing, system)
     ids: list[int] = []
-    for number, turn in enumerate((*turns, Turn(message, ()))):
-        if number:
-            before = [parts[2 * number - 1]]
-        text = trimmed(turn.message, ends[number])
-        ids += tokenizer.encode_prompt(*before, text, parts[2 * number], goes_on=number > 0)
+    for number, turn in enumerate((*turns, Turn(asked) if isinstance(asked, str) else asked)):
+        if turn.results:
+            assert tools is not None, "a session knows the form of results"
+            results = tools.form.answered(turn.results, tools.begin if number == len(turns) else "")
+            ids += tokenizer.encode_prompt(*results, goes_on=True)
+        else:
+            before = [parts[2 * number - 1]] if number else before
+            text = trimmed(turn.message, ends[number])
+            ids += tokenizer.encode_prompt(*before, text, parts[2 * number], goes_on=number > 0)
         ids += turn.answer
     return ids
 
@@ -62,14 +99,31 @@ def first_kept(sizes: Sequence[int], limit: int, new: int) -> int:
     return next(fits, len(sizes) - 1)
 
 
-def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text: str) -> Turn:
-    """A turn whose answer a program gives as text.
+def given_turn(
+    tokenizer: Tokenizer, prompt: PromptTemplate, asked: Turn | str, text: str, calls: Sequence[ToolCall] = ()
+) -> Turn:
+    """A turn whose answer a program gives: a text, and calls of tools.
 
     The answer is encoded after the white space that the model would have begun it with. Its thought is left
-    out, and the white space at those of its ends where the template leaves it out.
+    out, and the white space at those of its ends where the template leaves it out. Control tokens are read in
+    the text around calls only.
     """
-    answer = prompt.lead + given_answer(text, prompt.think, prompt.trimmed_answer)
-    return Turn(message, tuple(tokenizer.encode_prompt("", answer, "", goes_on=True)))
+    asked = Turn(asked) if isinstance(asked, str) else asked
+    parts = _given_parts(prompt, text, calls)
+    return replace(asked, answer=tuple(tokenizer.encode_prompt(*parts, goes_on=True)))
+
+
+def _given_parts(prompt: PromptTemplate, text: str, calls: Sequence[ToolCall]) -> list[str]:
+    """The text of an answer that a program gives, as `Tokenizer.encode_prompt` takes it."""
+    answer = given_answer(text, prompt.think, prompt.trimmed_answer)
+    if not calls:
+        return ["", prompt.lead + answer, ""]
+    assert prompt.tool_form is not None, "calls are refused where the model has no form of them"
+    form = prompt.tool_form.calls
+    parts = ["", answer, ("\n" if answer else "") + form.open]
+    for call in calls:
+        parts += [form.object(call), form.between or ""]
+    return [*parts[:-1], form.close]
 
 
 def listed_turns(loaded: LanguageModel, messages: MessageList, known: Sequence[Turn]) -> list[Turn]:
@@ -79,12 +133,14 @@ def listed_turns(loaded: LanguageModel, messages: MessageList, known: Sequence[T
         known: the turns of the session's own conversation.
     """
     prompt, turns, is_own = loaded.bundle.prompt, list[Turn](), True
-    for number, (message, text) in enumerate(messages.turns):
-        is_own = is_own and number < len(known) and known[number].message == message
+    for number, spoken in enumerate(messages.turns):
+        asked = Turn(spoken.message, results=spoken.results)
+        is_own = is_own and number < len(known) and replace(known[number], answer=()) == asked
         if is_own:
             written = loaded.output_text.text(known[number].answer).decode("utf-8", "replace")
+            text = "".join(_given_parts(prompt, spoken.answer, spoken.calls))
             is_own = given_answer(written, prompt.think) == given_answer(text, prompt.think)
-        given = given_turn(loaded.target_tokenizer, prompt, message, text)
+        given = given_turn(loaded.target_tokenizer, prompt, asked, spoken.answer, spoken.calls)
         turns.append(known[number] if is_own else given)
     return turns
 

@@ -4,18 +4,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from omnidraft.errors import SessionError
+from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.runtime.chat.prompt_template import ThinkTags
 from omnidraft.runtime.chat.thinking import ThoughtStream, split_thought
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.decoding.stop import StopReason, StopText
 from omnidraft.runtime.grammar.constraint import Constraint
+from omnidraft.runtime.grammar.tool_calls import CallStream, ToolCall
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.statistics import Statistics
 
+Kind = Literal["text", "thought", "call"]
 Step = Callable[["Generation"], AbstractContextManager[None]]  # surrounds every use of the models
 
 
@@ -26,15 +29,16 @@ class Piece:
     Attributes:
         text: may be empty.
         token_ids: target ids that the round emitted.
-        round: None for text that was held back when the generation was cancelled, and for the answer in
-            the text of a round that also ended a thought: it is a piece of its own.
-        is_thought: whether the text is what the model thinks before its answer, with the tags around it.
+        round: None for text that was held back when the generation was cancelled, and for the other pieces
+            of a round whose text is of several kinds.
+        kind: "thought" for what the model thinks before its answer, "call" for calls of tools, each with the
+            tags around it; "text" for the rest.
     """
 
     text: str
     token_ids: tuple[int, ...]
     round: Round | None
-    is_thought: bool = False
+    kind: Kind = "text"
 
     def __str__(self) -> str:
         return self.text
@@ -117,8 +121,9 @@ class Generation:
         self._stream = None if thoughts.tags is None else ThoughtStream(thoughts.tags, inside=thoughts.inside)
         self._pieces: list[Piece] = []  # of the last round, that were not yielded yet
         self._cancelled = False
+        self._calls: CallStream | None = None
+        self._format: ResponseFormat | None = None
         self.interrupt: Callable[[], None] = lambda: None
-        self.parse: Callable[[str], Any] | None = None
 
     @property
     def begins_inside(self) -> bool:
@@ -128,12 +133,23 @@ class Generation:
     @property
     def thought(self) -> str:
         """What the model thought before its answer, without the tags; empty for most models."""
-        return split_thought(self.text, self._thoughts.tags, inside=self._thoughts.inside)[0]
+        return split_thought(self._uncalled, self._thoughts.tags, inside=self._thoughts.inside)[0]
 
     @property
     def answer(self) -> str:
-        """The text behind the thought; empty while the model is thinking."""
-        return split_thought(self.text, self._thoughts.tags, inside=self._thoughts.inside)[1]
+        """The text behind the thought and before calls of tools; empty while the model is thinking."""
+        return split_thought(self._uncalled, self._thoughts.tags, inside=self._thoughts.inside)[1]
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of tools that are whole, in their order."""
+        form = None if self._format is None else self._format.calls
+        return () if form is None else form.read(self.text)
+
+    @property
+    def _uncalled(self) -> str:
+        form = None if self._format is None else self._format.calls
+        return self.text if form is None else self.text[: form.start(self.text)]
 
     @property
     def has_grammar(self) -> bool:
@@ -151,7 +167,13 @@ class Generation:
         cut = self.stop_reason in (None, "stop", "cancelled")
         if cut or (constraint is not None and not constraint.may_end):
             raise SessionError("the output is not whole", "run the generation to its end")
-        return self.text if self.parse is None else self.parse(self.text)
+        parse = None if self._format is None else self._format.parse
+        return self.text if parse is None else parse(self.text)
+
+    def read_as(self, format_: ResponseFormat) -> None:
+        """Read the output as text of a format; before the first round."""
+        self._format = format_
+        self._calls = None if format_.calls is None else CallStream(format_.calls)
 
     @property
     def stop_string(self) -> str | None:
@@ -191,7 +213,7 @@ class Generation:
             self.stop_reason = "cancelled"
             rest = self._stop_text.end()
             self.text += rest
-            return [Piece(text, (), None, thought) for text, thought in self._parts(rest)]
+            return [Piece(text, (), None, kind) for text, kind in self._parts(rest)]
         if self.statistics.rounds == 0:
             self.statistics.first_token_seconds = self._clock() - started
         self.token_ids += finished.emitted
@@ -200,15 +222,25 @@ class Generation:
         self.stop_reason = self.end()
         text = self._stop_text.take() + (self._stop_text.end() if self.stop_reason else "")
         self.text += text
-        first, *others = self._parts(text) or [("", self._stream is not None and self._stream.is_thinking)]
+        thinking: Kind = "thought" if self._stream is not None and self._stream.is_thinking else "text"
+        first, *others = self._parts(text) or [("", thinking)]
         pieces = [Piece(first[0], finished.emitted, finished, first[1])]
-        return pieces + [Piece(text, (), None, thought) for text, thought in others]
+        return pieces + [Piece(text, (), None, kind) for text, kind in others]
 
-    def _parts(self, text: str) -> list[tuple[str, bool]]:
-        """Text that became certain, in parts of thought or answer; at the end all that was held back."""
+    def _parts(self, text: str) -> list[tuple[str, Kind]]:
+        """Text that became certain, in parts of one kind; at the end all that was held back."""
+        called = ""
+        if self._calls is not None:
+            text, called = self._calls.push(text)
+            text += self._calls.end() if self.stop_reason else ""
+        parts: list[tuple[str, Kind]] = []
         if self._stream is None:
-            return [(text, False)] if text else []
-        return self._stream.push(text) + (self._stream.end() if self.stop_reason else [])
+            parts = [(text, "text")] if text else []
+        else:
+            ends = self.stop_reason is not None or called != ""
+            spoken = self._stream.push(text) + (self._stream.end() if ends else [])
+            parts = [(part, "thought" if is_thought else "text") for part, is_thought in spoken]
+        return [*parts, (called, "call")] if called else parts
 
     def finish(self) -> "Generation":
         """Run to the end."""

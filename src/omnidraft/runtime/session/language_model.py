@@ -84,7 +84,9 @@ class LanguageModel:
     @cached_property
     def output_text(self) -> OutputText:
         """Reads the ids of outputs as text."""
-        return OutputText(self.target_tokenizer, self.bundle.prompt.think, self.vocab_map.bytes_of)
+        prompt, tokenizer = self.bundle.prompt, self.target_tokenizer
+        calls = None if prompt.tool_form is None else prompt.tool_form.calls
+        return OutputText(tokenizer, prompt.think, self.vocab_map.bytes_of, calls)
 
 
 def load_bundle(

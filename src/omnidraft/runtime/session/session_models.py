@@ -37,6 +37,7 @@ class SessionModels:
         self.grammars = TextGrammars(
             (loaded.target_tokenizer, lambda: loaded.target_trie),
             None if drafts is None else (drafts, lambda: loaded.draft_trie, loaded.vocab_map.draft_allowed),
+            loaded.output_text.shown,
         )
         self._chosen: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
         self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)

@@ -120,8 +120,8 @@ class SessionResources:
 
     @property
     def message(self) -> str | None:
-        """The message that is being answered; None outside a conversation."""
-        return self.text.message
+        """The message that is being answered, empty for results; None outside a conversation."""
+        return None if self.text.asked is None else self.text.asked.message
 
     @property
     def system(self) -> str | None:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from omnidraft.errors import CacheFileError, SessionFileError
+from omnidraft.errors import CacheFileError, SessionError, SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
 from omnidraft.runtime.disk.read_file import read_file, read_whole
+from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.session_file import MAGIC, MAX_FILE_BYTES, decode_session, encode_session
 from omnidraft.runtime.session.session_models import SessionModels
@@ -83,7 +84,15 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
 
 
 def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes]:
-    """The state of a session as its file holds it, and the bytes of its cache."""
+    """The state of a session as its file holds it, and the bytes of its cache.
+
+    Raises:
+        SessionError: the conversation has tools, which the file has no place for.
+    """
+    if text.tools or any(turn.results for turn in text.turns):
+        raise SessionError(
+            "a conversation with tools is not saved", "keep its messages, and give them to chat() as a list"
+        )
     answer, loaded, saved_answer = text.answer, models.loaded, None
     if answer is not None:
         reason = answer.stop_reason
@@ -104,7 +113,7 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
         costs=text.costs,
         lengths=text.lengths.copy(),
         turns=tuple(text.turns),
-        message=text.message,
+        message=None if text.asked is None else text.asked.message,
         answer=saved_answer,
         system=text.system,
     )
@@ -132,7 +141,8 @@ def restore(
         _check(saved, models.loaded.bundle)
         restored = TextState(_cache(cache_bytes, text.cache), saved.costs, text.decoder)
         restored.lengths = saved.lengths.copy()
-        restored.turns, restored.message, restored.system = list(saved.turns), saved.message, saved.system
+        restored.turns, restored.system = list(saved.turns), saved.system
+        restored.asked = None if saved.message is None else Turn(saved.message)
         if saved.answer is not None:
             restored.answer = _replay(models, restored, saved.answer)
     except (SessionFileError, ValueError) as error:

@@ -16,7 +16,7 @@ from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.decoding.verifier import block_pays
-from omnidraft.runtime.grammar.grammar import Grammar
+from omnidraft.runtime.grammar.grammar import START, Grammar
 from omnidraft.runtime.session.conversation import draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
@@ -72,7 +72,8 @@ def generate_from_prompt(
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
     generation = generate_from_state(models, text, config, ids, Emitted(), trace, grammar)
-    generation.parse = None if format_ is None else format_.parse
+    if format_ is not None:
+        generation.read_as(format_)
     text.begin(generation)
     return generation
 
@@ -130,7 +131,7 @@ def _check_grammar(
     models: SessionModels, config: GenerationConfig, grammar: Grammar, ids: Sequence[int]
 ) -> None:
     """Refuse a grammar that no output can belong to."""
-    if models.loaded.output_text.ends_in_thought(ids):
+    if models.loaded.output_text.ends_in_thought(ids) and not grammar.is_free(START):
         raise GrammarError(
             "the prompt ends inside a thought, and a grammar is for a whole output", "use another template"
         )

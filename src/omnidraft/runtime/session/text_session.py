@@ -6,13 +6,17 @@ called from any thread.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import SessionError
-from omnidraft.grammar.response_format import Format, ResponseFormat, response_format
+from omnidraft.errors import PromptError, SessionError, SettingError, counted
+from omnidraft.grammar.response_format import Format, ResponseFormat, call_format, response_format
 from omnidraft.runtime.chat.messages import checked_text, read_messages
+from omnidraft.runtime.chat.tool_form import ToolForm
+from omnidraft.runtime.chat.tools import CHOICES, Choice, Tool, ToolLike, read_tools, result_text
 from omnidraft.runtime.session.conversation import (
+    ToolText,
     Turn,
     answer_ids,
     conversation_ids,
@@ -33,11 +37,21 @@ _UNDO = (
 _LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is to be answered: the turns of a conversation, of which the last has no answer, and its tools."""
+
+    turns: list[Turn]
+    last: Turn
+    system: str | None
+    tools: tuple[Tool, ...]
+
+
 class TextSession(SessionResources):
     """A conversation on a loaded bundle, with its KV caches and n-gram cache."""
 
     def reset(self) -> None:
-        """Forget the conversation and its counts, not the system prompt and not what was learned."""
+        """Forget the conversation and its counts, not system prompt, tools and what was learned."""
         with self.exclusive():
             self.text.forget_text()
 
@@ -77,15 +91,17 @@ class TextSession(SessionResources):
             generation = generate_from_prompt(
                 self.models, self.text, ids, config, self.trace, format_=response_format(grammar)
             )
-            self.text.turns, self.text.message = [], None
+            self.text.turns, self.text.asked = [], None
             return generation
 
     def chat(
         self,
-        message: str | Sequence[Mapping[str, str]],
+        message: str | Sequence[Mapping[str, Any]],
         config: GenerationConfig = DEFAULTS,
         *,
         grammar: Format | None = None,
+        tools: Sequence[ToolLike] | None = None,
+        tool_choice: Choice = "auto",
         **overrides: Any,
     ) -> Generation:
         """Answer the next message of a conversation; the target reads only what is new in it.
@@ -94,30 +110,74 @@ class TextSession(SessionResources):
         the session's own. Answers that the session itself gave keep the ids that were generated.
 
         Args:
-            message: text; or a list of messages, each with `role` (system, user or assistant) and `content`.
+            message: text; or a list of messages, each with `role` (system, user, assistant or tool) and
+                `content`, an assistant's with `tool_calls` as OpenAI has them.
             config: settings of the answer.
-            grammar: what the answer must be, as for `generate`.
+            grammar: what the answer must be, as for `generate`; then it calls no tools.
+            tools: that the answer may call: functions with type hints, or dicts in OpenAI's form. None: those
+                of the message before, and none for a list of messages.
+            tool_choice: "auto" for text or calls, "none", "required", or the name of the tool to call. See
+                `calls` of the generation.
             overrides: fields of the config by name: `chat("Hi", max_new_tokens=20)`.
 
         Raises:
             PromptError: empty, too long a conversation for the context (ContextError), a list that is not a
-                conversation, or a template without a place for the system prompt; nothing changes.
-            GrammarError: as for `generate`.
-            SettingError: a setting outside its range.
+                conversation, tools that are refused, or a template without a place for them or for the
+                system prompt; nothing changes.
+            GrammarError: as for `generate`, of a tool's schema too.
+            SettingError: a setting or choice outside its range.
             SessionError: another thread is using this session.
         """
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
             config.check()
-            turns, format_ = self._finished_turns(), response_format(grammar)
+            turns, given = self._finished_turns(), None if tools is None else read_tools(tools)
             if isinstance(message, str):
-                return self._answer(turns, checked_text(message), self.system, config, format_=format_)
+                asked = Asked(turns, Turn(checked_text(message)), self.system, self._tools(given))
+                return self._answer(asked, config, self._format(asked, grammar, tool_choice))
             listed = read_messages(message)
-            turns = listed_turns(self.loaded, listed, turns)
-            return self._answer(turns, listed.message, listed.system, config, _LEAVE_OUT, format_)
+            answers_calls = any(turn.calls or turn.results for turn in (*listed.turns, listed.asked))
+            if answers_calls:
+                self._tool_form()
+            last = Turn(listed.asked.message, results=listed.asked.results)
+            asked = Asked(listed_turns(self.loaded, listed, turns), last, listed.system, given or ())
+            return self._answer(asked, config, self._format(asked, grammar, tool_choice), _LEAVE_OUT)
+
+    def tool_result(
+        self,
+        *results: Any,
+        config: GenerationConfig = DEFAULTS,
+        tool_choice: Choice = "auto",
+        **overrides: Any,
+    ) -> Generation:
+        """Answer the results of the tools that the last answer called.
+
+        Args:
+            results: one for each call, in the order of the calls; what is not text is written as JSON.
+            config: settings of the answer.
+            tool_choice: as for `chat`.
+            overrides: fields of the config by name.
+
+        Raises:
+            SessionError: there are not as many results as calls, or another thread is using this session.
+            PromptError: a result is no JSON value, or the conversation is too long (ContextError).
+            SettingError: a setting or choice outside its range.
+        """
+        config = overridden(config, overrides)
+        with self.exclusive(generates=True):
+            config.check()
+            calls = () if self.answer is None or self.text.asked is None else self.answer.calls
+            if not calls or len(calls) != len(results):
+                raise SessionError(
+                    f"there are {counted(len(results), 'result')} of {counted(len(calls), 'call')}",
+                    "give one result for each call of the last answer",
+                )
+            asked_results = Turn("", results=tuple(map(result_text, results)))
+            asked = Asked(self._finished_turns(), asked_results, self.system, self.text.tools)
+            return self._answer(asked, config, self._format(asked, None, tool_choice))
 
     def regenerate(self, config: GenerationConfig = DEFAULTS, **overrides: Any) -> Generation:
-        """Answer the last message once more, in place of its answer.
+        """Answer the last message once more, in place of its answer; the tools are those of the conversation.
 
         The random numbers are those of the config's seed, or of a new one: another seed, another sample.
         Greedy text is the same again.
@@ -132,10 +192,13 @@ class TextSession(SessionResources):
             turns = self._finished_turns()
             if not turns:
                 raise SessionError("there is no answer to generate again", "begin with a message")
-            return self._answer(turns[:-1], turns[-1].message, self.system, config)
+            asked = Asked(turns[:-1], replace(turns[-1], answer=()), self.system, self.text.tools)
+            return self._answer(asked, config, self._format(asked, None, "auto"))
 
     def undo(self) -> str:
-        """Take back the last message and its answer; what was learned stays.
+        """Take back the last message and all answers to it, those to results of tools too.
+
+        What was learned stays.
 
         The KV caches keep the text until the next message, which rewinds them to what both texts share.
 
@@ -149,9 +212,12 @@ class TextSession(SessionResources):
             turns = self._finished_turns()
             if not turns:
                 raise SessionError("there is no message to take back", "begin with one")
-            self.text.turns, self.text.message = turns[:-1], None
+            while turns[-1].results:
+                turns.pop()
+            message = turns.pop().message
+            self.text.turns, self.text.asked = turns, None
             self.text.begin(None)
-            return turns[-1].message
+            return message
 
     def resume(self) -> Generation:
         """Continue the generation that a session was saved in.
@@ -200,31 +266,66 @@ class TextSession(SessionResources):
             self.text, self.adapter_notice = restore(self.models, self.text, path, *read_session(path))
 
     def _answer(
-        self,
-        turns: list[Turn],
-        message: str,
-        system: str | None,
-        config: GenerationConfig,
-        too_long: str = _UNDO,
-        format_: ResponseFormat | None = None,
+        self, asked: Asked, config: GenerationConfig, format_: ResponseFormat | None, too_long: str = _UNDO
     ) -> Generation:
         """Begin the answer to a message; nothing changes where it is refused."""
-
-        def ids_of(kept: list[Turn]) -> list[int]:
-            return conversation_ids(self.target_tokenizer, self.template, kept, message, system)
-
-        dropped, ids = 0, ids_of(turns)
-        if self.drops_oldest and len(ids) + config.max_new_tokens > self.context_size:
-            sizes = [len(ids), *(len(ids_of(turns[i:])) for i in range(1, len(turns) + 1))]
-            dropped = first_kept(sizes, self.context_size, config.max_new_tokens)
-            turns, ids = turns[dropped:], ids_of(turns[dropped:]) if dropped else ids
+        turns, ids = self._fitting(asked, config)
         remedy = too_long if turns else TOO_LONG
         generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy, format_)
-        generation.dropped_turns = dropped
-        self.text.turns, self.text.message, self.text.system = turns, message, system
+        generation.dropped_turns = len(asked.turns) - len(turns)
+        self.text.turns, self.text.asked = turns, asked.last
+        self.text.system, self.text.tools = asked.system, asked.tools
         return generation
 
+    def _fitting(self, asked: Asked, config: GenerationConfig) -> tuple[list[Turn], list[int]]:
+        """The turns that the context has room for, where old ones may be left out, and the ids of the prompt."""
+        text = None
+        if asked.tools or asked.last.results or any(turn.results for turn in asked.turns):
+            form = self._tool_form()
+            text = ToolText(form, form.listing([t.value for t in asked.tools]), self.bundle.prompt.begin)
+
+        def ids_of(first: int) -> list[int]:
+            turns = asked.turns[first:]
+            return conversation_ids(
+                self.target_tokenizer, self.template, turns, asked.last, asked.system, text
+            )
+
+        ids = ids_of(0)
+        if not self.drops_oldest or len(ids) + config.max_new_tokens <= self.context_size:
+            return asked.turns, ids
+        sizes = [len(ids), *(len(ids_of(first)) for first in range(1, len(asked.turns) + 1))]
+        first = first_kept(sizes, self.context_size, config.max_new_tokens)
+        return asked.turns[first:], ids_of(first)
+
+    def _tools(self, given: tuple[Tool, ...] | None) -> tuple[Tool, ...]:
+        return self.text.tools if given is None else given
+
+    def _tool_form(self) -> ToolForm:
+        form = self.bundle.prompt.tool_form
+        if form is None or self.template is not self.bundle.prompt:
+            raise PromptError(
+                "this model has no chat template that tools could be listed in",
+                "use another model, or describe the call in the message and give a grammar",
+            )
+        return form
+
+    def _format(self, asked: Asked, grammar: Format | None, choice: Choice) -> ResponseFormat | None:
+        """What an answer must be, by a grammar or by the tools and the choice among them."""
+        names = [tool.name for tool in asked.tools]
+        if choice not in (*CHOICES, *names) or (choice == "required" and not names):
+            raise SettingError(
+                f"tool_choice is {choice!r:.60}, and the tools are {', '.join(names) or 'none'}",
+                "choose auto, none, required or the name of a tool",
+            )
+        if grammar is not None and choice not in ("auto", "none"):
+            raise SettingError("the answer has a grammar and must call a tool", "leave one of them out")
+        if grammar is not None or not names or choice == "none":
+            return response_format(grammar)
+        chosen = {t.name: t.arguments for t in asked.tools if choice in (*CHOICES, t.name)}
+        most = None if choice in CHOICES else 1
+        return call_format(chosen, self._tool_form().calls, free=choice == "auto", most=most)
+
     def _finished_turns(self) -> list[Turn]:
-        if self.message is None or self.answer is None:
+        if self.text.asked is None or self.answer is None:
             return list(self.turns)
-        return [*self.turns, Turn(self.message, answer_ids(self.loaded, self.answer))]
+        return [*self.turns, replace(self.text.asked, answer=answer_ids(self.loaded, self.answer))]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from omnidraft.runtime.chat.tools import Tool
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState
@@ -20,7 +21,8 @@ class TextState:
     Attributes:
         random: the source of randomness of the last generation.
         lengths: what the draft length "auto" learned of the texts so far.
-        message: the message that is being answered; None where every message has its turn.
+        asked: the turn that is being answered; None where every message has its answer.
+        tools: that the model may call.
         answer: the last generation; None where it was taken back.
         totals: counts of the generations before `answer`, since the conversation began.
         answers: number of generations since then.
@@ -32,9 +34,10 @@ class TextState:
     random: SplitMix64 = field(default_factory=lambda: SplitMix64(0))
     lengths: LengthState = field(default_factory=LengthState)
     turns: list[Turn] = field(default_factory=list)
-    message: str | None = None
+    asked: Turn | None = None
     answer: Generation | None = None
     system: str | None = None
+    tools: tuple[Tool, ...] = ()
     totals: Statistics = field(default_factory=Statistics)
     answers: int = 0
 
@@ -46,8 +49,8 @@ class TextState:
         self.answers += answer is not None
 
     def forget_text(self) -> None:
-        """Forget the conversation and its counts, not the system prompt and not what was learned."""
-        self.turns, self.message, self.answer = [], None, None
+        """Forget the conversation and its counts, not system prompt, tools and what was learned."""
+        self.turns, self.asked, self.answer = [], None, None
         self.totals, self.answers = Statistics(), 0
 
 

@@ -1,0 +1,139 @@
+"""How a model is told of tools and of their results, as strings. Format: spec/03-bundle.md, "Tools"."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnidraft.runtime.disk.json_fields import mapping, text
+from omnidraft.runtime.grammar.tool_calls import CallForm
+
+MAX_TEXT = 1 << 16  # bytes of each text
+MOST_INDENT = 8
+GENERIC_CALLS = CallForm("<tool_call>[", ", ", "]</tool_call>", "arguments")
+_TOLD = "You can call these tools. Each line describes one, with the JSON Schema of its arguments.\n<tools>\n"
+_ASKED = (
+    "\n</tools>\nTo call tools, write a list of calls and nothing behind it:\n"
+    '<tool_call>[{"name": "the tool", "arguments": {"an argument": "its value"}}]</tool_call>\n'
+    "Their results follow between <tool_response> and </tool_response>."
+)
+
+
+@dataclass(frozen=True)
+class ListingSlot:
+    """The text around a system prompt and the tools: before, between, and after both."""
+
+    before: str
+    between: str
+    after: str
+
+
+@dataclass(frozen=True)
+class ResultForm:
+    """The text around results, up to where an answer begins.
+
+    Attributes:
+        before, between, after: all results, two of them.
+        is_quoted: a result that is text is written as a JSON string.
+    """
+
+    before: str
+    between: str
+    after: str
+    is_quoted: bool
+
+
+@dataclass(frozen=True)
+class ToolForm:
+    """The text around tools, calls and results; control tokens are read here, never in what is between.
+
+    Attributes:
+        before, after: from the beginning of the text to the tools, and from them to the first message.
+        system: the same with a system prompt before the tools; None where there is no place for one.
+        between: two tools.
+        indent: of the JSON of a tool; None for one line.
+        calls, results: how they are written.
+    """
+
+    before: str
+    after: str
+    system: ListingSlot | None
+    between: str
+    indent: int | None
+    calls: CallForm
+    results: ResultForm
+
+    def listing(self, tools: Sequence[dict[str, Any]]) -> str:
+        """The text of tools in OpenAI's form."""
+        return self.between.join(json.dumps(each, ensure_ascii=False, indent=self.indent) for each in tools)
+
+    def opening(self, listing: str, system: str | None) -> list[str]:
+        """The strings before the first message, as `Tokenizer.encode_prompt` takes them."""
+        if system is None:
+            return [self.before, listing, self.after]
+        assert self.system is not None, "the template was asked for its place of a system prompt"
+        return [self.system.before, system, self.system.between, listing, self.system.after]
+
+    def answered(self, results: Sequence[str], begin: str) -> list[str]:
+        """The strings from the end of the calls to the answer to their results.
+
+        Args:
+            begin: of the template, before an answer that is to be written.
+        """
+        parts = [self.results.before]
+        for result in results:
+            parts += [json.dumps(result, ensure_ascii=False) if self.results.is_quoted else result]
+            parts += [self.results.between]
+        return [*parts[:-1], self.results.after + begin]
+
+
+def generic_form(before: str, after: str, between: str, behind: str) -> ToolForm:
+    """The form for a model whose chat template has none.
+
+    Args:
+        before, after: of the template, around a system prompt.
+        between, behind: of the template, around a later message.
+    """
+    results = ResultForm(
+        between + "<tool_response>\n",
+        "\n</tool_response>\n<tool_response>\n",
+        "\n</tool_response>" + behind,
+        is_quoted=False,
+    )
+    slot = ListingSlot(before, "\n\n" + _TOLD, _ASKED + after)
+    return ToolForm(before + _TOLD, _ASKED + after, slot, "\n", None, GENERIC_CALLS, results)
+
+
+def read_tool_form(data: dict[str, Any]) -> ToolForm:
+    """The field `prompt.tools` of a manifest.
+
+    Raises:
+        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
+    """
+    system, calls, results = data["system"], mapping(data["calls"]), mapping(data["results"])
+    indent, arguments, quoted = data["indent"], calls["arguments"], results["is_quoted"]
+    if arguments not in ("arguments", "parameters") or type(quoted) is not bool:
+        raise ValueError(f"prompt.tools has calls {calls!r:.200} or results {results!r:.200}")
+    if indent is not None and not (type(indent) is int and 0 <= indent <= MOST_INDENT):
+        raise ValueError(f"prompt.tools.indent {indent!r:.40} is not null or 0 to {MOST_INDENT}")
+    calling = CallForm(
+        _text(calls, "open"),
+        None if calls["between"] is None else _text(calls, "between"),
+        _text(calls, "close"),
+        arguments,
+    )
+    answering = ResultForm(
+        _text(results, "before"), _text(results, "between"), _text(results, "after"), quoted
+    )
+    slot = None if system is None else _slot(mapping(system))
+    return ToolForm(
+        _text(data, "before"), _text(data, "after"), slot, _text(data, "between"), indent, calling, answering
+    )
+
+
+def _slot(data: dict[str, Any]) -> ListingSlot:
+    return ListingSlot(_text(data, "before"), _text(data, "between"), _text(data, "after"))
+
+
+def _text(data: dict[str, Any], name: str) -> str:
+    return text(data[name], MAX_TEXT)

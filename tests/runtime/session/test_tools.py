@@ -1,0 +1,235 @@
+"""Calls of tools: in a grammar, told apart in the stream, and answered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from omnidraft import GenerationConfig, LanguageModel, TextSession, ToolCall, load_bundle
+from omnidraft.errors import GrammarError, OmnidraftError, PromptError, SessionError, SettingError
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
+from omnidraft.runtime.chat.tool_form import ListingSlot, ResultForm, ToolForm
+from omnidraft.runtime.chat.tools import read_tools
+from omnidraft.runtime.grammar.tool_calls import CallForm, CallStream
+
+QUESTION = "How many legs do 3 cats have?"
+SAMPLED = GenerationConfig(max_new_tokens=90, temperature=1.0, seed=5)
+CALLS = CallForm("<call>[", ", ", "]</call>", "arguments")
+FORM = ToolForm(
+    "T:", "\nQ:", ListingSlot("S:", "T:", "\nQ:"), "\n", None, CALLS,
+    ResultForm("\nQ:<r>", "</r><r>", "</r>\nA:", is_quoted=False),
+)  # fmt: skip
+CHAT = PromptTemplate("", "\nA:", "\nQ:", "\nA:", system=SystemSlot("S:", "\nQ:"), tools=FORM)
+
+
+def legs(animal: Literal["cat", "hen"], count: int = 1, notes: list[str] | None = None) -> int:
+    """Counts the legs
+    of animals.
+
+    Args:
+        animal: the kind of animal
+        count (int): how many
+    """
+    return count * (4 if animal == "cat" else 2) + len(notes or [])
+
+
+CLOCK = {
+    "type": "function",
+    "function": {
+        "name": "clock",
+        "parameters": {"type": "object", "properties": {"utc": {"type": "boolean"}}},
+    },
+}
+
+
+PAINT = {
+    "type": "function",
+    "function": {"name": "paint", "parameters": {
+        "type": "object", "properties": {"hue": {"enum": ["red", "blue"]}}, "required": ["hue"]}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def loaded(bundle: Path) -> LanguageModel:
+    """A starter whose template has tools, in few tokens."""
+    model = load_bundle(bundle)
+    return replace(model, bundle=replace(model.bundle, prompt=CHAT))
+
+
+def checked(call: ToolCall) -> None:
+    """Whether a call is valid by its tool."""
+    if call.name == "clock":
+        assert all(type(value) is bool for value in call.arguments.values()) and call.arguments.keys() <= {
+            "utc"
+        }
+    else:
+        assert call.name == "paint" and call.arguments["hue"] in ("red", "blue") and len(call.arguments) == 1
+
+
+@pytest.mark.parametrize("mode", ["plain", "trie"])
+def test_required_calls_are_valid_and_a_named_tool_is_called_once(loaded: LanguageModel, mode: Any) -> None:
+    session = TextSession(loaded)
+    for seed in range(4):
+        answer = session.chat(
+            QUESTION, SAMPLED, tools=[PAINT, CLOCK], tool_choice="required", seed=seed, mode=mode
+        ).finish()
+        for call in answer.calls:
+            checked(call)
+        assert answer.calls and answer.answer == "" and answer.text.startswith('<call>[{"name": "')
+        assert answer.text.endswith("}]</call>")
+        session.reset()
+    named = session.chat(QUESTION, SAMPLED, tool_choice="clock").finish()
+    assert [call.name for call in named.calls] == ["clock"] and named.stop_reason == "complete"
+
+
+def test_free_text_is_the_targets_own_and_calls_begin_at_the_marker(loaded: LanguageModel) -> None:
+    session, plain = TextSession(loaded), TextSession(loaded)
+    greedy = replace(SAMPLED, temperature=0.0, max_new_tokens=24)
+    auto = session.chat(QUESTION, greedy, tools=[CLOCK]).finish()
+    assert auto.text == plain.chat(QUESTION, greedy, tools=[CLOCK], tool_choice="none").finish().text
+    assert auto.calls == () and auto.answer == auto.text != ""
+    none = plain.regenerate(greedy).finish()
+    assert none.text == auto.text and none.has_grammar
+
+
+@pytest.mark.parametrize("text", ["Well <call <call>[{}]</call>", "<call>[", "<cal", "a <cal", ""])
+def test_a_stream_holds_back_what_may_begin_a_call(text: str) -> None:
+    stream, said, called = CallStream(CALLS), "", ""
+    for letter in text:
+        before, behind = stream.push(letter)
+        said, called = said + before, called + behind
+        assert "<call>".startswith(called[:6])
+    said += stream.end()
+    assert (said, called) == (text[: CALLS.start(text)], text[CALLS.start(text) :])
+    alone = CallStream(CallForm("", None, "", "parameters"))
+    parts = [alone.push(letter) for letter in '{"name": "f"}']
+    assert "".join(part for _, part in parts) == '{"name": "f"}'
+    assert alone.push("") == ("", "") and CallStream(CALLS).push("{") == ("{", "")
+
+
+def test_results_are_answered_in_the_conversation(loaded: LanguageModel) -> None:
+    session = TextSession(loaded)
+    first = session.chat(QUESTION, SAMPLED, tools=[CLOCK], tool_choice="clock").finish()
+    with pytest.raises(SessionError, match="there are 2 results of 1 call"):
+        session.tool_result("a", "b")
+    second = session.tool_result({"hour": 12}, max_new_tokens=8, temperature=0.0).finish()
+    prompt = loaded.target_tokenizer.text_of(second.prompt_ids).decode()
+    before = loaded.target_tokenizer.text_of(first.prompt_ids).decode()
+    result = '\nQ:<r>{"hour": 12}</r>\nA:'
+    assert prompt == before + first.text + result
+    assert list(second.prompt_ids[: len(first.prompt_ids)]) == list(first.prompt_ids)
+    third = session.chat("Thanks.", max_new_tokens=4, temperature=0.0).finish()
+    assert (
+        loaded.target_tokenizer.text_of(third.prompt_ids).decode().endswith(f"{second.text}\nQ:Thanks.\nA:")
+    )
+    listed = TextSession(loaded)
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "1", "type": "function",
+             "function": {"name": "clock", "arguments": json.dumps(first.calls[0].arguments)}}]},
+        {"role": "tool", "tool_call_id": "1", "content": '{"hour": 12}'},
+    ]  # fmt: skip
+    again = listed.chat(messages, tools=[CLOCK], max_new_tokens=8, temperature=0.0).finish()
+    assert loaded.target_tokenizer.text_of(again.prompt_ids).decode() == prompt
+    own = session.chat(messages, tools=[CLOCK], max_new_tokens=8, temperature=0.0)
+    assert own.prompt_ids == second.prompt_ids, "an answer of this session keeps its ids"
+    own.finish()
+    assert session.undo() == QUESTION and session.turns == []
+
+
+def test_results_come_in_the_order_of_their_calls(loaded: LanguageModel) -> None:
+    call = {"type": "function", "function": {"name": "clock", "arguments": {}}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "x", **call}, {"id": "y", **call}]},
+        {"role": "tool", "tool_call_id": "y", "content": "second"},
+        {"role": "tool", "tool_call_id": "x", "content": "first"},
+    ]
+    answer = TextSession(loaded).chat(messages, max_new_tokens=4)
+    prompt = loaded.target_tokenizer.text_of(answer.prompt_ids).decode()
+    assert prompt.index("first") < prompt.index("second")
+    with pytest.raises(PromptError, match="message 3 on are fewer than the 2 calls"):
+        TextSession(loaded).chat(messages[:3])
+    late: list[dict[str, Any]] = [*messages[:2], {"role": "user", "content": "and?"}, messages[2]]
+    for broken in (late, [messages[0], messages[2]]):
+        with pytest.raises(PromptError, match=r"the role tool where one of the (assistant|user) is due"):
+            TextSession(loaded).chat(broken)
+    for calls in ("x", [1], [{"function": {"name": "clock", "arguments": "["}}]):
+        with pytest.raises(PromptError, match="the calls of message 2 are not of OpenAI's form"):
+            TextSession(loaded).chat([messages[0], {**messages[1], "tool_calls": calls}, *messages[2:]])
+
+
+def test_a_function_becomes_a_schema() -> None:
+    [tool] = read_tools([legs])
+    assert tool.value["function"]["description"] == "Counts the legs of animals."
+    assert tool.arguments == {
+        "type": "object",
+        "properties": {
+            "animal": {"enum": ["cat", "hen"], "description": "the kind of animal"},
+            "count": {"type": "integer", "description": "how many"},
+            "notes": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        },
+        "required": ["animal"],
+    }
+
+
+def untyped(x):  # type: ignore[no-untyped-def]
+    return x
+
+
+def odd(x: Path) -> None: ...
+
+
+def function(**fields: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", **fields}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ([CLOCK, CLOCK], "two tools have the name clock"),
+        ([function(name="auto")], "the name auto, or it is a choice"),
+        ([untyped], "the argument x of the tool untyped has no type hint"),
+        ([odd], "the argument x of the tool odd has the type"),
+        ([lambda: 1], "the tool's name is '<lambda>'"),
+        ([print], "the argument \\*args of the tool print"),
+        ([{"name": "f"}], "is not of OpenAI's form"),
+        ([function(name="a b")], "the tool's name is 'a b'"),
+        (
+            [function(parameters={"type": "string"})],
+            "parameters of the tool f are no JSON Schema of an object",
+        ),
+        ([function(parameters={"type": "object", "x": {1}})], "the tool f is no JSON value"),
+        ([function(description="x" * (1 << 18))], "more than 262144 bytes"),
+        ([function(name=f"f{i}") for i in range(129)], "there are 129 tools"),
+        ("clock", "the tools are a str"),
+        ([function(parameters={"type": "object", "not": {}})], "the tool f: the schema at # has 'not'"),
+    ],
+)
+def test_tools_that_are_refused_change_nothing(loaded: LanguageModel, tools: Any, said: str) -> None:
+    session = TextSession(loaded)
+    with pytest.raises((PromptError, GrammarError), match=said):
+        session.chat(QUESTION, tools=tools)
+    assert session.answer is None and session.text.tools == ()
+
+
+def test_other_refusals(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> None:
+    session = TextSession(loaded)
+    for choice in ("other", "required"):
+        with pytest.raises(SettingError, match=f"tool_choice is '{choice}', and the tools are none"):
+            session.chat(QUESTION, tool_choice=choice)
+    with pytest.raises(SettingError, match="has a grammar and must call a tool"):
+        session.chat(QUESTION, tools=[CLOCK], tool_choice="required", grammar={"type": "null"})
+    session.chat(QUESTION, tools=[CLOCK], grammar={"type": "null"}, max_new_tokens=8).finish()
+    assert session.answer is not None and session.answer.parsed is None and session.answer.calls == ()
+    with pytest.raises(SessionError, match="a conversation with tools is not saved"):
+        session.save(tmp_path / "talk.session")
+    bare = load_bundle(bundle)
+    bare = replace(bare, bundle=replace(bare.bundle, prompt=PromptTemplate("", "", "", "")))
+    with pytest.raises(OmnidraftError, match="no chat template that tools could be listed in"):
+        TextSession(bare).chat(QUESTION, tools=[CLOCK])
