@@ -66,7 +66,9 @@ def _read(bundle: Bundle) -> dict[str, Any]:
         "seal": bundle.manifest["seal"],
         "target": _model(bundle.target),
         "drafter": _model(bundle.drafter),
-        "prompt": {**asdict(bundle.prompt), "trim": list(bundle.prompt.trim)},
+        # No vector has tools, which only Python reads so far.
+        "prompt": {n: v for n, v in asdict(bundle.prompt).items() if n not in ("tools", "trim")}
+        | {"trim": list(bundle.prompt.trim)},
         "costs": {**asdict(costs), "target": list(costs.target)},
         "measured_on": None if bundle.measured_on is None else bundle.measured_on.as_json(),
         "vocab_map": bundle.vocab_map,

@@ -184,4 +184,25 @@ def test_an_output_has_the_restricted_distribution(
         assert distance(world) < 1e-9, world
         if seed < 3:
             assert distance(replace(world, fixes=False)) < 1e-9, world
-        allowed[EOS] = world.ends and may_end
+            assert distance(replace(world, ends=False)) < 1e-9, world
+
+
+@pytest.mark.parametrize(("mode", "verification"), MODES)
+def test_free_text_before_a_marker_is_the_targets_own(mode: Mode, verification: Verification) -> None:
+    """What follows a marker belongs to the language, wherever in a token the marker ends."""
+    for seed, marker in enumerate((b"LA", b"FO")):
+        world = World(seed, mode, verification, SAMPLINGS[1], most=3, marker=marker)
+        assert any(marker in b"".join(TOKENS[t] for t in output) for output in expected_of(world))
+        assert distance(world) < 1e-9, world
+
+
+def test_control_tokens_are_allowed_in_free_text_alone() -> None:
+    grammar = World(1, "plain", "token", SAMPLINGS[0], most=3, marker=b"FL").grammar
+    tokens, control, tag = [*TOKENS, b"", b""], len(TOKENS), len(TOKENS) + 1
+    masks = TokenMasks(grammar, ByteTrie(tokens, len(tokens)), [EOS], {tag: b"FL"})
+    assert masks.mask(START, 9)[[EOS, control, tag]].all()
+    assert masks.behind(START, control, b"") == START and masks.behind(START, EOS, b"") is None
+    inside = masks.behind(START, tag, b"")
+    assert inside is not None and inside == grammar.read(START, b"FL")
+    assert not masks.mask(inside, 9)[[EOS, control, tag]].any()
+    assert not masks.mask(START, 1)[tag], "no room for what must follow"

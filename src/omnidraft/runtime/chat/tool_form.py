@@ -14,9 +14,9 @@ GENERIC_CALLS = CallForm("<tool_call>[", ", ", "]</tool_call>", "arguments")
 _TOLD = "You can call these tools. Each line describes one, with the JSON Schema of its arguments.\n<tools>\n"
 _ASKED = (
     "\n</tools>\nTo call tools, write a list of calls and nothing behind it:\n"
-    '<tool_call>[{"name": "the tool", "arguments": {"an argument": "its value"}}]</tool_call>\n'
-    "Their results follow between <tool_response> and </tool_response>."
+    '<tool_call>[{"name": "the tool", "arguments": {"an argument": "its value"}}]</tool_call>'
 )
+_RESULTS = "The result of the call:\n<tool_response>\n", "\n</tool_response>\nSay it in a sentence."
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ def generic_form(before: str, after: str, between: str, behind: str) -> ToolForm
         between, behind: of the template, around a later message.
     """
     results = ResultForm(
-        between + "<tool_response>\n",
+        between + _RESULTS[0],
         "\n</tool_response>\n<tool_response>\n",
-        "\n</tool_response>" + behind,
+        _RESULTS[1] + behind,
         is_quoted=False,
     )
     slot = ListingSlot(before, "\n\n" + _TOLD, _ASKED + after)
