@@ -56,7 +56,7 @@ WITHOUT_VECTOR: dict[str, dict[str, str]] = {
         "unwritable": WRITING,
         "space": WRITING,
     },
-    "17": {"unreadable": NO_FILE},
+    "17": {"unreadable": NO_FILE, "room": "of a session: tests of the runtime have it"},
 }
 
 

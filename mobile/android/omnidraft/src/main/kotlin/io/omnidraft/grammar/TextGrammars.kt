@@ -22,8 +22,8 @@ internal class TextGrammars(
     private val drafter: ModelTokens?, // null without one
     private val draftAllowed: () -> IdSet, // the draft ids that it may propose
 ) {
-    private val ofTarget = Kept<Pair<Grammar, Set<Int>>, TokenMasks>()
-    private val ofDrafter = Kept<Grammar, DraftSide?>()
+    private val ofTarget = Kept<Pair<Grammar, Set<Int>>, TokenMasks>(MOST_GRAMMARS)
+    private val ofDrafter = Kept<Grammar, DraftSide?>(MOST_GRAMMARS)
 
     /**
      * Keeps one text in a grammar.
@@ -41,25 +41,14 @@ internal class TextGrammars(
     /** Null where the drafter's tokens cannot write the texts, so its drafts are not restricted. */
     private fun draftSide(grammar: Grammar): DraftSide? {
         val drafter = drafter ?: return null
-        return ofDrafter.getOrPut(grammar) {
-            try {
+        if (grammar !in ofDrafter) { // where it is null, too
+            ofDrafter[grammar] = try {
                 DraftSide(TokenMasks(grammar, drafter.trie(), emptySet()), draftAllowed(), drafter::bytesOf)
             } catch (_: GrammarException) {
                 null
             }
         }
-    }
-}
-
-/** The values of the last [MOST_GRAMMARS] keys that were asked for. */
-private class Kept<K : Any, V> {
-    private val values = object : LinkedHashMap<K, V>(8, 0.75f, true) {
-        override fun removeEldestEntry(eldest: MutableMap.MutableEntry<K, V>): Boolean = size > MOST_GRAMMARS
-    }
-
-    fun getOrPut(key: K, make: () -> V): V {
-        if (key in values) return values.getValue(key)
-        return make().also { values[key] = it }
+        return ofDrafter[grammar]
     }
 }
 

@@ -18,6 +18,7 @@ import java.io.ByteArrayOutputStream
 internal const val NEVER: Int = 0xffff
 internal const val ANY_ROOM: Int = 1 shl 30 // more than any bound
 private const val CACHED_BYTES = 1 shl 24 // of masks that are kept
+private const val MOST_BOUNDS = 8 // configurations whose bounds are kept; they are asked for near the end of a text
 private const val MOST_CONFIGURATIONS = 1 shl 16 // that are numbered before all are forgotten
 private const val MOST_FIXED = 1 shl 12 // bytes
 private const val DEAD = 0 // number of the configuration of no text
@@ -25,10 +26,14 @@ private const val DEAD = 0 // number of the configuration of no text
 /** What may follow a configuration. */
 private class Entry(
     val allowed: IdSet, // with any number of tokens left
-    val bounds: ShortArray, // tokens that complete the text behind each id at most; unsigned
-    val most: Int, // the largest of them that is one
+    val most: Int, // the largest bound behind an allowed token
     val least: Int, // the smallest of a token with bytes
 )
+
+/** A map of the last [most] keys that were asked for. */
+internal class Kept<K : Any, V>(private val most: Int) : LinkedHashMap<K, V>(16, 0.75f, true) {
+    override fun removeEldestEntry(eldest: MutableMap.MutableEntry<K, V>): Boolean = size > most
+}
 
 /**
  * Masks of one grammar for one model; for one thread.
@@ -43,14 +48,13 @@ internal class TokenMasks(
     private val eos = eosIds.filter { it in 0 until trie.width }.toIntArray()
     private val stateBounds = stateBounds(grammar, trie)
     private val single: IntArray by lazy(LazyThreadSafetyMode.NONE) { singleBytes(grammar) }
-    private val kept = maxOf(1, CACHED_BYTES / (2 * trie.width + trie.width / 8 + 1))
-    private val entries = object : LinkedHashMap<Configuration, Entry>(16, 0.75f, true) {
-        override fun removeEldestEntry(eldest: MutableMap.MutableEntry<Configuration, Entry>): Boolean = size > kept
-    }
+    private val entries = Kept<Configuration, Entry>(maxOf(1, CACHED_BYTES / (trie.width / 8 + 64)))
+    private val tokenBounds = Kept<Configuration, ShortArray>(MOST_BOUNDS) // behind each id; unsigned
+    private val scratch = List(2) { IntArray(trie.levels.maxOfOrNull { it.parents.size } ?: 1) }
     private val numbers = HashMap<Configuration, Int>()
     private val configurations = ArrayList<Configuration>()
-    private val moves = ArrayList<IntArray?>() // by number: the number behind each class; null before it is asked for
-    private val bounds = ArrayList<Int>() // by number
+    private var moves = arrayOfNulls<IntArray>(64) // by number: the number behind each class; null before it is asked for
+    private var bounds = IntArray(64) // by number
 
     init {
         forget()
@@ -75,8 +79,12 @@ internal class TokenMasks(
     fun allowed(at: Configuration, room: Int): IdSet? {
         val entry = entry(at)
         if (room > entry.most) return entry.allowed.takeUnless { it.isEmpty() }
+        val bounds = tokenBounds[at] ?: ShortArray(trie.width).also {
+            compute(at, it)
+            tokenBounds[at] = it
+        }
         val found = IdSet(trie.width)
-        for (id in 0 until trie.width) if (entry.bounds[id].toInt() and 0xffff < room) found.add(id)
+        for (id in 0 until trie.width) if (bounds[id].toInt() and 0xffff < room) found.add(id)
         return found.takeUnless { it.isEmpty() }
     }
 
@@ -102,47 +110,48 @@ internal class TokenMasks(
         return data.toByteArray()
     }
 
-    private fun entry(at: Configuration): Entry = entries[at] ?: computed(at).also { entries[at] = it }
+    private fun entry(at: Configuration): Entry = entries[at] ?: compute(at, null).also { entries[at] = it }
 
-    private fun computed(at: Configuration): Entry {
+    /** What may follow; [into] takes the bound behind each id. */
+    private fun compute(at: Configuration, into: ShortArray?): Entry {
         if (configurations.size > MOST_CONFIGURATIONS) forget()
-        val found = ShortArray(trie.width) { NEVER.toShort() }
+        into?.fill(NEVER.toShort())
         val allowed = IdSet(trie.width)
         var (most, least) = 0 to NEVER
-        var before = intArrayOf(number(at))
+        var (before, behind) = scratch
+        before[0] = number(at)
         for (level in trie.levels) {
-            val behind = behind(level, before) ?: break
+            if (!follow(level, before, behind)) break
             for (i in level.tokens.indices) {
                 val bound = bounds[behind[level.nodes[i]]]
                 if (bound >= NEVER) continue
-                found[level.tokens[i]] = bound.toShort()
+                into?.set(level.tokens[i], bound.toShort())
                 allowed.add(level.tokens[i])
                 most = maxOf(most, bound)
                 least = minOf(least, bound)
             }
-            before = behind
+            before = behind.also { behind = before }
         }
         if (grammar.isComplete(at)) {
             for (id in eos) {
-                found[id] = 0
+                into?.set(id, 0)
                 allowed.add(id)
             }
         }
-        return Entry(allowed, found, most, least)
+        return Entry(allowed, most, least)
     }
 
-    /** The numbers of the configurations behind the nodes of a level; null where no text goes on. */
-    private fun behind(level: Level, before: IntArray): IntArray? {
+    /** The numbers of the configurations behind the nodes of a level; false where no text goes on. */
+    private fun follow(level: Level, before: IntArray, behind: IntArray): Boolean {
         var isAlive = false
-        val found = IntArray(level.parents.size)
-        for (node in found.indices) {
+        for (node in level.parents.indices) {
             val from = before[level.parents[node]]
-            if (from == DEAD) continue
-            val to = (moves[from] ?: filled(from))[grammar.classes[level.bytes[node].toInt() and 0xff]]
-            found[node] = to
+            val row = if (from == DEAD) null else moves[from] ?: filled(from)
+            val to = if (row == null) DEAD else row[grammar.classes[level.bytes[node].toInt() and 0xff]]
+            behind[node] = to
             isAlive = isAlive || to != DEAD
         }
-        return if (isAlive) found else null
+        return isAlive
     }
 
     private fun filled(number: Int): IntArray {
@@ -155,19 +164,21 @@ internal class TokenMasks(
     private fun number(at: Configuration): Int = numbers[at] ?: configurations.size.also { added ->
         numbers[at] = added
         configurations.add(at)
-        moves.add(null)
-        bounds.add(bound(at))
+        if (added == bounds.size) {
+            moves = moves.copyOf(2 * added)
+            bounds = bounds.copyOf(2 * added)
+        }
+        bounds[added] = bound(at)
     }
 
     /** Discard all numbers of configurations; number 0 marks bytes that leave the grammar. */
     private fun forget() {
         numbers.clear()
         configurations.clear()
-        moves.clear()
-        bounds.clear()
+        moves.fill(null)
         configurations.add(START)
-        moves.add(IntArray(grammar.width))
-        bounds.add(NEVER)
+        moves[DEAD] = IntArray(grammar.width)
+        bounds[DEAD] = NEVER
     }
 }
 

@@ -5,16 +5,19 @@ import io.omnidraft.BundleSource
 import io.omnidraft.ChatMessage
 import io.omnidraft.ExecutionProvider
 import io.omnidraft.GenerationConfig
+import io.omnidraft.GrammarException
 import io.omnidraft.LanguageModel
 import io.omnidraft.LoadOptions
 import io.omnidraft.OmniDraft
 import io.omnidraft.Piece
 import io.omnidraft.PromptException
+import io.omnidraft.START
 import io.omnidraft.SessionException
 import io.omnidraft.SessionOptions
 import io.omnidraft.SettingException
 import io.omnidraft.StopReason
 import io.omnidraft.support.StarterBundles
+import io.omnidraft.support.vectorGrammar
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -141,9 +144,9 @@ internal class ApiTest {
         bundle.session().use { session ->
             val before = session.generate(question, config, here) {}.stats
             val never: (Piece) -> Unit = { throw AssertionError("a piece of a refused text") }
-            assertThrows(PromptException::class.java) { session.generate("  ", config, here, never) }
-            assertThrows(PromptException::class.java) { session.generate("\ud800", config, here, never) }
-            assertThrows(PromptException::class.java) { session.generate("a b ".repeat(2000), config, here, never) }
+            assertThrows(PromptException::class.java) { session.generate("  ", config, here, onPiece = never) }
+            assertThrows(PromptException::class.java) { session.generate("\ud800", config, here, onPiece = never) }
+            assertThrows(PromptException::class.java) { session.generate("a b ".repeat(2000), config, here, onPiece = never) }
             val wrong = listOf(
                 config.copy(topP = 1.5), config.copy(maxNewTokens = 0), config.copy(temperature = Double.NaN),
                 config.copy(numDraftTokens = 49), config.copy(stop = listOf("")),
@@ -151,7 +154,7 @@ internal class ApiTest {
                 config.copy(stop = List(65) { "x" }),
             )
             for (each in wrong) {
-                assertThrows(SettingException::class.java) { session.chat(question, each, here, never) }
+                assertThrows(SettingException::class.java) { session.chat(question, each, here, onPiece = never) }
             }
             assertEquals(before.rounds, session.stats.rounds)
             assertThrows(SessionException::class.java) { session.undo() }
@@ -198,6 +201,50 @@ internal class ApiTest {
             val resumed = session.resume(here) {}
             assertArrayEquals(whole.tokenIds, resumed.tokenIds)
             assertEquals(whole.text, resumed.text)
+        }
+    }
+
+    @Test
+    fun anAnswerInAGrammarIsWhole() {
+        val lists = vectorGrammar("lists.grammar")
+        bundle.session().use { session ->
+            for (temperature in listOf(0.0, 0.9, 1.5)) {
+                val settings = GenerationConfig(maxNewTokens = 20, temperature = temperature, seed = 7)
+                val result = session.chat(question, settings, here, lists) {}
+                val end = checkNotNull(lists.read(START, result.text.toByteArray()), { result.text })
+                assertTrue(lists.isComplete(end), result.text)
+            }
+            val file = File(work, "grammar.session")
+            session.save(file)
+            session.load(file)
+            val refused = assertThrows(SessionException::class.java) { session.resume(here) {} }
+            assertEquals("there is no unfinished generation to resume", refused.message)
+            assertTrue(session.chat(question, config, here) {}.text.isNotEmpty())
+        }
+    }
+
+    @Test
+    fun aTextThatNothingMayFollowEndsAsComplete() {
+        bundle.session().use { session ->
+            val result = session.generate(question, config, here, vectorGrammar("way.grammar")) {}
+            assertEquals("abcd", result.text)
+            assertEquals(StopReason.COMPLETE, result.stopReason)
+            val file = File(work, "complete.session")
+            session.save(file)
+            session.load(file)
+        }
+    }
+
+    @Test
+    fun aGrammarWithoutRoomChangesNothing() {
+        bundle.session().use { session ->
+            val before = session.chat(question, config, here) {}
+            val refused = assertThrows(GrammarException::class.java) {
+                session.chat("And 4?", config, here, vectorGrammar("doubled.grammar")) {}
+            }
+            assertEquals("room", refused.fault)
+            assertEquals(question, session.undo())
+            assertEquals(before.text, session.chat(question, config, here) {}.text)
         }
     }
 
