@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from vectorlib.cases.decoding.generate_tasks import DEFAULTS, GRAPHS
+from vectorlib.cases.grammar.grammars import GRAMMARS
 from vectorlib.reference import generate, random_source, sampling, verifier
 from vectorlib.reference.draft_length import Costs
+from vectorlib.reference.grammar import Language
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.translator import translate, translate_longest
 from vectorlib.reference.vocab_map import MAPS, Trie
@@ -135,9 +137,18 @@ def task_of(given: Vector, logprobs: bool) -> generate.Task:
     return generate.Task(
         MAPS[given["map"]], GRAPHS["target"], GRAPHS[given["drafter"].removesuffix(".onnx")],
         seed=int(given["seed"], 16), start=given["draft_start"], logprobs=logprobs,
-        costs=costs, defaults=DEFAULTS["draft_length"],
+        costs=costs, defaults=DEFAULTS["draft_length"], language=language_of(given),
         sampling=sampling.Sampling(**given["sampling"]), **{name: given[name] for name in same},
     )  # fmt: skip
+
+
+def language_of(given: Vector) -> Language | None:
+    """The grammar of a vector that has one."""
+    if "grammar" not in given:
+        return None
+    tokens = (given["target_tokens"], given["draft_tokens"])
+    target, draft = ([None if t is None else bytes.fromhex(t) for t in each] for each in tokens)
+    return Language(given["grammar"], GRAMMARS[given["grammar"].removesuffix(".grammar")], target, draft)
 
 
 CHECKS: dict[str, Callable[[Vector, Vector], bool]] = {
@@ -146,6 +157,7 @@ CHECKS: dict[str, Callable[[Vector, Vector], bool]] = {
     "verify": check_verify,
     "generate": check_generate,
     "logprobs": check_generate,
+    "grammar/generate": check_generate,
 }
 
 
@@ -161,6 +173,6 @@ if __name__ == "__main__":
     for folder, check in CHECKS.items():
         failed = [v["name"] for v in vectors_of(folder) if not check(v["input"], v["expect"])]
         together = len(list(vectors_of(folder)))
-        print(f"{folder:10} {together - len(failed):4} of {together:4}", *failed)
+        print(f"{folder:16} {together - len(failed):4} of {together:4}", *failed)
         wrong += len(failed)
     sys.exit(wrong > 0)

@@ -7,7 +7,7 @@ import sys
 
 from conformance.vectors import ROOT, vectors_of
 
-FOLDERS = ("random", "sampling", "verify", "generate", "logprobs")
+FOLDERS = ("random", "sampling", "verify", "generate", "logprobs", "grammar/generate")
 
 
 def test_the_reference_in_float32_passes_the_vectors_of_the_core() -> None:

@@ -14,11 +14,13 @@ LEVELS = {
     "files": {"costs": 1},
     "learning": {"trace/rows": 1},
     "publishing": {"sync/pull": 1},
+    "grammar": {"grammar/valid": 1},
 }
 GOOD = """Test Case 'A.testOne' passed (0.1 seconds)
 vectors utf8 2/2
 vectors costs 1/1
 vectors trace/rows 1/1
+vectors grammar/valid 1/1
 Test Case 'A.testTwo' skipped (0.1 seconds)
 Test Suite 'All tests' passed at 2026-01-02 03:04:05.678
 \t Executed 2 tests, with 1 test skipped and 0 failures (0 unexpected) in 0.2 (0.2) seconds
