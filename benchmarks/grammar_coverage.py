@@ -136,7 +136,7 @@ class Timed:
             return
         rng, at, text = np.random.default_rng(0), START, list[int]()
         path: list[Configuration] = []
-        while len(path) < STEPS and not masks.is_last(at):
+        while len(path) < STEPS and not masks.is_last(at, 0):
             start = time.perf_counter()
             mask = masks.mask(at, 1000)
             if at not in path:

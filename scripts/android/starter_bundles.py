@@ -51,8 +51,8 @@ def main(folder: Path) -> None:
         command("export", STARTERS / target, "-d", drafter, "-o", folder / name, *options)
     with TemporaryDirectory() as work:
         source = long_context(Path(work) / "a")
-        options = ("--quant", "fp32", "--max-length", str(LONG))
-        command("export", source, "-d", DRAFTER, "-o", folder / "long", *options)
+        in_fp32 = ("--quant", "fp32", "--max-length", str(LONG))
+        command("export", source, "-d", DRAFTER, "-o", folder / "long", *in_fp32)
     command("pack", folder / "learning", "--for", "android-cpu", "-o", folder / "starter-a.zip")
     command("unpack", folder / "starter-a.zip", "-o", folder / "unpacked")
 

@@ -24,11 +24,11 @@ from omnidraft.grammar.expression import (
     sequence,
 )
 from omnidraft.grammar.regex import parse_regex
-from omnidraft.grammar.schema_alternatives import SchemaReader
-from omnidraft.grammar.schema_constraints import Constraints, kinds_of, of_kind
-from omnidraft.grammar.schema_items import distinct_values, items_of
-from omnidraft.grammar.schema_places import escaped
-from omnidraft.grammar.schema_scalars import characters, number
+from omnidraft.grammar.schema.alternatives import SchemaReader
+from omnidraft.grammar.schema.constraints import Constraints, kinds_of, of_kind
+from omnidraft.grammar.schema.items import distinct_values, items_of
+from omnidraft.grammar.schema.places import escaped
+from omnidraft.grammar.schema.scalars import characters, number
 
 MOST_DEPTH, MOST_NAME_CLASSES = 64, 32
 _ANY = "any"

@@ -1,10 +1,12 @@
 """The grammars of the vectors, as the moves of each state."""
 
-from vectorlib.reference.grammar import Grammar
+from collections.abc import Mapping
+
+from vectorlib.reference.grammar import Grammar, Move
 
 # Lists of numbers: `[1,[1],-[1]]`. In a list, `-` calls a value whose end is that of the call (V), `{` must
 # hold a list (K), and `<list]` must be followed by `{[...]}` (R). 0: start; 1: a number; 9: behind a list.
-_LISTS = [
+_LISTS: list[Mapping[str, Move]] = [
     {"1": 1, "[": (2, 9), "{": (7, 9)},
     {"1": 1},
     {"]": 5, "1": 3, "[": (2, 3), "-": (6, 3), "{": (7, 3), "<": (2, 10)},  # A: in a list

@@ -12,7 +12,8 @@ from omnidraft.runtime.grammar.token_masks import TokenMasks
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 MOST_GRAMMARS = 4  # whose masks are kept
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class TextGrammars:

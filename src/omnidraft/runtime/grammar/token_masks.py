@@ -92,7 +92,7 @@ class TokenMasks:
         """
         if not self.grammar.is_complete(at):
             return False
-        return not (self.grammar.next[at[0]] >= 0).any() or self._entry(at).least >= (room or _NEVER)
+        return not (self.grammar.next[at[0]] >= 0).any() or self._entry(at).least >= min(room or _NEVER, _NEVER)
 
     def _entry(self, at: Configuration) -> _Entry:
         entry = self._entries.get(at)
@@ -158,8 +158,8 @@ class TokenMasks:
             bounds[self.trie.silent] = 0
         if at == START or self.grammar.is_free(at):
             for token, data in self._controls.items():
-                behind = self.grammar.read(at, data)
-                bounds[token] = _NEVER if behind is None else self.bound(behind)
+                after = self.grammar.read(at, data)
+                bounds[token] = _NEVER if after is None else self.bound(after)
         mask = bounds < _NEVER
         entry = _Entry(mask, bounds, int(bounds[mask].max(initial=0)), least)
         if self._count > MOST_CONFIGURATIONS:

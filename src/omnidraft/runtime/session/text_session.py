@@ -278,7 +278,7 @@ class TextSession(SessionResources):
         return generation
 
     def _fitting(self, asked: Asked, config: GenerationConfig) -> tuple[list[Turn], list[int]]:
-        """The turns that the context has room for, where old ones may be left out, and the ids of the prompt."""
+        """The turns that fit in the context, where old ones may be left out, and the ids of the prompt."""
         text = None
         if asked.tools or asked.last.results or any(turn.results for turn in asked.turns):
             form = self._tool_form()

@@ -13,10 +13,10 @@ from typing import Any
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar.budget import Budget
-from omnidraft.grammar.schema_constraints import COUNTS, TYPES, Constraints, covers, joined, own
-from omnidraft.grammar.schema_facts import SchemaFacts
-from omnidraft.grammar.schema_places import References, escaped
-from omnidraft.grammar.schema_values import count_of, list_of, mapping_of, text_of
+from omnidraft.grammar.schema.constraints import COUNTS, TYPES, Constraints, covers, joined, own
+from omnidraft.grammar.schema.facts import SchemaFacts
+from omnidraft.grammar.schema.places import References, escaped
+from omnidraft.grammar.schema.values import count_of, list_of, mapping_of, text_of
 
 MOST_DEPTH, MOST_ALTERNATIVES = 64, 256
 _WORK = 50  # of one schema, in edges of an automaton

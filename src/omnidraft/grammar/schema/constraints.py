@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Any
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.schema_values import (
+from omnidraft.grammar.schema.values import (
     MOST_ITEMS,
     bound_of,
     count_of,

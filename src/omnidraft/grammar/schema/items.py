@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnidraft.errors import GrammarError
-from omnidraft.grammar.schema_alternatives import SchemaReader
-from omnidraft.grammar.schema_constraints import Constraints
-from omnidraft.grammar.schema_values import MOST_ITEMS, equal
+from omnidraft.grammar.schema.alternatives import SchemaReader
+from omnidraft.grammar.schema.constraints import Constraints
+from omnidraft.grammar.schema.values import MOST_ITEMS, equal
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from omnidraft.grammar.automaton import Automaton, compile_expression, is_empty
 from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import utf8
 from omnidraft.grammar.regex import parse_regex
-from omnidraft.grammar.schema_constraints import TYPES, Constraints, common_types, joined
-from omnidraft.grammar.schema_scalars import characters, format_patterns
-from omnidraft.grammar.schema_values import equal
+from omnidraft.grammar.schema.constraints import TYPES, Constraints, common_types, joined
+from omnidraft.grammar.schema.scalars import characters, format_patterns
+from omnidraft.grammar.schema.values import equal
 
 _MOST_COMPARED = 8  # values within values
 _ALL = [kind for kind in TYPES if kind != "integer"]

@@ -12,8 +12,8 @@ from omnidraft.grammar.automaton import compile_expression, difference, intersec
 from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import Embedded, Expression, choice
 from omnidraft.grammar.regex import parse_regex
-from omnidraft.grammar.schema_constraints import Constraints
-from omnidraft.grammar.schema_values import is_number
+from omnidraft.grammar.schema.constraints import Constraints
+from omnidraft.grammar.schema.values import is_number
 
 MOST_MULTIPLE, MOST_PLACES = 1000, 15
 _OF_NUMBERS = ("int32", "int64", "float", "double")  # of OpenAPI; all integers of a grammar are int64

@@ -1,0 +1,1 @@
+"""A JSON Schema, read as alternatives of plain constraints."""
