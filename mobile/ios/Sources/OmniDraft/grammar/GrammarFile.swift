@@ -63,7 +63,8 @@ private func checked(_ tensors: ByName<Tensor>, _ depth: Int, digest: [UInt8]) t
     let moves = try numbers("next", next, in: -1..<states)
     return Grammar(
         classes: classes, next: moves,
-        returns: try returns(numbers("calls", calls, in: 0..<mostStates), moves, states: states, classCount: classCount),
+        returns: try returns(
+            numbers("calls", calls, in: 0..<mostStates), moves, states: states, classCount: classCount),
         accepting: try table("accepting", states, below: 2).map { $0 == 1 },
         closing: try table("closing", states, below: 1 << 31),
         nesting: try table("nesting", states, below: mostStack + 1), depth: depth, digest: digest)
