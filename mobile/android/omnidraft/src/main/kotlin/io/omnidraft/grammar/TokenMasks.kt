@@ -95,7 +95,7 @@ internal class TokenMasks(
      */
     fun isLast(at: Configuration, room: Int): Boolean {
         if (!grammar.isComplete(at)) return false
-        return !grammar.goesOn(at.state) || entry(at).least >= if (room > 0) room else NEVER
+        return !grammar.goesOn(at.state) || entry(at).least >= if (room > 0) minOf(room, NEVER) else NEVER
     }
 
     /** The bytes that every text has next, up to a place where it may end or has a choice. */
