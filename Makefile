@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-gemma check android ios arm64 conformance test lint tables vectors trial bench qnn fuzz hostile crash setup clean
+.PHONY: demo demo-gemma check android ios arm64 bundles conformance test lint tables vectors trial bench qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -59,6 +59,10 @@ ios: $(READY)
 # logits to the bit and greedy texts, on three processors, as tables beside x86-64. QEMU is slow; nothing is timed.
 arm64: $(READY)
 	scripts/arm64/all.sh
+
+# Archives of two bundles for the sample apps, with the sizes and SHA-256 that the apps ask for.
+bundles: $(READY)
+	scripts/bundles.sh
 
 # What passes in Python, Kotlin and Swift, as tables. It runs the vectors, make android and make ios.
 conformance: $(READY)

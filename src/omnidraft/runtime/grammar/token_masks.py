@@ -92,7 +92,8 @@ class TokenMasks:
         """
         if not self.grammar.is_complete(at):
             return False
-        return not (self.grammar.next[at[0]] >= 0).any() or self._entry(at).least >= min(room or _NEVER, _NEVER)
+        most = min(room or _NEVER, _NEVER)
+        return not (self.grammar.next[at[0]] >= 0).any() or self._entry(at).least >= most
 
     def _entry(self, at: Configuration) -> _Entry:
         entry = self._entries.get(at)
