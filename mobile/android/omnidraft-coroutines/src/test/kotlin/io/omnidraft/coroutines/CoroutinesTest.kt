@@ -49,7 +49,7 @@ class CoroutinesTest {
     fun aFlowHasTheTextOfTheBlockingCall() {
         val answer = blocking { it.chat(QUESTION, few, { task -> task.run() }) {} }
         val results = ArrayList<GenerationResult>()
-        assertEquals(answer, suspending { it.chat(QUESTION, few, results::add).toList().joinToString("") })
+        assertEquals(answer, suspending { it.chat(QUESTION, few, onResult = results::add).toList().joinToString("") })
         assertEquals(listOf(answer), results.map { it.text })
         assertEquals(answer, suspending { it.chat(listOf(ChatMessage("user", QUESTION)), few).toList().joinToString("") })
         val text = blocking { it.generate(QUESTION, few, { task -> task.run() }) {} }
@@ -87,7 +87,7 @@ class CoroutinesTest {
     @Test
     fun cancelEndsTheFlowWithoutAnError() = suspending { session ->
         val results = ArrayList<GenerationResult>()
-        session.chat(QUESTION, many, results::add).collect { session.cancel() }
+        session.chat(QUESTION, many, onResult = results::add).collect { session.cancel() }
         assertEquals(listOf(StopReason.CANCELLED), results.map { it.stopReason })
     }
 
@@ -122,7 +122,7 @@ class CoroutinesTest {
     private suspend fun slowReader(session: TextSession, onResult: (GenerationResult) -> Unit = {}): Job {
         val isRunning = CompletableDeferred<Unit>()
         return CoroutineScope(Dispatchers.Default).launch {
-            session.chat(QUESTION, many, onResult).collect {
+            session.chat(QUESTION, many, onResult = onResult).collect {
                 isRunning.complete(Unit)
                 awaitCancellation()
             }

@@ -81,7 +81,7 @@ private class LibraryTalk(
 
     override fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): GenerationResult {
         val proposals = if (mode == Speed.PLAIN) GenerationConfig.Mode.PLAIN else GenerationConfig.Mode.TRIE
-        val result = session.chat(message, config.copy(mode = proposals), executor, onPiece)
+        val result = session.chat(message, config.copy(mode = proposals), executor, onPiece = onPiece)
         session.save(saved) // after each answer: the system may end the app at any time
         session.saveCache(cache)
         return result
