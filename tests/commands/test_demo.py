@@ -55,7 +55,7 @@ def test_the_package_holds_code_and_its_texts_only() -> None:
     package = places.ROOT / "src/omnidraft"
     files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     others = {path.name for path in files if path.suffix != ".py"}
-    assert others == {"py.typed", "sample_texts.json"}
+    assert others == {"page.html", "py.typed", "sample_texts.json"}
 
 
 @pytest.fixture(scope="module")

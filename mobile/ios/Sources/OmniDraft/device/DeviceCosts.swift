@@ -85,7 +85,8 @@ func deviceCosts(
 
 /// The costs that were kept for a machine and the bundle with a seal; nil where there are none.
 func keptCosts(_ state: StateDirectory, seal: String, _ machine: Machine) -> Costs? {
-    state.readRecord(kind, costsKey(seal: seal, machine), mostAge: mostAge).flatMap { parseCosts($0, seal: seal, machine) }
+    let record = state.readRecord(kind, costsKey(seal: seal, machine), mostAge: mostAge)
+    return record.flatMap { parseCosts($0, seal: seal, machine) }
 }
 
 /// Keep costs, and return whether they were written.
