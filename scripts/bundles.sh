@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 BIN=${VENV:-.venv}/bin
 OUT=bundles
 
-model=$("$BIN/python" -c 'from omnidraft.commands.demo.real_models import SMOLLM2, fetch; print(fetch(SMOLLM2))')
+model=$("$BIN/python" -c 'from omnidraft.commands.demo.real_models import REAL_MODELS, fetch; print(fetch(REAL_MODELS["smollm2"]))')
 mkdir -p "$OUT"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -15,7 +15,7 @@ export_bundle() {
 }
 names=()
 for form in fp32 int8 int4 int4-k-quant; do export_bundle "$form" examples/starters/a --quant "$form"; done
-if model=$("$PYTHON" -c 'from omnidraft.commands.demo.real_models import SMOLLM2, fetch; print(fetch(SMOLLM2))' 2> "$OUT/fetch.log")
+if model=$("$PYTHON" -c 'from omnidraft.commands.demo.real_models import REAL_MODELS, fetch; print(fetch(REAL_MODELS["smollm2"]))' 2> "$OUT/fetch.log")
 then
     export_bundle smollm2 "$model"
 else
