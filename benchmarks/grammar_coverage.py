@@ -4,7 +4,7 @@
         [--results FILE]
 
 SCHEMAS is a folder of JSON files or an archive of tar; a file is a schema, an object with `schema`, or a list
-of such objects (JSONSchemaBench, the JSON Schema Test Suite). `--most` takes so many files, evenly spaced.
+of such objects (JSONSchemaBench, the JSON Schema Test Suite). `--most N` reads N of the files, evenly spaced.
 Texts are sampled at T = 1. With `--results` a second run continues the first; masks are those of this run.
 They are timed along a random text of each grammar, for the bundle's vocabulary and for 262,144 tokens: those
 of the tokenizers in OMNIDRAFT_DATA, and pairs of them. llguidance reads the same texts where it is installed.

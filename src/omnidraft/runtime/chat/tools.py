@@ -61,7 +61,7 @@ def read_tools(tools: Sequence[ToolLike]) -> tuple[Tool, ...]:
 
 
 def result_text(result: Any) -> str:
-    """The result of a tool as text; what is no text is written as JSON.
+    """The result of a tool as text; a value of another type is written as JSON.
 
     Raises:
         PromptError: it is no JSON value, or too long.

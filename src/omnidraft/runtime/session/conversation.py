@@ -84,8 +84,7 @@ def conversation_ids(
 def first_kept(sizes: Sequence[int], limit: int, new: int) -> int:
     """How many of the oldest turns are left out of a conversation so that an answer has room.
 
-    None where all fit; else so many that half of the context is free, so that few messages have to read the
-    conversation again.
+    0 if all fit. Else enough that half of the context is free, so the conversation is seldom read again.
 
     Args:
         sizes: tokens of the conversation up to the answer, without its first 0, 1, ... turns.
