@@ -61,8 +61,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder of all large files")
     parser.add_argument("--teacher", help="checkpoint that writes the samples")
     parser.add_argument("--imitate", nargs="*", default=[], help="folders of tokenizers to imitate")
-    parser.add_argument("--first", type=int, default=0, help="first batch of this process")
-    parser.add_argument("--every", type=int, default=1, help="processes that sample")
+    parser.add_argument("--seconds", type=float, default=1e9, help="after which sampling ends")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=_device(), help="where to compute")
+    parser.add_argument("--workers", type=int, default=12, help="processes that read texts for a GPU")
     parser.add_argument("--steps", type=int, help="steps at the full rate in all")
     parser.add_argument("--decay", type=int, default=0, help="steps in which the rate falls to zero")
     parser.add_argument("--checkpoint", default="drafter.pt", help="file in the folder")
@@ -79,12 +80,15 @@ def main() -> None:
         openings = json.loads((work / "texts.json").read_text("utf-8"))
         books = openings["frankenstein"] + openings["moby-dick"] + openings["abstracts"]
         out, stop = work / "samples", work / "quiet"
-        sample(given.teacher, out, books, first=given.first, every=given.every, stop=stop)
+        code = openings["python"] + openings["packages"]
+        sample(given.teacher, out, books, code, device=given.device, seconds=given.seconds, stop=stop)
     elif given.command == "tokenizer":
         learn(work)
     elif given.command == "train":
         places = _places(work, work / given.checkpoint, from_scratch=given.from_scratch)
         plan = Plan(compiled=given.compile, decay=given.decay, steps=_steps(places, given.steps, given.decay))
+        if given.device == "cuda":
+            plan = plan.on_gpu(given.workers)
         imitated = [Tokenizer.from_file(f"{folder}/tokenizer.json") for folder in given.imitate]
         train(places, plan, Shape(), imitated)
     elif given.command == "publish":
@@ -95,6 +99,10 @@ def main() -> None:
             print(line, flush=True)
             lines.append(line)
         add_figures(PUBLISHED / "README.md", lines)
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _places(work: Path, checkpoint: Path, *, from_scratch: bool) -> Places:

@@ -35,7 +35,7 @@ _FORMS: dict[str, tuple[Mapping[str, str], str]] = {
 }
 _SHARES = (2, 5, 2, 1, 1, 1, 1, 4, 2)  # of the forms
 WEIGHTS = {  # share of each source in the characters of the stream
-    "samples": 62.0,
+    "samples": 110.0,
     "gsm8k": 6.0,
     "mbpp": 1.5,
     "scitldr": 2.0,

@@ -35,7 +35,7 @@ lists, summaries, mathematics in words, and code. It is no assistant: what it sa
 | parameters | {parameters:,} (Llama, tied embeddings), bf16 |
 | vocabulary | {vocabulary:,}, byte-level BPE |
 | context | 1,024 tokens |
-| training | {tokens:,} tokens in {hours:.1f} hours on one shared CPU core, bf16 autocast |
+| training | {tokens:,} tokens in {minutes:.0f} minutes on {device}, bf16 autocast |
 | last training loss | {loss} nats per token |
 
 ## Data
@@ -45,8 +45,9 @@ lists, summaries, mathematics in words, and code. It is no assistant: what it sa
 {sources}
 
 The samples are conversations and texts written by SmolLM2-135M-Instruct (Hugging Face, Apache-2.0; the Q4_1
-file). Their requests are by the model itself, from word lists of this project, or from training rows of
-GSM8K, MBPP and SciTLDR. Not used: the test rows of GSM8K, HumanEval, the rows of MBPP after the 910th, and
+file). Their requests are by the model itself, from word lists of this project, from heads of functions of
+the Python code, or from training rows of GSM8K, MBPP and SciTLDR. Those in the repository, of which the table
+has the characters, are a random part of those that were used. Not used: the test rows of GSM8K, HumanEval, the rows of MBPP after the 910th, and
 the other splits of SciTLDR.
 
 The weights are licensed under Apache-2.0. `python -m recipes.drafter` made them; `training_log.json` has the
@@ -71,7 +72,8 @@ def publish(work: Path, checkpoint: Path, folder: Path) -> None:
         parameters=log["parameters"],
         vocabulary=len(tokenizer),
         tokens=log["tokens"],
-        hours=log["seconds"] / 3600,
+        minutes=log["seconds"] / 60,
+        device="one GPU" if log["plan"]["device"] == "cuda" else "one CPU core",
         loss=log["losses"][-1][1],
         sources="\n".join(_source(name, size) for name, size in sizes.items() if name in WEIGHTS),
     )

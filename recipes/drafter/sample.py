@@ -1,111 +1,123 @@
 """Conversations sampled from the teacher: it writes half of the requests itself, and all answers.
 
 A request by the teacher is what it puts behind the opening of a user's turn (Magpie, arXiv 2406.08464).
-Each batch is one JSONL file, whose number is its seed; files that exist are not made again.
+The rows are in JSONL files, whose number is the seed of their requests; a file that exists is not made again.
 """
 
 import json
 import random
+import re
 import time
 import zlib
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from recipes.drafter.prompts import task_prompts, word_list_prompt
-from recipes.drafter.sampler import Sampler
+from recipes.drafter.sampler import Request, Sampler
 
-ROWS = 128
-ANSWER_TOKENS = 320
+ROWS = {"cuda": 3072, "cpu": 64}  # prompts at once
+FILE_ROWS = {"cuda": 8192, "cpu": 128}
+LENGTH = 512
+ANSWER_TOKENS = (64, 128, 192, 256)
 REQUEST_TOKENS = 80
-PROMPT_TOKENS = 320  # longer prompts are left out
-TEMPERATURES = (0.0, 0.4, 0.6, 0.8, 0.8, 1.0)
+PROMPT_TOKENS = 250  # longer prompts are left out
+TEMPERATURES = (0.0, 0.0, 0.4, 0.6, 0.7, 0.8, 1.0)
 LOOP_RATIO = 0.22  # zlib makes less of a text that repeats itself
-KINDS = ("words", "tasks", "own", "words", "own", "words", "text")  # of the batches, in turn
+KINDS = ("words", "tasks", "own", "own", "tasks", "own", "text", "own", "code")  # of the requests, in turn
 _CONCISE = "You are a helpful, concise assistant."
-SYSTEMS = (None, None, "You are a helpful assistant.", _CONCISE, "Answer briefly.")
+SYSTEMS = (None, None, None, "You are a helpful assistant.", _CONCISE, "Answer briefly.")
+_FUNCTION = re.compile(r'^def \w+\(.*\).*:\n    """(?:.*\n)*?.*"""\n', re.MULTILINE)
 
 Turn = dict[str, str]
 
 
-def sample(teacher: str, out: Path, texts: list[str], *, first: int, every: int, stop: Path) -> None:
-    """Sample batches first, first + every, ... until the process is ended.
+def sample(
+    teacher: str, out: Path, texts: list[str], code: list[str], *, device: str, seconds: float, stop: Path
+) -> None:
+    """Sample until `seconds` have passed.
 
     Args:
         teacher: folder of a Hugging Face checkpoint with a ChatML template.
         out: folder of the JSONL files.
         texts: public texts, of which the teacher continues short passages.
-        first, every: which batches this process makes.
+        code: Python code, of whose functions the teacher gets the head and the docstring.
+        device: cuda or cpu.
+        seconds: after which it ends; the rows that are under way are left out.
         stop: while this file exists, wait.
     """
-    torch.set_num_threads(1)
+    begun = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     tokenizer: Any = AutoTokenizer.from_pretrained(teacher)
-    sampler = Sampler(teacher, ROWS)
-    tasks = task_prompts()
-    number = first
-    while True:
-        path = out / f"{number:05d}.jsonl"
+    ends = [tokenizer.convert_tokens_to_ids(name) for name in ("<|im_end|>", "<|endoftext|>")]
+    model = AutoModelForCausalLM.from_pretrained(teacher, dtype=torch.float32)
+    sampler = Sampler(model, rows=ROWS[device], length=LENGTH, end_ids=ends, device=device)
+    number = sum(1 for _ in out.glob("*.jsonl"))
+    torch.manual_seed(number)
+    heads = [found.group() for text in code for found in _FUNCTION.finditer(text)]
+    sources = {"tasks": task_prompts(), "text": texts, "code": [head for head in heads if len(head) < 800]}
+    answered: deque[Request] = deque()
+    rows: list[str] = []
+    spent = 0
+    started = time.monotonic()
+    for request, ids in sampler.answers(_requests(tokenizer, sources, answered, random.Random(number))):
+        spent += len(ids)
+        ended, text = ids[-1] in ends, tokenizer.decode(ids, skip_special_tokens=True)
+        if request.row["kind"] == "request":
+            if asked := _whole(text, ended):
+                answered.append(_answer(tokenizer, request.row["system"], asked, "own", request.temperature))
+        elif not is_loop(text):
+            kept = {key: value for key, value in request.row.items() if key != "system"}
+            rows.append(json.dumps({**kept, "answer": text, "ended": ended}, ensure_ascii=False) + "\n")
+        if len(rows) == FILE_ROWS[device]:
+            path = out / f"{number:05d}.jsonl"
+            part = path.with_suffix(".part")
+            part.write_text("".join(rows), "utf-8")
+            part.rename(path)
+            rows, number = [], number + 1
+            print(f"{path.name}: {spent / (time.monotonic() - started):.0f} tokens/s of answers", flush=True)
+        if time.monotonic() - begun > seconds:
+            return
         while stop.exists():
             time.sleep(5)
-        if not path.exists():
-            started = time.monotonic()
-            rows, tokens = _batch(sampler, tokenizer, KINDS[number % len(KINDS)], number, tasks, texts)
-            part = path.with_suffix(".part")
-            part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
-            part.rename(path)
-            print(
-                f"{path.name}: {len(rows)} rows, {tokens / (time.monotonic() - started):.0f} tokens/s",
-                flush=True,
-            )
-        number += every
 
 
-def _batch(
-    sampler: Sampler, tokenizer: Any, kind: str, seed: int, tasks: list[str], texts: list[str]
-) -> tuple[list[dict[str, Any]], int]:
-    """The rows of one batch that are no loops, and the number of tokens sampled."""
-    order, generator = random.Random(seed), torch.Generator().manual_seed(seed)
-    temperatures = torch.tensor([order.choice(TEMPERATURES) for _ in range(ROWS)])
-    ends = [tokenizer.convert_tokens_to_ids(name) for name in ("<|im_end|>", "<|endoftext|>")]
-
-    def answers(prompts: list[str], warmth: torch.Tensor, limit: int) -> list[list[int]]:
-        ids = [tokenizer.encode(prompt, add_special_tokens=False)[:PROMPT_TOKENS] for prompt in prompts]
-        return sampler.continue_prompts(
-            ids, temperatures=warmth, new_tokens=limit, end_ids=ends, generator=generator
-        )
-
-    spent = 0
-    if kind == "text":
-        openings = [_passage(order.choice(texts), order) for _ in range(ROWS)]
-        outputs = answers(openings, temperatures, ANSWER_TOKENS)
-        rows: list[dict[str, Any]] = [{"opening": text} for text in openings]
-    else:
-        systems = [order.choice(SYSTEMS) for _ in range(ROWS)]
+def _requests(
+    tokenizer: Any, sources: dict[str, list[str]], answered: deque[Request], order: random.Random
+) -> Iterator[Request]:
+    """Requests without end; those that the teacher wrote itself come first."""
+    number = 0
+    while True:
+        if answered:
+            yield answered.popleft()
+            continue
+        kind, number = KINDS[number % len(KINDS)], number + 1
+        warmth, system = order.choice(TEMPERATURES), order.choice(SYSTEMS)
         if kind == "own":
-            starts = [_chatml(_turns(system, "")).rpartition("<|im_end|>")[0] for system in systems]
-            written = answers(starts, torch.full((ROWS,), 0.7), REQUEST_TOKENS)
-            spent = sum(map(len, written))
-            requests = [
-                _whole(tokenizer.decode(ids, skip_special_tokens=True), ids[-1] in ends) for ids in written
-            ]
-        elif kind == "words":
-            requests = [word_list_prompt(order) for _ in range(ROWS)]
+            start = _chatml(_turns(system, "")).rpartition("<|im_end|>")[0]
+            row = {"kind": "request", "system": system}
+            yield Request(tokenizer.encode(start), 0.8, REQUEST_TOKENS, row)
+        elif kind == "text":
+            opening = _passage(order.choice(sources["text"]), order)
+            row = {"opening": opening, "kind": kind, "temperature": warmth}
+            yield Request(tokenizer.encode(opening), warmth, order.choice(ANSWER_TOKENS), row)
         else:
-            requests = order.sample(tasks, ROWS)
-            systems = [None] * ROWS
-        kept = [n for n, request in enumerate(requests) if request]
-        rows = [{"messages": _turns(systems[n], requests[n])} for n in kept]
-        temperatures = temperatures[kept]
-        prompts = [_chatml(row["messages"]) + "<|im_start|>assistant\n" for row in rows]
-        outputs = answers(prompts, temperatures, ANSWER_TOKENS)
-    for row, ids, warmth in zip(rows, outputs, temperatures.tolist(), strict=True):
-        row["answer"] = tokenizer.decode(ids, skip_special_tokens=True)
-        row["ended"], row["temperature"], row["kind"] = ids[-1] in ends, round(warmth, 1), kind
-    spent += sum(map(len, outputs))
-    return [row for row in rows if not is_loop(row["answer"])], spent
+            asked = word_list_prompt(order) if kind == "words" else order.choice(sources[kind])
+            request = _answer(tokenizer, system if kind == "words" else None, asked, kind, warmth)
+            request.new_tokens = order.choice(ANSWER_TOKENS)
+            if len(request.ids) <= PROMPT_TOKENS:
+                yield request
+
+
+def _answer(tokenizer: Any, system: str | None, asked: str, kind: str, warmth: float) -> Request:
+    turns = _turns(system, asked)
+    ids = tokenizer.encode(_chatml(turns) + "<|im_start|>assistant\n")
+    row = {"messages": turns, "kind": kind, "temperature": warmth}
+    return Request(ids, warmth, ANSWER_TOKENS[-1], row)
 
 
 def is_loop(text: str) -> bool:
@@ -124,7 +136,7 @@ def _passage(text: str, order: random.Random) -> str:
     """About fifty words from a random word of a text."""
     words = text.split(" ")
     start = order.randrange(max(1, len(words) - 60))
-    return " ".join(words[start : start + 50])
+    return " ".join(words[start : start + 50])[:800]
 
 
 def _turns(system: str | None, request: str) -> list[Turn]:

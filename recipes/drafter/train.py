@@ -5,10 +5,13 @@ for ever; a decay begins from its checkpoint and writes another, so the training
 """
 
 import json
+import multiprocessing
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,22 @@ class Plan:
     clip_norm: float = 1.0
     bf16: bool = True
     compiled: bool = False
+    device: str = "cpu"
+    workers: int = 0  # processes that make the streams of the next rounds
+
+    def on_gpu(self, workers: int) -> "Plan":
+        """These settings with a GPU's batches, of which a step takes about as long as one of a CPU core."""
+        return replace(
+            self,
+            device="cuda",
+            workers=workers,
+            rows=128,
+            length=512,
+            peak_lr=6e-3,
+            warmup=200,
+            round_steps=64,
+            compiled=True,
+        )
 
     def learning_rate(self, step: int) -> float:
         """The rate of a step."""
@@ -60,9 +79,9 @@ class Plan:
         return self.peak_lr * rise * fall
 
     def row_length(self, step: int) -> int:
-        """Tokens of a row: twice as many in a decay, four times in its last third."""
+        """Tokens of a row: more in a decay, up to all positions in its last third."""
         fallen = step - self.steps
-        return self.length * (1 if fallen < 0 else 2 if 3 * fallen < 2 * self.decay else 4)
+        return min(CONTEXT, self.length * (1 if fallen < 0 else 2 if 3 * fallen < 2 * self.decay else 4))
 
 
 @dataclass(frozen=True)
@@ -103,25 +122,20 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
     """Train until the plan's last step, from the checkpoint if there is one; returns the log."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(places.tokenizer)
     torch.manual_seed(0)
-    model = new_model(tokenizer, shape)
+    model = new_model(tokenizer, shape).to(plan.device)
     model.train()
     optimizers = _optimizers(model, plan)
-    log = _resume(places, model, optimizers)
+    log = _resume(places, model, optimizers, plan.device)
     loss_of = _loss(model, plan)
     log["plan"], log["shape"] = asdict(plan), asdict(shape)
-    saved = time.monotonic()
-    recent: list[float] = []
-    stream, stream_round = torch.empty(0), -1
+    saved = started = time.monotonic()
+    recent: list[torch.Tensor] = []
     total = plan.rows * plan.length
-    while log["steps"] < plan.steps + plan.decay:
+    for ids in _batches(places, plan, tokenizer, imitated, log["steps"]):
         step = log["steps"]
         while places.stop is not None and places.stop.exists():
             time.sleep(5)
-        number, place = divmod(step, plan.round_steps)
-        if number != stream_round:
-            stream, stream_round = _round(places, plan, tokenizer, imitated, number), number
-        started = time.monotonic()
-        loss = loss_of(stream[place * total : (place + 1) * total + 1], plan.row_length(step))
+        loss = loss_of(ids, plan.row_length(step))
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip_norm)
         for optimizer in optimizers:
@@ -129,15 +143,13 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
                 group["lr"] = plan.learning_rate(step)
             optimizer.step()
             optimizer.zero_grad()
-        recent.append(loss.item())
+        recent.append(loss.detach())
         log["steps"], log["tokens"] = step + 1, log["tokens"] + total
-        log["seconds"] += time.monotonic() - started
         last = step + 1 == plan.steps + plan.decay
         if (step + 1) % _LOG_STEPS == 0 or last:
-            log["losses"].append([step + 1, round(sum(recent) / len(recent), 4)])
-            print(
-                f"step, loss {log['losses'][-1]}, {log['tokens'] / log['seconds']:.0f} tokens/s", flush=True
-            )
+            log["losses"].append([step + 1, round(torch.stack(recent).mean().item(), 4)])
+            log["seconds"], started = log["seconds"] + time.monotonic() - started, time.monotonic()
+            print(f"step, loss {log['losses'][-1]}, {log['tokens']} tokens", flush=True)
             recent.clear()
             if last or time.monotonic() - saved > _CHECKPOINT_SECONDS:
                 _save(places.checkpoint, model, optimizers, log)
@@ -145,20 +157,74 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
     return log
 
 
-def _round(
+def _batches(
+    places: Places, plan: Plan, tokenizer: PreTrainedTokenizerFast, imitated: Sequence[Tokenizer], first: int
+) -> Iterator[torch.Tensor]:
+    """Ids [rows * length + 1] of each step from the first one, on the device."""
+    total, end = plan.rows * plan.length, plan.steps + plan.decay
+    step = first
+    for stream in _rounds(places, plan, tokenizer, imitated, first // plan.round_steps):
+        on_device = stream.to(plan.device).long()
+        while True:
+            if step == end:
+                return
+            place = step % plan.round_steps
+            yield on_device[place * total : (place + 1) * total + 1]
+            step += 1
+            if step % plan.round_steps == 0:
+                break
+
+
+def _rounds(
     places: Places, plan: Plan, tokenizer: PreTrainedTokenizerFast, imitated: Sequence[Tokenizer], number: int
-) -> torch.Tensor:
-    """The ids of one round of steps, and one id more; what was sampled until now is in it."""
-    documents = load_documents(places.samples, places.texts)
+) -> Iterator[torch.Tensor]:
+    """The ids of each round from `number` on, and one id more; workers read the documents once."""
+    numbers = deque(range(number, (plan.steps + plan.decay - 1) // plan.round_steps + 1))
     length = plan.round_steps * plan.rows * plan.length + 1
-    return token_stream(documents, tokenizer.backend_tokenizer, imitated, length=length, seed=number).long()
+    if not plan.workers:
+        for n in numbers:
+            streams = Streams(places, tokenizer.backend_tokenizer, imitated)
+            yield torch.from_numpy(streams.make(length, n))
+        return
+    given = (places, tokenizer.backend_tokenizer, imitated)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(plan.workers, context, initializer=_begin, initargs=given) as pool:
+        coming: deque[Future[Any]] = deque()
+        while numbers or coming:
+            while numbers and len(coming) < 2 * plan.workers:
+                coming.append(pool.submit(_stream, length, numbers.popleft()))
+            yield torch.from_numpy(coming.popleft().result())
+
+
+class Streams:
+    """The documents of a training, of which it makes streams of ids."""
+
+    def __init__(self, places: Places, tokenizer: Tokenizer, imitated: Sequence[Tokenizer]) -> None:
+        self.documents = load_documents(places.samples, places.texts)
+        self.tokenizer, self.imitated = tokenizer, imitated
+
+    def make(self, length: int, seed: int) -> Any:
+        """A stream of `length` ids, int32, as an array."""
+        ids = token_stream(self.documents, self.tokenizer, self.imitated, length=length, seed=seed)
+        return ids.numpy()
+
+
+_streams: list[Streams] = []  # of this process, if it is a worker
+
+
+def _begin(places: Places, tokenizer: Tokenizer, imitated: Sequence[Tokenizer]) -> None:
+    _streams.append(Streams(places, tokenizer, imitated))
+
+
+def _stream(length: int, seed: int) -> Any:
+    return _streams[0].make(length, seed)
 
 
 def _loss(model: LlamaForCausalLM, plan: Plan) -> Loss:
     """The mean cross-entropy in nats per token of ids [rows * length + 1] in rows of a length."""
 
     def loss_of(ids: torch.Tensor, length: int) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
+        with torch.autocast(plan.device, torch.bfloat16, enabled=plan.bf16):
             logits = model(input_ids=ids[:-1].view(-1, length), use_cache=False).logits
         return cross_entropy(logits.flatten(0, 1).float(), ids[1:])  # logits: [rows, length, vocabulary]
 
@@ -192,7 +258,7 @@ def _save(
 
 
 def _resume(
-    places: Places, model: LlamaForCausalLM, optimizers: Sequence[torch.optim.Optimizer]
+    places: Places, model: LlamaForCausalLM, optimizers: Sequence[torch.optim.Optimizer], device: str
 ) -> dict[str, Any]:
     """Load the checkpoint, else the start, else the published weights; returns the log, or a new one."""
     path = next((p for p in (places.checkpoint, places.start) if p is not None and p.exists()), None)
@@ -203,7 +269,7 @@ def _resume(
     if path is None:
         parameters = sum(p.numel() for p in model.parameters())
         return {"parameters": parameters, "steps": 0, "tokens": 0, "seconds": 0.0, "losses": []}
-    state = torch.load(path, weights_only=True)
+    state = torch.load(path, weights_only=True, map_location=device)
     model.load_state_dict(state["model"])
     for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
         optimizer.load_state_dict(saved)
