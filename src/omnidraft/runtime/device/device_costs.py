@@ -4,12 +4,13 @@ Acceptance belongs to the pair of models and not to the device, so only a manife
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any, Literal
 
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.machine import Machine, read_machine
-from omnidraft.runtime.device.state_directory import read_record, record_key, write_record
+from omnidraft.runtime.device.state_directory import delete_record, read_record, record_key, write_record
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, mapping, number, real
 from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 
@@ -17,6 +18,7 @@ KIND = "costs"
 FORMAT, VERSION = "omnidraft.costs", 1
 MAX_PASSES, MIN_SECONDS, MAX_SECONDS = 256, 1e-9, 1e9
 MOST_AGE = 30 * 86_400.0  # seconds; the first measurement may have been of a hot or busy device
+COMPARED_PASSES, COMPARED_TOKENS, MOST_RATIO = 16, 512, 2.0
 Measure = Literal["auto", "never", "always"]
 MEASURES: tuple[Measure, ...] = ("auto", "never", "always")
 CostsSource = Literal["manifest", "kept", "measured"]
@@ -50,6 +52,30 @@ class DeviceCosts:
             return "measured at export, on a machine that the bundle does not name"
         here = "this machine" if self.are_of_this_machine else f"another machine ({self.measured_on})"
         return f"measured at export, on {here}"
+
+
+@dataclass
+class CostsWatch:
+    """Compares the first passes of a generation with costs of this device.
+
+    Attributes:
+        ratios: seconds of each pass, relative to its costs.
+    """
+
+    costs: Costs
+    ratios: list[float] = field(default_factory=list)
+
+    def are_outdated(self, tokens: int, seconds: float, length: int) -> bool:
+        """Count a target pass; whether the passes so far show that they take twice as long as the costs say.
+
+        Args:
+            tokens: of the pass.
+            length: tokens of the text before it; attention makes the passes of a long text slower.
+        """
+        if length > COMPARED_TOKENS or len(self.ratios) == COMPARED_PASSES:
+            return False
+        self.ratios.append(seconds / self.costs.pass_seconds(tokens))
+        return len(self.ratios) == COMPARED_PASSES and median(self.ratios) > MOST_RATIO
 
 
 def read_costs(data: dict[str, Any]) -> Costs:
@@ -119,6 +145,11 @@ def device_costs(
             write_record(KIND, costs_key(seal, here), costs_record(seal, here, measured))
             return DeviceCosts(replace(measured, acceptance=costs.acceptance), "measured", here, measured_on)
     return DeviceCosts(costs, "manifest", here, measured_on)
+
+
+def forget_costs(seal: str, machine: Machine) -> None:
+    """Delete the costs that were kept, so that they are measured when the bundle is loaded next."""
+    delete_record(KIND, costs_key(seal, machine))
 
 
 def costs_record(seal: str, machine: Machine, costs: Costs) -> bytes:
