@@ -16,7 +16,7 @@ from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.session.api import TextSession, load_bundle
-from omnidraft.runtime.session.measure import known_costs
+from omnidraft.runtime.session.measure import CostsWatch, known_costs
 from support.command_line import Run, config
 
 SEAL = "5e" * 32
@@ -107,7 +107,7 @@ def test_other_threads_are_measured_and_kept(bundle: Path) -> None:
 def test_costs_of_faster_passes_are_outdated(seconds: float, length: int, after: str) -> None:
     """By the median of the first passes, of a short text, and once."""
     ask("auto", OTHER)
-    watch = device_costs.CostsWatch(ask("auto", OTHER)[1])
+    watch = CostsWatch(ask("auto", OTHER)[1])
     slow = [seconds * MEASURED.pass_seconds(n) for n in (1, 2, 3)]
     passes = [(1, slow[0]), (2, slow[1]), (3, slow[2])] * 3 + [(1, 0.0)] * 7
     found = [watch.are_outdated(tokens, taken, length) for tokens, taken in passes]

@@ -4,8 +4,7 @@ Acceptance belongs to the pair of models and not to the device, so only a manife
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from statistics import median
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnidraft.runtime.decoding.length_state import Costs
@@ -18,7 +17,6 @@ KIND = "costs"
 FORMAT, VERSION = "omnidraft.costs", 1
 MAX_PASSES, MIN_SECONDS, MAX_SECONDS = 256, 1e-9, 1e9
 MOST_AGE = 30 * 86_400.0  # seconds; the first measurement may have been of a hot or busy device
-COMPARED_PASSES, COMPARED_TOKENS, MOST_RATIO = 16, 512, 2.0
 Measure = Literal["auto", "never", "always"]
 MEASURES: tuple[Measure, ...] = ("auto", "never", "always")
 CostsSource = Literal["manifest", "kept", "measured"]
@@ -52,30 +50,6 @@ class DeviceCosts:
             return "measured at export, on a machine that the bundle does not name"
         here = "this machine" if self.are_of_this_machine else f"another machine ({self.measured_on})"
         return f"measured at export, on {here}"
-
-
-@dataclass
-class CostsWatch:
-    """Compares the first passes of a generation with costs of this device.
-
-    Attributes:
-        ratios: seconds of each pass, relative to its costs.
-    """
-
-    costs: Costs
-    ratios: list[float] = field(default_factory=list)
-
-    def are_outdated(self, tokens: int, seconds: float, length: int) -> bool:
-        """Count a target pass; whether the passes so far show that they take twice as long as the costs say.
-
-        Args:
-            tokens: of the pass.
-            length: tokens of the text before it; attention makes the passes of a long text slower.
-        """
-        if length > COMPARED_TOKENS or len(self.ratios) == COMPARED_PASSES:
-            return False
-        self.ratios.append(seconds / self.costs.pass_seconds(tokens))
-        return len(self.ratios) == COMPARED_PASSES and median(self.ratios) > MOST_RATIO
 
 
 def read_costs(data: dict[str, Any]) -> Costs:

@@ -17,13 +17,14 @@ from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.decoding.verifier import block_pays
-from omnidraft.runtime.device.device_costs import CostsWatch, DeviceCosts, forget_costs
+from omnidraft.runtime.device.device_costs import DeviceCosts, forget_costs
 from omnidraft.runtime.grammar.grammar import START, Grammar
 from omnidraft.runtime.session.conversation import draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
 from omnidraft.runtime.session.language_model import LanguageModel
+from omnidraft.runtime.session.measure import CostsWatch
 from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
