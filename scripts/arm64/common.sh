@@ -5,8 +5,8 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 OUT=$ROOT/.cache/arm64             # what is made from the checkout
 SUITE_PYTHON=bookworm              # Debian suite with Python 3.11, which all wheels below are for
 SUITE_QEMU=trixie                  # with QEMU 10.0; under 7.2 onnxruntime 1.31 crashes when it is imported
-# Each has other kernels: dot products, int8 matrix products and SVE; dot products; none of them.
-CPUS="max neoverse-n1 cortex-a72"
+# Cores of phones, each with other kernels: int8 matrix products, dot products and SVE; dot products; none of them.
+CPUS="cortex-a710 cortex-a76 cortex-a72"
 
 # The tools depend on the scripts that install them and on the versions of packages, and on nothing else.
 STAMP=$(cat "$HERE"/{common,setup}.sh "$PHONES"/{mirror,suite_deb}.sh "$ROOT/constraints.txt" | sha256sum | cut -c1-16)

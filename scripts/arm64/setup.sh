@@ -8,7 +8,8 @@
 
 DEBS="python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libexpat1 zlib1g libssl3 libffi8 libstdc++6
     libgcc-s1 libbz2-1.0 liblzma5 libsqlite3-0 libuuid1"
-WHEELS="onnxruntime numpy tokenizers safetensors protobuf flatbuffers packaging pytest pluggy iniconfig pygments"
+WHEELS="onnxruntime numpy tokenizers safetensors protobuf flatbuffers packaging pytest pluggy iniconfig pygments
+    typer shellingham annotated-doc rich markdown-it-py mdurl"  # the second line is for the tests
 
 python_root() {
     local name names=()

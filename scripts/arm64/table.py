@@ -4,8 +4,8 @@
 
 RESULTS has a file for each processor, written by measure.py, `x86-64.json` among them, and in `vectors` the
 counts of the tests with the vectors. The last line counts what must hold: every vector of level core passes,
-ids of tokenizers are those of x86-64, greedy text in fp32 and with `bitwise` is the same with drafts, and all
-rows of `EvenModel` have the same bits. The exit status is 1 where something does not.
+ids of tokenizers are those of x86-64, and greedy text in fp32 is the same with drafts; on x86-64 also greedy
+text with `bitwise`, and the bits of all rows of `EvenModel`. The exit status is 1 where something does not.
 """
 
 from __future__ import annotations
@@ -51,13 +51,16 @@ def rows(results: Results, checks: list[bool]) -> Iterator[str]:
     )
     for bundle, host in results[HOST]["bundles"].items():
         for processor, result in results.items():
+            if bundle not in result["bundles"]:  # too slow for each processor
+                continue
             one = result["bundles"][bundle]
             found, ids = one["rows"], one["ids"]
             same = [
                 equal_texts(ids["plain"], ids["drafted"]),
                 equal_texts(ids["plain, bitwise"], ids["drafted, bitwise"]),
             ]
-            checks += [all(found[width] is None for width in BITWISE), whole(same[1])]
+            if processor == HOST:
+                checks += [all(found[width] is None for width in BITWISE), whole(same[1])]
             if one["form"] == "fp32":
                 checks.append(whole(same[0]))
             same.append(equal_texts(ids["plain"], host["ids"]["plain"]))

@@ -16,7 +16,7 @@ from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.session.api import TextSession, load_bundle
-from omnidraft.runtime.session.measure import known_costs
+from omnidraft.runtime.session.measure import CostsWatch, known_costs
 from support.command_line import Run, config
 
 SEAL = "5e" * 32
@@ -99,6 +99,39 @@ def test_other_threads_are_measured_and_kept(bundle: Path) -> None:
     assert TextSession(first).costs == TextSession(again).costs != first.bundle.costs
     assert len(first.costs.target) > 1 and min(first.costs.target) > 0.0
     assert first.costs.acceptance == first.bundle.costs.acceptance
+
+
+@pytest.mark.parametrize(("seconds", "length", "after"), [
+    (2.01, 512, "measured"), (1.99, 512, "kept"), (2.01, 513, "kept"),
+])  # fmt: skip
+def test_costs_of_faster_passes_are_outdated(seconds: float, length: int, after: str) -> None:
+    """By the median of the first passes, of a short text, and once."""
+    ask("auto", OTHER)
+    watch = CostsWatch(ask("auto", OTHER)[1])
+    slow = [seconds * MEASURED.pass_seconds(n) for n in (1, 2, 3)]
+    passes = [(1, slow[0]), (2, slow[1]), (3, slow[2])] * 3 + [(1, 0.0)] * 7
+    found = [watch.are_outdated(tokens, taken, length) for tokens, taken in passes]
+    assert not any(found[:-1])
+    if found[-1]:
+        device_costs.forget_costs(SEAL, HERE)
+    assert ask("auto", OTHER)[0] == after
+    assert not watch.are_outdated(1, 1e9, 0)
+
+
+@pytest.mark.parametrize(("seconds", "after"), [(1e-9, "measured"), (1e3, "kept")])
+def test_kept_costs_of_another_speed_are_measured_again(
+    bundle: Path, state: Path, seconds: float, after: str
+) -> None:
+    first = load_bundle(bundle, threads=2).device
+    assert first is not None
+    (record,) = (state / "costs").iterdir()
+    false = Costs((seconds, seconds), seconds, 0.0)
+    seal = str(open_bundle(bundle).manifest["seal"])
+    record.write_bytes(device_costs.costs_record(seal, first.machine, false))
+    session = TextSession(load_bundle(bundle, threads=2))
+    session.generate("Tell me a story.", max_new_tokens=40, mode="plain", ignore_eos=True).finish()
+    again = load_bundle(bundle, threads=2).device
+    assert again is not None and again.source == after
 
 
 def test_the_command_says_that_it_measured(bundle: Path, run: Run) -> None:

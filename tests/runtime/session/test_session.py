@@ -327,3 +327,36 @@ def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: TextSessio
         assert answer.statistics.drafted == 0
         alone = session.generate(STORY, max_new_tokens=24, temperature=temperature, seed=3, mode="plain")
         assert answer.token_ids == ids_of(alone)
+
+
+@pytest.mark.parametrize("pieces", [0, 5, 200])
+def test_a_copy_goes_on_alike_and_the_original_is_untouched(loaded: LanguageModel, pieces: int) -> None:
+    """At a temperature with a fixed length, so that random numbers and n-grams are copied, too."""
+    settings: dict[str, Any] = {"max_new_tokens": 48, "temperature": 0.8, "seed": 7, "num_draft_tokens": 3}
+    session, unbroken = TextSession(loaded), TextSession(loaded)
+    session.drops_oldest = True
+    for each in (session, unbroken):
+        each.system = "Answer in verse."
+        ids_of(each.chat("Who are you?", **settings))
+    answer = session.chat(STORY, ignore_eos=True, **settings)
+    for _, _ in zip(range(pieces), answer, strict=False):
+        pass
+    copy = session.copy()
+    assert copy.models.target is not session.models.target and copy.cache is not session.cache
+    assert (copy.drops_oldest, copy.system, copy.stats.answers) == (True, session.system, 0)
+    expected = ids_of(unbroken.chat(STORY, ignore_eos=True, **settings))
+    rest = copy.resume() if answer.stop_reason is None else copy.answer
+    assert rest is not None and ids_of(rest) == expected
+    said = [ids_of(copy.chat("And then?", **settings)) for _ in range(2)]
+    assert ids_of(answer) == expected, "the copy wrote two more texts meanwhile"
+    assert len(session.turns) == 1
+    assert [ids_of(session.chat("And then?", **settings)) for _ in range(2)] == said
+    assert [ids_of(unbroken.chat("And then?", **settings)) for _ in range(2)] == said
+
+
+def test_a_copy_has_the_settings_of_the_models(loaded: LanguageModel, tmp_path: Path) -> None:
+    session = TextSession(loaded, bitwise=True, trace=tmp_path / "traces")
+    ids_of(session.generate(STORY, max_new_tokens=4))
+    copy = session.copy()
+    assert type(copy.models.target) is type(session.models.target) and copy.trace is None
+    assert copy.context_used == session.context_used and copy.text.decoder is not session.text.decoder

@@ -16,6 +16,7 @@ public final class TextSession: Sendable {
 
     private let inner: SessionCore
     private let desk: Desk
+    private let publicKey: [UInt8]?
 
     init(_ loaded: LoadedBundle, _ options: SessionOptions, publicKey: [UInt8]?) throws {
         let cache = try options.cache.map { try pathOf($0, "cache") }
@@ -26,6 +27,14 @@ public final class TextSession: Sendable {
         inner.dropsOldest = options.dropsOldest
         cacheNotice = inner.cacheNotice
         desk = Desk(inner, learningOf(session: inner, options: options, publicKey: publicKey))
+        self.publicKey = publicKey
+    }
+
+    private init(copied: SessionCore, publicKey: [UInt8]?) {
+        inner = copied
+        cacheNotice = nil
+        desk = Desk(copied, learningOf(session: copied, options: SessionOptions(), publicKey: publicKey))
+        self.publicKey = publicKey
     }
 
     /// Learning from the answers of this session; off until it is switched on.
@@ -161,6 +170,16 @@ public final class TextSession: Sendable {
     public func load(from url: URL) async throws {
         let path = try pathOf(url, "url")
         try await desk.alone { try $0.load(path) }
+    }
+
+    /// Another session that goes on from here, also between two pieces: with the text, n-grams, adapters and settings of
+    /// this one, and with buffers of its own. It records nothing and learns nothing, and the models read its text again. Its
+    /// random numbers are the same, so both go on alike where the number of draft tokens is fixed.
+    ///
+    /// - Returns: the session.
+    /// - Throws: ``OmniDraftError/session(_:)``: another task is using this session.
+    public func copy() async throws -> TextSession {
+        try await desk.alone(between: true) { [publicKey] in TextSession(copied: try $0.copy(), publicKey: publicKey) }
     }
 
     /// Forgets the conversation and its counts, not the system prompt and not what was learned.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.machine import Machine, read_machine
-from omnidraft.runtime.device.state_directory import read_record, record_key, write_record
+from omnidraft.runtime.device.state_directory import delete_record, read_record, record_key, write_record
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, mapping, number, real
 from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 
@@ -119,6 +119,11 @@ def device_costs(
             write_record(KIND, costs_key(seal, here), costs_record(seal, here, measured))
             return DeviceCosts(replace(measured, acceptance=costs.acceptance), "measured", here, measured_on)
     return DeviceCosts(costs, "manifest", here, measured_on)
+
+
+def forget_costs(seal: str, machine: Machine) -> None:
+    """Delete the costs that were kept, so that they are measured when the bundle is loaded next."""
+    delete_record(KIND, costs_key(seal, machine))
 
 
 def costs_record(seal: str, machine: Machine, costs: Costs) -> bytes:

@@ -87,6 +87,14 @@ def write_record(kind: str, key: str, data: bytes) -> bool:
     return True
 
 
+def delete_record(kind: str, key: str) -> None:
+    """Delete a record, where there is one."""
+    root = state_directory()
+    if root is not None and _is_private(root, kind):
+        with contextlib.suppress(OSError):
+            (root / kind / f"{key}{_END}").unlink()
+
+
 def _is_private(root: Path, kind: str) -> bool:
     """Whether the directory of a kind is this user's alone, in one that no other user can write."""
     return is_own_directory(root) and is_own_directory(root / kind, private=True)

@@ -2,7 +2,7 @@
 
 Measured for eight kinds of weights on x86-64 with AVX-512: passes of even length compute the same bits for
 the same tokens, passes of odd length do not (with AVX2, only passes of one token). So a token is added and
-rewound, or at the end of the context the last token is read again. On ARM64 even passes differ by 1e-5, too.
+rewound, or at the end of the context the last token is read again. On ARM64 even passes differ, too.
 """
 
 from collections.abc import Sequence

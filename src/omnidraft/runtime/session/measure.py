@@ -32,6 +32,8 @@ _TOKENS = 96  # more than all these rounds can emit
 _PASSES = (1, 5, 9, 3, 7, 2, 4, 6, 8)  # tokens of the timed passes; the others follow from the first ones
 _PASSES_SHARE = 0.6  # of a turn's time, for passes; the rest is for rounds
 _ROUND_PASSES = 2  # a round takes less time than this number of the longest passes
+_COMPARED_PASSES, _COMPARED_TOKENS = 16, 512  # first passes of a generation, after at most so long a text
+_MOST_RATIO = 2.0
 _LEAST_PASSES = 2  # timed before a turn may end early; and one round
 
 
@@ -183,3 +185,27 @@ def _between(known: dict[int, float], n: int) -> float:
     if below == above:
         return known[n]
     return known[below] + (known[above] - known[below]) * (n - below) / (above - below)
+
+
+@dataclass
+class CostsWatch:
+    """Compares the first passes of a generation with costs of this device.
+
+    Attributes:
+        ratios: seconds of each pass, relative to its costs.
+    """
+
+    costs: Costs
+    ratios: list[float] = field(default_factory=list)
+
+    def are_outdated(self, tokens: int, seconds: float, length: int) -> bool:
+        """Count a target pass; whether the passes so far show that they take twice as long as the costs say.
+
+        Args:
+            tokens: of the pass.
+            length: tokens of the text before it; attention makes the passes of a long text slower.
+        """
+        if length > _COMPARED_TOKENS or len(self.ratios) == _COMPARED_PASSES:
+            return False
+        self.ratios.append(seconds / self.costs.pass_seconds(tokens))
+        return len(self.ratios) == _COMPARED_PASSES and median(self.ratios) > _MOST_RATIO

@@ -10,18 +10,21 @@ from weakref import ref
 from omnidraft import defaults
 from omnidraft.errors import GrammarError, SessionError
 from omnidraft.grammar.response_format import ResponseFormat
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.decoding.verifier import block_pays
+from omnidraft.runtime.device.device_costs import DeviceCosts, forget_costs
 from omnidraft.runtime.grammar.grammar import START, Grammar
 from omnidraft.runtime.session.conversation import draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, check_prompt
 from omnidraft.runtime.session.language_model import LanguageModel
+from omnidraft.runtime.session.measure import CostsWatch
 from omnidraft.runtime.session.modes import Verification
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.text_state import TextState
@@ -116,6 +119,8 @@ def generate_from_state(
         text.random,
         None if trace is None else _recorder(models, text, config, trace, continues=bool(emitted.token_ids)),
     )
+    if loaded.device is not None and loaded.device.source == "kept":
+        rounds = _watched(rounds, loaded.device, loaded.bundle, decoder)
     if trace is not None:
         rounds = _flushed(rounds, trace)
     limits = Limits(eos_ids, models.target.max_length, constraint)
@@ -173,6 +178,18 @@ def _recorder(
 
     start = Start(None, None, config.temperature, config.mode, continues, 0, ())
     return Recorder(trace, loaded.vocab_map, start, draft_text, lambda: models.digests)
+
+
+def _watched(
+    rounds: Iterator[Round], device: DeviceCosts, bundle: Bundle, text: DecoderState
+) -> Iterator[Round]:
+    """The rounds; costs that were kept are forgotten where the passes are twice as slow."""
+    watch = CostsWatch(device.costs)
+    for each in rounds:
+        length = len(text.tokens) - len(each.emitted)
+        if watch.are_outdated(len(each.proposed) + 1, each.seconds.target, length):
+            forget_costs(bundle.manifest["seal"], device.machine)
+        yield each
 
 
 def _flushed(rounds: Iterator[Round], trace: Store) -> Iterator[Round]:

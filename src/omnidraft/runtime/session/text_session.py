@@ -265,6 +265,26 @@ class TextSession(SessionResources):
         with self.exclusive():
             self.text, self.adapter_notice = restore(self.models, self.text, path, *read_session(path))
 
+    def copy(self) -> "TextSession":
+        """Another session that goes on from here, also between the pieces of a generation.
+
+        It has the text, n-grams, settings and adapters of this one, and contexts of its own, so its models
+        read the text again. It records nothing. Its random numbers are the same: with a fixed number of draft
+        tokens both sessions go on alike, and in float32 so does greedy text.
+
+        Raises:
+            SessionError: another thread is using this session, or the conversation has tools.
+        """
+        with self.exclusive():
+            saved, cache = capture(self.models, self.text)
+            adapters = self.adapters
+        other = TextSession(self.loaded, bitwise=self.models.target is not self.models.all[0])
+        other.template, other.drops_oldest = self.template, self.drops_oldest
+        for role, adapter in adapters.items():
+            other.use_adapter(adapter, role)
+        other.text, _ = restore(other.models, other.text, "the session", saved, cache)
+        return other
+
     def _answer(
         self, asked: Asked, config: GenerationConfig, format_: ResponseFormat | None, too_long: str = _UNDO
     ) -> Generation:

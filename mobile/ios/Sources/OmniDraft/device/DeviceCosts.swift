@@ -22,6 +22,8 @@ struct DeviceCosts: Sendable {
     /// With the acceptance of the manifest.
     let costs: Costs
     let source: CostsSource
+    /// Deletes the record, so that the costs are measured when the bundle is loaded next.
+    var forget: @Sendable () -> Void = {}
 }
 
 /// Measured seconds, as a manifest holds them.
@@ -72,7 +74,7 @@ func deviceCosts(
 ) rethrows -> DeviceCosts {
     func ofDevice(_ found: Costs, _ source: CostsSource) -> DeviceCosts {
         let own = Costs(target: found.target, draft: found.draft, host: found.host, acceptance: costs.acceptance)
-        return DeviceCosts(costs: own, source: source)
+        return DeviceCosts(costs: own, source: source) { state.deleteRecord(kind, costsKey(seal: seal, here)) }
     }
     if measure == .auto, let kept = keptCosts(state, seal: seal, here) { return ofDevice(kept, .kept) }
     let source = sourceOfCosts(measure, measuredOn: measuredOn, here: here, kept: false)

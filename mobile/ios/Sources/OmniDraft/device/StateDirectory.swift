@@ -50,6 +50,11 @@ struct StateDirectory: Sendable {
         deleteOldest(place)
         return true
     }
+
+    /// Deletes a record, where there is one.
+    func deleteRecord(_ kind: String, _ key: String) {
+        if let root, isPrivate(root, kind) { unlink(joined(joined(root, kind), key + end)) }
+    }
 }
 
 /// Whether the directory of a kind is this user's alone, in one that no other user can write.

@@ -20,8 +20,10 @@ final class LoadedBundle: @unchecked Sendable {
     let drafter: SharedGraph?
     /// Nil where the drafter was not loaded.
     let drafterTokenizer: Tokenizer?
-    /// Seconds that the draft length "auto" begins with: of this device, else of the bundle.
-    fileprivate(set) var costs: Costs
+    /// Costs on this device, else of the bundle. Set while it is loaded.
+    fileprivate(set) var device: DeviceCosts
+    /// Seconds that the draft length "auto" begins with.
+    var costs: Costs { device.costs }
     /// Why it runs without the drafter or on another provider; nil where it does not.
     let notice: String?
     /// Reads the ids of outputs as text.
@@ -40,7 +42,7 @@ final class LoadedBundle: @unchecked Sendable {
         self.drafter = drafter
         self.drafterTokenizer = drafterTokenizer
         self.engine = engine
-        costs = bundle.costs
+        device = DeviceCosts(costs: bundle.costs, source: .manifest)
         self.notice = notice
         outputText = OutputText(targetTokenizer, think: bundle.prompt.think) { vocabMap.bytesOf($0) }
     }
@@ -108,10 +110,10 @@ func loadBundle(_ bundle: ModelBundle, _ loading: Loading) throws -> LoadedBundl
     let loaded = LoadedBundle(
         bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
         drafterTokenizer: drafterTokenizer, engine: engine, notice: loading.notice)
-    loaded.costs = try deviceCosts(
+    loaded.device = try deviceCosts(
         loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn,
         here: thisMachine(onnxruntime: engine.version, threads: threads), measure: loading.measure
-    ) { try timed(loaded) }.costs
+    ) { try timed(loaded) }
     return loaded
 }
 

@@ -11,6 +11,9 @@ private let passLengths = [1, 5, 9, 3, 7, 2, 4, 6, 8]
 private let longestPass = 9
 private let passesShare = 0.6  // of a turn's time, for passes; the rest is for rounds
 private let roundPasses = 2  // a round takes less time than this number of the longest passes
+private let comparedPasses = 16  // first passes of a generation, after at most so long a text
+private let comparedTokens = 512
+private let mostRatio = 2.0
 private let leastPasses = 2  // timed before a turn may end early; and one round
 
 /// What was measured so far.
@@ -114,6 +117,26 @@ private final class CostMeasurement {
         let taken = clock() - begun
         timings.longest = max(timings.longest, taken)
         return taken
+    }
+}
+
+/// Compares the first passes of a generation with costs of this device.
+struct CostsWatch {
+    let costs: Costs
+    /// Seconds of each pass, relative to its costs.
+    private var ratios: [Double] = []
+
+    init(_ costs: Costs) { self.costs = costs }
+
+    /// Counts a target pass; whether the passes so far show that they take twice as long as the costs say.
+    ///
+    /// - Parameters:
+    ///   - tokens: of the pass.
+    ///   - length: tokens of the text before it; attention makes the passes of a long text slower.
+    mutating func areOutdated(tokens: Int, seconds: Double, length: Int) -> Bool {
+        if length > comparedTokens || ratios.count == comparedPasses { return false }
+        ratios.append(seconds / costs.passSeconds(tokens))
+        return ratios.count == comparedPasses && median(ratios) > mostRatio
     }
 }
 

@@ -134,6 +134,19 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         }
     }
 
+    /// Another session that goes on from here, also between the pieces of a generation. It has the text, n-grams, adapters
+    /// and settings of this one, and contexts of its own, so its models read the text again. It records nothing.
+    func copy() throws -> SessionCore {
+        let (saved, cache) = try turn { try capture(models, text) }
+        let other = try SessionCore(loaded)
+        other.dropsOldest = dropsOldest
+        for (role, adapter) in models.adapters { try other.useAdapter(adapter, role) }
+        other.text = try restore(
+            models: other.models, text: other.text, path: "the session", saved: saved, cache: cache
+        ).text
+        return other
+    }
+
     private func begin(_ ids: [Int32], _ config: GenerationConfig, _ grammar: Grammar?) throws -> Generation {
         let generation = try generateFromPrompt(
             models, text: text, ids: ids, config: config, recording: recording(), grammar: grammar)

@@ -125,6 +125,7 @@ private final class SessionRounds: Rounds {
     private let cache: NgramCache
     private var drops: Int
     private var passSeconds = 0.0
+    private var watch: CostsWatch?  // of costs that were kept
     private var rounds: Decode?
     private var length: (any DraftLength)?
 
@@ -142,6 +143,8 @@ private final class SessionRounds: Rounds {
         costs = text.costs
         cache = text.cache
         drops = models.drops
+        let device = models.loaded.device
+        watch = device.source == .kept ? CostsWatch(device.costs) : nil
         try decode(hasDrafter: models.hasDrafter)
     }
 
@@ -155,10 +158,19 @@ private final class SessionRounds: Rounds {
                 if drops != models.drops { try goOnWithoutDrafter() }
                 defer { if let measured = length as? MeasuredLength { lengths.state = measured.state } }
                 let round = try rounds?.next()
-                if let round { passSeconds = round.seconds.target }
+                if let round { watchCosts(round) }
                 hasOutput = true
                 return round
             }
+        }
+    }
+
+    /// Forgets costs that were kept where the passes are twice as slow.
+    private func watchCosts(_ round: Round) {
+        passSeconds = round.seconds.target
+        let (tokens, length) = (round.proposed.count + 1, decoder.tokens.count - round.emitted.count)
+        if watch?.areOutdated(tokens: tokens, seconds: passSeconds, length: length) == true {
+            models.loaded.device.forget()
         }
     }
 

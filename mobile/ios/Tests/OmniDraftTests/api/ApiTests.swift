@@ -112,6 +112,56 @@ final class ApiTests: XCTestCase {
         XCTAssertNil(none)
     }
 
+    func testACopyGoesOnAlikeAndTheOriginalIsUntouched() async throws {
+        var sampled = config
+        (sampled.temperature, sampled.seed) = (1, 7)
+        let (unbroken, session) = (try await PublicModel.shared().session(), try await PublicModel.shared().session())
+        for each in [unbroken, session] { _ = try await each.result(of: each.chat(question, config)) }
+        let expected = try await unbroken.result(of: unbroken.chat("And 4 dogs?", sampled)).tokenIds
+        let later = try await unbroken.result(of: unbroken.chat("And in all?", sampled)).tokenIds
+        var pieces = 0
+        for try await _ in session.chat("And 4 dogs?", sampled) {
+            pieces += 1
+            if pieces != 3 { continue }
+            let copy = try await session.copy()
+            XCTAssertEqual(copy.stats.answers, 0)
+            let (used, copied) = (await session.contextUsed, await copy.contextUsed)
+            XCTAssertEqual(copied, used)
+            let resumed = try await copy.result(of: copy.resume()).tokenIds
+            XCTAssertEqual(resumed, expected)
+            let next = try await copy.result(of: copy.chat("And in all?", sampled)).tokenIds
+            XCTAssertEqual(next, later)
+            await refuses("setting") { try await copy.learning.on() }
+        }
+        XCTAssertGreaterThan(pieces, 3)
+        let result = await session.result
+        XCTAssertEqual(result?.tokenIds, expected)
+        let next = try await session.result(of: session.chat("And in all?", sampled)).tokenIds
+        XCTAssertEqual(next, later)
+    }
+
+    func testKeptCostsOfAnotherSpeedAreMeasuredAgain() async throws {
+        let state = scratch("state")
+        defer { try? FileManager.default.removeItem(at: state) }
+        let options = LoadOptions(threads: 2, state: state)
+        let directory = URL(fileURLWithPath: try StarterBundles.directory("a"))
+        var plain = config
+        (plain.mode, plain.ignoreEos) = (.plain, true)
+        let costs = state.appendingPathComponent("costs")
+        for (seconds, isKept) in [("3e112e0be826d695", false), ("408f400000000000", true)] {  // 1e-9 and 1000 s
+            _ = try await OmniDraft.open(directory, options: options)
+            let names = try FileManager.default.contentsOfDirectory(atPath: costs.path)
+            let record = costs.appendingPathComponent(try XCTUnwrap(names.first)).path
+            let text = try String(contentsOfFile: record, encoding: .utf8)
+            let falsified = text.replacingOccurrences(
+                of: #""target":\[[^\]]*\]"#, with: "\"target\":[\"\(seconds)\"]", options: .regularExpression)
+            try falsified.write(toFile: record, atomically: false, encoding: .utf8)
+            let session = try await OmniDraft.open(directory, options: options).session()
+            _ = try await session.result(of: session.generate(question, plain))
+            XCTAssertEqual(FileManager.default.fileExists(atPath: record), isKept)
+        }
+    }
+
     func testASavedAnswerGoesOn() async throws {
         let (saved, cache) = (scratch("session"), scratch("odc"))
         defer { for url in [saved, cache] { unlink(url.path) } }

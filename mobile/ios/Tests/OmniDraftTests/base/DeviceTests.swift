@@ -36,6 +36,29 @@ final class DeviceTests: XCTestCase {
         }
     }
 
+    func testKeptCostsAreOutdatedWherePassesTakeTwiceAsLong() throws {
+        try inDirectory { place in
+            let state = StateDirectory(root: place)
+            let measured = Costs(target: [0.1, 0.2], draft: 0.01, host: 0.001)
+            let here = thisMachine(onnxruntime: "1.23.0", threads: 2)
+            for (factor, length, outdated) in [(2.01, 512, true), (1.99, 512, false), (2.01, 513, false)] {
+                XCTAssert(keepCosts(state, seal: seal, here, measured))
+                let kept = deviceCosts(
+                    state, seal: seal, costs: measured, measuredOn: nil, here: here, measure: .auto
+                ) { nil }
+                var watch = CostsWatch(kept.costs)
+                let passes = (0..<9).map { 1 + $0 % 3 }.map { ($0, factor * measured.passSeconds($0)) }
+                let found = (passes + Array(repeating: (1, 0), count: 7)).map {
+                    watch.areOutdated(tokens: $0.0, seconds: $0.1, length: length)
+                }
+                XCTAssertEqual(found, Array(repeating: false, count: 15) + [outdated])
+                XCTAssertFalse(watch.areOutdated(tokens: 1, seconds: 1e9, length: 0), "asked once")
+                if outdated { kept.forget() }
+                XCTAssertEqual(keptCosts(state, seal: seal, here) == nil, outdated)
+            }
+        }
+    }
+
     func testADirectoryBehindALinkOrThatOthersCanWriteIsNotUsed() throws {
         try inDirectory { place in
             let root = joined(place, "state")

@@ -21,7 +21,7 @@ import java.util.concurrent.Executor
 public class TextSession internal constructor(
     private val inner: Session,
     options: SessionOptions,
-    publicKey: ByteArray?,
+    private val publicKey: ByteArray?,
 ) : AutoCloseable {
     private val lock = Any() // of the next two, never held while something runs
     private var isBusy = false
@@ -142,6 +142,16 @@ public class TextSession internal constructor(
      * @throws SessionFileException the file is refused; this session stays as it was.
      */
     public fun load(file: File): Unit = alone { inner.load(file) }
+
+    /**
+     * Another session that goes on from here, also between two pieces: with the text, n-grams, adapters and settings of
+     * this one, and with buffers of its own. It records nothing and learns nothing, and the models read its text again.
+     * Its random numbers are the same, so both go on alike where the number of draft tokens is fixed.
+     *
+     * @throws BundleException `memory`; the device does not give the memory of its KV buffers.
+     * @throws SessionException another thread is using this session.
+     */
+    public fun copy(): TextSession = inHeap { TextSession(inner.copy(), SessionOptions(), publicKey) }
 
     /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
     public fun reset(): Unit = alone { inner.reset() }

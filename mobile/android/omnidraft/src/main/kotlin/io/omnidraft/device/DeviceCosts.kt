@@ -31,7 +31,11 @@ internal enum class Measure { AUTO, NEVER, ALWAYS }
 /** Where costs come from: the manifest, a record of an earlier measurement, or a measurement now. */
 internal enum class CostsSource { MANIFEST, KEPT, MEASURED }
 
-internal class DeviceCosts(val costs: Costs, val source: CostsSource)
+internal class DeviceCosts(
+    val costs: Costs,
+    val source: CostsSource,
+    val forget: () -> Unit = {}, // deletes the record, so that the costs are measured when the bundle is loaded next
+)
 
 /** Measured seconds, as a manifest holds them. */
 internal fun readCosts(data: Map<String, Any?>): Costs {
@@ -68,7 +72,9 @@ internal fun deviceCosts(
     timed: () -> Costs?, // measures this machine; null where it cannot
 ): DeviceCosts {
     fun ofDevice(found: Costs, source: CostsSource) =
-        DeviceCosts(Costs(found.target, found.draft, found.host, costs.acceptance), source)
+        DeviceCosts(Costs(found.target, found.draft, found.host, costs.acceptance), source) {
+            state.deleteRecord(KIND, costsKey(seal, here))
+        }
     val kept = if (measure == Measure.AUTO) keptCosts(state, seal, here) else null
     if (kept != null) return ofDevice(kept, CostsSource.KEPT)
     if (sourceOfCosts(measure, measuredOn, here, kept = false) == CostsSource.MEASURED) {

@@ -67,6 +67,11 @@ internal class StateDirectory(val root: File?) {
         return true
     }
 
+    /** Deletes a record, where there is one. */
+    fun deleteRecord(kind: String, key: String) {
+        if (root != null && isPrivate(root, kind)) File(File(root, kind), key + END).delete()
+    }
+
     companion object {
         /** Remembers nothing. */
         val NONE = StateDirectory(null)

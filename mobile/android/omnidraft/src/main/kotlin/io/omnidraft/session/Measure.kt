@@ -29,6 +29,9 @@ private val PASSES = intArrayOf(1, 5, 9, 3, 7, 2, 4, 6, 8)
 private const val LONGEST_PASS = 9
 private const val PASSES_SHARE = 0.6 // of a turn's time, for passes; the rest is for rounds
 private const val ROUND_PASSES = 2 // a round takes less time than this number of the longest passes
+private const val COMPARED_PASSES = 16 // first passes of a generation,
+private const val COMPARED_TOKENS = 512 // after at most so long a text
+private const val MOST_RATIO = 2.0
 private const val LEAST_PASSES = 2 // timed before a turn may end early; and one round
 
 internal class Timings {
@@ -152,4 +155,19 @@ private fun between(known: TreeMap<Int, Double>, n: Int): Double {
     val above = known.ceilingEntry(n) ?: known.lastEntry()
     if (below.key == above.key) return below.value
     return below.value + (above.value - below.value) * (n - below.key) / (above.key - below.key)
+}
+
+/** Compares the first passes of a generation with costs of this device. */
+internal class CostsWatch(private val costs: Costs) {
+    private val ratios = ArrayList<Double>() // seconds of each pass, relative to its costs
+
+    /**
+     * Counts a target pass over a number of tokens; whether the passes so far show that they take twice as long as the
+     * costs say. [length] is that of the text before it: attention makes the passes of a long text slower.
+     */
+    fun areOutdated(tokens: Int, seconds: Double, length: Int): Boolean {
+        if (length > COMPARED_TOKENS || ratios.size == COMPARED_PASSES) return false
+        ratios.add(seconds / costs.passSeconds(tokens))
+        return ratios.size == COMPARED_PASSES && median(ratios) > MOST_RATIO
+    }
 }

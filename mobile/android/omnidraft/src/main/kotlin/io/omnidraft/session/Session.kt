@@ -133,6 +133,24 @@ internal class Session(
         adapterNotice = notice
     }
 
+    /**
+     * Another session that goes on from here, also between the pieces of a generation. It has the text, n-grams,
+     * adapters and settings of this one, and contexts of its own, so its models read the text again. It records nothing.
+     */
+    fun copy(): Session {
+        val (saved, cache) = turn { capture(models, text) }
+        val other = Session(loaded)
+        try {
+            other.dropsOldest = dropsOldest
+            adapters.forEach { (role, adapter) -> other.useAdapter(adapter, role) }
+            other.text = restore(other.models, other.text, File("the session"), saved, cache).first
+            return other
+        } catch (error: Throwable) {
+            other.close()
+            throw error
+        }
+    }
+
     private fun begin(ids: IntArray, config: GenerationConfig, grammar: Grammar? = null): Generation {
         val generation = generateFromPrompt(models, text, ids, config, recording(), grammar = grammar)
         text.turns = emptyList()

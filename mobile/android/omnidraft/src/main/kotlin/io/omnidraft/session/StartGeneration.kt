@@ -16,6 +16,7 @@ import io.omnidraft.decoding.StopText
 import io.omnidraft.decoding.cutAtStop
 import io.omnidraft.decoding.freshSeed
 import io.omnidraft.decoding.noDrafter
+import io.omnidraft.device.CostsSource
 import io.omnidraft.disk.ValueError
 import io.omnidraft.models.Role
 import io.omnidraft.session.state.TOO_LONG
@@ -136,6 +137,8 @@ private class SessionRounds(
     private val context = decoder.context
     private var drops = models.drops
     private var passSeconds = 0.0
+    private val kept = models.loaded.device?.takeIf { it.source == CostsSource.KEPT }
+    private val watch = kept?.let { CostsWatch(it.costs) }
     private var rounds = decode(models.hasDrafter)
 
     override fun next(generation: Generation): Round? = turn(models, decoder) {
@@ -144,8 +147,15 @@ private class SessionRounds(
         }
         models.cancelledBy({ generation.isCancelled }) {
             if (drops != models.drops) goOnWithoutDrafter()
-            if (rounds.hasNext()) rounds.next().also { passSeconds = it.seconds.target } else null
+            if (rounds.hasNext()) rounds.next().also { watchCosts(it) } else null
         }.also { hasOutput = true }
+    }
+
+    /** Forgets costs that were kept where the passes are twice as slow. */
+    private fun watchCosts(round: Round) {
+        passSeconds = round.seconds.target
+        val length = decoder.tokens.size - round.emitted.size
+        if (watch?.areOutdated(round.proposed.size + 1, passSeconds, length) == true) kept?.forget?.invoke()
     }
 
     override fun pause(generation: Generation) = models.throttle.pause(passSeconds) { generation.isCancelled }

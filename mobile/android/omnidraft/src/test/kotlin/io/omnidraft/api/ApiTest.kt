@@ -205,6 +205,48 @@ internal class ApiTest {
     }
 
     @Test
+    fun aCopyGoesOnAlikeAndTheOriginalIsUntouched() {
+        val sampled = config.copy(temperature = 1.0, seed = 7)
+        val expected = bundle.session().use { unbroken ->
+            unbroken.chat(question, config, here) {}
+            listOf("And 4 dogs?", "And in all?").map { unbroken.chat(it, sampled, here) {}.tokenIds.asList() }
+        }
+        bundle.session().use { session ->
+            session.chat(question, config, here) {}
+            var copied = emptyList<List<Int>>()
+            var pieces = 0
+            val result = session.chat("And 4 dogs?", sampled, here) {
+                if (++pieces == 3) {
+                    session.copy().use { copy ->
+                        assertEquals(0, copy.stats.answers)
+                        assertEquals(session.contextUsed, copy.contextUsed)
+                        copied = listOf(copy.resume(here) {}, copy.chat("And in all?", sampled, here) {})
+                            .map { it.tokenIds.asList() }
+                        assertThrows(SettingException::class.java) { copy.learning.on() }
+                    }
+                }
+            }
+            assertEquals(expected, copied)
+            assertEquals(expected[0], result.tokenIds.asList())
+            assertEquals(expected[1], session.chat("And in all?", sampled, here) {}.tokenIds.asList())
+        }
+    }
+
+    @Test
+    fun keptCostsOfAnotherSpeedAreMeasuredAgain() {
+        val state = File(work, "speeds")
+        val options = LoadOptions(state = state, threads = 2)
+        val plain = config.copy(mode = GenerationConfig.Mode.PLAIN, ignoreEos = true)
+        for ((seconds, isKept) in listOf("3e112e0be826d695" to false, "408f400000000000" to true)) { // 1e-9 and 1000 s
+            open(options).close()
+            val record = checkNotNull(File(state, "costs").listFiles()).single()
+            record.writeText(record.readText().replace(Regex("\"target\":\\[[^]]*]"), "\"target\":[\"$seconds\"]"))
+            open(options).use { model -> model.session().use { it.generate(question, plain, here) {} } }
+            assertEquals(isKept, record.exists())
+        }
+    }
+
+    @Test
     fun anAnswerInAGrammarIsWhole() {
         val lists = vectorGrammar("lists.grammar")
         bundle.session().use { session ->

@@ -7,21 +7,24 @@ import io.omnidraft.device.MOST_RECORD_BYTES
 import io.omnidraft.device.Measure
 import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.deviceCosts
+import io.omnidraft.device.keepCosts
+import io.omnidraft.device.keptCosts
 import io.omnidraft.device.readMachine
 import io.omnidraft.device.rememberCheck
 import io.omnidraft.device.stampOf
 import io.omnidraft.device.thisMachine
 import io.omnidraft.device.wasChecked
+import io.omnidraft.session.CostsWatch
+import java.io.File
+import java.nio.file.Files
+import java.nio.file.attribute.FileTime
+import java.nio.file.attribute.PosixFilePermissions
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.io.File
-import java.nio.file.Files
-import java.nio.file.attribute.FileTime
-import java.nio.file.attribute.PosixFilePermissions
 
 /** What a device remembers: records, stamps and costs. */
 class DeviceTest {
@@ -136,6 +139,24 @@ class DeviceTest {
         assertEquals(CostsSource.MEASURED, costs(Measure.ALWAYS).source)
         val none = deviceCosts(StateDirectory.NONE, seal, manifest, null, here, Measure.AUTO) { null }
         assertEquals(CostsSource.MANIFEST, none.source)
+    }
+
+    @Test
+    fun `kept costs are outdated where passes take twice as long`() = inDirectory { place ->
+        val state = StateDirectory(place)
+        val measured = Costs(doubleArrayOf(0.1, 0.2), 0.01, 0.001)
+        for ((factor, length, outdated) in listOf(Triple(2.01, 512, true), Triple(1.99, 512, false), Triple(2.01, 513, false))) {
+            keepCosts(state, seal, here, measured)
+            val kept = deviceCosts(state, seal, measured, null, here, Measure.AUTO) { null }
+            assertEquals(CostsSource.KEPT, kept.source)
+            val watch = CostsWatch(kept.costs)
+            val passes = List(9) { 1 + it % 3 }.map { it to factor * measured.passSeconds(it) } + List(7) { 1 to 0.0 }
+            val found = passes.map { (tokens, seconds) -> watch.areOutdated(tokens, seconds, length) }
+            assertEquals(List(15) { false } + outdated, found)
+            assertFalse(watch.areOutdated(1, 1e9, 0), "asked once")
+            if (outdated) kept.forget()
+            assertEquals(outdated, keptCosts(state, seal, here) == null)
+        }
     }
 
     @Test

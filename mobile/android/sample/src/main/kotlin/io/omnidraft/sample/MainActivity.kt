@@ -54,8 +54,13 @@ class MainActivity : Activity() {
     override fun onStop() {
         heat?.stop()
         presenter.detach()
-        if (!isChangingConfigurations) presenter.leave() // a rotation is no leaving
+        if (!isChangingConfigurations) leave() // a rotation is no leaving
         super.onStop()
+    }
+
+    private fun leave() {
+        presenter.leave()
+        IdleLearning.schedule(this, presenter.screen.isLearning)
     }
 
     override fun onActivityResult(request: Int, result: Int, data: Intent?) {

@@ -15,6 +15,9 @@ interface Engine {
      * @param onProgress bytes so far, and bytes in all.
      */
     fun open(choice: Choice, onProgress: (Long, Long) -> Unit): Talk
+
+    /** Opens the bundle for which learning was switched on, as it was unpacked before; null where there is none. */
+    fun openLearner(): Talk?
 }
 
 /** An open bundle with one session. */
@@ -25,8 +28,14 @@ interface Talk : AutoCloseable {
     /** Counts of the conversation, also of the answer that runs; from any thread. */
     val stats: Stats
 
-    /** Recording and learning, which are off at first. */
+    /** Recording and learning; on where they were on when the bundle was used before. */
     val learning: Learning
+
+    /** Whether learning is on, since it was on when the bundle was used before. */
+    val learns: Boolean
+
+    /** Records answers and learns from them, or stops and keeps what was learned. */
+    fun learn(on: Boolean)
 
     /** Answers a message; blocks. Pieces come on [executor], all of them before this returns. */
     fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): GenerationResult

@@ -29,11 +29,21 @@ class LibraryEngine(
     override fun open(choice: Choice, onProgress: (Long, Long) -> Unit): Talk {
         val place = File(private, "bundles/${choice.name}")
         place.parentFile?.mkdirs()
+        return open(OmniDraft.unpack(choice.source(), place, overwrite = true, onProgress), choice.name)
+    }
+
+    override fun openLearner(): Talk? {
+        val name = learner.name ?: return null
+        return open(File(private, "bundles/$name"), name)
+    }
+
+    private val learner = LearnerFile(File(private, "learner"))
+
+    private fun open(place: File, name: String): Talk {
         // Without a place for the state each opening would hash all files and measure again.
-        val options = LoadOptions(state = File(private, "state"))
-        val model = OmniDraft.open(OmniDraft.unpack(choice.source(), place, overwrite = true, onProgress), options)
+        val model = OmniDraft.open(place, LoadOptions(state = File(private, "state")))
         return try {
-            talk(model, choice.name)
+            talk(model, name)
         } catch (error: Throwable) {
             model.close()
             throw error
@@ -49,7 +59,9 @@ class LibraryEngine(
         // The target is the manifest's last model.
         val manifest = File(private, "bundles/$name/manifest.json").readText().substringAfterLast("\"target\"")
         val form = manifest.substringAfter("\"quantization\"").split('"')[1]
-        return LibraryTalk(model, session, cache, saved, resumed(session, saved), config, name, form)
+        val learns = learner.name == name
+        if (learns) session.learning.on()
+        return LibraryTalk(model, session, cache, saved, resumed(session, saved), config, name, form, learner, learns)
     }
 
     /** Continues the conversation that was saved; a sentence if there is one, or why it is refused. */
@@ -64,6 +76,15 @@ class LibraryEngine(
     }
 }
 
+/** Which bundle learns in idle time: a process that the system starts for it finds the name here. */
+private class LearnerFile(private val file: File) {
+    var name: String?
+        get() = if (file.exists()) file.readText() else null
+        set(value) {
+            if (value == null) file.delete() else file.writeText(value)
+        }
+}
+
 private class LibraryTalk(
     private val model: LanguageModel,
     private val session: TextSession,
@@ -73,6 +94,8 @@ private class LibraryTalk(
     private val config: GenerationConfig,
     private val name: String,
     private val form: String,
+    private val learner: LearnerFile,
+    override val learns: Boolean,
 ) : Talk {
     override val notice: String? =
         listOfNotNull(model.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
@@ -94,6 +117,11 @@ private class LibraryTalk(
     override fun dropDrafter() = session.dropDrafter()
 
     override fun loadDrafter() = session.loadDrafter()
+
+    override fun learn(on: Boolean) {
+        if (on) session.learning.on() else session.learning.off()
+        learner.name = if (on) name else null
+    }
 
     override fun benchmark(): Benchmark = model.session().use { session ->
         val (plain, drafted) = listOf(GenerationConfig.Mode.PLAIN, GenerationConfig.Mode.TRIE).map { mode ->

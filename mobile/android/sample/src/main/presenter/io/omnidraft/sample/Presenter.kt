@@ -58,10 +58,12 @@ class Presenter(
         update { Screen(Phase.OPENING, choice.name, heat = heat) }
         worker.execute {
             old?.close()
-            attempt({ engine.open(choice) { done, all -> main.execute { progress(opening, done, all) } } }) { opened ->
-                if (opening == openings) ready(opened) else worker.execute { opened.close() }
-            }
+            attempt({ engine.open(choice) { done, all -> main.execute { progress(opening, done, all) } } }) { opened -> readyIfLast(opening, opened) }
         }
+    }
+
+    private fun readyIfLast(opening: Int, opened: Talk) {
+        if (opening == openings) ready(opened) else worker.execute { opened.close() }
     }
 
     /** Answers a message with or without drafts. */
@@ -98,7 +100,7 @@ class Presenter(
 
     /** Records answers and learns from them, or stops and keeps what was learned. */
     fun learn(on: Boolean) {
-        later({ if (on) learning.on() else learning.off() }) { copy(isLearning = on) }
+        later({ learn(on) }) { copy(isLearning = on) }
     }
 
     /** Learns from the recorded answers for some seconds; for idle time. */
@@ -115,9 +117,40 @@ class Presenter(
         }
     }
 
+    /**
+     * Learns in idle time, also where no screen is there: the bundle that learns is opened, where none is open.
+     *
+     * @param then hears on the main thread whether all that was recorded is learned.
+     */
+    fun learnInIdleTime(seconds: Double, then: (Boolean) -> Unit) {
+        if (screen.phase == Phase.EMPTY) {
+            val opening = ++openings
+            worker.execute {
+                attempt({ engine.openLearner() }) { opened -> if (opened != null) readyIfLast(opening, opened) }
+            }
+        }
+        worker.execute { main.execute { learnInIdleTimeIfReady(seconds, then) } } // behind the opening
+    }
+
+    private fun learnInIdleTimeIfReady(seconds: Double, then: (Boolean) -> Unit) {
+        val talk = talk
+        if (talk == null || !screen.isLearning) return then(false)
+        talk.throttle(screen.heat)
+        worker.execute {
+            var isFinished = false
+            attempt({ isFinished = talk.learning.step(seconds).isFinished }) {}
+            main.execute { then(isFinished) }
+        }
+    }
+
+    /** The system takes the device back: learning ends within one call of the step graph. */
+    fun endIdleLearning() {
+        talk?.throttle(maxOf(screen.heat, NO_LEARNING))
+    }
+
     /** Deletes all that was recorded and learned. */
     fun wipe() {
-        later({ learning.wipe() }) { copy(isLearning = false, notice = "all that was recorded and learned is deleted") }
+        later({ learning.wipe().also { learn(false) } }) { copy(isLearning = false, notice = "all that was recorded and learned is deleted") }
     }
 
     /** The thermal status of Android, 0 (none) to 6 (shutdown). */
@@ -185,7 +218,8 @@ class Presenter(
         evaluated = opened.stats.evaluated
         accepted = opened.stats.acceptedDrafts
         opened.throttle(screen.heat)
-        update { copy(phase = Phase.READY, progress = null, notice = opened.notice.orEmpty()) }
+        val notice = opened.notice.orEmpty()
+        update { copy(phase = Phase.READY, progress = null, notice = notice, isLearning = opened.learns) }
     }
 
     private fun piece(piece: Piece, speed: Speed, stats: Stats) {
@@ -224,6 +258,7 @@ class Presenter(
 
     private companion object {
         const val MOST_ROUNDS = 60
+        const val NO_LEARNING = 1 // the throttle level
 
         // The throttle level of each status: none, light, moderate, severe, critical, emergency, shutdown.
         val LEVELS = intArrayOf(0, 0, 1, 2, 3, 3, 3)

@@ -156,6 +156,33 @@ class PresenterTest {
     }
 
     @Test
+    fun `a job learns in a process that opened no bundle, where learning was switched on`() {
+        Desk(folder).open().use { desk ->
+            desk.presenter.learn(true)
+            desk.answer(question)
+        }
+        Desk(folder).use { desk ->
+            val ends = ArrayList<Boolean>()
+            desk.presenter.learnInIdleTime(60.0) { ends.add(it) }
+            desk.until { ends.isNotEmpty() }
+            assertEquals(Phase.READY, desk.screen.phase)
+            assertEquals(listOf(true), ends, "one answer is no batch: nothing is left to learn from")
+            desk.presenter.endIdleLearning()
+            desk.presenter.learnInIdleTime(60.0) { ends.add(it) }
+            desk.until { ends.size == 2 }
+            assertTrue(ends[1], "a job begins after another one was ended")
+            desk.presenter.learn(false)
+        }
+        Desk(folder).use { desk ->
+            val ends = ArrayList<Boolean>()
+            desk.presenter.learnInIdleTime(60.0) { ends.add(it) }
+            desk.until { ends.isNotEmpty() }
+            assertEquals(listOf(false), ends)
+            assertEquals(Phase.EMPTY, desk.screen.phase)
+        }
+    }
+
+    @Test
     fun `a conversation goes on after the app was ended`() {
         Desk(folder).open().use { it.answer(question) }
         Desk(folder).open().use { desk ->
