@@ -7,6 +7,7 @@ enum Defaults {
     static let blockExtraSecondsPerToken = 6e-09
     static let blockUsualDraft = 4
     static let maxDraftTokens = 48
+    static let draftContext = 64
     static let maxProposedTokens = 64
     static let cacheCapacity = 32_768
     static let cacheMaxPieces = 255
@@ -53,4 +54,8 @@ enum Defaults {
     static let draftLengthProbe = 3
     static let draftLengthFirstShare = 0.0125
     static let draftLengthLastShare = 0.0025
+    static let draftLengthMargin = 0.03
+    static let draftLengthSampled = 0.75
+    static let draftLengthRead = 0.15
+    static let draftLengthRepaid = 32.0
 }

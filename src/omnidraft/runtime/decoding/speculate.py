@@ -191,19 +191,14 @@ def speculate(
         laps = _Laps(clock)
         copy = proposer.find(text.tokens) if budget else NO_COPY
         plan = draft_length.next(copy.match) if budget else Plan()
-        try:
-            if plan.reads:
-                proposer.read_ahead(text.context)
-            laps.end("draft")
-            read = prefill(target, text.tokens, text.cached)
-            laps.end("read")
-            draft = proposer.propose(plan, copy, text.context, random)
-            laps.end("draft")
-            proposal = proposer.translate(draft, budget)
-            laps.end("translate")
-            logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
-        finally:
-            proposer.finish_reading()  # nothing runs in the background between rounds
+        laps.end("draft")
+        read = prefill(target, text.tokens, text.cached)
+        laps.end("read")
+        draft = proposer.propose(plan, copy, text.context, random)
+        laps.end("draft")
+        proposal = proposer.translate(draft, budget)
+        laps.end("translate")
+        logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         laps.end("target")
         probs = text.probs(logits, sampling, proposal.tokens)
         verdict = proposer.verify(draft, proposal, probs, random)

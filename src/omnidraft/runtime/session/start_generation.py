@@ -67,7 +67,7 @@ def generate_from_prompt(
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     if repeatable:
         text.lengths = LengthState()
-    text.lengths.begin_text()
+    text.lengths.begin_text(len(context))
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
@@ -195,7 +195,8 @@ def draft_length_for(
     if not asked and not config.copies:
         return FixedLength(0)
     if config.num_draft_tokens == "auto":
-        return MeasuredLength(costs, state, drafts=asked, copies=config.copies)
+        sampled = config.temperature > 0.0
+        return MeasuredLength(costs, state, drafts=asked, copies=config.copies, sampled=sampled)
     source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
     return FixedLength(config.num_draft_tokens, source)
 

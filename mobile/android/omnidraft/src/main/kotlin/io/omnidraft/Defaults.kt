@@ -8,6 +8,7 @@ internal object Defaults {
     const val BLOCK_EXTRA_SECONDS_PER_TOKEN = 6e-09
     const val BLOCK_USUAL_DRAFT = 4
     const val MAX_DRAFT_TOKENS = 48
+    const val DRAFT_CONTEXT = 64
     const val MAX_PROPOSED_TOKENS = 64
     const val CACHE_CAPACITY = 32_768
     const val CACHE_MAX_PIECES = 255
@@ -54,4 +55,8 @@ internal object Defaults {
     const val DRAFT_LENGTH_PROBE = 3
     const val DRAFT_LENGTH_FIRST_SHARE = 0.0125
     const val DRAFT_LENGTH_LAST_SHARE = 0.0025
+    const val DRAFT_LENGTH_MARGIN = 0.03
+    const val DRAFT_LENGTH_SAMPLED = 0.75
+    const val DRAFT_LENGTH_READ = 0.15
+    const val DRAFT_LENGTH_REPAID = 32.0
 }
