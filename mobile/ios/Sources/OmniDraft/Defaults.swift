@@ -7,7 +7,6 @@ enum Defaults {
     static let blockExtraSecondsPerToken = 6e-09
     static let blockUsualDraft = 4
     static let maxDraftTokens = 48
-    static let draftContext = 64
     static let maxProposedTokens = 64
     static let cacheCapacity = 32_768
     static let cacheMaxPieces = 255
@@ -58,4 +57,5 @@ enum Defaults {
     static let draftLengthSampled = 0.75
     static let draftLengthRead = 0.15
     static let draftLengthRepaid = 32.0
+    static let draftLengthMostUnread = 64
 }

@@ -31,6 +31,7 @@ PROBE = defaults.DRAFT_LENGTH_PROBE  # draft tokens of a probe
 MARGIN = defaults.DRAFT_LENGTH_MARGIN  # of speed, what a draft must be expected to gain
 SAMPLED = defaults.DRAFT_LENGTH_SAMPLED  # acceptance above temperature 0 over that at 0, before any round
 READ = defaults.DRAFT_LENGTH_READ  # time of a token that the drafter reads, over that of a draft token
+MOST_UNREAD = defaults.DRAFT_LENGTH_MOST_UNREAD  # tokens that the drafter reads before a draft, about
 REPAID = defaults.DRAFT_LENGTH_REPAID  # rounds in which drafts must repay the reading before them
 
 Source = Literal["none", "draft", "copy"]
@@ -42,10 +43,13 @@ class Plan:
 
     Attributes:
         count: draft tokens, or copied target tokens; 0 where the source is "none".
+        fresh: whether the drafter forgets its context but for the last `MOST_UNREAD` tokens: more of it were
+            not read, and reading them would take longer than it gains.
     """
 
     source: Source = "none"
     count: int = 0
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,12 +165,15 @@ class MeasuredLength:
         draft = _fastest(self._draft_options())
         if draft.speed > (1.0 + MARGIN) * best.speed:
             state.idle, state.share = 0, FIRST_SHARE
-            return Plan("draft", draft.count)
+            return self._drafting(draft.count)
         if self._probe_is_due(best):
             state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
-            return Plan("draft", min(PROBE, self.longest))
+            return self._drafting(min(PROBE, self.longest))
         state.idle += 1
         return Plan(best.source, best.count)
+
+    def _drafting(self, count: int) -> Plan:
+        return Plan("draft", count, fresh=self.state.unread > MOST_UNREAD)
 
     def _draft_options(self) -> list[Option]:
         expected, ratio = _expected(self.chances()[: self.longest]), self.ratio()
@@ -217,7 +224,7 @@ class MeasuredLength:
 
     def _reading(self) -> float:
         """Seconds that the drafter needs for what it did not read yet."""
-        return self.state.unread * READ * self.costs.draft
+        return min(self.state.unread, MOST_UNREAD) * READ * self.costs.draft
 
 
 def _fastest(options: Sequence[Option]) -> Option:

@@ -83,13 +83,14 @@ class LengthState:
         evaluated, accepted, compared, agreed = lists
         return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
 
-    def begin_text(self, unread: int) -> None:
+    def begin_text(self, length: int, shared: int = 0) -> None:
         """Cap the weight of the texts before, because texts differ; probe again at the start of a text.
 
         Args:
-            unread: tokens of the drafter's context.
+            length: of the drafter's context.
+            shared: tokens that it has in common with the context of the text before, from the first one on.
         """
-        self.unread = unread
+        self.unread = min(length, self.unread + length - shared)
         for j, evaluated in enumerate(self.evaluated):
             if evaluated > TEXT_ROUNDS:
                 self.accepted[j] = min(TEXT_ROUNDS, self.accepted[j] * TEXT_ROUNDS / evaluated)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
-from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, DraftLength, Plan, RoundCounts
+from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, MOST_UNREAD, DraftLength, Plan, RoundCounts
 from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.prefill import common_length, prefill
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
@@ -191,6 +191,8 @@ def speculate(
         laps = _Laps(clock)
         copy = proposer.find(text.tokens) if budget else NO_COPY
         plan = draft_length.next(copy.match) if budget else Plan()
+        if plan.fresh:
+            del text.context[:-MOST_UNREAD]
         laps.end("draft")
         read = prefill(target, text.tokens, text.cached)
         laps.end("read")

@@ -7,7 +7,6 @@ A message is always plain text; nothing in it is read as a control token.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from omnidraft import defaults
 from omnidraft.runtime.chat.messages import MessageList
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
 from omnidraft.runtime.chat.thinking import given_answer
@@ -166,7 +165,7 @@ def answer_ids(loaded: LanguageModel, answer: Generation) -> tuple[int, ...]:
 def draft_context(
     target: Tokenizer, drafter: Tokenizer, ids: Sequence[int], before: DecoderState | None
 ) -> list[int]:
-    """The end of a prompt in draft ids; where it continues the text before, only the new part is encoded.
+    """A prompt in draft ids; where it continues the text before, only the new part is encoded.
 
     Args:
         before: the text of the generation before, which drafted; None where there is none.
@@ -175,5 +174,4 @@ def draft_context(
     if before is None or not known or list(ids[:known]) != list(before.tokens):
         return draft_text(target, drafter, ids)
     spelled = drafter.spell(target.text_of(ids[known:]))
-    new = draft_text(target, drafter, ids[known:]) if spelled is None else spelled
-    return [*before.context, *new][-defaults.DRAFT_CONTEXT :]
+    return [*before.context, *(draft_text(target, drafter, ids[known:]) if spelled is None else spelled)]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.hashes import VERIFIES, Verify, check_unchanged
@@ -35,11 +34,8 @@ MEASURED_TOKENS, LEAST_CONTEXT = 16, 64  # tokens of that text, and positions th
 
 
 def draft_text(target: Tokenizer, drafter: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """The end of the visible text of target ids, in draft ids; control tokens have no text.
-
-    What the drafter reads takes time that few drafts repay, so a text begins with few tokens.
-    """
-    return drafter.encode(target.text_of(ids).decode("utf-8", "replace"))[-defaults.DRAFT_CONTEXT :]
+    """The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text."""
+    return drafter.encode(target.text_of(ids).decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class LanguageModel:
         return self.bundle.costs if self.device is None else self.device.costs
 
     def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The end of a prompt's visible text in draft ids; empty without a drafter."""
+        """The visible text of a prompt in draft ids; empty without a drafter."""
         if self.drafter_tokenizer is None:
             return []
         return draft_text(self.target_tokenizer, self.drafter_tokenizer, prompt_ids)

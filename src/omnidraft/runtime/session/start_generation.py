@@ -12,6 +12,7 @@ from omnidraft.errors import GrammarError, SessionError
 from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
+from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
@@ -67,7 +68,7 @@ def generate_from_prompt(
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     if repeatable:
         text.lengths = LengthState()
-    text.lengths.begin_text(len(context))
+    text.lengths.begin_text(len(context), common_length(text.decoder.context, context))
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context

@@ -8,7 +8,6 @@ internal object Defaults {
     const val BLOCK_EXTRA_SECONDS_PER_TOKEN = 6e-09
     const val BLOCK_USUAL_DRAFT = 4
     const val MAX_DRAFT_TOKENS = 48
-    const val DRAFT_CONTEXT = 64
     const val MAX_PROPOSED_TOKENS = 64
     const val CACHE_CAPACITY = 32_768
     const val CACHE_MAX_PIECES = 255
@@ -59,4 +58,5 @@ internal object Defaults {
     const val DRAFT_LENGTH_SAMPLED = 0.75
     const val DRAFT_LENGTH_READ = 0.15
     const val DRAFT_LENGTH_REPAID = 32.0
+    const val DRAFT_LENGTH_MOST_UNREAD = 64
 }
