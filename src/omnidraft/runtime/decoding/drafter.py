@@ -16,6 +16,7 @@ from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import LogitsError, draft_distribution
 
+READ_CHUNK = 64  # tokens of a pass that reads a text; a cancellation waits for one pass
 Allowed = Callable[[Sequence[int]], npt.NDArray[np.bool_] | None]
 
 
@@ -71,7 +72,7 @@ class Drafter:
             return draft  # nothing to continue
         count = min(count, self.model.max_length // 2)
         expected = [*self.start, *context[self._window(len(context)) :]]
-        pending = self._sync(expected) if count else []
+        pending = self._read(expected) if count else []
         for drawn in range(count):
             mask = None
             if allowed is not None and (mask := allowed(draft.tokens)) is None:
@@ -94,12 +95,17 @@ class Drafter:
         """Read the whole context again before the next draft: the KV cache is not of this context."""
         self._cached = []
 
-    def _sync(self, expected: list[int]) -> list[int]:
-        """Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one."""
-        shared = min(common_length(self._cached, expected), len(expected) - 1)
-        self.model.rewind(shared)
-        del self._cached[shared:]
-        return expected[shared:]
+    def _read(self, expected: list[int]) -> list[int]:
+        """Make the KV cache hold the beginning of these ids; return the rest, which one pass can read."""
+        read = min(common_length(self._cached, expected), len(expected) - 1)
+        self.model.rewind(read)
+        del self._cached[read:]
+        while len(expected) - read > READ_CHUNK:
+            chunk = expected[read : read + READ_CHUNK]
+            self.model.score(chunk, num_logits=1)
+            self._cached += chunk
+            read += READ_CHUNK
+        return expected[read:]
 
     def _window(self, length: int) -> int:
         """Where the part of a context begins that the model reads: 0 while all of it fits.

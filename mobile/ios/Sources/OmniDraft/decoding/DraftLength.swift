@@ -13,8 +13,9 @@ struct Plan: Sendable, Equatable {
     var source = Source.none
     /// Draft tokens, or copied target tokens; 0 where the source is none.
     var count = 0
-    /// Whether the drafter reads the text during the target's pass: it drafts in this round, or a probe is due in the next.
-    var reads = false
+    /// Whether the drafter forgets its context but for the last `mostUnread` tokens: more of it were not read, and reading
+    /// them would take longer than it gains.
+    var fresh = false
 }
 
 /// What a draft length learns from a round.
@@ -49,7 +50,7 @@ final class FixedLength: DraftLength {
             throw settingError(
                 "numDraftTokens \(numDraftTokens) is outside 0..\(Defaults.maxDraftTokens)", "4 is usual")
         }
-        plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens, reads: source == .draft) : Plan()
+        plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens) : Plan()
     }
 
     func next(_ match: Int) -> Plan { plan }
@@ -80,47 +81,56 @@ class MeasuredLength: DraftLength {
     private let longest: Int
     private let drafts: Bool
     private let copies: Bool
+    private let prior: Double
 
-    /// - Parameter longest: tokens of a round at most.
+    /// - Parameters:
+    ///   - sampled: whether the temperature is above 0.
+    ///   - longest: tokens of a round at most.
     init(
         _ costs: Costs, _ state: LengthState = LengthState(), drafts: Bool = true, copies: Bool = false,
-        longest: Int = longestDraft
+        sampled: Bool = false, longest: Int = longestDraft
     ) {
         self.costs = costs
         self.state = state
         self.drafts = drafts
         self.copies = copies
         self.longest = longest
+        prior = costs.acceptance * (sampled ? Defaults.draftLengthSampled : 1)
     }
 
     func next(_ match: Int) -> Plan {
-        let best = fastest(options(match))
-        if best.source == .draft {
+        let best = fastest(otherOptions(match))
+        if !drafts { return Plan(source: best.source, count: best.count) }
+        let draft = fastest(draftOptions())
+        if draft.speed > (1 + Defaults.draftLengthMargin) * best.speed {
             state.idle = 0
             state.share = Defaults.draftLengthFirstShare
-            return Plan(source: .draft, count: best.count, reads: true)
+            return drafting(draft.count)
         }
-        if !drafts { return Plan(source: best.source, count: best.count) }
         if isProbeDue(best) {
             state.idle = 0
             state.share = max(state.share / 2, Defaults.draftLengthLastShare)
-            return Plan(source: .draft, count: min(Defaults.draftLengthProbe, longest), reads: true)
+            return drafting(min(Defaults.draftLengthProbe, longest))
         }
         state.idle += 1
-        return Plan(source: best.source, count: best.count, reads: isProbeDue(best))
+        return Plan(source: best.source, count: best.count)
     }
 
-    /// Plain decoding, all drafts and all copies; of equal speeds the first one counts.
-    func options(_ match: Int) -> [ProposalOption] {
-        var options = [ProposalOption(source: .none, count: 0, tokens: 1, seconds: costs.passSeconds(1))]
-        if drafts {
-            let ratio = ratio()
-            for (index, tokens) in expected(Array(chances().prefix(longest))).enumerated() {
-                let seconds = costs.roundSeconds(index + 1)
-                options.append(
-                    ProposalOption(source: .draft, count: index + 1, tokens: 1 + ratio * tokens, seconds: seconds))
-            }
+    private func drafting(_ count: Int) -> Plan {
+        Plan(source: .draft, count: count, fresh: state.unread > Defaults.draftLengthMostUnread)
+    }
+
+    private func draftOptions() -> [ProposalOption] {
+        let (ratio, read) = (ratio(), reading() / Defaults.draftLengthRepaid)
+        return expected(Array(chances().prefix(longest))).enumerated().map { index, tokens in
+            let seconds = costs.roundSeconds(index + 1) + read
+            return ProposalOption(source: .draft, count: index + 1, tokens: 1 + ratio * tokens, seconds: seconds)
         }
+    }
+
+    /// Plain decoding and all copies; of equal speeds the first one counts.
+    private func otherOptions(_ match: Int) -> [ProposalOption] {
+        var options = [ProposalOption(source: .none, count: 0, tokens: 1, seconds: costs.passSeconds(1))]
         if copies && match > 0 {
             let byLength = running(Defaults.draftLengthCopyAcceptance, state.agreed, state.compared)
             for (index, tokens) in expected((0..<longest).map { byLength[matchClass(match + $0)] }).enumerated() {
@@ -132,12 +142,13 @@ class MeasuredLength: DraftLength {
     }
 
     /// The probability that each draft token is accepted, given those before it; `longestDraft` numbers.
-    func chances() -> [Double] { running(costs.acceptance, state.accepted, state.evaluated) }
+    func chances() -> [Double] { running(prior, state.accepted, state.evaluated) }
 
     /// Target tokens for each accepted draft token: n-grams give less than one, expansions more.
     func ratio() -> Double { min(1.5, (state.targets + priorRounds) / (state.drafts + priorRounds)) }
 
     func record(_ counts: RoundCounts) {
+        state.unread = counts.drafted > 0 ? 0 : state.unread + counts.emitted
         if counts.drafted > 0 { recordDraft(counts) }
         if counts.match > 0 {
             for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {
@@ -163,8 +174,13 @@ class MeasuredLength: DraftLength {
 
     /// Whether a probe that gives one token costs little beside the rounds since the last draft.
     private func isProbeDue(_ best: ProposalOption) -> Bool {
-        let seconds = costs.roundSeconds(min(Defaults.draftLengthProbe, longest))
+        let seconds = costs.roundSeconds(min(Defaults.draftLengthProbe, longest)) + reading()
         return state.share * Double(state.idle) * costs.target[0] >= seconds - 1 / best.speed
+    }
+
+    /// Seconds that the drafter needs for what it did not read yet.
+    private func reading() -> Double {
+        Double(min(state.unread, Defaults.draftLengthMostUnread)) * Defaults.draftLengthRead * costs.draft
     }
 }
 
