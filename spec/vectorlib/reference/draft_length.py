@@ -80,12 +80,10 @@ class DraftLength:
     """The measured draft length."""
 
     def __init__(
-        self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True,
-        sampled: bool = False,
-    ) -> None:  # fmt: skip
+        self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True
+    ) -> None:
         self.costs, self.d, self.drafts, self.copies = costs, defaults, drafts, copies
         self.longest = int(defaults["longest"])
-        self.prior = costs.acceptance * (defaults["sampled"] if sampled else 1.0)
         self.depths = [Counter() for _ in range(self.longest)]
         matches = range(int(defaults["shortest_match"]), int(defaults["longest_match"]) + 1)
         self.matches = {length: Counter() for length in matches}
@@ -148,7 +146,7 @@ class DraftLength:
 
     def chances(self) -> list[float]:
         """Of the draft tokens by depth."""
-        return self._shares(self.prior, self.depths)
+        return self._shares(self.costs.acceptance, self.depths)
 
     def ratio(self) -> float:
         """Target tokens for each accepted draft token."""

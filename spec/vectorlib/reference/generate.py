@@ -148,8 +148,7 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
     models = Models.of(task) if models is None else models
     cache, text = models.cache, task.text
     length = None if task.costs is None else DraftLength(
-        task.costs, task.defaults, drafts=task.drafts, copies=task.copies,
-        sampled=task.sampling.temperature > 0)  # fmt: skip
+        task.costs, task.defaults, drafts=task.drafts, copies=task.copies)  # fmt: skip
     if length is not None:
         length.begin_text(len(context))
     while room > 0 and len(tokens) <= task.max_length:

@@ -22,9 +22,7 @@ def run_draft_length(vector: Vector) -> None:
     state = LengthState()
     for text, expect in zip(given["texts"], vector["expect"]["texts"], strict=True):
         state.begin_text(*text["context"])
-        length = MeasuredLength(
-            measured, state, drafts=given["drafts"], copies=True, sampled=given["sampled"]
-        )
+        length = MeasuredLength(measured, state, drafts=given["drafts"], copies=True)
         _drive(length, text["records"], expect["plans"])
         for name, value in asdict(state).items():
             assert close(value, expect["state"][name]), name

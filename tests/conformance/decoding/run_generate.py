@@ -155,9 +155,8 @@ def _length_of(given: Vector) -> DraftLength:
     costs = Costs(**{**given["costs"], "target": tuple(given["costs"]["target"])})
     state, mode = LengthState(), given["mode"]
     state.begin_text(0 if mode == "lookup" else len(given["draft_prompt"]))
-    sampled = given["sampling"].get("temperature", 0.0) > 0.0
     drafts, copies = mode != "lookup", mode in ("trie", "lookup")
-    return WatchedLength(costs, state, drafts=drafts, copies=copies, sampled=sampled)
+    return WatchedLength(costs, state, drafts=drafts, copies=copies)
 
 
 def _joined(passes: Passes, wanted: int) -> list[int]:

@@ -119,12 +119,6 @@ def test_a_drafter_that_must_read_first_drafts_only_where_it_gains_more() -> Non
         assert MeasuredLength(costs, state).next().source == source, (acceptance, unread)
 
 
-def test_sampled_text_is_assumed_to_accept_less() -> None:
-    costs = replace(MERGING, acceptance=0.25)
-    assert MeasuredLength(costs).next().source == "draft"
-    assert MeasuredLength(costs, sampled=True).next().source == "none"
-
-
 # Copies
 
 

@@ -46,7 +46,7 @@ enum Defaults {
     static let draftLengthShortestMatch = 2
     static let draftLengthLongestMatch = 6
     static let draftLengthDecay = 0.97
-    static let draftLengthPriorRounds = 5.0
+    static let draftLengthPriorRounds = 8.0
     static let draftLengthPriorAcceptance = 0.6
     static let draftLengthCopyAcceptance = 0.5
     static let draftLengthTextRounds = 20.0
@@ -54,8 +54,7 @@ enum Defaults {
     static let draftLengthFirstShare = 0.0125
     static let draftLengthLastShare = 0.0025
     static let draftLengthMargin = 0.03
-    static let draftLengthSampled = 0.75
-    static let draftLengthRead = 0.15
+    static let draftLengthRead = 0.2
     static let draftLengthRepaid = 32.0
     static let draftLengthMostUnread = 64
 }

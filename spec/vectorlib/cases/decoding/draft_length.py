@@ -104,7 +104,6 @@ CHOICES: list[tuple[str, str, Costs, int]] = [
      4096),
 ]  # fmt: skip
 
-SAMPLED = "the same above temperature 0: less acceptance is assumed"
 ALONE = "without a drafter: copies alone, and no probes"
 
 
@@ -112,8 +111,6 @@ def write(writer: VectorWriter) -> None:
     defaults = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     lengths = defaults["draft_length"]
     writer.vectors("draft_length", "measured", [_case(lengths, *case) for case in CASES])
-    sampled = [_case(lengths, f"sampled_{name}", SAMPLED, *case, sampled=True) for name, _, *case in CASES[:8]]
-    writer.vectors("draft_length", "sampled", sampled)
     alone = [
         _case(lengths, f"alone_{name}", ALONE, costs, texts, drafts=False)
         for name, _, costs, texts in CASES
@@ -131,9 +128,8 @@ def _case(
     texts: Sequence[Text],
     *,
     drafts: bool = True,
-    sampled: bool = False,
 ) -> dict[str, Any]:
-    length, given, expect = DraftLength(costs, defaults, drafts=drafts, sampled=sampled), [], []
+    length, given, expect = DraftLength(costs, defaults, drafts=drafts), [], []
     for text in texts:
         length.begin_text(*text.context)
         records, plans = list[list[int]](), list[list[Any]]()
@@ -146,8 +142,7 @@ def _case(
             plans.append(list(plan))
         given.append({"context": list(text.context), "records": _runs(records)})
         expect.append({"plans": _runs(plans), "state": length.state()})
-    inputs = {"costs": asdict(costs), "drafts": drafts, "sampled": sampled, "texts": given}
-    return vector(name, why, inputs, {"texts": expect})
+    return vector(name, why, {"costs": asdict(costs), "drafts": drafts, "texts": given}, {"texts": expect})
 
 
 def _record(source: str, count: int, match: int, right: int, outcome: Outcome) -> Record:

@@ -29,7 +29,6 @@ PRIOR_ROUNDS = defaults.DRAFT_LENGTH_PRIOR_ROUNDS  # of what is assumed before t
 DECAY = defaults.DRAFT_LENGTH_DECAY  # weight of a round after the next one, relative to before
 PROBE = defaults.DRAFT_LENGTH_PROBE  # draft tokens of a probe
 MARGIN = defaults.DRAFT_LENGTH_MARGIN  # of speed, what a draft must be expected to gain
-SAMPLED = defaults.DRAFT_LENGTH_SAMPLED  # acceptance above temperature 0 over that at 0, before any round
 READ = defaults.DRAFT_LENGTH_READ  # time of a token that the drafter reads, over that of a draft token
 MOST_UNREAD = defaults.DRAFT_LENGTH_MOST_UNREAD  # tokens that the drafter reads before a draft, about
 REPAID = defaults.DRAFT_LENGTH_REPAID  # rounds in which drafts must repay the reading before them
@@ -142,19 +141,16 @@ class MeasuredLength:
         *,
         drafts: bool = True,
         copies: bool = False,
-        sampled: bool = False,
         longest: int = LONGEST,
     ) -> None:
         """
         Args:
             state: what was learned so far, which only `record` and `next` change from now on.
             drafts, copies: the sources that can be used.
-            sampled: whether the temperature is above 0.
             longest: tokens of a round at most.
         """
         self.costs, self.state = costs, LengthState() if state is None else state
         self._drafts, self._copies = drafts, copies
-        self._prior = costs.acceptance * (SAMPLED if sampled else 1.0)
         self.longest = longest
         self._plain = Option("none", 0, 1.0, costs.pass_seconds(1))
 
@@ -193,7 +189,7 @@ class MeasuredLength:
 
     def chances(self) -> list[float]:
         """The probability that each draft token is accepted, given those before it [LONGEST]."""
-        return running(self._prior, self.state.accepted, self.state.evaluated)
+        return running(self.costs.acceptance, self.state.accepted, self.state.evaluated)
 
     def ratio(self) -> float:
         """Target tokens for each accepted draft token: n-grams give less than one, expansions more."""

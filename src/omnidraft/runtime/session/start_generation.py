@@ -196,8 +196,7 @@ def draft_length_for(
     if not asked and not config.copies:
         return FixedLength(0)
     if config.num_draft_tokens == "auto":
-        sampled = config.temperature > 0.0
-        return MeasuredLength(costs, state, drafts=asked, copies=config.copies, sampled=sampled)
+        return MeasuredLength(costs, state, drafts=asked, copies=config.copies)
     source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
     return FixedLength(config.num_draft_tokens, source)
 

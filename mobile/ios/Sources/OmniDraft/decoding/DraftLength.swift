@@ -81,21 +81,17 @@ class MeasuredLength: DraftLength {
     private let longest: Int
     private let drafts: Bool
     private let copies: Bool
-    private let prior: Double
 
-    /// - Parameters:
-    ///   - sampled: whether the temperature is above 0.
-    ///   - longest: tokens of a round at most.
+    /// - Parameter longest: tokens of a round at most.
     init(
         _ costs: Costs, _ state: LengthState = LengthState(), drafts: Bool = true, copies: Bool = false,
-        sampled: Bool = false, longest: Int = longestDraft
+        longest: Int = longestDraft
     ) {
         self.costs = costs
         self.state = state
         self.drafts = drafts
         self.copies = copies
         self.longest = longest
-        prior = costs.acceptance * (sampled ? Defaults.draftLengthSampled : 1)
     }
 
     func next(_ match: Int) -> Plan {
@@ -142,7 +138,7 @@ class MeasuredLength: DraftLength {
     }
 
     /// The probability that each draft token is accepted, given those before it; `longestDraft` numbers.
-    func chances() -> [Double] { running(prior, state.accepted, state.evaluated) }
+    func chances() -> [Double] { running(costs.acceptance, state.accepted, state.evaluated) }
 
     /// Target tokens for each accepted draft token: n-grams give less than one, expansions more.
     func ratio() -> Double { min(1.5, (state.targets + priorRounds) / (state.drafts + priorRounds)) }

@@ -175,8 +175,7 @@ func draftLengthFor(
     if !drafts(config, hasDrafter: hasDrafter) { return try FixedLength(0) }
     guard let count = config.numDraftTokens else {
         return MeasuredLength(
-            costs, state, drafts: config.asksDrafter && hasDrafter, copies: config.copies,
-            sampled: config.temperature > 0)
+            costs, state, drafts: config.asksDrafter && hasDrafter, copies: config.copies)
     }
     return try FixedLength(count, source: config.mode == .lookup ? .copy : .draft)
 }

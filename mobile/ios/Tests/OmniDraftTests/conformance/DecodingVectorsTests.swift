@@ -188,8 +188,7 @@ private func checkTexts(_ vector: Vector, _ costs: Costs) throws {
     for (text, due) in zip(texts, expected) {
         let context = text.object["context"]!.ints
         state.beginText(context[0], shared: context[1])
-        let (drafts, sampled) = (vector.input["drafts"]!.bool, vector.input["sampled"]!.bool)
-        let length = MeasuredLength(costs, state, drafts: drafts, copies: true, sampled: sampled)
+        let length = MeasuredLength(costs, state, drafts: vector.input["drafts"]!.bool, copies: true)
         let plans = text.object["records"]!.array.flatMap { driven(length, $0.ints) }
         let duePlans = due.object["plans"]!.array.flatMap { row in
             [Plan](

@@ -182,7 +182,6 @@ final class WatchedText {
         let count = given["num_draft_tokens"]!
         if count != .string("auto") { return try FixedLength(mode == "plain" ? 0 : count.int) }
         let draftPrompt = given["draft_prompt"]!.ints.count
-        let sampled = (given["sampling"]!.object["temperature"]?.num ?? 0) > 0
         let given = given["costs"]!.object
         let costs = Costs(
             target: given["target"]!.nums, draft: given["draft"]!.num, host: given["host"]!.num,
@@ -190,7 +189,7 @@ final class WatchedText {
         let copies = mode == "trie" || mode == "lookup"
         var state = LengthState()
         state.beginText(mode == "lookup" ? 0 : draftPrompt, shared: 0)
-        return WatchedLength(costs, state, drafts: mode != "lookup", copies: copies, sampled: sampled)
+        return WatchedLength(costs, state, drafts: mode != "lookup", copies: copies)
     }
 
     private func configOf(_ given: JsonObject, logprobs: Bool) -> GenerationConfig {

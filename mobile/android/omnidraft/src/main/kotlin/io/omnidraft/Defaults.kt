@@ -47,7 +47,7 @@ internal object Defaults {
     const val DRAFT_LENGTH_SHORTEST_MATCH = 2
     const val DRAFT_LENGTH_LONGEST_MATCH = 6
     const val DRAFT_LENGTH_DECAY = 0.97
-    const val DRAFT_LENGTH_PRIOR_ROUNDS = 5.0
+    const val DRAFT_LENGTH_PRIOR_ROUNDS = 8.0
     const val DRAFT_LENGTH_PRIOR_ACCEPTANCE = 0.6
     const val DRAFT_LENGTH_COPY_ACCEPTANCE = 0.5
     const val DRAFT_LENGTH_TEXT_ROUNDS = 20.0
@@ -55,8 +55,7 @@ internal object Defaults {
     const val DRAFT_LENGTH_FIRST_SHARE = 0.0125
     const val DRAFT_LENGTH_LAST_SHARE = 0.0025
     const val DRAFT_LENGTH_MARGIN = 0.03
-    const val DRAFT_LENGTH_SAMPLED = 0.75
-    const val DRAFT_LENGTH_READ = 0.15
+    const val DRAFT_LENGTH_READ = 0.2
     const val DRAFT_LENGTH_REPAID = 32.0
     const val DRAFT_LENGTH_MOST_UNREAD = 64
 }

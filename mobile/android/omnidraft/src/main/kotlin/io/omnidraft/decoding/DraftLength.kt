@@ -13,7 +13,6 @@ import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ROUNDS as PRIOR_ROUNDS
 import io.omnidraft.Defaults.DRAFT_LENGTH_PROBE as PROBE
 import io.omnidraft.Defaults.DRAFT_LENGTH_READ as READ
 import io.omnidraft.Defaults.DRAFT_LENGTH_REPAID as REPAID
-import io.omnidraft.Defaults.DRAFT_LENGTH_SAMPLED as SAMPLED
 import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
 import io.omnidraft.SettingException
 
@@ -83,11 +82,8 @@ internal open class MeasuredLength(
     val state: LengthState = LengthState(), // what was learned so far; it is changed
     private val drafts: Boolean = true, // whether the drafter can be used
     private val copies: Boolean = false, // whether the context can be used
-    sampled: Boolean = false, // whether the temperature is above 0
     val longest: Int = LONGEST, // tokens of a round at most
 ) : DraftLength {
-    private val prior = costs.acceptance * (if (sampled) SAMPLED else 1.0)
-
     override fun next(match: Int): Plan {
         val best = fastest(otherOptions(match))
         if (!drafts) return Plan(best.source, best.count)
@@ -130,7 +126,7 @@ internal open class MeasuredLength(
     }
 
     /** The probability that each draft token is accepted, given those before it; [LONGEST] numbers. */
-    fun chances(): DoubleArray = running(prior, state.accepted, state.evaluated)
+    fun chances(): DoubleArray = running(costs.acceptance, state.accepted, state.evaluated)
 
     /** Target tokens for each accepted draft token: n-grams give less than one, expansions more. */
     fun ratio(): Double = minOf(1.5, (state.targets + PRIOR_ROUNDS) / (state.drafts + PRIOR_ROUNDS))

@@ -184,7 +184,6 @@ internal fun draftLengthFor(
         state,
         drafts = config.asksDrafter && hasDrafter,
         copies = config.copies,
-        sampled = config.temperature > 0.0,
     )
     val source = if (config.mode == Mode.LOOKUP) Source.COPY else Source.DRAFT
     return FixedLength(count, source)

@@ -197,8 +197,7 @@ class DecodingVectorsTest : VectorsRun() {
         for ((text, expected) in texts) {
             val (context, shared) = text.obj()["context"].ints().asList()
             state.beginText(context, shared)
-            val (drafts, sampled) = listOf("drafts", "sampled").map { vector.input[it].bool() }
-            val length = MeasuredLength(costs, state, drafts, copies = true, sampled = sampled)
+            val length = MeasuredLength(costs, state, drafts = vector.input["drafts"].bool(), copies = true)
             val plans = driven(length, text.obj()["records"].list())
             assertSame(vector, "plans", expected.obj()["plans"].list().flatMap { repeated(it.list()) }, plans)
             checkState(vector, expected.obj()["state"].obj(), state)

@@ -195,8 +195,7 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         val copies = given["mode"] == "trie" || given["mode"] == "lookup"
         val drafts = given["mode"] != "lookup"
         val state = LengthState().apply { beginText(if (drafts) given["draft_prompt"].ints().size else 0, 0) }
-        val sampled = (given["sampling"].obj()["temperature"]?.num() ?: 0.0) > 0.0
-        return WatchedLength(MeasuredLength(costs, state, drafts, copies, sampled))
+        return WatchedLength(MeasuredLength(costs, state, drafts, copies))
     }
 
     private fun configOf(given: Json, logprobs: Boolean): GenerationConfig {
