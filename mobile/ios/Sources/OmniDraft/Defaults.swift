@@ -46,7 +46,7 @@ enum Defaults {
     static let draftLengthShortestMatch = 2
     static let draftLengthLongestMatch = 6
     static let draftLengthDecay = 0.97
-    static let draftLengthPriorRounds = 8.0
+    static let draftLengthPriorRounds = 5.0
     static let draftLengthPriorAcceptance = 0.6
     static let draftLengthCopyAcceptance = 0.5
     static let draftLengthTextRounds = 20.0

@@ -47,7 +47,7 @@ internal object Defaults {
     const val DRAFT_LENGTH_SHORTEST_MATCH = 2
     const val DRAFT_LENGTH_LONGEST_MATCH = 6
     const val DRAFT_LENGTH_DECAY = 0.97
-    const val DRAFT_LENGTH_PRIOR_ROUNDS = 8.0
+    const val DRAFT_LENGTH_PRIOR_ROUNDS = 5.0
     const val DRAFT_LENGTH_PRIOR_ACCEPTANCE = 0.6
     const val DRAFT_LENGTH_COPY_ACCEPTANCE = 0.5
     const val DRAFT_LENGTH_TEXT_ROUNDS = 20.0
