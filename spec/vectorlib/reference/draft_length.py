@@ -79,9 +79,7 @@ class Counter:
 class DraftLength:
     """The measured draft length."""
 
-    def __init__(
-        self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True
-    ) -> None:
+    def __init__(self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True) -> None:
         self.costs, self.d, self.drafts, self.copies = costs, defaults, drafts, copies
         self.longest = int(defaults["longest"])
         self.depths = [Counter() for _ in range(self.longest)]
