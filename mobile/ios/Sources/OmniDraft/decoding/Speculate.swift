@@ -195,7 +195,7 @@ final class Speculation {
     private func score(
         _ plan: Plan, _ copy: Copy, _ room: Int, _ watch: inout Stopwatch
     ) throws -> (Draft, Proposal, Logits) {
-        if plan.fresh { text.context = text.context.suffix(Defaults.draftLengthMostUnread) }
+        if plan.fresh { text.context = Array(text.context.suffix(Defaults.draftLengthMostUnread)) }
         try watch.timeReading(text) { try text.prefill(target) }
         let draft = try watch.time(\.draft) {
             try proposer.propose(plan, copy: copy, context: text.context, random: random)
