@@ -104,7 +104,7 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
 
 def test_the_drafter_reads_the_end_of_a_long_text_and_then_what_is_new(loaded: LanguageModel) -> None:
     """A fixed length reads all of the text, in short passes; the length auto few tokens of it."""
-    long = " ".join([STORY] * 4)
+    long = " ".join([STORY] * 20)
 
     def watched(num_draft_tokens: int | str) -> tuple[list[int], TextSession]:
         session, passes = TextSession(loaded), list[int]()
