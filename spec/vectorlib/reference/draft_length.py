@@ -8,7 +8,18 @@ from typing import Any
 from vectorlib.reference.random_source import TooClose
 
 Defaults = dict[str, float]
-Plan = tuple[str, int, bool]  # source, count, reads
+Plan = tuple[str, int, bool]  # source, count, fresh
+
+
+Option = tuple[str, int, float]  # source, count, expected tokens a second
+
+
+def _fastest(options: Sequence[Option]) -> Option:
+    """The first of the fastest options."""
+    speeds = sorted(speed for _, _, speed in options)
+    if len(speeds) > 1 and 0 < speeds[-1] - speeds[-2] < 1e-9 * speeds[-1]:
+        raise TooClose(f"speeds {speeds}")
+    return max(options, key=lambda option: option[2])
 
 
 @dataclass(frozen=True)
@@ -68,19 +79,18 @@ class Counter:
 class DraftLength:
     """The measured draft length."""
 
-    def __init__(
-        self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True, longest: int = 0
-    ) -> None:
+    def __init__(self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True) -> None:
         self.costs, self.d, self.drafts, self.copies = costs, defaults, drafts, copies
-        self.longest = longest or int(defaults["longest"])
-        self.depths = [Counter() for _ in range(int(defaults["longest"]))]
+        self.longest = int(defaults["longest"])
+        self.depths = [Counter() for _ in range(self.longest)]
         matches = range(int(defaults["shortest_match"]), int(defaults["longest_match"]) + 1)
         self.matches = {length: Counter() for length in matches}
         self.drafted = self.given = 0.0
-        self.idle, self.share = 0, defaults["first_share"]
+        self.idle, self.unread, self.share = 0, 0, defaults["first_share"]
 
-    def begin_text(self) -> None:
-        """The weight of earlier texts is capped."""
+    def begin_text(self, length: int, shared: int = 0) -> None:
+        """The weight of earlier texts is capped; length: of the drafter's context."""
+        self.unread = min(length, self.unread + length - shared)
         most = self.d["text_rounds"]
         for counter in self.depths:
             if counter.trials > most:
@@ -90,25 +100,27 @@ class DraftLength:
 
     def next(self, match: int) -> Plan:
         """The plan of the next round."""
-        options = self._options(match)
-        speeds = sorted(tokens / seconds for _, _, tokens, seconds in options)
-        if len(speeds) > 1 and 0 < speeds[-1] - speeds[-2] < 1e-9 * speeds[-1]:
-            raise TooClose(f"speeds {speeds}")
-        source, count, tokens, seconds = max(options, key=lambda o: o[2] / o[3])
-        if source == "draft":
-            self.idle, self.share = 0, self.d["first_share"]
-            return source, count, True
+        source, count, speed = _fastest(self._others(match))
         if not self.drafts:
             return source, count, False
-        if self._due(seconds / tokens):
+        fresh = self.unread > self.d["most_unread"]
+        _, length, drafting = _fastest(self._drafts())
+        least = speed * (1 + self.d["margin"])
+        if abs(drafting - least) < 1e-9 * least:
+            raise TooClose(f"speeds {drafting} and {least}")
+        if drafting > least:
+            self.idle, self.share = 0, self.d["first_share"]
+            return "draft", length, fresh
+        if self._due(1 / speed):
             self.idle, self.share = 0, max(self.share / 2, self.d["last_share"])
-            return "draft", self._probe, True
+            return "draft", self._probe, fresh
         self.idle += 1
-        return source, count, self._due(seconds / tokens)
+        return source, count, False
 
     def record(self, r: Record) -> None:
         """Learn from a round."""
         decay = self.d["decay"]
+        self.unread = 0 if r.drafted else self.unread + r.emitted
         if r.drafted:
             for counter in self.depths[r.drafted :]:
                 counter.fade(decay)
@@ -127,7 +139,7 @@ class DraftLength:
             "drafts": self.drafted, "targets": self.given,
             "compared": [c.trials for c in self.matches.values()],
             "agreed": [c.successes for c in self.matches.values()],
-            "idle": self.idle, "share": self.share,
+            "idle": self.idle, "unread": self.unread, "share": self.share,
         }  # fmt: skip
 
     def chances(self) -> list[float]:
@@ -141,29 +153,39 @@ class DraftLength:
 
     @property
     def _probe(self) -> int:
-        return min(int(self.d["probe"]), self.longest)
+        return int(self.d["probe"])
+
+    @property
+    def _reading(self) -> float:
+        """Seconds that the drafter needs for what it has not read."""
+        return min(self.unread, self.d["most_unread"]) * self.d["read"] * self.costs.draft
 
     def _due(self, seconds_a_token: float) -> bool:
-        cost = self.costs.of_round(self._probe) - seconds_a_token
+        cost = self.costs.of_round(self._probe) + self._reading - seconds_a_token
         saved = self.share * self.idle * self.costs.target[0]
         if abs(saved - cost) < 1e-9 * cost:
             raise TooClose(f"a probe of {cost} s")
         return saved >= cost
 
-    def _options(self, match: int) -> list[tuple[str, int, float, float]]:
-        """Source, count, expected tokens and seconds of each thing that the round may do."""
-        options = [("none", 0, 1.0, self.costs.of_pass(1))]
+    def _drafts(self) -> list[Option]:
+        """The drafts that the round may take."""
+        options, read = list[Option](), self._reading / self.d["repaid"]
         for k in range(1, self.longest + 1):
-            if self.drafts:
-                chances = self.chances()[:k]
-                tokens = 1 + self.ratio() * sum(prod(chances[: i + 1]) for i in range(k))
-                options.append(("draft", k, tokens, self.costs.of_round(k)))
+            chances = self.chances()[:k]
+            tokens = 1 + self.ratio() * sum(prod(chances[: i + 1]) for i in range(k))
+            options.append(("draft", k, tokens / (self.costs.of_round(k) + read)))
+        return options
+
+    def _others(self, match: int) -> list[Option]:
+        """Nothing, and the copies that the round may take."""
+        options: list[Option] = [("none", 0, 1 / self.costs.of_pass(1))]
+        for k in range(1, self.longest + 1):
             if self.copies and match:
                 shares = self._shares(self.d["copy_acceptance"], list(self.matches.values()))
                 by_match = dict(zip(self.matches, shares, strict=True))
                 chances = [by_match[min(match + i, max(by_match))] for i in range(k)]
                 tokens = 1 + sum(prod(chances[: i + 1]) for i in range(k))
-                options.append(("copy", k, tokens, self.costs.of_pass(k + 1) + self.costs.host))
+                options.append(("copy", k, tokens / (self.costs.of_pass(k + 1) + self.costs.host)))
         return options
 
     def _shares(self, assumed: float, counters: Sequence[Counter]) -> list[float]:

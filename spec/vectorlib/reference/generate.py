@@ -70,7 +70,7 @@ class Task:
         if length is not None:
             return length.next(match)
         source = {"plain": "none", "lookup": "copy"}.get(self.mode, "draft")
-        return source, self.num_draft_tokens, source == "draft"
+        return source, self.num_draft_tokens, False
 
     @property
     def text(self) -> GrammarText | None:
@@ -149,6 +149,8 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
     cache, text = models.cache, task.text
     length = None if task.costs is None else DraftLength(
         task.costs, task.defaults, drafts=task.drafts, copies=task.copies)  # fmt: skip
+    if length is not None:
+        length.begin_text(len(context))
     while room > 0 and len(tokens) <= task.max_length:
         most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
         trie = Trie(task.vocab_map, list(cache.entries) if task.uses_cache else [])
@@ -158,6 +160,8 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
             copy = fixed or text.valid(copy)
             match = match if copy and not fixed else 0
         plan = task.plan(length, match) if most > 0 and not fixed else NOTHING
+        if plan[2]:
+            context = context[-int(task.defaults["most_unread"]) :]
         count = plan[1] if plan[0] == "draft" else 0
         draft, q, passes = _draft(task, context, count, random, models, text)
         copying = plan[0] == "copy" or bool(fixed)

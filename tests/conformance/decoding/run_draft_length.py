@@ -21,7 +21,7 @@ def run_draft_length(vector: Vector) -> None:
         return
     state = LengthState()
     for text, expect in zip(given["texts"], vector["expect"]["texts"], strict=True):
-        state.begin_text()
+        state.begin_text(*text["context"])
         length = MeasuredLength(measured, state, drafts=given["drafts"], copies=True)
         _drive(length, text["records"], expect["plans"])
         for name, value in asdict(state).items():
@@ -33,7 +33,7 @@ def _drive(length: MeasuredLength, records: list[list[int]], expected: list[list
     for times, match, *counts in records:
         for _ in range(times):
             plan = length.next(match)
-            plans.append([plan.source, plan.count, plan.reads])
+            plans.append([plan.source, plan.count, plan.fresh])
             length.record(_counts(match, *counts))
     assert plans == [list(each) for times, *each in expected for _ in range(int(str(times)))]
 

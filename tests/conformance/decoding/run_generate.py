@@ -19,7 +19,7 @@ from omnidraft.runtime.decoding.draft_length import (
     RoundCounts,
 )
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.length_state import Costs
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
@@ -62,7 +62,7 @@ class WatchedLength(MeasuredLength):
         """The plan (None where none was asked for) and the counts of a round, as vectors have them."""
         plan, self.plan = self.plan, None
         counts, self.counts = self.counts, NOTHING
-        asked = None if plan is None else [plan.source, plan.count, plan.reads]
+        asked = None if plan is None else [plan.source, plan.count, plan.fresh]
         return {"plan": asked, "match": counts.match, "agreed": counts.agreed}
 
 
@@ -134,9 +134,8 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
         row = {name: _plain(getattr(each, name)) for name in fields}
         row["target_passes"] = _joined(target.passes, 1)
         row |= length.take() if isinstance(length, WatchedLength) else {}
-        target.passes, ahead = [], bool(row.get("plan")) and row["plan"][2] and not each.draft
-        row["draft_passes"] = [] if ahead else _joined(drafter.passes, len(each.draft))
-        drafter.passes = drafter.passes if ahead else []  # read before the round that drafts
+        row["draft_passes"] = _joined(drafter.passes, len(each.draft))
+        target.passes, drafter.passes = [], []
         rounds.append(row)
     assert [t for each in rounds for t in each["emitted"]] == expect["tokens"]
     logprobs, expected = ([row.get("logprobs", []) for row in each] for each in (rounds, rows))
@@ -154,7 +153,10 @@ def _length_of(given: Vector) -> DraftLength:
     if given["num_draft_tokens"] != "auto":
         return FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
     costs = Costs(**{**given["costs"], "target": tuple(given["costs"]["target"])})
-    return WatchedLength(costs, drafts=given["mode"] != "lookup", copies=given["mode"] in ("trie", "lookup"))
+    state, mode = LengthState(), given["mode"]
+    state.begin_text(0 if mode == "lookup" else len(given["draft_prompt"]))
+    drafts, copies = mode != "lookup", mode in ("trie", "lookup")
+    return WatchedLength(costs, state, drafts=drafts, copies=copies)
 
 
 def _joined(passes: Passes, wanted: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 
 from omnidraft import GenerationConfig, LanguageModel, TextSession, load, load_bundle
 from omnidraft.cli import app
+from omnidraft.runtime.decoding.draft_length import MOST_UNREAD
 from omnidraft.runtime.decoding.drafter import READ_CHUNK
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.session.session_file import decode_session
@@ -73,7 +73,7 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
     loaded: LanguageModel, tmp_path: Path
 ) -> None:
     """Where the wait for a probe is longer than an answer, several answers share it."""
-    costs = replace(loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1)
+    costs = replace(loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.03, host=0.1, acceptance=0.1)
 
     def drafted(temperature: float, seed: int | None) -> list[int]:
         session = TextSession(loaded)
@@ -102,49 +102,33 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
     assert drafted(0.8, 7) == [0] * 8, "with a given seed the counts begin again"
 
 
-def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LanguageModel) -> None:
-    """In a thread of its own, and nothing runs when a step is left, or after a cancellation."""
-    session = TextSession(loaded)
-    session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
-    model, passes = session.models.drafter.model, list[tuple[str, int]]()
-    score = model.score
+def test_the_drafter_reads_the_end_of_a_long_text_and_then_what_is_new(loaded: LanguageModel) -> None:
+    """A fixed length reads all of the text, in short passes; the length auto few tokens of it."""
+    long = " ".join([STORY] * 20)
 
-    def watched(tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        passes.append((threading.current_thread().name, len(tokens)))
-        return score(tokens, num_logits)
+    def watched(num_draft_tokens: int | str) -> tuple[list[int], TextSession]:
+        session, passes = TextSession(loaded), list[int]()
+        session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
+        model = session.models.drafter.model
+        score = model.score
 
-    model.score = watched  # type: ignore[method-assign]
-    long = " ".join([STORY] * 4)
-    answer = session.chat(long, GenerationConfig(8, ignore_eos=True))
-    for _ in answer:
-        assert session.models.drafter._reader is None
+        def scored(tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+            passes.append(len(tokens))
+            return score(tokens, num_logits)
 
-    read = [tokens for name, tokens in passes if name == "drafter"]
-    drafter = session.models.drafter
-    assert sum(read) == len(drafter.start) + len(session.loaded.draft_prompt(answer.prompt_ids)) - 1
-    assert max(read) <= READ_CHUNK
+        model.score = scored  # type: ignore[method-assign]
+        session.chat(long, GenerationConfig(8, num_draft_tokens=num_draft_tokens, ignore_eos=True)).finish()
+        return passes, session
+
+    passes, session = watched(2)
+    assert session.answer is not None
+    length = len(session.loaded.draft_prompt(session.answer.prompt_ids))
+    assert length > 2 * READ_CHUNK and max(passes) <= READ_CHUNK and sum(passes) > length
     passes.clear()
-    session.chat("And then?", GenerationConfig(8, ignore_eos=True)).finish()
-    assert sum(tokens for _, tokens in passes) < 60, "the first turn is not read again"
-
-
-def test_a_failure_of_the_reader_is_raised_in_the_round(loaded: LanguageModel) -> None:
-    session = TextSession(loaded)
-    session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
-    model = session.models.drafter.model
-    score = model.score
-
-    def broken(tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        raise RuntimeError("out of memory")
-
-    model.score = broken  # type: ignore[method-assign]
-    answer = session.generate(" ".join([STORY] * 4), max_new_tokens=8)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        answer.finish()
-    assert session.models.drafter._reader is None
-    model.score = score  # type: ignore[method-assign]
-    expected = TextSession(loaded).generate(STORY, max_new_tokens=8).finish().text
-    assert session.generate(STORY, max_new_tokens=8).finish().text == expected
+    session.chat("And then?", GenerationConfig(8, num_draft_tokens=2, ignore_eos=True)).finish()
+    assert sum(passes) < 80, "the first turn is not read again"
+    passes, _ = watched("auto")
+    assert 0 < sum(passes) < MOST_UNREAD + READ_CHUNK
 
 
 def test_measuring_counts_what_is_accepted(loaded: LanguageModel) -> None:

@@ -53,4 +53,8 @@ enum Defaults {
     static let draftLengthProbe = 3
     static let draftLengthFirstShare = 0.0125
     static let draftLengthLastShare = 0.0025
+    static let draftLengthMargin = 0.03
+    static let draftLengthRead = 0.2
+    static let draftLengthRepaid = 32.0
+    static let draftLengthMostUnread = 64
 }

@@ -12,6 +12,7 @@ from vectorlib.writer import VectorWriter, vector
 
 DEFAULTS = Path(__file__).resolve().parents[3] / "defaults.json"
 
+WORSE = Costs((0.02, 0.021, 0.022, 0.023, 0.024), 0.00103, 0.00107, acceptance=0.05)
 CHEAP = Costs((0.1, 0.101, 0.102, 0.103), 0.00203, 0.00051)  # a draft token costs 2 % of a target pass
 EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.00407, 0.00103)
 EXPENSIVE = Costs((0.004, 0.006, 0.008317), 0.00503, 0.00107)  # a draft token costs more than a target token
@@ -29,11 +30,16 @@ NOTHING, WRONG, RIGHT, PART = (0, 0), (3, 0), (4, 40), (2, 3)
 
 @dataclass(frozen=True)
 class Text:
-    """A text of a case: rounds, and what comes of them."""
+    """A text of a case: rounds, and what comes of them.
+
+    Attributes:
+        context: tokens of the drafter's first context, and how many of them the text before shares.
+    """
 
     rounds: int
     outcomes: Sequence[Outcome]
     contexts: Sequence[Context] = (NOTHING,)
+    context: tuple[int, int] = (0, 0)
 
 
 CASES: list[tuple[str, str, Costs, list[Text]]] = [
@@ -75,6 +81,12 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
      replace(EVEN, acceptance=0.05, host=0.00109), [Text(17, [ALL])] * 8),
     ("weight_is_capped", "a long good text, then bad ones: the good one weighs no more than 20 rounds", EVEN,
      [Text(120, [ALL]), Text(20, [NONE]), Text(20, [NONE], [PART])]),
+    ("unread", "a drafter that has to read 64 tokens first begins later, and each text reads again", EVEN,
+     [Text(12, [HALF], [RIGHT] * 4 + [NOTHING] * 8, context=(64, 0)), Text(12, [HALF], context=(64, 9))]),
+    ("unread_goes_on", "a conversation goes on: what the text before left unread, and what is new", EVEN,
+     [Text(9, [HALF], [RIGHT], context=(30, 0)), Text(9, [HALF], context=(70, 60))]),
+    ("unread_probes", "what is not read makes a probe due later, in a new context", WORSE,
+     [Text(400, [NONE], context=(65, 0))]),
     ("falling", "passes whose times fall: longer ones than measured take as long as the last",
      Costs((0.02, 0.015, 0.01), 0.00103, 0.0005), [Text(24, [HALF], [NOTHING, PART])]),
     ("extremes", "the largest and the smallest costs that a manifest may have", Costs((1e9, 1e-9), 1e9, 1e9),
@@ -119,7 +131,7 @@ def _case(
 ) -> dict[str, Any]:
     length, given, expect = DraftLength(costs, defaults, drafts=drafts), [], []
     for text in texts:
-        length.begin_text()
+        length.begin_text(*text.context)
         records, plans = list[list[int]](), list[list[Any]]()
         for i in range(text.rounds):
             match, right = text.contexts[i % len(text.contexts)]
@@ -128,7 +140,7 @@ def _case(
             length.record(record)
             records.append(list(astuple(record)))
             plans.append(list(plan))
-        given.append({"records": _runs(records)})
+        given.append({"context": list(text.context), "records": _runs(records)})
         expect.append({"plans": _runs(plans), "state": length.state()})
     return vector(name, why, {"costs": asdict(costs), "drafts": drafts, "texts": given}, {"texts": expect})
 

@@ -78,6 +78,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
             "compared": [bits(1.0)] * 5,
             "agreed": [bits(0.1)] * 5,
             "idle": 3,
+            "unread": 21,
             "share": bits(0.0025),
         },
         "system": None,

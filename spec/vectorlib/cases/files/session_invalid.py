@@ -228,6 +228,7 @@ def _lengths() -> dict[str, list[Any]]:
         "compared": [[one] * 4, [one] * 6, [bits(0.05)] * 5],
         "agreed": [[bits(1.5)] * 5],
         "idle": [-1, LAST + 1, one],
+        "unread": [-1, LAST + 1, one],
         "share": [zero, bits(0.0024), bits(0.026)],
     }
 

@@ -28,6 +28,10 @@ COPY_ACCEPTANCE = defaults.DRAFT_LENGTH_COPY_ACCEPTANCE  # of a copied token, be
 PRIOR_ROUNDS = defaults.DRAFT_LENGTH_PRIOR_ROUNDS  # of what is assumed before the first round
 DECAY = defaults.DRAFT_LENGTH_DECAY  # weight of a round after the next one, relative to before
 PROBE = defaults.DRAFT_LENGTH_PROBE  # draft tokens of a probe
+MARGIN = defaults.DRAFT_LENGTH_MARGIN  # of speed, what a draft must be expected to gain
+READ = defaults.DRAFT_LENGTH_READ  # time of a token that the drafter reads, over that of a draft token
+MOST_UNREAD = defaults.DRAFT_LENGTH_MOST_UNREAD  # tokens that the drafter reads before a draft, about
+REPAID = defaults.DRAFT_LENGTH_REPAID  # rounds in which drafts must repay the reading before them
 
 Source = Literal["none", "draft", "copy"]
 
@@ -38,13 +42,13 @@ class Plan:
 
     Attributes:
         count: draft tokens, or copied target tokens; 0 where the source is "none".
-        reads: whether the drafter reads the text during the target's pass: it drafts in this round, or a
-            probe is due in the next.
+        fresh: whether the drafter forgets its context but for the last `MOST_UNREAD` tokens: more of it were
+            not read, and reading them would take longer than it gains.
     """
 
     source: Source = "none"
     count: int = 0
-    reads: bool = False
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,7 @@ class FixedLength:
                 "4 is usual",
                 setting="num_draft_tokens",
             )
-        reads = num_draft_tokens > 0 and source == "draft"
-        self._plan = Plan(source, num_draft_tokens, reads) if num_draft_tokens else Plan()
+        self._plan = Plan(source, num_draft_tokens) if num_draft_tokens else Plan()
 
     def next(self, match: int = 0) -> Plan:
         return self._plan
@@ -150,36 +153,31 @@ class MeasuredLength:
         self._drafts, self._copies = drafts, copies
         self.longest = longest
         self._plain = Option("none", 0, 1.0, costs.pass_seconds(1))
-        self._drafting: list[Option] | None = None  # until the next draft changes the state
-        self._best_draft: list[Option] = []  # the fastest of them
 
     def next(self, match: int = 0) -> Plan:
-        self._draft_options()
-        best = _fastest([self._plain, *self._best_draft, *self._copy_options(match)])
-        state = self.state
-        if best.source == "draft":
-            state.idle, state.share = 0, FIRST_SHARE
-            return Plan("draft", best.count, reads=True)
+        best, state = _fastest([self._plain, *self._copy_options(match)]), self.state
         if not self._drafts:
             return Plan(best.source, best.count)
+        draft = _fastest(self._draft_options())
+        if draft.speed > (1.0 + MARGIN) * best.speed:
+            state.idle, state.share = 0, FIRST_SHARE
+            return self._drafting(draft.count)
         if self._probe_is_due(best):
             state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
-            return Plan("draft", min(PROBE, self.longest), reads=True)
+            return self._drafting(min(PROBE, self.longest))
         state.idle += 1
-        return Plan(best.source, best.count, reads=self._probe_is_due(best))
+        return Plan(best.source, best.count)
 
-    def options(self, match: int) -> list[Option]:
-        """Plain decoding, all drafts and all copies; of equal speeds the first one counts."""
-        return [self._plain, *self._draft_options(), *self._copy_options(match)]
+    def _drafting(self, count: int) -> Plan:
+        return Plan("draft", count, fresh=self.state.unread > MOST_UNREAD)
 
     def _draft_options(self) -> list[Option]:
-        if self._drafting is None:
-            depths = range(1, self.longest + 1) if self._drafts else ()
-            ratio, seconds = self.ratio(), self.costs.round_seconds
-            expected = _expected(self.chances()[: self.longest])
-            self._drafting = [Option("draft", k, 1.0 + ratio * expected[k - 1], seconds(k)) for k in depths]
-            self._best_draft = [_fastest(self._drafting)] if self._drafting else []
-        return self._drafting
+        expected, ratio = _expected(self.chances()[: self.longest]), self.ratio()
+        read = self._reading() / REPAID
+        return [
+            Option("draft", k, 1.0 + ratio * tokens, self.costs.round_seconds(k) + read)
+            for k, tokens in enumerate(expected, 1)
+        ]
 
     def _copy_options(self, match: int) -> list[Option]:
         if not (self._copies and match):
@@ -199,8 +197,8 @@ class MeasuredLength:
 
     def record(self, counts: RoundCounts) -> None:
         state = self.state
+        state.unread = 0 if counts.drafted else state.unread + counts.emitted
         if counts.drafted:
-            self._drafting = None
             # Of a refused target token only the first piece counts: a_j is the probability of draft token j
             # given that those before it were accepted.
             depths = min(counts.evaluated, counts.accepted + 1, LONGEST)
@@ -217,8 +215,12 @@ class MeasuredLength:
 
     def _probe_is_due(self, best: Option) -> bool:
         """Whether a probe that gives one token costs little beside the rounds since the last draft."""
-        state, seconds = self.state, self.costs.round_seconds(min(PROBE, self.longest))
-        return state.share * state.idle * self.costs.target[0] >= seconds - 1.0 / best.speed
+        seconds = self.costs.round_seconds(min(PROBE, self.longest)) + self._reading()
+        return self.state.share * self.state.idle * self.costs.target[0] >= seconds - 1.0 / best.speed
+
+    def _reading(self) -> float:
+        """Seconds that the drafter needs for what it did not read yet."""
+        return min(self.state.unread, MOST_UNREAD) * READ * self.costs.draft
 
 
 def _fastest(options: Sequence[Option]) -> Option:

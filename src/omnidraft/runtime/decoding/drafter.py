@@ -1,12 +1,10 @@
 """The drafter: a small model that guesses, in its own vocabulary.
 
-Its context is free: what the drafter has read changes speed, never the output (method section 2). It can read
-in a thread of its own while the target computes.
+Its context is free: what the drafter has read changes speed, never the output (method section 2).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +16,8 @@ from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import LogitsError, draft_distribution
 
-Allowed = Callable[[Sequence[int]], npt.NDArray[np.bool_] | None]
 READ_CHUNK = 64  # tokens of a pass that reads a text; a cancellation waits for one pass
-READ_AHEAD = 32  # missing tokens from which on reading is worth a thread
+Allowed = Callable[[Sequence[int]], npt.NDArray[np.bool_] | None]
 
 
 @dataclass
@@ -52,29 +49,6 @@ class Drafter:
         self.start = list(start)
         self.workspace = Workspace()  # of a draft, until the next one
         self._cached: list[int] = []  # ids in the model's KV cache
-        self._reader: Thread | None = None
-        self._error: Exception | None = None  # of the reader
-
-    def read_ahead(self, context: Sequence[int]) -> None:
-        """Begin to read a context in a thread of its own, if many tokens of it were not read.
-
-        Until `finish_reading` returns, only that thread uses the model. What is read depends only on the
-        context, so equal inputs give equal drafts.
-        """
-        self.finish_reading()
-        expected = self._expected(context)
-        if len(expected) - common_length(self._cached, expected) > READ_AHEAD:
-            self._reader = Thread(target=self._read, args=(expected,), name="drafter", daemon=True)
-            self._reader.start()
-
-    def finish_reading(self) -> None:
-        """Wait until nothing is read in the background; raise the error of the reading, if it failed."""
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.join()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     def propose(
         self,
@@ -96,9 +70,9 @@ class Drafter:
         draft = Draft()
         if not self.start and not context:
             return draft  # nothing to continue
-        self.finish_reading()
         count = min(count, self.model.max_length // 2)
-        pending = self._sync(self._expected(context)) if count else []
+        expected = [*self.start, *context[self._window(len(context)) :]]
+        pending = self._read(expected) if count else []
         for drawn in range(count):
             mask = None
             if allowed is not None and (mask := allowed(draft.tokens)) is None:
@@ -119,30 +93,19 @@ class Drafter:
 
     def forget(self) -> None:
         """Read the whole context again before the next draft: the KV cache is not of this context."""
-        self.finish_reading()
         self._cached = []
 
-    def _read(self, expected: list[int]) -> None:
-        """Read all but the last of some ids, in chunks whose ends do not depend on time."""
-        try:
-            missing = self._sync(expected)[:-1]
-            for start in range(0, len(missing), READ_CHUNK):
-                chunk = missing[start : start + READ_CHUNK]
-                self.model.score(chunk, num_logits=1)
-                self._cached += chunk
-        except Exception as error:  # raised again by `finish_reading`
-            self._error = error
-
-    def _expected(self, context: Sequence[int]) -> list[int]:
-        """The ids that the KV cache should hold: the start and the window of the context."""
-        return [*self.start, *context[self._window(len(context)) :]]
-
-    def _sync(self, expected: list[int]) -> list[int]:
-        """Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one."""
-        shared = min(common_length(self._cached, expected), len(expected) - 1)
-        self.model.rewind(shared)
-        del self._cached[shared:]
-        return expected[shared:]
+    def _read(self, expected: list[int]) -> list[int]:
+        """Make the KV cache hold the beginning of these ids; return the rest, which one pass can read."""
+        read = min(common_length(self._cached, expected), len(expected) - 1)
+        self.model.rewind(read)
+        del self._cached[read:]
+        while len(expected) - read > READ_CHUNK:
+            chunk = expected[read : read + READ_CHUNK]
+            self.model.score(chunk, num_logits=1)
+            self._cached += chunk
+            read += READ_CHUNK
+        return expected[read:]
 
     def _window(self, length: int) -> int:
         """Where the part of a context begins that the model reads: 0 while all of it fits.

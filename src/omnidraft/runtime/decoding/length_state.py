@@ -63,6 +63,7 @@ class LengthState:
         compared, agreed: tokens that a copy would have proposed, and those that were right, by the length of
             the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
         idle: rounds since the last draft.
+        unread: tokens of the text that the drafter has not read.
         share: of their time, what a probe may cost.
     """
 
@@ -73,6 +74,7 @@ class LengthState:
     compared: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
     agreed: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
     idle: int = 0
+    unread: int = 0
     share: float = FIRST_SHARE
 
     def copy(self) -> "LengthState":
@@ -81,8 +83,14 @@ class LengthState:
         evaluated, accepted, compared, agreed = lists
         return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
 
-    def begin_text(self) -> None:
-        """Cap the weight of the texts before, because texts differ; probe again at the start of a text."""
+    def begin_text(self, length: int, shared: int = 0) -> None:
+        """Cap the weight of the texts before, because texts differ; probe again at the start of a text.
+
+        Args:
+            length: of the drafter's context.
+            shared: tokens that it has in common with the context of the text before, from the first one on.
+        """
+        self.unread = min(length, self.unread + length - shared)
         for j, evaluated in enumerate(self.evaluated):
             if evaluated > TEXT_ROUNDS:
                 self.accepted[j] = min(TEXT_ROUNDS, self.accepted[j] * TEXT_ROUNDS / evaluated)

@@ -52,12 +52,6 @@ class PromptLookup:
             copied.append(copied[i])  # what follows the copied tokens is the copy itself
         return Copy(copied, _match_length(tokens, position))
 
-    def read_ahead(self, context: Sequence[int]) -> None:
-        """There is no drafter that could read."""
-
-    def finish_reading(self) -> None:
-        """Nothing is read in the background."""
-
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         return Draft(copied=list(copy.tokens[: plan.count]))
 
@@ -109,12 +103,6 @@ class CopyingProposer:
 
     def find(self, tokens: Sequence[int]) -> Copy:
         return self._copying.find(tokens)
-
-    def read_ahead(self, context: Sequence[int]) -> None:
-        self._drafting.read_ahead(context)
-
-    def finish_reading(self) -> None:
-        self._drafting.finish_reading()
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         source = self._copying if plan.source == "copy" else self._drafting
@@ -175,12 +163,6 @@ class InGrammar:
             if tokens / costs.copy_seconds(count) > speed:
                 best, speed = count, tokens / costs.copy_seconds(count)
         return best
-
-    def read_ahead(self, context: Sequence[int]) -> None:
-        self._inner.read_ahead(context)
-
-    def finish_reading(self) -> None:
-        self._inner.finish_reading()
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         return self._source.propose(plan, copy, context, random)

@@ -59,12 +59,6 @@ class Proposer(Protocol):
             tokens: all target ids so far; from round to round they only grow.
         """
 
-    def read_ahead(self, context: Sequence[int]) -> None:
-        """Begin to read the text in draft ids in the background."""
-
-    def finish_reading(self) -> None:
-        """Wait until nothing is read in the background."""
-
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         """Tokens that may follow, as planned."""
 
@@ -111,12 +105,6 @@ class TrieProposer:
 
     def find(self, tokens: Sequence[int]) -> Copy:
         return NO_COPY
-
-    def read_ahead(self, context: Sequence[int]) -> None:
-        self.drafter.read_ahead(context)
-
-    def finish_reading(self) -> None:
-        self.drafter.finish_reading()
 
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         if not plan.count:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
-from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, DraftLength, Plan, RoundCounts
+from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, MOST_UNREAD, DraftLength, Plan, RoundCounts
 from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.prefill import common_length, prefill
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
@@ -191,19 +191,16 @@ def speculate(
         laps = _Laps(clock)
         copy = proposer.find(text.tokens) if budget else NO_COPY
         plan = draft_length.next(copy.match) if budget else Plan()
-        try:
-            if plan.reads:
-                proposer.read_ahead(text.context)
-            laps.end("draft")
-            read = prefill(target, text.tokens, text.cached)
-            laps.end("read")
-            draft = proposer.propose(plan, copy, text.context, random)
-            laps.end("draft")
-            proposal = proposer.translate(draft, budget)
-            laps.end("translate")
-            logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
-        finally:
-            proposer.finish_reading()  # nothing runs in the background between rounds
+        if plan.fresh:
+            del text.context[:-MOST_UNREAD]
+        laps.end("draft")
+        read = prefill(target, text.tokens, text.cached)
+        laps.end("read")
+        draft = proposer.propose(plan, copy, text.context, random)
+        laps.end("draft")
+        proposal = proposer.translate(draft, budget)
+        laps.end("translate")
+        logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
         laps.end("target")
         probs = text.probs(logits, sampling, proposal.tokens)
         verdict = proposer.verify(draft, proposal, probs, random)

@@ -146,7 +146,8 @@ def _bits(value: Any) -> Any:
 
 
 def _bits_of_fields(value: Costs | LengthState) -> dict[str, Any]:
-    return {name: each if name == "idle" else _bits(each) for name, each in vars(value).items()}
+    whole = ("idle", "unread")
+    return {name: each if name in whole else _bits(each) for name, each in vars(value).items()}
 
 
 def _identity(value: Mapping[str, Any]) -> Identity:
@@ -173,7 +174,8 @@ def _lengths(value: Mapping[str, Any]) -> LengthState:
     compared, agreed = _trials(value["compared"], value["agreed"], len(empty.compared))
     return LengthState(
         evaluated, accepted, real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
-        compared, agreed, integer(value["idle"], 0), real(value["share"], LAST_SHARE, FIRST_SHARE),
+        compared, agreed, integer(value["idle"], 0), integer(value["unread"], 0),
+        real(value["share"], LAST_SHARE, FIRST_SHARE),
     )  # fmt: skip
 
 

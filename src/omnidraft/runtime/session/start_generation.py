@@ -13,6 +13,7 @@ from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
+from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
@@ -70,7 +71,7 @@ def generate_from_prompt(
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     if repeatable:
         text.lengths = LengthState()
-    text.lengths.begin_text()
+    text.lengths.begin_text(len(context), common_length(text.decoder.context, context))
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context

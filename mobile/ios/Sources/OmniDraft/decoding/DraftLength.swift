@@ -13,8 +13,9 @@ struct Plan: Sendable, Equatable {
     var source = Source.none
     /// Draft tokens, or copied target tokens; 0 where the source is none.
     var count = 0
-    /// Whether the drafter reads the text during the target's pass: it drafts in this round, or a probe is due in the next.
-    var reads = false
+    /// Whether the drafter forgets its context but for the last `mostUnread` tokens: more of it were not read, and reading
+    /// them would take longer than it gains.
+    var fresh = false
 }
 
 /// What a draft length learns from a round.
@@ -49,7 +50,7 @@ final class FixedLength: DraftLength {
             throw settingError(
                 "numDraftTokens \(numDraftTokens) is outside 0..\(Defaults.maxDraftTokens)", "4 is usual")
         }
-        plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens, reads: source == .draft) : Plan()
+        plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens) : Plan()
     }
 
     func next(_ match: Int) -> Plan { plan }
@@ -94,33 +95,38 @@ class MeasuredLength: DraftLength {
     }
 
     func next(_ match: Int) -> Plan {
-        let best = fastest(options(match))
-        if best.source == .draft {
+        let best = fastest(otherOptions(match))
+        if !drafts { return Plan(source: best.source, count: best.count) }
+        let draft = fastest(draftOptions())
+        if draft.speed > (1 + Defaults.draftLengthMargin) * best.speed {
             state.idle = 0
             state.share = Defaults.draftLengthFirstShare
-            return Plan(source: .draft, count: best.count, reads: true)
+            return drafting(draft.count)
         }
-        if !drafts { return Plan(source: best.source, count: best.count) }
         if isProbeDue(best) {
             state.idle = 0
             state.share = max(state.share / 2, Defaults.draftLengthLastShare)
-            return Plan(source: .draft, count: min(Defaults.draftLengthProbe, longest), reads: true)
+            return drafting(min(Defaults.draftLengthProbe, longest))
         }
         state.idle += 1
-        return Plan(source: best.source, count: best.count, reads: isProbeDue(best))
+        return Plan(source: best.source, count: best.count)
     }
 
-    /// Plain decoding, all drafts and all copies; of equal speeds the first one counts.
-    func options(_ match: Int) -> [ProposalOption] {
-        var options = [ProposalOption(source: .none, count: 0, tokens: 1, seconds: costs.passSeconds(1))]
-        if drafts {
-            let ratio = ratio()
-            for (index, tokens) in expected(Array(chances().prefix(longest))).enumerated() {
-                let seconds = costs.roundSeconds(index + 1)
-                options.append(
-                    ProposalOption(source: .draft, count: index + 1, tokens: 1 + ratio * tokens, seconds: seconds))
-            }
+    private func drafting(_ count: Int) -> Plan {
+        Plan(source: .draft, count: count, fresh: state.unread > Defaults.draftLengthMostUnread)
+    }
+
+    private func draftOptions() -> [ProposalOption] {
+        let (ratio, read) = (ratio(), reading() / Defaults.draftLengthRepaid)
+        return expected(Array(chances().prefix(longest))).enumerated().map { index, tokens in
+            let seconds = costs.roundSeconds(index + 1) + read
+            return ProposalOption(source: .draft, count: index + 1, tokens: 1 + ratio * tokens, seconds: seconds)
         }
+    }
+
+    /// Plain decoding and all copies; of equal speeds the first one counts.
+    private func otherOptions(_ match: Int) -> [ProposalOption] {
+        var options = [ProposalOption(source: .none, count: 0, tokens: 1, seconds: costs.passSeconds(1))]
         if copies && match > 0 {
             let byLength = running(Defaults.draftLengthCopyAcceptance, state.agreed, state.compared)
             for (index, tokens) in expected((0..<longest).map { byLength[matchClass(match + $0)] }).enumerated() {
@@ -138,6 +144,7 @@ class MeasuredLength: DraftLength {
     func ratio() -> Double { min(1.5, (state.targets + priorRounds) / (state.drafts + priorRounds)) }
 
     func record(_ counts: RoundCounts) {
+        state.unread = counts.drafted > 0 ? 0 : state.unread + counts.emitted
         if counts.drafted > 0 { recordDraft(counts) }
         if counts.match > 0 {
             for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {
@@ -163,8 +170,13 @@ class MeasuredLength: DraftLength {
 
     /// Whether a probe that gives one token costs little beside the rounds since the last draft.
     private func isProbeDue(_ best: ProposalOption) -> Bool {
-        let seconds = costs.roundSeconds(min(Defaults.draftLengthProbe, longest))
+        let seconds = costs.roundSeconds(min(Defaults.draftLengthProbe, longest)) + reading()
         return state.share * Double(state.idle) * costs.target[0] >= seconds - 1 / best.speed
+    }
+
+    /// Seconds that the drafter needs for what it did not read yet.
+    private func reading() -> Double {
+        Double(min(state.unread, Defaults.draftLengthMostUnread)) * Defaults.draftLengthRead * costs.draft
     }
 }
 

@@ -1,10 +1,7 @@
-import Dispatch
-
 // The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3). What it has read
 // changes speed, never the output.
 
 let readChunk = 64  // tokens of a pass that reads a text; a cancellation waits for one pass
-let readAheadTokens = 32  // missing tokens from which on reading is worth a thread
 
 /// The draft ids that may follow some drafted ones, as in a grammar; nil where none may.
 typealias Allowed = ([Int32]) -> Mask?
@@ -23,43 +20,17 @@ struct Draft {
 }
 
 /// Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
-///
-/// The model is used by one thread at a time: until ``settle()`` returns, by the thread that reads.
-class Drafter: @unchecked Sendable {
+class Drafter {
     /// The small model; nil in sessions in which no round drafts.
     var model: (any CausalModel)?
     /// Ids that every context begins with (bos).
     let start: [Int32]
     private let workspace = Workspace()
     private var cached: [Int32] = []  // ids in the model's KV cache
-    private let queue = DispatchQueue(label: "omnidraft.drafter")
-    private var reading: DispatchGroup?
-    private var error: (any Error)?  // of the reading
 
     init(_ model: (any CausalModel)?, start: [Int32] = []) {
         self.model = model
         self.start = start
-    }
-
-    /// Begin to read a context in a thread of its own, if many tokens of it were not read.
-    ///
-    /// What is read depends on the context alone, so equal inputs give equal drafts.
-    func readAhead(_ context: [Int32]) throws {
-        try settle()
-        guard let model else { return }
-        let expected = expected(context, model)
-        if expected.count - commonLength(cached, expected) <= readAheadTokens { return }
-        let group = DispatchGroup()
-        reading = group
-        queue.async(group: group) { self.read(expected) }
-    }
-
-    /// Wait until nothing is read in the background; throw the error of the reading, if it failed.
-    func settle() throws {
-        reading?.wait()
-        reading = nil
-        defer { error = nil }
-        if let error { throw error }
     }
 
     /// Draw tokens that may follow a context of draft ids.
@@ -74,10 +45,9 @@ class Drafter: @unchecked Sendable {
         allowed: Allowed? = nil
     ) throws -> Draft {
         guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
-        try settle()
         workspace.reset()
         let most = min(count, model.maxLength / 2)
-        var pending = most > 0 ? sync(expected(context, model), model) : []
+        var pending = most > 0 ? try read(start + context[window(context.count, model)...], model) : []
         var draft = Draft()
         while draft.tokens.count < most {
             let mask = allowed?(draft.tokens)
@@ -103,37 +73,19 @@ class Drafter: @unchecked Sendable {
     }
 
     /// Read the whole context again before the next draft: the KV cache is not of this context.
-    func forget() throws {
-        try settle()
-        cached = []
-    }
+    func forget() { cached = [] }
 
-    /// Read all but the last of some ids, in chunks whose ends do not depend on time.
-    private func read(_ expected: [Int32]) {
-        guard let model else { return }
-        do {
-            let pending = sync(expected, model)
-            for begin in stride(from: 0, to: pending.count - 1, by: readChunk) {
-                let chunk = Array(pending[begin..<min(begin + readChunk, pending.count - 1)])
-                _ = try model.score(chunk, numLogits: 1)
-                cached += chunk
-            }
-        } catch {  // thrown again by `settle`
-            self.error = error
-        }
-    }
-
-    /// The ids that the KV cache should hold: the start and the window of the context.
-    private func expected(_ context: [Int32], _ model: any CausalModel) -> [Int32] {
-        start + context[window(context.count, model)...]
-    }
-
-    /// Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one.
-    private func sync(_ expected: [Int32], _ model: any CausalModel) -> [Int32] {
+    /// Make the KV cache hold the beginning of some ids; return the rest, which one pass can read.
+    private func read(_ expected: [Int32], _ model: any CausalModel) throws -> [Int32] {
         let shared = min(commonLength(cached, expected), expected.count - 1)
         model.rewind(shared)
         cached.removeSubrange(shared...)
-        return Array(expected[shared...])
+        while expected.count - cached.count > readChunk {
+            let chunk = Array(expected[cached.count..<cached.count + readChunk])
+            _ = try model.score(chunk, numLogits: 1)
+            cached += chunk
+        }
+        return Array(expected[cached.count...])
     }
 
     /// Where the part of a context begins that the model reads: 0 while all of it fits.

@@ -49,11 +49,18 @@ struct LengthState: Sendable, Equatable {
     var agreed = [Double](repeating: 0, count: classes)
     /// Rounds since the last draft.
     var idle = 0
+    /// Tokens of the text that the drafter has not read.
+    var unread = 0
     /// Of their time, what a probe may cost.
     var share = Defaults.draftLengthFirstShare
 
     /// Cap the weight of the texts before, because texts differ; probe again at the start of a text.
-    mutating func beginText() {
+    ///
+    /// - Parameters:
+    ///   - length: of the drafter's context.
+    ///   - shared: tokens that it has in common with the context of the text before, from the first one on.
+    mutating func beginText(_ length: Int, shared: Int) {
+        unread = min(length, unread + length - shared)
         for depth in evaluated.indices where evaluated[depth] > textRounds {
             accepted[depth] = min(textRounds, accepted[depth] * textRounds / evaluated[depth])
             evaluated[depth] = textRounds

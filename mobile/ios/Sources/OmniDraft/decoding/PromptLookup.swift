@@ -21,11 +21,6 @@ class PromptLookup: Proposer {
         return Copy(tokens: copied, match: matchLength(tokens, position))
     }
 
-    /// There is no drafter that could read.
-    func readAhead(_ context: [Int32]) throws {}
-    /// Nothing is read in the background.
-    func settle() throws {}
-
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         Draft(copied: Array(copy.tokens.prefix(plan.count)))
     }
@@ -82,8 +77,6 @@ final class CopyingProposer: Proposer {
     func allow(_ allowed: @escaping Allowed) { drafting.allow(allowed) }
 
     func find(_ tokens: [Int32]) -> Copy { copying.find(tokens) }
-    func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }
-    func settle() throws { try drafting.settle() }
 
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         let source: any Proposer = plan.source == .copy ? copying : drafting
@@ -139,9 +132,6 @@ final class InGrammar: Proposer, DraftLength {
         agreed += counts.agreed
         tried += min(counts.agreed + 1, fixed)
     }
-
-    func readAhead(_ context: [Int32]) throws { try inner.readAhead(context) }
-    func settle() throws { try inner.settle() }
 
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         try source.propose(plan, copy: copy, context: context, random: random)

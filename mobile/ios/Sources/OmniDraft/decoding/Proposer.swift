@@ -23,10 +23,6 @@ protocol Proposer: AnyObject {
     ///
     /// - Parameter tokens: all target ids so far; from round to round they only grow.
     func find(_ tokens: [Int32]) -> Copy
-    /// Begin to read the text in draft ids in the background.
-    func readAhead(_ context: [Int32]) throws
-    /// Wait until nothing is read in the background.
-    func settle() throws
     /// Tokens that may follow, as planned.
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft
     /// The draft in target tokens, at most `room` of them.
@@ -68,8 +64,6 @@ class TrieProposer: Proposer {
     func allow(_ allowed: @escaping Allowed) { self.allowed = allowed }
 
     func find(_ tokens: [Int32]) -> Copy { Copy() }
-    func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
-    func settle() throws { try drafter.settle() }
 
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }

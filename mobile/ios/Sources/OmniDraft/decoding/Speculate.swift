@@ -191,26 +191,18 @@ final class Speculation {
         return round
     }
 
-    /// Draft, translate and score; the drafter may read the text meanwhile.
+    /// Draft, translate and score.
     private func score(
         _ plan: Plan, _ copy: Copy, _ room: Int, _ watch: inout Stopwatch
     ) throws -> (Draft, Proposal, Logits) {
-        let scored: (Draft, Proposal, Logits)
-        do {
-            if plan.reads { try proposer.readAhead(text.context) }
-            try watch.timeReading(text) { try text.prefill(target) }
-            let draft = try watch.time(\.draft) {
-                try proposer.propose(plan, copy: copy, context: text.context, random: random)
-            }
-            let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
-            let tokens: [Int32] = text.tokens.suffix(1) + proposal.tokens
-            scored = (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })
-        } catch {
-            try proposer.settle()
-            throw error
+        if plan.fresh { text.context = Array(text.context.suffix(Defaults.draftLengthMostUnread)) }
+        try watch.timeReading(text) { try text.prefill(target) }
+        let draft = try watch.time(\.draft) {
+            try proposer.propose(plan, copy: copy, context: text.context, random: random)
         }
-        try watch.time(\.draft) { try proposer.settle() }  // nothing runs in the background between rounds
-        return scored
+        let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
+        let tokens: [Int32] = text.tokens.suffix(1) + proposal.tokens
+        return (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })
     }
 }
 

@@ -172,7 +172,7 @@ final class SessionModels: @unchecked Sendable {
     /// - Returns: whether the target has to read its context again.
     private func takeUp() throws -> Bool {
         let isChanged = try takeUp(.target, target)
-        if let small = state.with({ $0.small }), try takeUp(.drafter, small.model) { try small.drafter.forget() }
+        if let small = state.with({ $0.small }), try takeUp(.drafter, small.model) { small.drafter.forget() }
         return isChanged
     }
 

@@ -31,7 +31,7 @@ func generateFromPrompt(
     let seed = config.seed ?? freshSeed()
     config.seed = seed
     let lengths = Lengths(isGiven && config.temperature > 0 ? LengthState() : text.lengths.state)
-    lengths.state.beginText()
+    lengths.state.beginText(context.count, shared: commonLength(text.decoder.context, context))
     text.lengths = lengths
     text.random = SplitMix64(seed)
     text.drops = models.drops

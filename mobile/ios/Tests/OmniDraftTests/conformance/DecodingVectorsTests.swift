@@ -186,13 +186,14 @@ private func checkTexts(_ vector: Vector, _ costs: Costs) throws {
     let (texts, expected) = (vector.input["texts"]!.array, vector.expected["texts"]!.array)
     try same("the number of texts", texts.count, expected.count)
     for (text, due) in zip(texts, expected) {
-        state.beginText()
+        let context = text.object["context"]!.ints
+        state.beginText(context[0], shared: context[1])
         let length = MeasuredLength(costs, state, drafts: vector.input["drafts"]!.bool, copies: true)
         let plans = text.object["records"]!.array.flatMap { driven(length, $0.ints) }
         let duePlans = due.object["plans"]!.array.flatMap { row in
             [Plan](
                 repeating: Plan(
-                    source: Source(rawValue: row.array[1].string)!, count: row.array[2].int, reads: row.array[3].bool),
+                    source: Source(rawValue: row.array[1].string)!, count: row.array[2].int, fresh: row.array[3].bool),
                 count: row.array[0].int)
         }
         try same("plans", plans, duePlans)
@@ -216,7 +217,8 @@ private func driven(_ length: MeasuredLength, _ record: [Int]) -> [Plan] {
 private func checkState(_ state: LengthState, _ expected: JsonObject) throws {
     let lists = [
         "evaluated": state.evaluated, "accepted": state.accepted, "compared": state.compared, "agreed": state.agreed,
-        "drafts": [state.drafts], "targets": [state.targets], "idle": [Double(state.idle)], "share": [state.share],
+        "drafts": [state.drafts], "targets": [state.targets], "idle": [Double(state.idle)],
+        "unread": [Double(state.unread)], "share": [state.share],
     ]
     try same("the names of the state", lists.keys.sorted(), expected.names.sorted())
     for (name, actual) in lists {

@@ -82,8 +82,6 @@ private final class Timed: Proposer {
     }
 
     func find(_ tokens: [Int32]) -> Copy { proposer.find(tokens) }
-    func readAhead(_ context: [Int32]) throws { try proposer.readAhead(context) }
-    func settle() throws { try proposer.settle() }
 
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         let started = now(CLOCK_MONOTONIC)

@@ -34,26 +34,6 @@ final class RoundTests: XCTestCase {
         }
     }
 
-    /// Reads in a thread of its own must give the drafts that reading in the round gives.
-    func testReadingAheadChangesNoDraft() throws {
-        let context = (0..<100).map { Int32($0 % 5) }
-        let drafts = try [true, false].map { ahead in
-            let drafter = Drafter(ContextModel(5, draftTokens.count, maxLength: 256), start: [7])
-            if ahead { try drafter.readAhead(context) }
-            return try drafter.propose(context, count: 6, temperature: 1, banned: [7], random: SplitMix64(8)).tokens
-        }
-        XCTAssertEqual(drafts[0], drafts[1])
-        XCTAssertEqual(drafts[0].count, 6)
-    }
-
-    /// The reader's thread ends with its error; the round that waits for it throws the same error, once.
-    func testAnErrorOfTheReaderReachesTheRound() throws {
-        let drafter = Drafter(CancelledModel(5, draftTokens.count, passes: 0))
-        try drafter.readAhead([Int32](repeating: 1, count: 100))
-        XCTAssertThrowsError(try drafter.settle()) { XCTAssertTrue($0 is Cancelled) }
-        XCTAssertNoThrow(try drafter.settle())
-    }
-
     func testACancelledRoundChangesNeitherTextNorCache() throws {
         let target = CancelledModel(2, targetTokens.count, passes: 3)
         let cache = try toyCache(toyMap(), [])

@@ -157,16 +157,14 @@ final class WatchedText {
         if isCopied { row["copied"] = .bool(round.copied) }
         row["target_passes"] = try joined(target.passes, 1)
         target.passes = []
-        var isAhead = false
         if let length = length as? WatchedLength {
             let (plan, counts) = length.take()
-            row["plan"] = plan.map { .array([.string($0.source.rawValue), .int($0.count), .bool($0.reads)]) } ?? .null
+            row["plan"] = plan.map { .array([.string($0.source.rawValue), .int($0.count), .bool($0.fresh)]) } ?? .null
             row["match"] = .int(counts.match)
             row["agreed"] = .int(counts.agreed)
-            isAhead = plan?.reads == true && round.draft.isEmpty
         }
-        row["draft_passes"] = isAhead ? .array([]) : try joined(drafter.passes, round.draft.count)
-        if !isAhead { drafter.passes = [] }  // read before the round that drafts
+        row["draft_passes"] = try joined(drafter.passes, round.draft.count)
+        drafter.passes = []
         return row
     }
 
@@ -183,12 +181,15 @@ final class WatchedText {
         let mode = given["mode"]!.string
         let count = given["num_draft_tokens"]!
         if count != .string("auto") { return try FixedLength(mode == "plain" ? 0 : count.int) }
+        let draftPrompt = given["draft_prompt"]!.ints.count
         let given = given["costs"]!.object
         let costs = Costs(
             target: given["target"]!.nums, draft: given["draft"]!.num, host: given["host"]!.num,
             acceptance: given["acceptance"]!.num)
         let copies = mode == "trie" || mode == "lookup"
-        return WatchedLength(costs, drafts: mode != "lookup", copies: copies)
+        var state = LengthState()
+        state.beginText(mode == "lookup" ? 0 : draftPrompt, shared: 0)
+        return WatchedLength(costs, state, drafts: mode != "lookup", copies: copies)
     }
 
     private func configOf(_ given: JsonObject, logprobs: Bool) -> GenerationConfig {

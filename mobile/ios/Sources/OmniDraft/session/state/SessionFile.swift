@@ -176,7 +176,7 @@ private func lengthsObject(_ lengths: LengthState) -> JsonValue {
         "evaluated": reals(lengths.evaluated), "accepted": reals(lengths.accepted),
         "drafts": .string(bitsOf(lengths.drafts)), "targets": .string(bitsOf(lengths.targets)),
         "compared": reals(lengths.compared), "agreed": reals(lengths.agreed), "idle": .int(lengths.idle),
-        "share": .string(bitsOf(lengths.share)),
+        "unread": .int(lengths.unread), "share": .string(bitsOf(lengths.share)),
     ]
 }
 
@@ -189,6 +189,7 @@ private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     state.drafts = try real(value.at("drafts"), in: 0...maxDecayed)
     state.targets = try real(value.at("targets"), in: 0...maxDecayed)
     state.idle = try integer(value.at("idle"), from: 0)
+    state.unread = try integer(value.at("unread"), from: 0)
     state.share = try real(value.at("share"), in: Defaults.draftLengthLastShare...Defaults.draftLengthFirstShare)
     return state
 }

@@ -7,8 +7,12 @@ import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LAST_SHARE as LAST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_MARGIN as MARGIN
+import io.omnidraft.Defaults.DRAFT_LENGTH_MOST_UNREAD as MOST_UNREAD
 import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ROUNDS as PRIOR_ROUNDS
 import io.omnidraft.Defaults.DRAFT_LENGTH_PROBE as PROBE
+import io.omnidraft.Defaults.DRAFT_LENGTH_READ as READ
+import io.omnidraft.Defaults.DRAFT_LENGTH_REPAID as REPAID
 import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
 import io.omnidraft.SettingException
 
@@ -20,10 +24,10 @@ internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COP
  * What the next round proposes.
  *
  * @property count draft tokens, or copied target tokens; 0 where the source is none.
- * @property reads whether the drafter reads the text during the target's pass: it drafts in this round, or a probe is
- *   due in the next.
+ * @property fresh whether the drafter forgets its context but for the last [MOST_UNREAD] tokens: more of it were not
+ *   read, and reading them would take longer than it gains.
  */
-internal data class Plan(val source: Source = Source.NONE, val count: Int = 0, val reads: Boolean = false)
+internal data class Plan(val source: Source = Source.NONE, val count: Int = 0, val fresh: Boolean = false)
 
 internal data class RoundCounts(
     val drafted: Int, // draft tokens drawn
@@ -52,8 +56,7 @@ internal class FixedLength(numDraftTokens: Int, source: Source = Source.DRAFT) :
         }
     }
 
-    private val plan =
-        if (numDraftTokens > 0) Plan(source, numDraftTokens, reads = source == Source.DRAFT) else Plan()
+    private val plan = if (numDraftTokens > 0) Plan(source, numDraftTokens) else Plan()
 
     override fun next(match: Int): Plan = plan
 
@@ -82,33 +85,38 @@ internal open class MeasuredLength(
     val longest: Int = LONGEST, // tokens of a round at most
 ) : DraftLength {
     override fun next(match: Int): Plan {
-        val best = fastest(options(match))
-        if (best.source == Source.DRAFT) {
+        val best = fastest(otherOptions(match))
+        if (!drafts) return Plan(best.source, best.count)
+        val draft = fastest(draftOptions())
+        if (draft.speed > (1.0 + MARGIN) * best.speed) {
             state.idle = 0
             state.share = FIRST_SHARE
-            return Plan(Source.DRAFT, best.count, reads = true)
+            return drafting(draft.count)
         }
-        if (!drafts) return Plan(best.source, best.count)
         if (probeIsDue(best)) {
             state.idle = 0
             state.share = maxOf(state.share / 2.0, LAST_SHARE)
-            return Plan(Source.DRAFT, minOf(PROBE, longest), reads = true)
+            return drafting(minOf(PROBE, longest))
         }
         state.idle += 1
-        return Plan(best.source, best.count, reads = probeIsDue(best))
+        return Plan(best.source, best.count)
     }
 
-    /** Plain decoding, all drafts and all copies; of equal speeds the first one counts. */
-    fun options(match: Int): List<Option> {
-        val options = ArrayList<Option>(1 + 2 * longest)
-        options.add(Option(Source.NONE, 0, 1.0, costs.passSeconds(1)))
-        if (drafts) {
-            val expected = expected(chances().copyOf(longest))
-            val ratio = ratio()
-            for (k in 1..longest) {
-                options.add(Option(Source.DRAFT, k, 1.0 + ratio * expected[k - 1], costs.roundSeconds(k)))
-            }
+    private fun drafting(count: Int) = Plan(Source.DRAFT, count, fresh = state.unread > MOST_UNREAD)
+
+    private fun draftOptions(): List<Option> {
+        val expected = expected(chances().copyOf(longest))
+        val ratio = ratio()
+        val read = reading() / REPAID
+        return List(longest) {
+            Option(Source.DRAFT, it + 1, 1.0 + ratio * expected[it], costs.roundSeconds(it + 1) + read)
         }
+    }
+
+    /** Plain decoding and all copies; of equal speeds the first one counts. */
+    private fun otherOptions(match: Int): List<Option> {
+        val options = ArrayList<Option>(1 + longest)
+        options.add(Option(Source.NONE, 0, 1.0, costs.passSeconds(1)))
         if (copies && match > 0) {
             val byLength = running(COPY_ACCEPTANCE, state.agreed, state.compared)
             val expected = expected(DoubleArray(longest) { byLength[matchClass(match + it)] })
@@ -124,6 +132,7 @@ internal open class MeasuredLength(
     fun ratio(): Double = minOf(1.5, (state.targets + PRIOR_ROUNDS) / (state.drafts + PRIOR_ROUNDS))
 
     override fun record(counts: RoundCounts) {
+        state.unread = if (counts.drafted > 0) 0 else state.unread + counts.emitted
         if (counts.drafted > 0) recordDraft(counts)
         if (counts.match > 0) {
             val tokens = minOf(counts.emitted, counts.agreed + 1, LONGEST)
@@ -148,9 +157,12 @@ internal open class MeasuredLength(
 
     /** Whether a probe that gives one token costs little beside the rounds since the last draft. */
     private fun probeIsDue(best: Option): Boolean {
-        val seconds = costs.roundSeconds(minOf(PROBE, longest))
+        val seconds = costs.roundSeconds(minOf(PROBE, longest)) + reading()
         return state.share * state.idle * costs.target[0] >= seconds - 1.0 / best.speed
     }
+
+    /** Seconds that the drafter needs for what it did not read yet. */
+    private fun reading(): Double = minOf(state.unread, MOST_UNREAD.toLong()) * READ * costs.draft
 }
 
 /** The index of a match's length in the arrays of [LengthState]. */

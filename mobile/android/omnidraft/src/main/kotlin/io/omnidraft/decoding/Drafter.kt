@@ -9,7 +9,6 @@ import io.omnidraft.vocab.IntList
 internal typealias Allowed = (IntList) -> IdSet?
 
 internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a cancellation waits for one pass
-internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading is worth a thread
 
 /**
  * Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
@@ -33,34 +32,6 @@ internal class Draft(
 internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
     private val workspace = Workspace()
     private val cached = IntList() // ids in the model's KV cache
-    private var reader: Thread? = null
-    private var error: Throwable? = null // of the reader
-
-    /**
-     * Begin to read a context in a thread of its own, if many tokens of it were not read.
-     *
-     * Until [settle] returns, the model is used by that thread alone. What is read depends on the context alone, so
-     * equal inputs give equal drafts.
-     */
-    fun readAhead(context: IntList) {
-        settle()
-        val expected = expected(context)
-        if (expected.size - commonLength(cached, expected) <= READ_AHEAD) return
-        reader = Thread({ read(expected) }, "drafter").apply {
-            isDaemon = true
-            start()
-        }
-    }
-
-    /** Wait until nothing is read in the background; throw the error of the reading, if it failed. */
-    fun settle() {
-        val running = reader
-        reader = null
-        running?.let { join(it) }
-        val failed = error
-        error = null
-        if (failed != null) throw failed
-    }
 
     /** Draw tokens that may follow a context of draft ids. */
     open fun propose(
@@ -72,11 +43,10 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         allowed: Allowed? = null, // null: all ids that are not banned
     ): Draft {
         if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
-        settle()
         workspace.reset()
         val draft = Draft()
         val most = minOf(count, model.maxLength / 2)
-        var pending = if (most > 0) sync(expected(context)) else NO_IDS
+        var pending = if (most > 0) read(start + context.toArray(window(context.size))) else NO_IDS
         while (draft.tokens.size < most) {
             val mayFollow = if (allowed == null) null else allowed(draft.tokens) ?: break
             val row = model.score(pending, 1)
@@ -97,33 +67,21 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
 
     /** Read the whole context again before the next draft: the KV cache is not of this context. */
     fun forget() {
-        settle()
         cached.clear()
     }
 
-    /** Read all but the last of some ids, in chunks whose ends do not depend on time. */
-    private fun read(expected: IntArray) {
-        try {
-            val pending = sync(expected)
-            for (begin in 0 until pending.size - 1 step READ_CHUNK) {
-                val chunk = pending.copyOfRange(begin, minOf(begin + READ_CHUNK, pending.size - 1))
-                model.score(chunk, 1)
-                cached.addAll(chunk)
-            }
-        } catch (failed: Throwable) { // thrown again by `settle`
-            error = failed
+    /** Make the KV cache hold the beginning of some ids; return the rest, which one pass can read. */
+    private fun read(expected: IntArray): IntArray {
+        var read = minOf(commonLength(cached, expected), expected.size - 1)
+        model.rewind(read)
+        cached.truncate(read)
+        while (expected.size - read > READ_CHUNK) {
+            val chunk = expected.copyOfRange(read, read + READ_CHUNK)
+            model.score(chunk, 1)
+            cached.addAll(chunk)
+            read += READ_CHUNK
         }
-    }
-
-    /** The ids that the KV cache should hold: the start and the window of the context. */
-    private fun expected(context: IntList): IntArray = start + context.toArray(window(context.size))
-
-    /** Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one. */
-    private fun sync(expected: IntArray): IntArray {
-        val shared = minOf(commonLength(cached, expected), expected.size - 1)
-        model.rewind(shared)
-        cached.truncate(shared)
-        return expected.copyOfRange(shared, expected.size)
+        return expected.copyOfRange(read, expected.size)
     }
 
     /**
@@ -162,17 +120,3 @@ internal fun commonLength(a: IntList, b: IntArray): Int {
 
 /** The quotient, rounded up; [divisor] is above 0. */
 private fun ceilDiv(number: Int, divisor: Int): Int = -(-number).floorDiv(divisor)
-
-/** Wait for a thread to end, also where this thread is interrupted meanwhile: the model is used by one thread. */
-private fun join(thread: Thread) {
-    var interrupted = false
-    while (true) {
-        try {
-            thread.join()
-            break
-        } catch (error: InterruptedException) {
-            interrupted = true
-        }
-    }
-    if (interrupted) Thread.currentThread().interrupt()
-}

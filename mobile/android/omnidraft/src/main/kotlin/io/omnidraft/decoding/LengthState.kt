@@ -66,14 +66,21 @@ internal class LengthState(
     val compared: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
     val agreed: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1), // those of them that were right
     var idle: Long = 0, // rounds since the last draft
+    var unread: Long = 0, // tokens of the text that the drafter has not read
     var share: Double = FIRST_SHARE, // of their time, what a probe may cost
 ) {
     fun copy(): LengthState = LengthState(
-        evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, share,
+        evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, unread, share,
     )
 
-    /** Cap the weight of the texts before, because texts differ; probe again at the start of a text. */
-    fun beginText() {
+    /**
+     * Cap the weight of the texts before, because texts differ; probe again at the start of a text.
+     *
+     * @param length of the drafter's context.
+     * @param shared tokens that it has in common with the context of the text before, from the first one on.
+     */
+    fun beginText(length: Int, shared: Int) {
+        unread = minOf(length.toLong(), unread + length - shared)
         for (j in evaluated.indices) {
             if (evaluated[j] <= TEXT_ROUNDS) continue
             accepted[j] = minOf(TEXT_ROUNDS, accepted[j] * TEXT_ROUNDS / evaluated[j])

@@ -30,11 +30,6 @@ internal open class PromptLookup : Proposer {
         return Copy(copied, matchLength(tokens, position))
     }
 
-    /** There is no drafter that could read. */
-    override fun readAhead(context: IntList) = Unit
-
-    override fun settle() = Unit
-
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
         Draft(copied = copy.tokens.copyOf(minOf(plan.count, copy.tokens.size)))
 
@@ -119,10 +114,6 @@ internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
     fun allow(allowed: Allowed) = drafting.allow(allowed)
 
     override fun find(tokens: IntList): Copy = copying.find(tokens)
-
-    override fun readAhead(context: IntList) = drafting.readAhead(context)
-
-    override fun settle() = drafting.settle()
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft {
         val source = if (plan.source == Source.COPY) copying else drafting

@@ -28,12 +28,6 @@ internal interface Proposer {
      */
     fun find(tokens: IntList): Copy
 
-    /** Begin to read the text in draft ids in the background. */
-    fun readAhead(context: IntList)
-
-    /** Wait until nothing is read in the background. */
-    fun settle()
-
     /** Tokens that may follow, as planned. */
     fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft
 
@@ -69,10 +63,6 @@ internal open class TrieProposer(
     }
 
     override fun find(tokens: IntList): Copy = NO_COPY
-
-    override fun readAhead(context: IntList) = drafter.readAhead(context)
-
-    override fun settle() = drafter.settle()
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
         if (plan.count == 0) Draft() else drafter.propose(context, plan.count, temperature, banned, random, allowed)

@@ -171,7 +171,7 @@ internal fun speculate(
 /** A draft, its proposal, and the rows of the target's pass over it. */
 private class Scored(val draft: Draft, val proposal: Proposal, val proposed: IntArray, val logits: Logits)
 
-/** Draft, translate and score; the drafter may read the text meanwhile. */
+/** Draft, translate and score. */
 private fun score(
     target: Model,
     proposer: Proposer,
@@ -181,15 +181,13 @@ private fun score(
     room: Int,
     draftLength: DraftLength,
     random: RandomSource,
-): Scored = try {
-    if (plan.reads) proposer.readAhead(text.context)
+): Scored {
+    if (plan.fresh) text.context.removeFirst(maxOf(0, text.context.size - Defaults.DRAFT_LENGTH_MOST_UNREAD))
     text.prefill(target)
     val draft = proposer.propose(plan, copy, text.context, random)
     val proposal = proposer.translate(draft, room)
     val proposed = proposal.tokens.toArray()
-    Scored(draft, proposal, proposed, target.score(intArrayOf(text.last()) + proposed))
-} finally {
-    proposer.settle() // nothing runs in the background between rounds
+    return Scored(draft, proposal, proposed, target.score(intArrayOf(text.last()) + proposed))
 }
 
 /** What the draft length learns from a round. */

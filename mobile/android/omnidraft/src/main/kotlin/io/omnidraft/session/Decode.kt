@@ -161,8 +161,6 @@ internal class TimedTarget(private val model: Model, private val watch: Stopwatc
 internal class TimedProposer(private val proposer: Proposer, private val watch: Stopwatch) : Proposer by proposer {
     override fun find(tokens: IntList): Copy = watch.time(RoundPart.DRAFT) { proposer.find(tokens) }
 
-    override fun settle() = watch.time(RoundPart.DRAFT) { proposer.settle() }
-
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
         watch.time(RoundPart.DRAFT) { proposer.propose(plan, copy, context, random) }
 

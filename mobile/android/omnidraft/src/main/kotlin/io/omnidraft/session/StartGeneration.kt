@@ -13,6 +13,7 @@ import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.decoding.StopText
+import io.omnidraft.decoding.commonLength
 import io.omnidraft.decoding.cutAtStop
 import io.omnidraft.decoding.freshSeed
 import io.omnidraft.decoding.noDrafter
@@ -52,7 +53,7 @@ internal fun generateFromPrompt(
     // need not repeat anything, and the draft length uses all counts so far.
     val seed = config.seed ?: freshSeed()
     if (config.seed != null && config.temperature > 0.0) text.lengths = LengthState()
-    text.lengths.beginText()
+    text.lengths.beginText(context.size, commonLength(text.decoder.context, context))
     text.random = SplitMix64(seed)
     text.drops = models.drops
     val seeded = config.copy(seed = seed)

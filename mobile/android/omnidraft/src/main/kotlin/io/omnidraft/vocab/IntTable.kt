@@ -141,6 +141,12 @@ internal class IntList(room: Int = 16) {
         size = length
     }
 
+    /** Removes the first [count] integers. */
+    fun removeFirst(count: Int) {
+        values.copyInto(values, 0, count, size)
+        size -= count
+    }
+
     /** A copy of the integers from [from] to before [until]. */
     fun toArray(from: Int = 0, until: Int = size): IntArray = values.copyOfRange(from, until)
 }

@@ -195,7 +195,8 @@ class DecodingVectorsTest : VectorsRun() {
         val state = LengthState()
         val texts = vector.input["texts"].list() zip vector.expected["texts"].list()
         for ((text, expected) in texts) {
-            state.beginText()
+            val (context, shared) = text.obj()["context"].ints().asList()
+            state.beginText(context, shared)
             val length = MeasuredLength(costs, state, drafts = vector.input["drafts"].bool(), copies = true)
             val plans = driven(length, text.obj()["records"].list())
             assertSame(vector, "plans", expected.obj()["plans"].list().flatMap { repeated(it.list()) }, plans)
@@ -212,7 +213,7 @@ class DecodingVectorsTest : VectorsRun() {
         List(times) {
             val plan = length.next(match)
             length.record(RoundCounts(drafted, evaluated, accepted, emitted, match, agreed))
-            listOf(plan.source.word, plan.count, plan.reads)
+            listOf(plan.source.word, plan.count, plan.fresh)
         }
     }
 
@@ -221,7 +222,8 @@ class DecodingVectorsTest : VectorsRun() {
             "evaluated" to state.evaluated, "accepted" to state.accepted,
             "compared" to state.compared, "agreed" to state.agreed,
             "drafts" to doubleArrayOf(state.drafts), "targets" to doubleArrayOf(state.targets),
-            "idle" to doubleArrayOf(state.idle.toDouble()), "share" to doubleArrayOf(state.share),
+            "idle" to doubleArrayOf(state.idle.toDouble()), "unread" to doubleArrayOf(state.unread.toDouble()),
+            "share" to doubleArrayOf(state.share),
         )
         assertEquals(expected.keys, lists.keys, vector.why)
         for ((name, actual) in lists) {

@@ -103,32 +103,6 @@ class RoundTest {
         }
     }
 
-    /** Reads in its own thread must give the drafts that reading in the round gives. */
-    @Test
-    fun readingAheadChangesNoDraft() {
-        val context = IntList().apply { for (i in 0 until 100) add(i % 5) }
-        val drafts = listOf(true, false).map { ahead ->
-            val drafter = Drafter(ContextModel(5, DRAFT_TOKENS.size, maxLength = 256), intArrayOf(7))
-            if (ahead) drafter.readAhead(context)
-            drafter.propose(context, 6, 1.0, intArrayOf(7), SplitMix64(8)).tokens.toArray().asList()
-        }
-        assertEquals(drafts[0], drafts[1])
-        assertEquals(6, drafts[0].size)
-    }
-
-    /** The reader's thread ends with its error; the round that waits for it throws the same error. */
-    @Test
-    fun anErrorOfTheReaderReachesTheRound() {
-        val cancelled = Cancelled()
-        val model = object : ContextModel(5, DRAFT_TOKENS.size, maxLength = 256) {
-            override fun score(tokens: IntArray, numLogits: Int?): Logits = throw cancelled
-        }
-        val drafter = Drafter(model)
-        drafter.readAhead(IntList().apply { for (i in 0 until 100) add(1) })
-        assertSame(cancelled, assertThrows(Cancelled::class.java) { drafter.settle() })
-        drafter.settle() // the error is thrown once
-    }
-
     @Test
     fun aCancelledRoundChangesNeitherTextNorCache() {
         val target = object : ContextModel(2, TARGET_TOKENS.size, maxLength = 256) {

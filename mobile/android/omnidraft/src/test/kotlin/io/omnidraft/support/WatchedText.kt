@@ -19,6 +19,7 @@ import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.DraftLength
 import io.omnidraft.decoding.Drafter
 import io.omnidraft.decoding.FixedLength
+import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.MeasuredLength
 import io.omnidraft.decoding.Plan
@@ -64,7 +65,7 @@ internal class WatchedLength(private val length: MeasuredLength) : DraftLength b
 
     /** The plan of a round (null where none was asked for), its match and what agreed, as vectors have them. */
     fun take(): Json {
-        val asked = plan?.let { listOf(it.source.word, it.count, it.reads) }
+        val asked = plan?.let { listOf(it.source.word, it.count, it.fresh) }
         val taken = counts
         plan = null
         counts = NOTHING
@@ -168,13 +169,9 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         if ("copied" in fields()) row["copied"] = round.copied
         row["target_passes"] = joined(target.passes, 1)
         target.passes.clear()
-        var isAhead = false
-        if (length is WatchedLength) {
-            row.putAll(length.take())
-            isAhead = row["plan"] != null && row["plan"].list()[2] == true && round.draft.isEmpty()
-        }
-        row["draft_passes"] = if (isAhead) emptyList() else joined(drafter.passes, round.draft.size)
-        if (!isAhead) drafter.passes.clear() // read before the round that drafts
+        if (length is WatchedLength) row.putAll(length.take())
+        row["draft_passes"] = joined(drafter.passes, round.draft.size)
+        drafter.passes.clear()
         return row
     }
 
@@ -196,7 +193,9 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
             Costs(it["target"].nums(), it["draft"].num(), it["host"].num(), it["acceptance"].num())
         }
         val copies = given["mode"] == "trie" || given["mode"] == "lookup"
-        return WatchedLength(MeasuredLength(costs, drafts = given["mode"] != "lookup", copies = copies))
+        val drafts = given["mode"] != "lookup"
+        val state = LengthState().apply { beginText(if (drafts) given["draft_prompt"].ints().size else 0, 0) }
+        return WatchedLength(MeasuredLength(costs, state, drafts, copies))
     }
 
     private fun configOf(given: Json, logprobs: Boolean): GenerationConfig {

@@ -199,6 +199,7 @@ private fun lengthsObject(lengths: LengthState): Map<String, Any?> = linkedMapOf
     "compared" to reals(lengths.compared),
     "agreed" to reals(lengths.agreed),
     "idle" to lengths.idle,
+    "unread" to lengths.unread,
     "share" to bitsOf(lengths.share),
 )
 
@@ -214,6 +215,7 @@ private fun lengthsOf(value: Map<String, Any?>): LengthState {
         compared,
         agreed,
         long(value.at("idle"), 0),
+        long(value.at("unread"), 0),
         real(value.at("share"), Defaults.DRAFT_LENGTH_LAST_SHARE, Defaults.DRAFT_LENGTH_FIRST_SHARE),
     )
 }
