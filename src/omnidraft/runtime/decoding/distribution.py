@@ -3,7 +3,8 @@
 Pure values; nothing here depends on drafts or on models.
 """
 
-from collections.abc import Hashable
+import math
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,9 +20,13 @@ class Workspace:
     """Arrays of the size of a vocabulary, which are kept from round to round; for one thread.
 
     So a round without truncation allocates no row. An array is valid until the same use asks again.
+
+    Attributes:
+        softmax: computes the weights of a row of logits, in memory of their own.
     """
 
     def __init__(self) -> None:
+        self.softmax: Callable[[Row], Row] = softmax
         self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
 
     def array(self, use: Hashable, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
@@ -98,6 +103,9 @@ class Categorical:
 
     Sums are taken over blocks in the weights' dtype and from there in float64: with float32 rows a
     probability is right to about 1e-7, with float64 rows to 1e-16.
+
+    Attributes:
+        is_sound: whether the weights have a sum that can be divided by; not of weights of which one is NaN.
     """
 
     is_certain = False
@@ -113,6 +121,7 @@ class Categorical:
         self._workspace = workspace or Workspace()
         self._blocks = np.cumsum(_block_sums(weights), dtype=np.float64)
         self._total = float(self._blocks[-1])
+        self.is_sound = 0.0 < self._total < math.inf
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         probabilities: npt.NDArray[np.float64] = self._weights.take(ids).astype(np.float64)
@@ -153,14 +162,19 @@ class Categorical:
         return Categorical(weights)
 
 
-def exponentials(logits: Row, largest: float, temperature: float, out: Row) -> Row:
-    """exp((logit - largest) / temperature) of each logit, written to `out`, which may be the logits."""
+def softmax(logits: Row) -> Row:
+    """Weights in proportion to exp(logit), at most 1."""
+    weights: Row = logits - logits.max()
+    return np.exp(weights, out=weights)
+
+
+def divided(logits: Row, largest: float, temperature: float, out: Row) -> Row:
+    """(logit - largest) / temperature of each logit, written to `out`, which may be the logits."""
     with np.errstate(over="ignore"):  # what is far below the largest has no weight
         np.subtract(logits, largest, out=out)
-        if temperature != 1.0:
-            # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
-            out /= max(temperature, float(np.finfo(out.dtype).tiny))
-    return np.exp(out, out=out)
+        # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
+        out /= max(temperature, float(np.finfo(out.dtype).tiny))
+    return out
 
 
 def _block_sums(weights: Row, mask: Row | None = None) -> Row:

@@ -20,12 +20,12 @@ from omnidraft.runtime.decoding.distribution import (
     OneHot,
     Row,
     Workspace,
-    exponentials,
+    divided,
 )
 from omnidraft.runtime.decoding.model import Logits
 
 _COLDEST = 1e-4
-_FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
+_FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, all of which are at most 1
 
 
 class LogitsError(BundleError):
@@ -114,20 +114,28 @@ def target_distribution(
         penalised[:] = logits
         _penalise(penalised, sampling.repetition_penalty, np.unique(np.asarray(context)))
         logits = penalised
-    best = int(logits.argmax())  # of a NaN, where there is one
-    _check_finite(logits[best], "target")
     if sampling.temperature == 0.0:
+        best = int(logits.argmax())  # of a NaN, where there is one
+        _check_finite(logits[best], "target")
         return OneHot(best, len(logits))
-    out = workspace.array(use, len(logits), logits.dtype)
-    weights = exponentials(logits, logits[best], sampling.temperature, out)
+    scaled = logits
+    if sampling.temperature != 1.0:
+        largest = logits.max()
+        _check_finite(largest, "target")
+        out = workspace.array(use, len(logits), logits.dtype)
+        scaled = divided(logits, largest, sampling.temperature, out)
+    weights = workspace.softmax(scaled)
     if sampling.top_k or sampling.top_p < 1.0:
         kept = _nucleus(weights, sampling)
         values = weights[kept]
         weights.fill(0.0)
         weights[kept] = values
     if sampling.min_p > 0.0:
-        weights[weights < sampling.min_p] = 0.0  # the largest weight is exp(0) = 1 and always kept
-    return Categorical(weights, workspace)
+        weights[weights < sampling.min_p * weights.max()] = 0.0
+    distribution = Categorical(weights, workspace)
+    if not distribution.is_sound:  # a pass over the logits for each row would find it sooner, at a cost
+        _check_finite(scaled.max(), "target")
+    return distribution
 
 
 def scoring(sampling: SamplingConfig) -> SamplingConfig:
@@ -256,7 +264,9 @@ def draft_distribution(
         _check_finite(logits[best], "drafter")
     if temperature == 0.0:
         return OneHot(best, len(logits))
-    weights = exponentials(logits, logits[best], temperature, row)
+    weights = workspace.softmax(
+        logits if temperature == 1.0 else divided(logits, logits[best], temperature, row)
+    )
     weights[banned] = 0.0
     return Categorical(weights, workspace)
 

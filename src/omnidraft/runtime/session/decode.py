@@ -13,6 +13,7 @@ from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.decoding.speculate import Clock, DecoderState, Observer, Round, speculate
 from omnidraft.runtime.decoding.stop import cut_at_eos
+from omnidraft.runtime.models.fast_softmax import fast_softmax
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Verification, proposer_for
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -60,6 +61,7 @@ def decode(
         if record is not None:
             record(outcome, probs)
 
+    text.workspace.softmax = models.drafter.workspace.softmax = fast_softmax
     sampling, clock = config.sampling, models.clock
     for each in speculate(models.target, proposer, text, sampling, draft_length, random, observe, clock):
         yield replace(each, logprobs=logprobs)
