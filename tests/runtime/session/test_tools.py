@@ -86,6 +86,16 @@ def test_required_calls_are_valid_and_a_named_tool_is_called_once(loaded: Langua
         session.reset()
     named = session.chat(QUESTION, SAMPLED, tool_choice="clock").finish()
     assert [call.name for call in named.calls] == ["clock"] and named.stop_reason == "complete"
+    several: dict[str, Any] = {"tools": [CLOCK], "tool_choice": "required", "mode": mode}
+    counts: dict[int | None, list[int]] = {1: [], None: []}
+    for most, seen in counts.items():
+        for seed in range(6):
+            session.reset()
+            answer = session.chat(QUESTION, SAMPLED, most_calls=most, seed=seed, **several).finish()
+            seen.append(len(answer.calls))
+    assert max(counts[1]) == 1 < max(counts[None])
+    with pytest.raises(SettingError, match="most_calls 0"):
+        session.chat(QUESTION, SAMPLED, most_calls=0, **several)
 
 
 def test_free_text_is_the_targets_own_and_calls_begin_at_the_marker(loaded: LanguageModel) -> None:
