@@ -1,12 +1,12 @@
 """JSON Schemas that compile, whether a model's texts are valid, and the time of a mask; beside llguidance.
 
     python -m benchmarks.grammar_coverage SCHEMAS --bundle BUNDLE [--most 300] [--texts 20] [--tokens 60]
-        [--results FILE]
+        [--results FILE] [--no-masks]
 
 SCHEMAS is a folder of JSON files or an archive of tar; a file is a schema, an object with `schema`, or a list
 of such objects (JSONSchemaBench, the JSON Schema Test Suite). `--most N` reads N of the files, evenly spaced.
 Texts are sampled at T = 1. With `--results` a second run continues the first; masks are those of this run.
-They are timed along a random text of each grammar, for the bundle's vocabulary and for 262,144 tokens: those
+Masks are timed along a random text of each grammar, for the bundle's vocabulary and for 262,144 tokens: those
 of the tokenizers in OMNIDRAFT_DATA, and pairs of them. llguidance reads the same texts where it is installed.
 """
 
@@ -83,17 +83,15 @@ def fault_of(text: str, validator: Any) -> str:
 
 
 def sampled(session: TextSession, schema: Any, grammar: Grammar, count: int, tokens: int) -> list[str]:
-    """Texts of a model at T = 1; none where the shortest has no room."""
-    texts = []
-    for seed in range(count):
-        config = GenerationConfig(max_new_tokens=tokens, temperature=1.0, seed=seed)
-        session.forget_context()
-        prompt = f"Write JSON for this schema: {json.dumps(schema)[:300]}"
+    """Texts of a model at T = 1; none where the shortest has no room in eight times the tokens."""
+    prompt = f"Write JSON for this schema: {json.dumps(schema)[:300]}"
+    for room in (tokens, 8 * tokens):
+        configs = [GenerationConfig(max_new_tokens=room, temperature=1.0, seed=seed) for seed in range(count)]
         try:
-            texts.append(session.generate(prompt, config, grammar=grammar).finish().text)
+            return [session.generate(prompt, config, grammar=grammar).finish().text for config in configs]
         except GrammarError:
-            return texts
-    return texts
+            continue
+    return []
 
 
 def many_tokens(least: Tokens) -> list[bytes | None]:
@@ -203,10 +201,11 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--no-masks", dest="masks", action="store_false")
     options = parser.parse_args()
-    model = load_bundle(options.bundle, measure="never")
+    model = load_bundle(options.bundle, measure="never", threads=1)
     session, own = TextSession(model), model.target_tokenizer.tokens
-    timed = [Timed([*own[:-1], None]), Timed(many_tokens(own))]
+    timed = [Timed([*own[:-1], None]), Timed(many_tokens(own))] if options.masks else []
     known: dict[str, dict[str, Any]] = {}
     if options.results and options.results.exists():
         known = {row["name"]: row for row in map(json.loads, options.results.read_text().splitlines())}

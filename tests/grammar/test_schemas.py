@@ -227,6 +227,20 @@ def test_what_is_not_supported_is_refused_by_name(schema: Any, why: str) -> None
         from_schema(schema)
 
 
+def test_an_identifier_in_an_unknown_keyword_identifies_nothing() -> None:
+    same = "https://example.org/same.json"
+    grammar = from_schema(
+        {
+            "$ref": same,
+            "$defs": {
+                "a": {"unknown": [{"$id": same, "const": 1}], "other": {"b": {"$id": same, "const": 2}}},
+                "b": {"$id": same, "const": 3},
+            },
+        }
+    )
+    assert [text for text in (b"1", b"2", b"3") if grammar.matches(text)] == [b"3"]
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -57,6 +57,10 @@ def test_an_answer_that_must_call_a_tool_does(choice: Any, client: OpenAI, serve
     for call in answer.message.tool_calls or []:
         assert call.type == "function" and call.function.name == "weather"
         jsonschema.validate(json.loads(call.function.arguments), SCHEMA)
+    alone = client.chat.completions.create(
+        model=served.model, messages=ASK, parallel_tool_calls=False, **more
+    ).choices[0]
+    assert len(alone.message.tool_calls or []) == 1
     assert answer.message.tool_calls
     with client.chat.completions.stream(model=served.model, messages=ASK, **more) as stream:
         streamed = stream.get_final_completion().choices[0]
@@ -90,7 +94,7 @@ def test_what_is_no_tool_is_refused(client: OpenAI, served: Serving) -> None:
         assert status == 400 and word in body["error"]["message"], body
     with pytest.raises(openai.BadRequestError, match="parallel_tool_calls"):
         client.chat.completions.create(
-            model=served.model, messages=ASK, tools=[WEATHER], parallel_tool_calls=False
+            model=served.model, messages=ASK, tools=[WEATHER], extra_body={"parallel_tool_calls": 1}
         )
     lone: Any = [*ASK, {"role": "tool", "tool_call_id": "x", "content": "21"}]
     assert served.ask(CHAT, {"messages": lone})[0] == 400

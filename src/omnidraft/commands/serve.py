@@ -36,7 +36,7 @@ def serve(
     from omnidraft.runtime.session.api import GenerationConfig
 
     try:
-        from omnidraft.serve.app import model_app
+        from omnidraft.serve.app import model_app, model_name
         from omnidraft.serve.guard import Admission
         from omnidraft.serve.listen import LocalServer, bound_socket, is_loopback, url_of
         from omnidraft.serve.worker import Worker
@@ -66,7 +66,7 @@ def serve(
 
         def listening() -> None:
             place = url_of(bound)
-            sys.stderr.write(f"omnidraft: {bundle.resolve().name} is at {place}/v1, with a page at {place}\n")
+            sys.stderr.write(f"omnidraft: {model_name(bundle)} is at {place}/v1, with a page at {place}\n")
             sys.stderr.flush()
 
         LocalServer(app, worker, listening).run([bound])

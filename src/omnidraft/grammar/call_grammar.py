@@ -7,7 +7,7 @@ from typing import Any
 from omnidraft.errors import GrammarError
 from omnidraft.grammar.automaton import Automaton
 from omnidraft.grammar.budget import Budget
-from omnidraft.grammar.compile_grammar import DEPTH, linked
+from omnidraft.grammar.compile_grammar import DEPTH, linked, within_work
 from omnidraft.grammar.expression import (
     Alternatives,
     Embedded,
@@ -35,13 +35,19 @@ def from_calls(schemas: Mapping[str, Any], form: CallForm, *, free: bool, most: 
     Raises:
         GrammarError: naming the tool, and what is not supported in its schema.
     """
-    budget, calls, rules = Budget(), list[Expression](), dict[str, Expression]()
+    return within_work(lambda budget, shares: _of_calls(schemas, form, free, most, budget, shares))
+
+
+def _of_calls(
+    schemas: Mapping[str, Any], form: CallForm, free: bool, most: int | None, budget: Budget, shares: bool
+) -> Grammar:
+    calls, rules = list[Expression](), dict[str, Expression]()
     for name, schema in schemas.items():
-        compiler = SchemaCompiler(schema, "space", budget, name=name)
+        compiler = SchemaCompiler(schema, "space", budget, shares=shares, name=name)
         try:
             arguments = compiler.compile()
         except GrammarError as error:
-            raise GrammarError(f"the tool {name}: {error.message}", error.remedy) from None
+            raise type(error)(f"the tool {name}: {error.message}", error.remedy) from None
         rules |= compiler.rules
         begin = f'{{"name": {json.dumps(name)}, "{form.arguments}": '
         calls.append(sequence(literal(begin), arguments, literal("}")))

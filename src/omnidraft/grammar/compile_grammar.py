@@ -1,7 +1,7 @@
 """Grammar files from JSON Schemas, regular expressions and choices."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
@@ -43,16 +43,25 @@ def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPT
         raise GrammarError(f"the schema is no JSON value ({error!s:.80})") from None
     if size > MOST_SCHEMA_BYTES:
         raise GrammarError(f"the schema has {size:,} bytes, at most {MOST_SCHEMA_BYTES:,} are read")
+
+    def compiled(budget: Budget, shares: bool) -> Grammar:
+        compiler = SchemaCompiler(schema, whitespace, budget, shares=shares)
+        start = compiler.compile()
+        return linked(start, compiler.rules, depth, budget)
+
+    return within_work(compiled)
+
+
+def within_work(compiled: Callable[[Budget, bool], Grammar]) -> Grammar:
+    """A grammar with each object where it stands; if that is too much work, with objects as rules.
+
+    Args:
+        compiled: makes the grammar within a budget; its second argument is `shares` of `SchemaCompiler`.
+    """
     try:
-        return _of_schema(schema, whitespace, depth, Budget(MOST_WORK // 3), shares=False)
+        return compiled(Budget(MOST_WORK // 3), False)
     except WorkError:
-        return _of_schema(schema, whitespace, depth, Budget(), shares=True)
-
-
-def _of_schema(schema: Any, whitespace: str, depth: int, budget: Budget, *, shares: bool) -> Grammar:
-    compiler = SchemaCompiler(schema, whitespace, budget, shares=shares)
-    start = compiler.compile()
-    return linked(start, compiler.rules, depth, budget)
+        return compiled(Budget(), True)
 
 
 def from_regex(pattern: str) -> Grammar:

@@ -56,6 +56,7 @@ class Answerer:
                 grammar=asked.schema,
                 tools=asked.tools or None,
                 tool_choice=asked.tool_choice,
+                most_calls=asked.most_calls,
             )
         else:
             prompt = cast(str | Sequence[int], asked.prompt)

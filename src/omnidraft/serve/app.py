@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,6 +28,11 @@ from omnidraft.serve.worker import Worker
 ANSWER_PATHS: dict[str, Reader] = {"/v1/chat/completions": read_chat, "/v1/completions": read_completion}
 
 
+def model_name(bundle: Path) -> str:
+    """The name by which clients ask for a bundle: that of its directory, or of a link to it."""
+    return os.path.basename(os.path.abspath(bundle))
+
+
 def model_app(
     session: TextSession, usual: GenerationConfig, worker: Worker, admission: Admission
 ) -> Starlette:
@@ -35,8 +42,8 @@ def model_app(
         session: used by the worker alone.
         usual: the settings of what requests leave open.
     """
-    place = session.bundle.path.resolve()
-    name, created = place.name, int((place / "manifest.json").stat().st_mtime)
+    name, place = model_name(session.bundle.path), session.bundle.path
+    created = int((place / "manifest.json").stat().st_mtime)
     answerer, counts = Answerer(session), Metrics()
     routes = [
         *_pages(),

@@ -21,7 +21,6 @@ def read_tools_of(fields: RequestFields) -> tuple[list[dict[str, Any]], str]:
         function.accept("name", "description", "parameters")
         function.refuse_others()
         inner.refuse_others()
-    fields.only("parallel_tool_calls", *([True] if tools else [True, False]))
     return tools, fields.read("tool_choice", _choice, "auto")
 
 

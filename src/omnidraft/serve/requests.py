@@ -28,6 +28,7 @@ class ModelRequest:
         with_usage: whether a stream ends with its counts.
         tools: that the answer may call, in OpenAI's form.
         tool_choice: "auto", "none", "required", or the name of the tool to call.
+        most_calls: of tools in the answer; None for any number.
         length_field: by which the client set the number of tokens.
     """
 
@@ -39,6 +40,7 @@ class ModelRequest:
     length_field: str = "max_tokens"
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str = "auto"
+    most_calls: int | None = None
     is_chat: bool = field(default=True, kw_only=True)
 
 
@@ -61,7 +63,10 @@ def read_chat(body: object, model: str, usual: GenerationConfig) -> ModelRequest
     schema = _schema(fields.read("response_format", mapping, None))
     length = "max_tokens" if fields.has("max_tokens") else "max_completion_tokens"
     tools, choice = read_tools_of(fields)
-    asked = ModelRequest(messages, usual, schema, length_field=length, tools=tools, tool_choice=choice)
+    most = None if fields.read("parallel_tool_calls", boolean, True) else 1
+    asked = ModelRequest(
+        messages, usual, schema, length_field=length, tools=tools, tool_choice=choice, most_calls=most
+    )
     return _settings(fields, asked, model, logprobs=fields.flag("logprobs"))
 
 

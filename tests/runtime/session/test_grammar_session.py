@@ -73,6 +73,16 @@ def test_a_value_is_parsed_by_its_format(loaded: LanguageModel) -> None:
     )
 
 
+def test_the_value_so_far_can_be_read_at_each_piece(loaded: LanguageModel) -> None:
+    answer = TextSession(loaded).generate(QUESTION, SAMPLED, grammar=SCHEMA)
+    values = [dict(answer.partial or {}) for _ in answer]
+    assert values[-1] == answer.parsed == answer.partial
+    assert all(list(answer.parsed)[: len(each)] == list(each) for each in values)
+    assert sum(each != answer.parsed for each in values) > 3
+    word = TextSession(loaded).generate(QUESTION, SAMPLED, grammar=from_choices(["one", "two"]))
+    assert word.partial == "" and word.finish().partial == word.text
+
+
 def test_a_text_may_end_before_it_must(loaded: LanguageModel) -> None:
     """Where more may follow, the target decides: the text ends by its end token or at its length."""
     session, grammar = TextSession(loaded), from_regex("[a-z]+( [a-z]+)*")

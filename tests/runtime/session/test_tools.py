@@ -11,6 +11,8 @@ import pytest
 
 from omnidraft import GenerationConfig, LanguageModel, TextSession, ToolCall, load_bundle
 from omnidraft.errors import GrammarError, OmnidraftError, PromptError, SessionError, SettingError
+from omnidraft.grammar import compile_grammar
+from omnidraft.grammar.call_grammar import from_calls
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
 from omnidraft.runtime.chat.tool_form import ListingSlot, ResultForm, ToolForm
 from omnidraft.runtime.chat.tools import read_tools
@@ -84,6 +86,16 @@ def test_required_calls_are_valid_and_a_named_tool_is_called_once(loaded: Langua
         session.reset()
     named = session.chat(QUESTION, SAMPLED, tool_choice="clock").finish()
     assert [call.name for call in named.calls] == ["clock"] and named.stop_reason == "complete"
+    several: dict[str, Any] = {"tools": [CLOCK], "tool_choice": "required", "mode": mode}
+    counts: dict[int | None, list[int]] = {1: [], None: []}
+    for most, seen in counts.items():
+        for seed in range(6):
+            session.reset()
+            answer = session.chat(QUESTION, SAMPLED, most_calls=most, seed=seed, **several).finish()
+            seen.append(len(answer.calls))
+    assert max(counts[1]) == 1 < max(counts[None])
+    with pytest.raises(SettingError, match="most_calls 0"):
+        session.chat(QUESTION, SAMPLED, most_calls=0, **several)
 
 
 def test_free_text_is_the_targets_own_and_calls_begin_at_the_marker(loaded: LanguageModel) -> None:
@@ -233,3 +245,15 @@ def test_other_refusals(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> 
     bare = replace(bare, bundle=replace(bare.bundle, prompt=PromptTemplate("", "", "", "")))
     with pytest.raises(OmnidraftError, match="no chat template that tools could be listed in"):
         TextSession(bare).chat(QUESTION, tools=[CLOCK])
+
+
+def test_a_tool_whose_schema_repeats_objects_is_compiled_with_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"type": "object", "properties": {f"p{i}": {"type": "string", "maxLength": 9} for i in range(6)}}
+    schema = {"$defs": {"names": names}, "type": "object", "required": ["q7"],
+              "properties": {f"q{i}": {"$ref": "#/$defs/names"} for i in range(8)}}  # fmt: skip
+    monkeypatch.setattr(compile_grammar, "MOST_WORK", 30_000)  # of the first try
+    grammar = from_calls({"fill": schema}, CALLS, free=True)
+    assert len(grammar.calls) > 0
+    call = b'<call>[{"name": "fill", "arguments": {"q1": {"p3": "x"}, "q7": {}}}]</call>'
+    assert grammar.matches(b"Well. " + call)
+    assert not grammar.matches(call.replace(b', "q7": {}', b""))

@@ -1,7 +1,7 @@
 """References in a schema: to a pointer, an anchor or an identifier, all of the same schema."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urljoin
 
 from omnidraft.errors import GrammarError
@@ -9,6 +9,14 @@ from omnidraft.errors import GrammarError
 MOST_NESTED = 200
 _VALUES = {"enum", "const", "default", "examples", "example"}  # values, in which nothing is a schema
 _NAMED = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+_SCHEMAS = {
+    "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "additionalProperties",
+    "propertyNames", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "not", "if", "then", "else",
+    "contentSchema",
+}  # fmt: skip
+Kind = Literal[
+    "schema", "named", "other"
+]  # of a node: a schema, schemas by name, or what is in an unknown keyword
 
 
 class References:
@@ -16,7 +24,7 @@ class References:
 
     def __init__(self, schema: Any) -> None:
         self._targets: dict[str, Any] = {}  # by absolute address
-        self.root = self._copied(schema, "", 0, is_schema=True)
+        self.root = self._copied(schema, "", 0, "schema")
         self._targets.setdefault("", self.root)
 
     def resolve(self, reference: str, place: str) -> Any:
@@ -43,23 +51,23 @@ class References:
                 raise GrammarError(f"the schema at {place} refers to {reference!r:.60}, which is not there")
         return node
 
-    def _copied(self, node: Any, base: str, depth: int, *, is_schema: bool) -> Any:
+    def _copied(self, node: Any, base: str, depth: int, kind: Kind) -> Any:
         if depth > MOST_NESTED:
             raise GrammarError(f"the schema is nested more than {MOST_NESTED} deep")
         if isinstance(node, list):
-            return [self._copied(each, base, depth + 1, is_schema=True) for each in node]
+            return [self._copied(each, base, depth + 1, kind) for each in node]
         if not isinstance(node, dict):
             return node
         copy: dict[str, Any] = {}
-        if is_schema:
+        if kind == "schema":
             base = self._addressed(node, copy, base)
         for key, value in node.items():
-            if is_schema and key in _VALUES:
+            if kind != "named" and key in _VALUES:
                 copy[key] = value
-            elif is_schema and key == "$ref" and isinstance(value, str):
+            elif kind != "named" and key == "$ref" and isinstance(value, str):
                 copy[key] = _joined(base, value)
             else:
-                copy[key] = self._copied(value, base, depth + 1, is_schema=not (is_schema and key in _NAMED))
+                copy[key] = self._copied(value, base, depth + 1, _kind_in(kind, key))
         return copy
 
     def _addressed(self, node: Mapping[str, Any], copy: Mapping[str, Any], base: str) -> str:
@@ -75,6 +83,15 @@ class References:
         if isinstance(node.get("$anchor"), str):
             self._targets.setdefault(f"{base}#{node['$anchor']}", copy)
         return base
+
+
+def _kind_in(kind: Kind, key: str) -> Kind:
+    """What a node has under a key. Identifiers in unknown keywords identify nothing, by JSON Schema."""
+    if kind == "named":
+        return "schema"
+    if kind == "other":
+        return "other"
+    return "named" if key in _NAMED else "schema" if key in _SCHEMAS else "other"
 
 
 def _joined(base: str, reference: str) -> str:

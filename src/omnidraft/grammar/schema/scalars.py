@@ -45,7 +45,7 @@ FORMATS |= {
     "uri-reference": FORMATS["uri"],
     "uri-template": FORMATS["uri"],
     "json-pointer": _POINTER,
-    "relative-json-pointer": rf"(0|[1-9]\d{{0,3}})(#|{_POINTER})",
+    "relative-json-pointer": rf"(0|[1-9]\d?)(#|{_POINTER})",
     "regex": r"[A-Za-z0-9 _]*",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnidraft.errors import SessionError
+from omnidraft.grammar.partial_json import partial_json
 from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.runtime.chat.prompt_template import ThinkTags
 from omnidraft.runtime.chat.thinking import ThoughtStream, split_thought
@@ -169,6 +170,16 @@ class Generation:
             raise SessionError("the output is not whole", "run the generation to its end")
         parse = None if self._format is None else self._format.parse
         return self.text if parse is None else parse(self.text)
+
+    @property
+    def partial(self) -> Any:
+        """What is certain of the value so far, as `partial_json` reads it; without a schema the text.
+
+        It is not validated, also where the schema is a pydantic model.
+        """
+        if self._format is None or self._format.parse is None:
+            return self.text
+        return partial_json(self.text + (" " if self.stop_reason in ("complete", "eos") else ""))
 
     def read_as(self, format_: ResponseFormat) -> None:
         """Read the output as text of a format; before the first round."""

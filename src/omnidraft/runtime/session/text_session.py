@@ -102,6 +102,7 @@ class TextSession(SessionResources):
         grammar: Format | None = None,
         tools: Sequence[ToolLike] | None = None,
         tool_choice: Choice = "auto",
+        most_calls: int | None = None,
         **overrides: Any,
     ) -> Generation:
         """Answer the next message of a conversation; the target reads only what is new in it.
@@ -118,6 +119,7 @@ class TextSession(SessionResources):
                 of the message before, and none for a list of messages.
             tool_choice: "auto" for text or calls, "none", "required", or the name of the tool to call. See
                 `calls` of the generation.
+            most_calls: in this answer; None for any number.
             overrides: fields of the config by name: `chat("Hi", max_new_tokens=20)`.
 
         Raises:
@@ -134,14 +136,15 @@ class TextSession(SessionResources):
             turns, given = self._finished_turns(), None if tools is None else read_tools(tools)
             if isinstance(message, str):
                 asked = Asked(turns, Turn(checked_text(message)), self.system, self._tools(given))
-                return self._answer(asked, config, self._format(asked, grammar, tool_choice))
+                return self._answer(asked, config, self._format(asked, grammar, tool_choice, most_calls))
             listed = read_messages(message)
             answers_calls = any(turn.calls or turn.results for turn in (*listed.turns, listed.asked))
             if answers_calls:
                 self._tool_form()
             last = Turn(listed.asked.message, results=listed.asked.results)
             asked = Asked(listed_turns(self.loaded, listed, turns), last, listed.system, given or ())
-            return self._answer(asked, config, self._format(asked, grammar, tool_choice), _LEAVE_OUT)
+            format_ = self._format(asked, grammar, tool_choice, most_calls)
+            return self._answer(asked, config, format_, _LEAVE_OUT)
 
     def tool_result(
         self,
@@ -329,7 +332,9 @@ class TextSession(SessionResources):
             )
         return form
 
-    def _format(self, asked: Asked, grammar: Format | None, choice: Choice) -> ResponseFormat | None:
+    def _format(
+        self, asked: Asked, grammar: Format | None, choice: Choice, most_calls: int | None = None
+    ) -> ResponseFormat | None:
         """What an answer must be, by a grammar or by the tools and the choice among them."""
         names = [tool.name for tool in asked.tools]
         if choice not in (*CHOICES, *names) or (choice == "required" and not names):
@@ -337,12 +342,14 @@ class TextSession(SessionResources):
                 f"tool_choice is {choice!r:.60}, and the tools are {', '.join(names) or 'none'}",
                 "choose auto, none, required or the name of a tool",
             )
+        if most_calls is not None and most_calls < 1:
+            raise SettingError(f"most_calls {most_calls} is less than 1", 'choose "none" for no call')
         if grammar is not None and choice not in ("auto", "none"):
             raise SettingError("the answer has a grammar and must call a tool", "leave one of them out")
         if grammar is not None or not names or choice == "none":
             return response_format(grammar)
         chosen = {t.name: t.arguments for t in asked.tools if choice in (*CHOICES, t.name)}
-        most = None if choice in CHOICES else 1
+        most = most_calls if choice in CHOICES else 1
         return call_format(chosen, self._tool_form().calls, free=choice == "auto", most=most)
 
     def _finished_turns(self) -> list[Turn]:
