@@ -36,6 +36,7 @@ from benchmarks.real_models import TOP_P, prompts
 from benchmarks.support.task_data import require
 from omnidraft.commands.demo.real_models import REAL_MODELS, fetch
 from omnidraft.runtime.session.api import TextSession, load
+from omnidraft.runtime.session.modes import Mode
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache/peers"
@@ -43,7 +44,7 @@ COUNT, COPIED = 4, 10  # tokens of a draft, and of a copy
 LOOKUP = {"prompt_lookup_num_tokens": COPIED, "max_matching_ngram_size": 2}
 GENAI_LOOKUP = {"ngram_size": 3, "max_draft_tokens": COPIED}  # it matches ngram_size - 1 tokens
 NGRAMS = ("NONE", "NGRAM_SIMPLE", "NGRAM_MOD", "NGRAM_MAP_K", "NGRAM_MAP_K4V")
-MODES = (("plain", "plain"), ("copies", "lookup"), ("default", "trie"))
+MODES: dict[str, Mode] = {"plain": "plain", "copies": "lookup", "default": "trie"}
 PAUSE = 0.05  # seconds before an answer, in which the threads of the runtime before go to sleep
 Arms = dict[str, Decoder]
 
@@ -89,7 +90,7 @@ def all_arms(session: TextSession, options: argparse.Namespace) -> Arms:
             arms |= make(file, session, options)
         else:
             print(f"without {package}; pip install -r benchmarks/peers/requirements.txt")
-    return arms | {f"omnidraft {name}": Omnidraft(session, mode) for name, mode in MODES}
+    return arms | {f"omnidraft {name}": Omnidraft(session, mode) for name, mode in MODES.items()}
 
 
 def arms_at(temperature: float, arms: Arms) -> Arms:
