@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from omnidraft.commands.learn.learned_summary import Summary, advice, no_adapter, speed_up
@@ -16,6 +18,10 @@ from omnidraft.commands.terminal import progress
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
 from omnidraft.errors import SettingError
 from omnidraft.learning.online.curve import CurveLine
+from omnidraft.learning.step.ort_learner import OrtLearner
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
+from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sample_prompts import word_problems
 from support.command_line import Run, config, limit_files, refused
 from support.places import ROOT
@@ -77,6 +83,26 @@ def test_word_problems_differ_and_repeat() -> None:
     assert len(set(problems)) > 290 and problems[:20] == word_problems(20)
     assert problems != word_problems(300, 1)
     assert all("{" not in text and text.endswith("?") for text in problems)
+
+
+def test_it_begins_with_an_adapter_of_another_target(
+    learnable: Path, tmp_path: Path, prompts: Path, run: Run
+) -> None:
+    """Before the first answer it is the adapter in use, and it belongs to the new target."""
+    bundle = open_bundle(learnable)
+    own = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
+    tensors = {site: (a, np.full_like(b, 1e-3)) for site, (a, b) in own.tensors.items()}
+    file, place = tmp_path / "other.safetensors", tmp_path / "learned"
+    write_adapter(file, replace(own, target_tokenizer="0" * 64, tensors=tensors))
+    learn = ("learn", learnable, "--prompts", prompts, "-o", place, *config(**FEW))
+    status, out, _ = run(*learn, "--adapter", file, "--minutes", 0, "--json")
+    assert status == 0 and json.loads(out)["adapter"]
+    begun = read_adapter(next(place.glob("*/adapter.safetensors")))
+    assert begun.target_tokenizer == own.target_tokenizer
+    assert all(np.allclose(b, 1e-3) for _, b in begun.tensors.values())
+    assert run(*learn)[0] == 0
+    versions = [json.loads(line)["version"] for line in (place / "curve.jsonl").read_text().splitlines()]
+    assert versions[:4] == [1, 1, 1, 2]
 
 
 def test_it_goes_on_and_leaves_what_generate_takes(
@@ -231,7 +257,5 @@ def test_refusals_are_a_sentence(
     learn = ("learn", learnable, "--prompts", prompts, "-o", learnable)
     refused(run(*learn), f"--out {learnable} is a bundle; give another directory")
     assert sorted(learnable.iterdir()) == before
-    adapter = ("--adapter", tmp_path / "a.safetensors")
-    refused(run("learn", learnable, "--prompts", prompts, "-o", tmp_path / "x", *adapter), "is for TRACES")
     refused(run("generate", bundle, "Hi", "--adapter", tmp_path), "run `omnidraft learn --prompts` with it")
     refused(run("generate", bundle, "Hi", "--adapter", bundle), "is a bundle, not an adapter")

@@ -79,6 +79,21 @@ def largest_difference(a: Adapter, b: Adapter) -> float:
     )
 
 
+def test_an_adapter_of_another_target_is_a_beginning_and_one_of_another_drafter_is_not(
+    bundle: Bundle, responses: list[Aligned]
+) -> None:
+    learned = learner(bundle)
+    learned.learn(responses[:8])
+    foreign = replace(learned.adapter(), target_tokenizer="0" * 64)
+    begun = learner(bundle, adapter=foreign).adapter()
+    assert largest_difference(begun, foreign) == 0.0
+    assert begun.target_tokenizer == learned.adapter().target_tokenizer
+    with pytest.raises(AdapterError, match="made on the weights"):
+        learner(bundle, adapter=replace(foreign, base="0" * 64))
+    with pytest.raises(AdapterError, match="drafter tokenizer"):
+        learner(bundle, adapter=replace(foreign, draft_tokenizer="0" * 64))
+
+
 @pytest.mark.parametrize(("objective", "at_once"), [("trie-kl", 1), ("omnidraft", 3)])
 def test_50_steps_are_those_of_the_torch_trainer(
     objective: str, at_once: int, bundle: Bundle, checkpoint: Path, responses: list[Aligned]

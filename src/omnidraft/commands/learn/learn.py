@@ -33,7 +33,9 @@ def learn(
     ] = None,
     adapter: Annotated[
         Path | None,
-        typer.Option(help="With TRACES: adapter of `learn` to begin with (default: none).", readable=False),
+        typer.Option(
+            help="Adapter of `learn` to begin with, also of another target (default: none).", readable=False
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -66,12 +68,7 @@ def learn(
     if prompts is not None:
         from omnidraft.commands.learn.while_answering import learn_while_answering
 
-        if adapter is not None:
-            raise SettingError(
-                f"--adapter {adapter} is for TRACES, and --out has the adapter that --prompts goes on with",
-                "leave it out",
-            )
-        return learn_while_answering(bundle, prompts, out, minutes, file, as_json=as_json)
+        return learn_while_answering(bundle, prompts, out, minutes, adapter, file, as_json=as_json)
     from omnidraft.commands.learn.from_traces import learn_from_traces
 
     if minutes is not None:

@@ -26,6 +26,8 @@ from omnidraft.learning.step.learner import Learner
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, need_drafter
 from omnidraft.runtime.bundle.jinja_template import template_of
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.language_model import LanguageModel, LoadOptions
 
@@ -39,11 +41,13 @@ class Learning:
 
     Attributes:
         answering: settings of the answers that it learns from.
+        adapter: of the drafter, learned for this target or another one, to begin with.
     """
 
     objective: str = "trie-kl"
     rate: float = 4e-3
     answering: AdaptSettings = field(default_factory=dict)
+    adapter: Adapter | None = None
 
     @property
     def settings(self) -> AdaptSettings:
@@ -61,7 +65,8 @@ class Learning:
 
     def make(self, weights: LanguageModel) -> Learner:
         """A learner for the drafter of a loaded bundle."""
-        return AveragedLearner(OrtLearner(weights.bundle, weights.vocab_map, self.step))
+        inner = OrtLearner(weights.bundle, weights.vocab_map, self.step, adapter=self.adapter)
+        return AveragedLearner(inner)
 
 
 @dataclass
@@ -103,12 +108,19 @@ class Loop:
 def begin(adaptation: Adaptation, bundle: Bundle, load: LoadOptions, learning: Learning) -> None:
     """Load the bundle whose target answers, and go on from its last checkpoint."""
     loaded = load.load(bundle)
-    adaptation.begin(loaded, learning.settings)
+    adaptation.begin(loaded, learning.settings, begun=learning.adapter is not None)
     adaptation.session.template = template_of(loaded.bundle)
 
 
 def learn_while_answering(
-    bundle: Path, prompts: Path, out: Path, minutes: float | None, file: SettingsFile, *, as_json: bool
+    bundle: Path,
+    prompts: Path,
+    out: Path,
+    minutes: float | None,
+    adapter: Path | None,
+    file: SettingsFile,
+    *,
+    as_json: bool,
 ) -> None:
     """Answer and learn, and print what it gained."""
     config, load = config_in_file(file, GenerationConfig(seed=0)), load_options(file)
@@ -119,6 +131,7 @@ def learn_while_answering(
             file.text("objective", learns.objective),
             file.number("learning_rate", learns.rate),
             answer_settings(config, raw),
+            None if adapter is None else read_adapter(adapter),
         )
         _ = learning.step
         settings = AdaptOptions(

@@ -95,17 +95,21 @@ class Adaptation:
             raise SettingError("no target is loaded", "call `begin` with a loaded bundle first")
         return self._target
 
-    def begin(self, loaded: LanguageModel, settings: AdaptSettings | None = None) -> None:
+    def begin(
+        self, loaded: LanguageModel, settings: AdaptSettings | None = None, *, begun: bool = False
+    ) -> None:
         """Go on with the target of a bundle from its checkpoint.
 
         Args:
             settings: of answering and learning; they are recorded, and going on with others is refused.
+            begun: whether the new learner has an adapter of earlier learning, to draft with from the start.
 
         Raises:
             SettingError: the checkpoint cannot be read, or was made with other models or settings.
             AdapterError: the adapter in the checkpoint does not fit.
         """
-        self._target = AdaptedTarget(loaded, self._learner_for(loaded), self.place, self.options, settings)
+        learner = self._learner_for(loaded)
+        self._target = AdaptedTarget(loaded, learner, self.place, self.options, settings, begun=begun)
 
     def answer(
         self, prompt: str | Sequence[int], config: GenerationConfig, *, raw: bool = False

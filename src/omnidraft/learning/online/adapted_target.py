@@ -91,10 +91,14 @@ class AdaptedTarget:
         place: Path,
         options: AdaptOptions,
         settings: AdaptSettings | None = None,
+        *,
+        begun: bool = False,
     ) -> None:
         """
         Args:
             settings: recorded in the checkpoint besides those of the options; a later run needs the same.
+            begun: whether the learner has an adapter of earlier learning, which then drafts from the start
+                where there is no checkpoint.
 
         Raises:
             SettingError: the checkpoint was made with other settings, or cannot be read.
@@ -121,6 +125,10 @@ class AdaptedTarget:
         checkpoint = self.profile.read(self.pair)
         if checkpoint is not None:
             self._restore(checkpoint)
+        elif begun:
+            self.progress.version = self.progress.good = self.progress.learned = 1
+            self.keep_good()
+            self.swap_in()
         self.profile.keep_answers({*self.progress.memory, *self.progress.pending})
 
     def _restore(self, checkpoint: LearningCheckpoint) -> None:

@@ -6,7 +6,7 @@ A call takes a few responses of a batch, so memory does not grow with the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -91,7 +91,7 @@ class OrtLearner:
     ) -> None:
         """
         Args:
-            adapter: to begin with, packed by a learner; new tensors from the seed when None.
+            adapter: to begin with, packed by a learner, for any target; new tensors from the seed when None.
 
         Raises:
             SettingError: the bundle has no training step.
@@ -152,8 +152,10 @@ class OrtLearner:
         layout = self._entry.layout
         if adapter is None:
             return initial_vector(layout, self.options.seed)
-        fit(adapter, self._bundle, self._map, "drafter")
-        return vector_of(adapter, layout, self._lora, self._scale)
+        # It is of the drafter's weights alone, so what it learned for another target is a beginning, too.
+        ours = replace(adapter, target_tokenizer=self._map.target_fingerprint)
+        fit(ours, self._bundle, self._map, "drafter")
+        return vector_of(ours, layout, self._lora, self._scale)
 
     def _session(self) -> ort.InferenceSession:
         graph, folder = self._entry.graph, self._entry.folder
