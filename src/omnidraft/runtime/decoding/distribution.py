@@ -163,8 +163,9 @@ class Categorical:
 
 
 def softmax(logits: Row) -> Row:
-    """Weights in proportion to exp(logit), at most 1."""
-    weights: Row = logits - logits.max()
+    """Weights in proportion to exp(logit), at most 1; NaN among them where the largest is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        weights: Row = logits - logits.max()
     return np.exp(weights, out=weights)
 
 
