@@ -1,5 +1,7 @@
 """Attention of one new token a row to a cache, as a Triton kernel: it reads only what a row holds."""
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -9,30 +11,30 @@ _BLOCK = 64
 
 @triton.jit
 def _decode(
-    queries,
-    keys,
-    values,
-    place,
-    out,
-    length,
-    scale,
-    GROUP: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    queries: Any,
+    keys: Any,
+    values: Any,
+    place: Any,
+    out: Any,
+    length: Any,
+    scale: Any,
+    group: tl.constexpr,
+    size: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
     head = tl.program_id(0)  # row * kv heads + kv head
     count = tl.load(place + head) + 1
-    g, d, b = tl.arange(0, 16), tl.arange(0, SIZE), tl.arange(0, BLOCK)
-    at = (head * GROUP + g[:, None]) * SIZE + d[None, :]
-    q = tl.load(queries + at, mask=g[:, None] < GROUP, other=0.0)
+    g, d, b = tl.arange(0, 16), tl.arange(0, size), tl.arange(0, block)
+    at = (head * group + g[:, None]) * size + d[None, :]
+    q = tl.load(queries + at, mask=g[:, None] < group, other=0.0)
     top = tl.full([16], -1e30, tl.float32)
     total = tl.zeros([16], tl.float32)
-    mixed = tl.zeros([16, SIZE], tl.float32)
-    base = head.to(tl.int64) * length * SIZE
-    for start in range(0, count, BLOCK):
+    mixed = tl.zeros([16, size], tl.float32)
+    base = head.to(tl.int64) * length * size
+    for start in range(0, count, block):
         column = start + b
         held = column < count
-        where = base + column[:, None] * SIZE + d[None, :]
+        where = base + column[:, None] * size + d[None, :]
         k = tl.load(keys + where, mask=held[:, None], other=0.0)
         v = tl.load(values + where, mask=held[:, None], other=0.0)
         score = tl.dot(q, tl.trans(k)) * scale
@@ -44,7 +46,7 @@ def _decode(
         mixed = mixed * shrink[:, None] + tl.dot(part.to(v.dtype), v)
         top = higher
     result = mixed / total[:, None]
-    tl.store(out + at, result.to(out.dtype.element_ty), mask=g[:, None] < GROUP)
+    tl.store(out + at, result.to(out.dtype.element_ty), mask=g[:, None] < group)
 
 
 def attend(
@@ -64,8 +66,8 @@ def attend(
         out,
         keys.shape[2],
         size**-0.5,
-        GROUP=group,
-        SIZE=size,
-        BLOCK=_BLOCK,
+        group=group,
+        size=size,
+        block=_BLOCK,
     )
     return out

@@ -47,8 +47,8 @@ lists, summaries, mathematics in words, and code. It is no assistant: what it sa
 The samples are conversations and texts written by SmolLM2-135M-Instruct (Hugging Face, Apache-2.0; the Q4_1
 file). Their requests are by the model itself, from word lists of this project, from heads of functions of
 the Python code, or from training rows of GSM8K, MBPP and SciTLDR. Those in the repository, of which the table
-has the characters, are a random part of those that were used. Not used: the test rows of GSM8K, HumanEval, the rows of MBPP after the 910th, and
-the other splits of SciTLDR.
+has the characters, are a random part of those that were used. Not used: the test rows of GSM8K, HumanEval,
+the rows of MBPP after the 910th, and the other splits of SciTLDR.
 
 The weights are licensed under Apache-2.0. `python -m recipes.drafter` made them; `training_log.json` has the
 settings and losses.

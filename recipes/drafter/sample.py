@@ -99,7 +99,7 @@ def _requests(
         warmth, system = order.choice(TEMPERATURES), order.choice(SYSTEMS)
         if kind == "own":
             start = _chatml(_turns(system, "")).rpartition("<|im_end|>")[0]
-            row = {"kind": "request", "system": system}
+            row: dict[str, Any] = {"kind": "request", "system": system}
             yield Request(tokenizer.encode(start), 0.8, REQUEST_TOKENS, row)
         elif kind == "text":
             opening = _passage(order.choice(sources["text"]), order)

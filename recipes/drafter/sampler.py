@@ -138,7 +138,7 @@ class Sampler:
         for layer, keys, values in zip(self.layers, self.keys, self.values, strict=True):
             x = rms_norm(hidden, (hidden.shape[-1],), layer["norm1"], self.eps)
             qkv = linear(x, layer["qkv"]).view(rows, -1, self.size)
-            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
+            q, k, v = torch.split(qkv, [self.heads, self.kv_heads, self.kv_heads], dim=1)
             keys[self.every_row, :, self.place] = _turned(k, cos, sin)
             values[self.every_row, :, self.place] = v
             grouped = _turned(q, cos, sin).view(rows, self.kv_heads, -1, self.size)
@@ -173,7 +173,7 @@ def _attend(
 
 def _recorded(step: Callable[[], None]) -> Callable[[], None]:
     """The step as a CUDA graph, which is launched at once."""
-    stream = torch.cuda.Stream()
+    stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.inference_mode(), torch.cuda.stream(stream):
         for _ in range(3):
             step()

@@ -122,7 +122,8 @@ def train(places: Places, plan: Plan, shape: Shape, imitated: Sequence[Tokenizer
     """Train until the plan's last step, from the checkpoint if there is one; returns the log."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(places.tokenizer)
     torch.manual_seed(0)
-    model = new_model(tokenizer, shape).to(plan.device)
+    model = new_model(tokenizer, shape)
+    torch.nn.Module.to(model, plan.device)
     model.train()
     optimizers = _optimizers(model, plan)
     log = _resume(places, model, optimizers, plan.device)

@@ -106,7 +106,7 @@ def test_the_drafter_reads_the_end_of_a_long_text_and_then_what_is_new(loaded: L
     """A fixed length reads all of the text, in short passes; the length auto few tokens of it."""
     long = " ".join([STORY] * 20)
 
-    def watched(num_draft_tokens: int | str) -> tuple[list[int], TextSession]:
+    def watched(num_draft_tokens: int | Literal["auto"]) -> tuple[list[int], TextSession]:
         session, passes = TextSession(loaded), list[int]()
         session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
         model = session.models.drafter.model
