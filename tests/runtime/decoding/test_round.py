@@ -139,6 +139,26 @@ def test_a_window_slides_rarely() -> None:
     assert sum(n > 10 for n in fed) <= 14  # some 120 draft tokens through windows of 32
 
 
+@pytest.mark.parametrize("mode", SPECULATIVE)
+def test_a_failure_of_the_drafters_model_is_raised(mode: Mode) -> None:
+    """In the round in which it happens; the rounds before keep their text."""
+    toy = Toy(6)
+    score = toy.draft_model.score
+
+    def failing(tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
+        if toy.draft_model.passes == 5:
+            raise MemoryError("no memory for a pass")
+        return score(tokens, num_logits)
+
+    toy.draft_model.score = failing  # type: ignore[method-assign]
+    emitted: list[int] = []
+    with pytest.raises(MemoryError, match="no memory for a pass"):
+        for each in toy.rounds(mode, 2, NgramCache(toy.vocab_map)):
+            emitted += each.emitted
+    assert toy.draft_model.passes == 5 and 0 < len(emitted) < 40
+    assert emitted == toy.plain()[: len(emitted)]
+
+
 # What is spent
 
 

@@ -19,7 +19,7 @@ _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans inste
 class Workspace:
     """Arrays of the size of a vocabulary, which are kept from round to round; for one thread.
 
-    So a round without truncation allocates no row. An array is valid until the same use asks again.
+    Only the weights of a row are in new memory. An array is valid until the same use asks again.
 
     Attributes:
         softmax: computes the weights of a row of logits, in memory of their own.
