@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-_BLOCK = 64
+_BLOCK = tl.constexpr(64)
 
 
 @triton.jit
@@ -17,27 +17,25 @@ def _decode(
     place: Any,
     out: Any,
     length: Any,
-    scale: Any,
     group: tl.constexpr,
     size: tl.constexpr,
-    block: tl.constexpr,
 ) -> None:
     head = tl.program_id(0)  # row * kv heads + kv head
     count = tl.load(place + head) + 1
-    g, d, b = tl.arange(0, 16), tl.arange(0, size), tl.arange(0, block)
+    g, d, b = tl.arange(0, 16), tl.arange(0, size), tl.arange(0, _BLOCK)
     at = (head * group + g[:, None]) * size + d[None, :]
     q = tl.load(queries + at, mask=g[:, None] < group, other=0.0)
     top = tl.full([16], -1e30, tl.float32)
     total = tl.zeros([16], tl.float32)
     mixed = tl.zeros([16, size], tl.float32)
     base = head.to(tl.int64) * length * size
-    for start in range(0, count, block):
+    for start in range(0, count, _BLOCK):
         column = start + b
         held = column < count
         where = base + column[:, None] * size + d[None, :]
         k = tl.load(keys + where, mask=held[:, None], other=0.0)
         v = tl.load(values + where, mask=held[:, None], other=0.0)
-        score = tl.dot(q, tl.trans(k)) * scale
+        score = tl.dot(q, tl.trans(k)) * size**-0.5
         score = tl.where(held[None, :], score, -1e30)
         higher = tl.maximum(top, tl.max(score, 1))
         part = tl.exp(score - higher[:, None])
@@ -65,9 +63,7 @@ def attend(
         place.repeat_interleave(kv_heads),
         out,
         keys.shape[2],
-        size**-0.5,
         group=group,
         size=size,
-        block=_BLOCK,
     )
     return out
