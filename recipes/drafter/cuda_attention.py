@@ -1,7 +1,5 @@
 """Attention of one new token a row to a cache, as a Triton kernel: it reads only what a row holds."""
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -11,15 +9,15 @@ _BLOCK = tl.constexpr(64)
 
 @triton.jit
 def _decode(
-    queries: Any,
-    keys: Any,
-    values: Any,
-    place: Any,
-    out: Any,
-    length: Any,
+    queries,
+    keys,
+    values,
+    place,
+    out,
+    length,
     group: tl.constexpr,
     size: tl.constexpr,
-) -> None:
+):
     head = tl.program_id(0)  # row * kv heads + kv head
     count = tl.load(place + head) + 1
     g, d, b = tl.arange(0, 16), tl.arange(0, size), tl.arange(0, _BLOCK)
