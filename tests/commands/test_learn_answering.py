@@ -90,16 +90,19 @@ def test_it_begins_with_an_adapter_of_another_target(
 ) -> None:
     """Before the first answer it is the adapter in use, and it belongs to the new target."""
     bundle = open_bundle(learnable)
-    own = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
-    tensors = {site: (a, np.full_like(b, 1e-3)) for site, (a, b) in own.tensors.items()}
+    learner = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map)))
+    state = learner.state()
+    learner.restore({**state, "parameters": np.full_like(state["parameters"], 1e-3)})
+    own = learner.adapter()
     file, place = tmp_path / "other.safetensors", tmp_path / "learned"
-    write_adapter(file, replace(own, target_tokenizer="0" * 64, tensors=tensors))
+    write_adapter(file, replace(own, target_tokenizer="0" * 64))
     learn = ("learn", learnable, "--prompts", prompts, "-o", place, *config(**FEW))
     status, out, _ = run(*learn, "--adapter", file, "--minutes", 0, "--json")
     assert status == 0 and json.loads(out)["adapter"]
     begun = read_adapter(next(place.glob("*/adapter.safetensors")))
     assert begun.target_tokenizer == own.target_tokenizer
-    assert all(np.allclose(b, 1e-3) for _, b in begun.tensors.values())
+    for site, pair in own.tensors.items():
+        assert all(map(np.allclose, begun.tensors[site], pair)) and np.any(pair[1])
     assert run(*learn)[0] == 0
     versions = [json.loads(line)["version"] for line in (place / "curve.jsonl").read_text().splitlines()]
     assert versions[:4] == [1, 1, 1, 2]
