@@ -2,9 +2,9 @@
 
 Codes that are centred, or have whole zero points, are a MatMulNBits. Codes with a minimum,
 w = d (q - middle) + m, are that product plus (sums of x over blocks) times the small matrix of the minima:
-exact, and about as fast. For fractional zero points MatMulNBits unpacks all weights in every pass. The parts
-of a packed product may be stored in several types: parts of one form are one product, and the products are
-joined. Types whose codes no graph holds are rounded to 8 bits.
+exact, for about a fifth of a short pass. For fractional zero points MatMulNBits unpacks all weights in every
+pass. The parts of a packed product may be stored in several types: parts of one form are one product, and the
+products are joined. Types whose codes no graph holds are rounded to 8 bits.
 
 The kernel rounds activations row by row, so a token changes only its own row. Dynamic int8 is not offered:
 the rows of a block share one activation scale, so a rejected draft token changes the logits of the accepted
