@@ -50,10 +50,10 @@ enum Defaults {
     static let draftLengthPriorAcceptance = 0.6
     static let draftLengthCopyAcceptance = 0.5
     static let draftLengthTextRounds = 20.0
-    static let draftLengthProbe = 3
+    static let draftLengthProbe = 1
     static let draftLengthFirstShare = 0.0125
     static let draftLengthLastShare = 0.0025
-    static let draftLengthMargin = 0.03
+    static let draftLengthMargin = 0.05
     static let draftLengthRead = 0.2
     static let draftLengthRepaid = 32.0
     static let draftLengthMostUnread = 64

@@ -51,10 +51,10 @@ internal object Defaults {
     const val DRAFT_LENGTH_PRIOR_ACCEPTANCE = 0.6
     const val DRAFT_LENGTH_COPY_ACCEPTANCE = 0.5
     const val DRAFT_LENGTH_TEXT_ROUNDS = 20.0
-    const val DRAFT_LENGTH_PROBE = 3
+    const val DRAFT_LENGTH_PROBE = 1
     const val DRAFT_LENGTH_FIRST_SHARE = 0.0125
     const val DRAFT_LENGTH_LAST_SHARE = 0.0025
-    const val DRAFT_LENGTH_MARGIN = 0.03
+    const val DRAFT_LENGTH_MARGIN = 0.05
     const val DRAFT_LENGTH_READ = 0.2
     const val DRAFT_LENGTH_REPAID = 32.0
     const val DRAFT_LENGTH_MOST_UNREAD = 64
