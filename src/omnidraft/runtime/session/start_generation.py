@@ -71,7 +71,8 @@ def generate_from_prompt(
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     if repeatable:
         text.lengths = LengthState()
-    text.lengths.begin_text(len(context), common_length(text.decoder.context, context))
+    shared = 0 if repeatable else common_length(text.decoder.context, context)
+    text.lengths.begin_text(len(context), shared)
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context

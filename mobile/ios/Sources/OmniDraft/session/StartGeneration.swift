@@ -30,8 +30,10 @@ func generateFromPrompt(
     let isGiven = config.seed != nil
     let seed = config.seed ?? freshSeed()
     config.seed = seed
-    let lengths = Lengths(isGiven && config.temperature > 0 ? LengthState() : text.lengths.state)
-    lengths.state.beginText(context.count, shared: commonLength(text.decoder.context, context))
+    let isRepeatable = isGiven && config.temperature > 0
+    let lengths = Lengths(isRepeatable ? LengthState() : text.lengths.state)
+    let shared = isRepeatable ? 0 : commonLength(text.decoder.context, context)
+    lengths.state.beginText(context.count, shared: shared)
     text.lengths = lengths
     text.random = SplitMix64(seed)
     text.drops = models.drops

@@ -52,8 +52,9 @@ internal fun generateFromPrompt(
     // where the n-grams are the same, so its draft length learns nothing from earlier texts. A seed that is drawn here
     // need not repeat anything, and the draft length uses all counts so far.
     val seed = config.seed ?: freshSeed()
-    if (config.seed != null && config.temperature > 0.0) text.lengths = LengthState()
-    text.lengths.beginText(context.size, commonLength(text.decoder.context, context))
+    val repeatable = config.seed != null && config.temperature > 0.0
+    if (repeatable) text.lengths = LengthState()
+    text.lengths.beginText(context.size, if (repeatable) 0 else commonLength(text.decoder.context, context))
     text.random = SplitMix64(seed)
     text.drops = models.drops
     val seeded = config.copy(seed = seed)
