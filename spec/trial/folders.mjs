@@ -170,7 +170,7 @@ function lengthOf(input, state) {
   const length = new DraftLength(input.costs, {
     drafts: input.mode !== 'lookup', copies: ['trie', 'lookup'].includes(input.mode), state: seeded ? newState() : state,
   });
-  length.beginText();
+  length.beginText(input.mode === 'lookup' ? 0 : input.draft_prompt.length, 0);
   return length;
 }
 
@@ -315,13 +315,13 @@ function packed(rows) {
 function draftLength(input) {
   if ('vocab_size' in input) return { verification: verification(input.costs, input.vocab_size) };
   const length = new DraftLength(input.costs, { drafts: input.drafts });
-  const texts = input.texts.map(({ records }) => {
-    length.beginText();
+  const texts = input.texts.map(({ records, context }) => {
+    length.beginText(...context);
     const plans = [];
     for (const [times, ...numbers] of records) {
       for (let i = 0; i < times; i++) {
-        const { source, count, reads } = length.plan(numbers[0]);
-        plans.push([source, count, reads]);
+        const { source, count, fresh } = length.plan(numbers[0]);
+        plans.push([source, count, fresh]);
         length.record(record(numbers));
       }
     }

@@ -2,7 +2,7 @@
 
 export const LENGTHS = {
   longest: 12, shortest_match: 2, longest_match: 6, decay: 0.97, prior_rounds: 5, prior_acceptance: 0.6, copy_acceptance: 0.5,
-  text_rounds: 20, probe: 3, first_share: 0.0125, last_share: 0.0025,
+  text_rounds: 20, probe: 1, first_share: 0.0125, last_share: 0.0025, margin: 0.05, read: 0.2, repaid: 32, most_unread: 64,
 };
 export const BLOCK = { gain: 0.03, extra_seconds: 0.0002, extra_seconds_per_token: 6e-9, usual_draft: 4 };
 
@@ -50,7 +50,7 @@ export function newState() {
   const matches = LENGTHS.longest_match + 1 - LENGTHS.shortest_match;
   return {
     evaluated: zeros(LENGTHS.longest), accepted: zeros(LENGTHS.longest), drafts: 0, targets: 0, compared: zeros(matches),
-    agreed: zeros(matches), idle: 0, share: LENGTHS.first_share,
+    agreed: zeros(matches), idle: 0, unread: 0, share: LENGTHS.first_share,
   };
 }
 
@@ -60,8 +60,9 @@ export class DraftLength {
     Object.assign(this, { costs: new Costs(costs), drafts, copies, state });
   }
 
-  beginText() {
+  beginText(length, shared) {
     const { evaluated, accepted } = this.state;
+    this.state.unread = Math.min(length, this.state.unread + length - shared);
     evaluated.forEach((n, j) => {
       if (n <= LENGTHS.text_rounds) return;
       accepted[j] = Math.min(LENGTHS.text_rounds, (accepted[j] * LENGTHS.text_rounds) / n);
@@ -82,6 +83,7 @@ export class DraftLength {
   /** The options in order: {source, count, speed}. */
   options(match) {
     const options = [{ source: 'none', count: 0, speed: 1 / this.costs.pass(1) }];
+    const read = this.reading() / LENGTHS.repaid;
     const add = (source, count, tokens, seconds) => options.push({ source, count, speed: tokens / seconds });
     if (this.drafts) {
       const a = this.depthShares();
@@ -90,7 +92,7 @@ export class DraftLength {
       for (let k = 1; k <= LENGTHS.longest; k++) {
         product *= a[k - 1];
         expected += product;
-        add('draft', k, 1 + this.ratio() * expected, this.costs.round(k));
+        add('draft', k, 1 + this.ratio() * expected, this.costs.round(k) + read);
       }
     }
     if (this.copies && match > 0) {
@@ -113,31 +115,39 @@ export class DraftLength {
 
   due(speed) {
     const { share, idle } = this.state;
-    return share * idle * this.costs.pass(1) >= this.costs.round(LENGTHS.probe) - 1 / speed;
+    return share * idle * this.costs.pass(1) >= this.costs.round(LENGTHS.probe) + this.reading() - 1 / speed;
   }
 
-  /** {source, count, reads} */
+  /** Seconds that the drafter needs for what it did not read. */
+  reading() {
+    return Math.min(this.state.unread, LENGTHS.most_unread) * LENGTHS.read * this.costs.draft;
+  }
+
+  /** {source, count, fresh} */
   plan(match) {
-    let best = null;
-    for (const option of this.options(match)) if (best === null || option.speed > best.speed) best = option;
-    const { source, count, speed } = best;
-    if (source === 'draft') {
+    const fastest = (options) => options.reduce((a, b) => (b.speed > a.speed ? b : a));
+    const options = this.options(match);
+    const { source, count, speed } = fastest(options.filter((option) => option.source !== 'draft'));
+    if (!this.drafts) return { source, count, fresh: false };
+    const fresh = this.state.unread > LENGTHS.most_unread;
+    const draft = fastest(options.filter((option) => option.source === 'draft'));
+    if (draft.speed > (1 + LENGTHS.margin) * speed) {
       Object.assign(this.state, { idle: 0, share: LENGTHS.first_share });
-      return { source, count, reads: true };
+      return { source: 'draft', count: draft.count, fresh };
     }
-    if (!this.drafts) return { source, count, reads: false };
     if (this.due(speed)) {
       this.state.idle = 0;
       this.state.share = Math.max(this.state.share / 2, LENGTHS.last_share);
-      return { source: 'draft', count: LENGTHS.probe, reads: true };
+      return { source: 'draft', count: LENGTHS.probe, fresh };
     }
     this.state.idle += 1;
-    return { source, count, reads: this.due(speed) };
+    return { source, count, fresh: false };
   }
 
   record({ match, drafted, evaluated, accepted, emitted, agreed }) {
     const { state } = this;
     const { longest, decay } = LENGTHS;
+    state.unread = drafted > 0 ? 0 : state.unread + emitted;
     if (drafted > 0) {
       for (let j = drafted; j < longest; j++) {
         state.evaluated[j] *= decay;
@@ -163,7 +173,7 @@ export class FixedLength {
   }
 
   plan() {
-    return { source: this.copies ? 'copy' : 'draft', count: this.count, reads: false };
+    return { source: this.copies ? 'copy' : 'draft', count: this.count, fresh: false };
   }
 
   record() {}

@@ -1,5 +1,6 @@
 // Rounds of speculation over two models: 04-speculation.md, sections 3 and 8.
 
+import { LENGTHS } from './draft_length.mjs';
 import { find } from './lookup.mjs';
 import { Drafter, Target } from './reading.mjs';
 import { RandomSource, SplitMix64 } from './random.mjs';
@@ -54,6 +55,7 @@ export class Session {
     const most = Math.min(MOST_PROPOSED, this.maxLength - text.tokens.length, left - 1);
     const found = most > 0 && text.length.copies ? find(text.tokens) : { copy: [], match: 0 };
     const plan = most > 0 && text.mode !== 'plain' ? text.length.plan(found.match) : { source: 'none', count: 0 };
+    if (plan.fresh) text.context.splice(0, text.context.length - LENGTHS.most_unread);
     const drafted = plan.source === 'draft' ? await this.draft(text, plan.count) : NOTHING;
     const root = trie(this.map, text.mode === 'direct' ? [] : this.cache.entries.keys());
     const proposal = plan.source === 'draft' ? this.propose(text, root, drafted.draft, most)
@@ -85,7 +87,7 @@ export class Session {
       emitted: emitted.length, agreed: agreement(emitted, found.copy),
     };
     if (most > 0) text.length.record(counts);
-    const asked = most > 0 ? [plan.source, plan.count, plan.reads] : null;
+    const asked = most > 0 ? [plan.source, plan.count, plan.fresh] : null;
     return { ...round, plan: asked, match: counts.match, agreed: counts.agreed };
   }
 
