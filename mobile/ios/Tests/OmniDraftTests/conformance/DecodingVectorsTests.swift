@@ -193,7 +193,8 @@ private func checkTexts(_ vector: Vector, _ costs: Costs) throws {
         let duePlans = due.object["plans"]!.array.flatMap { row in
             [JsonValue](repeating: .array(Array(row.array.dropFirst())), count: row.array[0].int)
         }
-        try same("plans", plans.map { .array([.string($0.source.rawValue), .int($0.count), .bool($0.fresh)]) }, duePlans)
+        try same(
+            "plans", plans.map { .array([.string($0.source.rawValue), .int($0.count), .bool($0.fresh)]) }, duePlans)
         try checkLast(plans.last { $0.source == .draft }, due.object["last_draft"]!)
         state = length.state
         try checkState(state, due.object["state"]!.object)
