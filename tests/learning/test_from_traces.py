@@ -58,23 +58,15 @@ def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Distributi
 
 
 def same(actual: Aligned, expected: Aligned) -> None:
-    """The same places and labels, and distributions that agree as far as float16 tells."""
+    """The same places, and distributions that agree as far as float16 tells."""
     assert actual.draft_ids.tolist() == expected.draft_ids.tolist()
     assert actual.prompt_length == expected.prompt_length
-    assert actual.owners.tolist() == expected.owners.tolist()
-    for name in ("ids", "rows", "lengths", "direct"):
-        assert getattr(actual.tokens, name).tolist() == getattr(expected.tokens, name).tolist(), name
-    known = ~np.isnan(expected.tokens.probabilities)  # a trace keeps those too that are not in the row
-    assert np.isfinite(actual.tokens.probabilities).all()
-    ours, theirs = (x.tokens.probabilities[known] for x in (actual, expected))
-    assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-9)
-    for distributions, others in (
-        (actual.trie_distributions, expected.trie_distributions),
-        (actual.direct_distributions, expected.direct_distributions),
-    ):
-        assert distributions.rows.tolist() == others.rows.tolist()
-        for n in range(len(distributions)):
-            same_distribution(distributions, others, n)
+    assert actual.tokens.tolist() == expected.tokens.tolist()
+    assert actual.rows.tolist() == expected.rows.tolist()
+    distributions, others = actual.trie_distributions, expected.trie_distributions
+    assert distributions.rows.tolist() == others.rows.tolist()
+    for n in range(len(distributions)):
+        same_distribution(distributions, others, n)
 
 
 def same_distribution(distributions: SparseDistributions, others: SparseDistributions, n: int) -> None:

@@ -133,14 +133,13 @@ def write(writer: VectorWriter) -> None:
     writer.vectors("learner/align", "responses", vectors)
     _write_traces(writer)
     vectors = []
-    for name, why, objective, at_once, made in _batches():
-        given = {"responses": [each for each, _ in made], "objective": objective, "at_once": at_once}
-        responses = [each for _, each in made]
-        vectors.append(vector(name, why, given, calls(responses, objective, at_once)))
+    for name, why, at_once, made in _batches():
+        given = {"responses": [each for each, _ in made], "at_once": at_once}
+        vectors.append(vector(name, why, given, calls([each for _, each in made], at_once)))
     writer.vectors("learner/calls", "batches", vectors)
 
 
-def _batches() -> list[tuple[str, str, str, int, list[tuple[Given, Aligned]]]]:
+def _batches() -> list[tuple[str, str, int, list[tuple[Given, Aligned]]]]:
     mixed = [
         response("toy", "S FLAKE O FO", seed=1),
         response("toy", "F X LA", seed=2, prompt="s f o"),
@@ -149,26 +148,16 @@ def _batches() -> list[tuple[str, str, str, int, list[tuple[Given, Aligned]]]]:
     ]
     nothing = response("toy", "X", [certain("toy", "X")])
     halves = [response("halves", "あ e381 82 い ab ! a", seed=5), response("halves", "e381", seed=6)]
-    batches = []
-    for objective in ("trie-kl", "omnidraft"):
-        short = objective[:4]
-        batches += [
-            (f"mixed_{short}", "responses of different lengths in one call", objective, 4, mixed),
-            (f"in_parts_{short}", "two calls: counts are of the whole step", objective, 3, mixed),
-            (f"one_{short}", "one response of one token", objective, 8, [response("toy", "S", seed=7)]),
-            (f"halves_{short}", "half characters, and a longer draft token", objective, 2, halves),
-            (f"nothing_{short}", "no place: tables are 1 wide", objective, 1, [nothing]),
-            (f"empty_{short}", "an empty response beside one of two tokens", objective, 2,
-             [response("toy", ""), response("toy", "F O", seed=8)]),
-        ]  # fmt: skip
-    expanded = response("toy", "S F O S F O S", seed=9)
-    batches.append(("longer", "sfo writes S F O, where all three follow", "trie-kl", 1, [expanded]))
-    begun = response("begun", "A B C ABC A B", seed=11)
-    batches.append(("longer_begins", "ab is longer than A and begins a spelling: it is in no `longer`",
-                  "trie-kl", 1, [begun]))  # fmt: skip
-    batches.append(("inactive", "no n-gram is active: no draft is right at an n-gram", "trie-kl", 1,
-                  [response("toy", "S FLAKE FO O", seed=10, active=[])]))  # fmt: skip
-    return batches
+    return [
+        ("mixed", "responses of different lengths in one call", 4, mixed),
+        ("in_parts", "two calls: the scale is of the whole step", 3, mixed),
+        ("one", "one response of one token", 8, [response("toy", "S", seed=7)]),
+        ("halves", "half characters, and a longer draft token", 2, halves),
+        ("nothing", "no place: tables are 1 wide", 1, [nothing]),
+        ("empty", "an empty response beside one of two tokens", 2,
+         [response("toy", ""), response("toy", "F O", seed=8)]),
+        ("inactive", "no n-gram is active", 1, [response("toy", "S FLAKE FO O", seed=10, active=[])]),
+    ]  # fmt: skip
 
 
 def _token(vocab_map: VocabMap, seed: int, name: str, *, cut: int = 64, **more: Any) -> Token:

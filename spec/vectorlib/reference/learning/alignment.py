@@ -116,15 +116,12 @@ class Aligned:
 
     Attributes:
         trie: rows with their distributions, in ascending order; one row may have several.
-        direct: row and direct distribution of each token.
     """
 
     vocab_map: VocabMap
     prompt: list[int]
     tokens: list[int]
-    target_rows: list[TargetRow]
     trie: list[tuple[int, DraftTargets]] = field(default_factory=list)
-    direct: list[tuple[int, DraftTargets]] = field(default_factory=list)
 
     @property
     def spellings(self) -> list[Path]:
@@ -140,30 +137,13 @@ class Aligned:
         """The response in draft tokens."""
         return [d for spelling in self.spellings for d in spelling]
 
-    def is_direct(self, i: int) -> bool:
-        spelling = self.spellings[i]
-        return len(spelling) == 1 and self.vocab_map.direct[spelling[0]] == self.tokens[i]
-
     def as_json(self) -> dict[str, Any]:
         return {
             "draft_ids": [*self.prompt, *self.pieces],
             "prompt_length": len(self.prompt),
-            "owners": [i for i, spelling in enumerate(self.spellings) for _ in spelling],
-            "tokens": self._tokens_json(),
-            "trie": [targets.as_json(row) for row, targets in self.trie],
-            "direct": [targets.as_json(row) for row, targets in self.direct],
-        }
-
-    def _tokens_json(self) -> dict[str, Any]:
-        return {
-            "ids": self.tokens,
+            "tokens": self.tokens,
             "rows": self.rows,
-            "lengths": [len(s) for s in self.spellings],
-            "direct": [self.is_direct(i) for i in range(len(self.tokens))],
-            "probabilities": [
-                row.p.get(t, None if row.rest > 0 else 0.0)
-                for t, row in zip(self.tokens, self.target_rows, strict=True)
-            ],
+            "trie": [targets.as_json(row) for row, targets in self.trie],
         }
 
 
@@ -184,7 +164,7 @@ def align(
     while count < len(tokens) and used + len(vocab_map.spelling(tokens[count])) <= max_length:
         used += len(vocab_map.spelling(tokens[count]))
         count += 1
-    aligned = Aligned(vocab_map, list(prompt), list(tokens[:count]), list(target_rows[:count]))
+    aligned = Aligned(vocab_map, list(prompt), list(tokens[:count]))
     pairs = zip(aligned.spellings, aligned.tokens, strict=True)
     paths: list[Path] = [s if trie.ending(s) == t else () for s, t in pairs]
     for i, row in enumerate(aligned.rows):
@@ -196,16 +176,7 @@ def align(
         for depth, targets in enumerate([first, *inner]):
             if targets is not None:
                 aligned.trie.append((row + depth, targets.top(keep)))
-        aligned.direct.append((row, direct(vocab_map, target_rows[i]).top(keep)))
     return aligned
-
-
-def direct(vocab_map: VocabMap, target_row: TargetRow) -> DraftTargets:
-    """The distribution over the draft tokens of the direct pairs."""
-    pairs = {t: d for d, t in enumerate(vocab_map.direct) if t >= 0}
-    outside = math.fsum(p for t, p in target_row.p.items() if t not in pairs)
-    listed = {pairs[t]: p for t, p in target_row.p.items() if t in pairs}
-    return DraftTargets(listed, target_row.rest, max(0.0, 1.0 - outside))
 
 
 def of_trace(token: Token) -> tuple[TargetRow, DraftTargets | None]:
