@@ -46,7 +46,7 @@ private final class Walk: Learner {
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         if !budget.goesOn() { return nil }
         step += 1
-        return Learned(step: step, loss: 1, terms: [:], norm: 1, skipped: step == 3)
+        return Learned(step: step, loss: 1, norm: 1, skipped: step == 3)
     }
 
     func adapter() throws -> Adapter { try walked(rank, step) }

@@ -4,8 +4,6 @@ private let countsName = "counts"
 
 /// Options of a learner.
 struct StepOptions: Sendable {
-    /// trie-kl or omnidraft.
-    var objective = "trie-kl"
     /// Of AdamW with betas (0.9, 0.999).
     var learningRate = 1e-4
     var weightDecay = 0.01
@@ -31,7 +29,6 @@ struct StepOptions: Sendable {
         if !(loraAlpha > 0 && loraAlpha < .infinity) {
             throw settingError("loraAlpha \(loraAlpha) is not a number above 0", "32 is usual")
         }
-        _ = try factorsOf(objective)
     }
 }
 
@@ -48,7 +45,6 @@ final class OrtLearner: Learner {
     private let entry: StepEntry
     private let lora: LoraSites
     private let base: String
-    private let factors: TermFactors
     private let scale: Double
     private let drafter: StepRun
     private let now: () -> String
@@ -89,7 +85,6 @@ final class OrtLearner: Learner {
         self.base = base
         self.scale = scale
         self.now = now
-        factors = try factorsOf(options.objective)
         rate = options.learningRate
     }
 
@@ -103,8 +98,9 @@ final class OrtLearner: Learner {
             Array(responses[$0..<min($0 + options.atOnce, responses.count)])
         }
         let before = drafter.mark()
-        guard let learned = try learnDrafter(groups, budget) else { return nil }
-        let (outcome, terms) = learned
+        let settings = settings(stepScale(groups.map { stepBatch($0).weight }))
+        let parts = groups.map { group in { stepBatch(group).inputs } }
+        guard let outcome = try drafter.run(parts, settings, budget) else { return nil }
         let loss: Double
         let norm: Double
         do {
@@ -115,7 +111,7 @@ final class OrtLearner: Learner {
         }
         steps += 1
         if !outcome.applied { skipped += 1 }
-        return Learned(step: steps, loss: loss, terms: terms, norm: norm, skipped: !outcome.applied)
+        return Learned(step: steps, loss: loss, norm: norm, skipped: !outcome.applied)
     }
 
     func adapter() throws -> Adapter {
@@ -141,25 +137,11 @@ final class OrtLearner: Learner {
         skipped = Int(counts[1])
     }
 
-    /// The outcome and the mean of each term; nil where the budget ended the step.
-    private func learnDrafter(
-        _ groups: [[Aligned]], _ budget: StepBudget
-    ) throws -> (outcome: StepOutcome, terms: [String: Double])? {
-        let (factors, names) = (factors, entry.layout.terms)
-        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors: factors, terms: names)
-        var settings = settings(rate, decay: options.weightDecay)
-        settings["scales"] = TypedArray(scales)
-        let parts = groups.map { group in { stepBatch(group, factors).inputs } }
-        guard let outcome = try drafter.run(parts, settings, budget) else { return nil }
-        var terms: [String: Double] = [:]
-        for (name, sum) in zip(names, outcome.sums) { if let count = counts[name] { terms[name] = sum / count } }
-        return (outcome, terms)
-    }
-
-    private func settings(_ rate: Double, decay: Double) -> Arrays {
+    private func settings(_ lossScale: Double) -> Arrays {
         Arrays([
-            ("learning_rate", TypedArray(one: rate)), ("weight_decay", TypedArray(one: decay)),
-            ("clip_norm", TypedArray(one: options.clipNorm)), ("lora_scale", TypedArray(one: scale)),
+            ("scale", TypedArray(one: lossScale)), ("learning_rate", TypedArray(one: rate)),
+            ("weight_decay", TypedArray(one: options.weightDecay)), ("clip_norm", TypedArray(one: options.clipNorm)),
+            ("lora_scale", TypedArray(one: scale)),
         ])
     }
 
