@@ -161,23 +161,17 @@ def _batches() -> list[tuple[str, str, int, list[tuple[Given, Aligned]]]]:
 
 
 def _token(vocab_map: VocabMap, seed: int, name: str, *, cut: int = 64, **more: Any) -> Token:
-    """A recorded token, with the distribution before it, its roots and its pieces."""
+    """A recorded token, with the distribution before it and its roots."""
     logits = [6.0 * u for _, u in zip(vocab_map.target, uniforms_of(seed), strict=False)]
     p, t = softmax(logits), vocab_map.target.index(name)
     masses, unspelled = roots(vocab_map, p)
-    pieces = more.pop("pieces", list(vocab_map.spelling(t)))
     listed = largest(dict(enumerate(p)), cut), largest(masses, cut)
-    return Token(t, -math.log(p[t]), *listed, unspelled, pieces, **more)
+    return Token(t, -math.log(p[t]), *listed, unspelled, **more)
 
 
-def _rounds(vocab_map: VocabMap, names: str, seed: int, start: int, **more: Any) -> list[Round]:
+def _rounds(vocab_map: VocabMap, names: str, seed: int, **more: Any) -> list[Round]:
     """One round for each token."""
-    rounds, at = [], start
-    for i, name in enumerate(names.split()):
-        token = _token(vocab_map, seed + i, name, **more)
-        rounds.append(Round(at, [token]))
-        at += len(token.pieces)
-    return rounds
+    return [Round([_token(vocab_map, seed + i, name, **more)]) for i, name in enumerate(names.split())]
 
 
 def _segment(map_name: str, *records: tuple[RecordStart, list[Round]], number: int = 1) -> Segment:
@@ -190,57 +184,51 @@ def _segment(map_name: str, *records: tuple[RecordStart, list[Round]], number: i
 
 def _traces() -> list[tuple[str, str, str, list[Segment], dict[str, Any]]]:
     toy, halves = MAPS["toy"], MAPS["halves"]
-    start, rounds = RecordStart([0, 1]), _rounds(toy, "S FLAKE X FO", 20, 2)
+    start, rounds = RecordStart([0, 1]), _rounds(toy, "S FLAKE X FO", 20)
     whole = _segment("toy", (start, rounds))
-    cut = _segment("toy", (start, _rounds(toy, "O LAKE F' S", 30, 2, cut=3)))
-    text = [0, 1, *(d for p in rounds[:2] for t in p.tokens for d in t.pieces)]
+    cut = _segment("toy", (start, _rounds(toy, "O LAKE F' S", 30, cut=3)))
+    text = [0, 1, *(d for p in rounds[:2] for t in p.tokens for d in toy.spelling(t.id))]
     later = RecordStart(text, continues=1)
     windowed = RecordStart(text[2:], continues=1, skipped=0)
-    inside = [
-        _token(toy, 40, "S", pieces=[6], accepted=True),
-        _token(toy, 41, "F", pieces=[], accepted=True, inside=True),
-        _token(toy, 42, "O", pieces=[], accepted=True, inside=True),
-        _token(toy, 43, "FLAKE"),
-    ]
-    certain = Token(2, 0.0, ([2], [1.0], 0.0), ([2], [1.0], 0.0), 0.0, [2])
-    orphan = Token(8, 0.0, ([8], [1.0], 0.0), ([], [], 0.0), 1.0, [])
+    several = [_token(toy, 40 + i, name, accepted=i < 3) for i, name in enumerate(["S", "F", "O", "FLAKE"])]
+    certain = Token(2, 0.0, ([2], [1.0], 0.0), ([2], [1.0], 0.0))
+    orphan = Token(8, 0.0, ([8], [1.0], 0.0), ([], [], 0.0), 1.0)
     return [
         ("whole", "a generation of four tokens, one of them an orphan", "toy", [whole], {}),
         ("cut", "rows of three ids: the token is unlisted, the roots are of the whole row",
          "toy", [cut], {}),
         ("inactive", "not all n-grams are active: roots are computed", "toy", [cut], {"active": []}),
-        ("inside", "a longer draft token: its tokens are spelled one by one", "toy",
-         [_segment("toy", (start, [Round(2, inside, [6], 1, 1)]))], {}),
+        ("several", "a round of several tokens", "toy", [_segment("toy", (start, [Round(several)]))], {}),
         ("goes_on", "a record that continues another one is the same generation", "toy",
          [_segment("toy", (start, rounds[:2]), (later, rounds[2:]))], {}),
         ("goes_on_elsewhere", "in another segment, after the record of another session", "toy",
-         [_segment("toy", (start, rounds[:2]), (RecordStart([4]), _rounds(toy, "S O", 50, 1))),
+         [_segment("toy", (start, rounds[:2]), (RecordStart([4]), _rounds(toy, "S O", 50))),
           _segment("toy", (later, rounds[2:]), number=2)], {}),
         ("not_the_text", "a text of the same length, but another text: a new generation", "toy",
          [_segment("toy", (start, rounds[:2]), (replace(later, context=[4, *text[1:]]), rounds[2:]))], {}),
         ("not_there", "a record that continues at another position: a new generation", "toy",
-         [_segment("toy", (start, rounds[:2]), (windowed, _rounds(toy, "S", 60, len(text) - 2)))], {}),
+         [_segment("toy", (start, rounds[:2]), (windowed, _rounds(toy, "S", 60)))], {}),
         ("not_continued", "the same text without `continues`: a new generation", "toy",
          [_segment("toy", (start, rounds[:2]), (replace(later, continues=0), rounds[2:]))], {}),
         ("bos", "every context begins with the drafter's bos", "toy", [whole], {"start": [7]}),
         ("bos_alone", "no text before the first token", "toy",
-         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70, 0)))], {"start": [7]}),
+         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70)))], {"start": [7]}),
         ("no_prompt", "no text and no bos: there is no row before the first token", "toy",
-         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70, 0)))], {}),
+         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70)))], {}),
         ("prompt_cut", "the prompt is cut from the left, to make room for the response", "toy",
-         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1]), _rounds(toy, "S FLAKE X FO", 20, 7)))],
+         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1]), _rounds(toy, "S FLAKE X FO", 20)))],
          {"max_length": 10, "start": [7]}),
         ("prompt_half", "the prompt keeps half of the room: the response ends early", "toy",
-         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1, 2]), _rounds(toy, "FLAKE S FLAKE O", 80, 8)))],
+         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1, 2]), _rounds(toy, "FLAKE S FLAKE O", 80)))],
          {"max_length": 9, "start": [7]}),
         ("no_room", "not even the first token fits", "toy",
-         [_segment("toy", (RecordStart([0, 1, 2]), _rounds(toy, "FLAKE S", 90, 3)))], {"max_length": 4}),
+         [_segment("toy", (RecordStart([0, 1, 2]), _rounds(toy, "FLAKE S", 90)))], {"max_length": 4}),
         ("sure", "the target is certain: no mass is left for others", "toy",
-         [_segment("toy", (start, [Round(2, [certain])]))], {}),
+         [_segment("toy", (start, [Round([certain])]))], {}),
         ("sure_orphan", "one unspelled token with all the mass: no distribution", "toy",
-         [_segment("toy", (start, [Round(2, [orphan])]))], {}),
+         [_segment("toy", (start, [Round([orphan])]))], {}),
         ("halves", "half characters", "halves",
-         [_segment("halves", (RecordStart([5, 0]), _rounds(halves, "e381 82 あ い e381", 95, 2)))], {}),
+         [_segment("halves", (RecordStart([5, 0]), _rounds(halves, "e381 82 あ い e381", 95)))], {}),
     ]  # fmt: skip
 
 

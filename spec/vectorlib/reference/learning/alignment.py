@@ -215,7 +215,7 @@ def responses(
     """The training positions of all generations of a trace."""
     trie, aligned = Trie(vocab_map, active), []
     all_active = len(active) == sum(len(vocab_map.spelling(t)) > 1 for t in vocab_map.leaves)
-    for record, rounds in _generations(segments):
+    for record, rounds in _generations(vocab_map, segments):
         tokens = [token for round_ in rounds for token in round_.tokens]
         spelled = sum(len(vocab_map.spelling(t.id)) for t in tokens)
         room = max(max_length - len(start) - spelled, max_length // 2 - len(start), 0)
@@ -230,7 +230,9 @@ def responses(
     return aligned
 
 
-def _generations(segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Round]]]:
+def _generations(
+    vocab_map: VocabMap, segments: Sequence[Segment]
+) -> list[tuple[RecordStart, list[Round]]]:
     """Records that continue one another, as one generation each; the vectors have fewer than 8 at a time."""
     generations: list[tuple[RecordStart, list[Round]]] = []
     for segment in segments:
@@ -238,7 +240,7 @@ def _generations(segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Ro
             entries = [entry for record, entry in segment.entries if record == number]
             start = next(entry for entry in entries if isinstance(entry, RecordStart))
             rounds = [entry for entry in entries if isinstance(entry, Round)]
-            earlier = next((g for g in generations if _continues(*g, start)), None)
+            earlier = next((g for g in generations if _continues(vocab_map, *g, start)), None)
             if earlier is not None:
                 earlier[1].extend(rounds)
             else:
@@ -246,8 +248,11 @@ def _generations(segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Ro
     return generations
 
 
-def _continues(earlier: RecordStart, rounds: Sequence[Round], later: RecordStart) -> bool:
-    text = [*earlier.context, *(d for each in rounds for token in each.tokens for d in token.pieces)]
+def _continues(
+    vocab_map: VocabMap, earlier: RecordStart, rounds: Sequence[Round], later: RecordStart
+) -> bool:
+    spelled = (d for each in rounds for token in each.tokens for d in vocab_map.spelling(token.id))
+    text = [*earlier.context, *spelled]
     shared = min(len(text), len(later.context))
     return (
         bool(later.continues)
