@@ -4,7 +4,7 @@ import XCTest
 
 private let float32 = 1e-6
 
-/// Runs `learner/calls`, `vector`, `rate`, `guard`, `interval` and `stop`: what a training step is given, and what follows.
+/// Runs `learner/calls`, `vector`, `guard` and `interval`: what a training step is given, and what follows.
 final class LearningStepVectorsTests: VectorTestCase {
     func testCalls() throws {
         try run("learner/calls") { vector in
@@ -46,16 +46,6 @@ final class LearningStepVectorsTests: VectorTestCase {
                 targetTokenizer: String(repeating: "e", count: 64), tensors: pairs, created: "2026-01-02T03:04:05Z")
             let again = try vectorOf(adapter, layout: layout, lora: lora, scale: scale)
             try close("the vector again", again.map(Double.init), full.map(Double.init), float32)
-        }
-    }
-
-    func testRate() throws {
-        try run("learner/rate") { vector in
-            let given = vector.input
-            let total = given["total"]!.int
-            let schedule = try XCTUnwrap(Schedule(rawValue: given["schedule"]!.string))
-            let rates = (0..<total).map { schedule.rate(at: $0, of: total, highest: given["rate"]!.num) }
-            try close("rates", rates, vector.expected["rates"]!.nums)
         }
     }
 

@@ -31,8 +31,6 @@ final class AveragedTests: XCTestCase {
         one.rate = 5
         XCTAssertEqual([one.rate, one.inner.rate], [5, 5])
     }
-
-    private func valuesOf(_ adapter: Adapter) -> [Float] { adapter.tensors[site]?.b.values ?? [] }
 }
 
 /// A learner that needs no answers: after step n its adapter is the one of seed n; step 3 is skipped.

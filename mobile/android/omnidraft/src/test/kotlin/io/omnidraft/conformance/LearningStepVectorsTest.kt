@@ -17,7 +17,6 @@ import io.omnidraft.learning.step.FloatValues
 import io.omnidraft.learning.step.LongValues
 import io.omnidraft.learning.step.TypedArray
 import io.omnidraft.learning.step.initialVector
-import io.omnidraft.learning.step.rateAt
 import io.omnidraft.learning.step.sitesOf
 import io.omnidraft.learning.step.stateJson
 import io.omnidraft.learning.step.stepBatch
@@ -31,7 +30,7 @@ import org.junit.jupiter.api.TestFactory
 
 private const val TOLERANCE = 1e-6
 
-/** Runs `learner/calls`, `vector`, `rate`, `guard` and `interval`: what a training step is given, and what follows. */
+/** Runs `learner/calls`, `vector`, `guard` and `interval`: what a training step is given, and what follows. */
 class LearningStepVectorsTest : VectorsRun() {
     @TestFactory
     fun calls(): List<DynamicTest> = folder("learner/calls") { vector ->
@@ -69,15 +68,6 @@ class LearningStepVectorsTest : VectorsRun() {
         val adapter = Adapter("a".repeat(64), "d".repeat(64), "e".repeat(64), sites, "2026-01-02T03:04:05Z")
         val again = vectorOf(adapter, layout, lora, scale)
         assertClose(vector, "the vector again", doubles(full), doubles(again), TOLERANCE)
-    }
-
-    @TestFactory
-    fun rate(): List<DynamicTest> = folder("learner/rate") { vector ->
-        val given = vector.input
-        val total = given["total"].long()
-        val schedule = given["schedule"].str()
-        val rates = DoubleArray(total.toInt()) { rateAt(schedule, given["rate"].num(), it.toLong(), total) }
-        assertClose(vector, "rates", vector.expected["rates"].nums(), rates)
     }
 
     @TestFactory
