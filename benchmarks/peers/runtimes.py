@@ -204,4 +204,3 @@ def builds() -> dict[str, str]:
     if "xllamacpp" in told:
         told["xllamacpp"] += f" ({importlib.import_module('xllamacpp').get_system_info().strip(' |')})"
     return told
-

@@ -33,7 +33,6 @@ from support.adapting import (
 )
 
 
-
 @pytest.fixture(scope="module")
 def weights(learnable: Path) -> LanguageModel:
     return load_bundle(learnable)

@@ -22,7 +22,11 @@ def record(
 def taken(memory: TraceMemory) -> list[tuple[bool, int, list[int]]]:
     """Of each record whether it goes on, where it begins, and the numbers of its rounds."""
     return [
-        (each.start.continues, len(each.start.context) // 2, [item.tokens[0].token_id for item in each.rounds])
+        (
+            each.start.continues,
+            len(each.start.context) // 2,
+            [item.tokens[0].token_id for item in each.rounds],
+        )
         for each in memory.take()
     ]
 

@@ -230,9 +230,7 @@ def responses(
     return aligned
 
 
-def _generations(
-    vocab_map: VocabMap, segments: Sequence[Segment]
-) -> list[tuple[RecordStart, list[Round]]]:
+def _generations(vocab_map: VocabMap, segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Round]]]:
     """Records that continue one another, as one generation each; the vectors have fewer than 8 at a time."""
     generations: list[tuple[RecordStart, list[Round]]] = []
     for segment in segments:

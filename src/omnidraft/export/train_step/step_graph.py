@@ -18,7 +18,6 @@ from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.training.data.batch import DistributionTensors
 from omnidraft.training.objectives.divergence import divergence
 
-
 SETTINGS = ("scale", "learning_rate", "weight_decay", "clip_norm", "lora_scale")
 
 

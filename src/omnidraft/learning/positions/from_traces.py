@@ -61,8 +61,9 @@ class TraceAligner:
         """The positions of one generation; None where no token fits `aligner.max_length` or no text comes
         before it.
 
-        Every token has the spelling of the vocabulary map, so that each has draft positions. The text before the first token is cut from the left if
-        necessary, to no less than half of `max_length`. Tokens beyond `max_length` are left out.
+        Every token has the spelling of the vocabulary map, so that each has draft positions. The text before
+        the first token is cut from the left if necessary, to no less than half of `max_length`. Tokens beyond
+        `max_length` are left out.
 
         Raises:
             SettingError: the record is of the target with another adapter, or of another pair.

@@ -29,7 +29,7 @@ class Tracer:
 
     def __call__(self, outcome: Outcome, probs: TargetProbs) -> TracedRound | None:
         """A round as a trace keeps it; None where a row has no distribution."""
-        tokens = []
+        tokens, accepted = [], outcome.verdict.accepted
         for i, token in enumerate(outcome.emitted):
             row = self.row(probs.logits[i])
             if row is None:
@@ -37,7 +37,7 @@ class Tracer:
             roots, unspelled = self.roots(row)
             tokens.append(
                 TracedToken(
-                    token, row.surprisal(token), i < outcome.verdict.accepted, row.largest(TOP), roots, unspelled
+                    token, row.surprisal(token), i < accepted, row.largest(TOP), roots, unspelled
                 )
             )  # fmt: skip
         return TracedRound(tuple(tokens))

@@ -76,4 +76,3 @@ def normalised(distributions: DistributionTensors) -> DistributionTensors:
         probabilities=distributions.probabilities / safe[:, None],
         other=torch.where(total > _FLOOR, distributions.other / safe, torch.ones_like(total)),
     )
-
