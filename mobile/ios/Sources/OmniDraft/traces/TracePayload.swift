@@ -152,22 +152,20 @@ private struct Cursor {
 
     mutating func token(_ layout: PayloadLayout) throws -> TracedToken {
         let at = try take(tokenBytes)
-        let (token, flags, reserved) = (data.u32(at), data.u8(at + 4), data.u8(at + 7))
-        let (surprisal, unspelled) = (data.f32(at + 12), data.f32(at + 24))
+        let (token, accepted, reserved) = (data.u32(at), data.u8(at + 4), data.u8(at + 7))
+        let (surprisal, unspelled) = (data.f32(at + 8), data.f32(at + 20))
         try demandTrace(reserved == 0, "reserved", "the reserved field of a token is \(reserved), not 0")
         try demandTrace(token < layout.targetSize, "id_range", "it holds target id \(token) of \(layout.targetSize)")
-        try demandTrace(flags < 4, "kind", "it has a token with flags \(flags)")
+        try demandTrace(accepted < 2, "kind", "it has a token that was accepted \(accepted), neither 0 nor 1")
         try demandTrace(isNumber(surprisal), "number", "it has a surprisal of \(surprisal)")
         try demandTrace(isShare(unspelled), "number", "it has an unspelled mass of \(unspelled)")
-        let pieces = try draftIds(data.u32(at + 8), layout)
         let distribution = try masses(
-            data.u8(at + 5), layout.targetBytes, of: layout.targetSize, rest: data.f32(at + 16), beside: 0)
+            data.u8(at + 5), layout.targetBytes, of: layout.targetSize, rest: data.f32(at + 12), beside: 0)
         let roots = try masses(
-            data.u8(at + 6), layout.draftBytes, of: layout.draftSize, rest: data.f32(at + 20), beside: unspelled)
+            data.u8(at + 6), layout.draftBytes, of: layout.draftSize, rest: data.f32(at + 16), beside: unspelled)
         return TracedToken(
-            tokenId: Int32(token), surprisal: Double(surprisal), accepted: flags & acceptedFlag != 0,
-            inside: flags & insideFlag != 0, pieces: pieces, distribution: distribution, roots: roots,
-            unspelled: Double(unspelled))
+            tokenId: Int32(token), surprisal: Double(surprisal), accepted: accepted == 1, distribution: distribution,
+            roots: roots, unspelled: Double(unspelled))
     }
 
     /// A distribution; `rest` is the mass of the other ids of the vocabulary, `beside` the mass outside the distribution.
