@@ -65,8 +65,8 @@ struct Aligner {
         let kept = Array(tokens.prefix(spellings.count))
         let starts = startsOf(spellings.map(\.count))
         return Aligned(
-            draftIds: draftPrompt + spellings.flatMap { $0 }, promptLength: draftPrompt.count, tokens: kept, rows: starts,
-            trieDistributions: trieDistributions(kept, starts, spellings, rows, known), map: map)
+            draftIds: draftPrompt + spellings.flatMap { $0 }, promptLength: draftPrompt.count, tokens: kept,
+            rows: starts, trieDistributions: trieDistributions(kept, starts, spellings, rows, known), map: map)
     }
 
     /// The spellings of the first tokens, as many as fit.
