@@ -109,9 +109,7 @@ class TrieProposer:
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         if not plan.count:
             return Draft()
-        return self.drafter.propose(
-            context, plan.count, self._temperature, self._banned, random, self._allowed
-        )
+        return self.drafter.propose(context, plan, self._temperature, self._banned, random, self._allowed)
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         return translate(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)
