@@ -56,7 +56,7 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
     ("cheap_wrong", "a cheap drafter goes on after many rejections", CHEAP, [Text(90, [NONE])]),
     ("cheap_right", "nearly free drafting", CHEAP, [Text(12, [ALL])]),
     ("expensive", "drafting never pays: only probes, each after about twice the wait", EXPENSIVE,
-     [Text(3000, [NONE])]),
+     [Text(12000, [NONE])]),
     ("measured_hopeless", "the export measured that nothing is accepted: plain at first",
      replace(EVEN, acceptance=0.03), [Text(160, [NONE])]),
     ("measured_good", "the export measured an acceptance of 0.9", replace(EVEN, acceptance=0.9),
