@@ -411,7 +411,6 @@ const manifest = [
   ['acceptance_above_1', 'acceptance: number(0, 1)', 'acceptance: number(0, 1e9)', 'an acceptance above 1'],
   ['train_without_lora', "if (!model.get('lora') || !model.get('fingerprint')) return false;", "if (!model.get('lora')) return false;", 'a training step without the fingerprint of its base'],
   ['train_tensors', "equal(shapes(train.get('tensors')).sort(), wanted(loraTensors(model, train.get('rank'))).sort())", 'true', 'tensors of another rank'],
-  ['terms_any', "tuple(oneOf('trie'), oneOf('direct'), oneOf('ngram'))", "list(0, 9, oneOf('trie', 'direct', 'ngram'))", 'terms in another order'],
   ['npu_float', "forms.has('float') && ", '', 'the form float is missing'],
   ['npu_block_1', 'blocks.includes(1n) && ', '', 'no graph of block 1'],
   ['npu_provider_form', "forms.has(one.get('form'))", 'true', 'a provider of a form that is not there'],

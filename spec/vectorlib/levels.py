@@ -14,10 +14,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "learning": (
         "trace/rows", "trace/valid", "trace/invalid", "learner/align", "learner/trace", "learner/calls",
-        "learner/vector", "learner/rate", "learner/mean", "learner/guard", "learner/interval",
+        "learner/vector", "learner/mean", "learner/guard", "learner/interval",
     ),
     "grammar": ("grammar/valid", "grammar/invalid", "grammar/tokens", "grammar/generate"),
-    "publishing": ("sync/record", "sync/pull", "sync/compare", "learner/average"),
+    "publishing": ("sync/record", "sync/pull", "sync/compare", "learner/average", "learner/rate"),
 }  # fmt: skip
 
 
