@@ -94,6 +94,9 @@ class MeasuredLength: DraftLength {
         self.longest = longest
     }
 
+    /// Expected tokens a second where the context has no match.
+    var speed: Double { max(fastest(otherOptions(0)).speed, fastest(draftOptions()).speed) }
+
     func next(_ match: Int) -> Plan {
         let best = fastest(otherOptions(match))
         if !drafts { return Plan(source: best.source, count: best.count) }
