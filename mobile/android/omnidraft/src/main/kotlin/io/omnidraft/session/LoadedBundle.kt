@@ -127,9 +127,9 @@ internal fun loadBundle(
         opened.drafter.vocabSize,
         opened.target.vocabSize,
     )
-    val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading.xnnpack) } else null
+    val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading) } else null
     val trial = Trial(loading) { threads ->
-        val target = SharedGraph { openWeights(opened, opened.target, threads, loading.xnnpack) }
+        val target = SharedGraph { openWeights(opened, opened.target, threads, loading) }
         LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notice)
     }
     try {
