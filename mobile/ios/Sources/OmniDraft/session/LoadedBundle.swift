@@ -105,7 +105,7 @@ func loadBundle(_ bundle: ModelBundle, _ loading: Loading, most: Int? = nil) thr
         targetSize: bundle.target.vocabSize)
     let (engine, provider) = (loading.engine, loading.provider)
     let drafter = drafts ? SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) } : nil
-    let trial = Trial(loading) { threads in
+    let trial = ThreadTrial(loading) { threads in
         let target = SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }
         return LoadedBundle(
             bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
@@ -115,7 +115,7 @@ func loadBundle(_ bundle: ModelBundle, _ loading: Loading, most: Int? = nil) thr
 }
 
 /// Opens a bundle with other numbers of threads, of which it keeps the costs, and one by one: each has weights of its own.
-private final class Trial {
+private final class ThreadTrial {
     private let loading: Loading
     private let withThreads: (Int) -> LoadedBundle
     private var devices: [Int: DeviceCosts] = [:]  // by threads

@@ -128,7 +128,7 @@ internal fun loadBundle(
         opened.target.vocabSize,
     )
     val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading) } else null
-    val trial = Trial(loading) { threads ->
+    val trial = ThreadTrial(loading) { threads ->
         val target = SharedGraph { openWeights(opened, opened.target, threads, loading) }
         LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notice)
     }
@@ -141,7 +141,7 @@ internal fun loadBundle(
 }
 
 /** Opens a bundle with other numbers of threads, of which it keeps the costs, and one by one: each has weights of its own. */
-private class Trial(private val loading: Loading, private val withThreads: (Int) -> LoadedBundle) {
+private class ThreadTrial(private val loading: Loading, private val withThreads: (Int) -> LoadedBundle) {
     private val devices = HashMap<Int, DeviceCosts>() // by threads
 
     /** The bundle with the threads that it is fastest with, where costs are measured and kept; else with [most]. */
