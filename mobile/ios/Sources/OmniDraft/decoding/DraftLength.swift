@@ -104,6 +104,9 @@ class MeasuredLength: DraftLength {
         more = (1..<longestDraft).map { costs.roundSeconds($0 + 1) - costs.roundSeconds($0) }
     }
 
+    /// Expected tokens a second where the context has no match.
+    var speed: Double { max(fastest(otherOptions(0)).speed, fastest(draftOptions()).speed) }
+
     func next(_ match: Int) -> Plan {
         let best = fastest(otherOptions(match))
         if !drafts { return Plan(source: best.source, count: best.count) }
