@@ -33,6 +33,22 @@ def test_each_kind_is_compiled(run: Run, tmp_path: Path) -> None:
     assert load_grammar(out).matches(b"green")
 
 
+def test_tools_are_compiled_for_a_bundle(run: Run, bundle: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "tools.json", tmp_path / "tools.grammar"
+    file.write_text(json.dumps([{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]))
+    call = b'<tool_call>[{"name": "f", "arguments": {"answer": "no", "sum": 7}}]</tool_call>'
+    run("grammar", file, "--tools", bundle, "-o", out)
+    grammar = load_grammar(out)
+    assert grammar.matches(b"Well. " + call) and grammar.matches(b"No.")
+    assert json.loads(grammar.tools)["function"]["name"] == "f"
+    run("grammar", file, "--tools", bundle, "--tool-choice", "f", "-o", out)
+    assert load_grammar(out).matches(call) and not load_grammar(out).matches(b"No.")
+    refused(run("grammar", file, "--tools", bundle, "--tool-choice", "g", "-o", out), "is none of f")
+    refused(run("grammar", "--tools", bundle, "-o", out), "give one of SCHEMA.json")
+    file.write_text("{}")
+    refused(run("grammar", file, "--tools", bundle, "-o", out), "the tools are a dict")
+
+
 def test_what_cannot_be_compiled_is_refused(run: Run, tmp_path: Path) -> None:
     schema, out = tmp_path / "a.json", tmp_path / "a.grammar"
     schema.write_text('{"not": {"items": {}}}')

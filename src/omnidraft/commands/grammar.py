@@ -1,6 +1,7 @@
 """`omnidraft grammar`: compile what an output must belong to."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,10 @@ import typer
 
 from omnidraft.errors import GrammarError, SettingError, counted
 from omnidraft.grammar import Grammar, file_bytes, from_choices, from_regex, from_schema, load_grammar
+from omnidraft.grammar.call_grammar import from_calls
 from omnidraft.grammar.compile_grammar import MOST_SCHEMA_BYTES, WHITESPACES
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.chat.tools import read_tools
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.disk.strict_json import parse
@@ -16,7 +20,8 @@ from omnidraft.runtime.disk.strict_json import parse
 
 def grammar(
     schema: Annotated[
-        Path | None, typer.Argument(metavar="[SCHEMA.json]", help="A JSON Schema.", readable=False)
+        Path | None,
+        typer.Argument(metavar="[SCHEMA.json]", help="A JSON Schema, or a list of tools.", readable=False),
     ] = None,
     regex: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="A regular expression of the whole text.")
@@ -24,6 +29,17 @@ def grammar(
     choices: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The texts, one in each line.", readable=False)
     ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="BUNDLE",
+            help="SCHEMA.json is a list of tools, for answers of this bundle.",
+            readable=False,
+        ),
+    ] = None,
+    tool_choice: Annotated[
+        str, typer.Option(help="auto: text or calls; required: calls; or the name of the tool to call.")
+    ] = "auto",
     whitespace: Annotated[
         str, typer.Option(help="In JSON: space (as json.dumps writes), none, or any.")
     ] = "space",
@@ -31,10 +47,12 @@ def grammar(
         Path, typer.Option("--out", "-o", help="File to write; `generate --grammar` and apps read it.")
     ] = Path("my.grammar"),
 ) -> None:
-    """Compile a JSON Schema, a pattern or a list of texts to a grammar that outputs must belong to."""
-    if sum(each is not None for each in (schema, regex, choices)) != 1:
+    """Compile a JSON Schema, a pattern, choices or tools to a grammar that outputs must belong to."""
+    if sum(each is not None for each in (schema, regex, choices)) != 1 or (tools and not schema):
         raise SettingError("what to compile is not clear", "give one of SCHEMA.json, --regex and --choices")
-    if schema is not None:
+    if schema is not None and tools is not None:
+        compiled = _of_tools(_json(schema), tools, tool_choice)
+    elif schema is not None:
         compiled = from_schema_file(schema, whitespace)
     elif regex is not None:
         compiled = from_regex(regex)
@@ -62,11 +80,30 @@ def from_schema_file(path: Path, whitespace: str = "space") -> Grammar:
     """The grammar of a JSON Schema in a file."""
     if whitespace not in WHITESPACES:
         raise SettingError(f'--whitespace "{whitespace}" is unknown', f"use one of {', '.join(WHITESPACES)}")
+    return from_schema(_json(path), whitespace)
+
+
+def _of_tools(value: Any, bundle: Path, choice: str) -> Grammar:
+    """The grammar of answers that call tools, which it lists."""
+    read, form = read_tools(value), open_bundle(bundle).prompt.tool_form
+    if form is None:
+        raise SettingError(f"{bundle} has no chat template that lists tools", "use another bundle")
+    chosen = {tool.name: tool.arguments for tool in read if choice in ("auto", "required", tool.name)}
+    if not chosen:
+        names = ", ".join(tool.name for tool in read)
+        raise SettingError(
+            f'--tool-choice "{choice}" is none of {names}', "use auto, required or one of them"
+        )
+    most = None if choice in ("auto", "required") else 1
+    compiled = from_calls(chosen, form.calls, free=choice == "auto", most=most)
+    return replace(compiled, tools=form.listing([tool.value for tool in read]))
+
+
+def _json(path: Path) -> Any:
     try:
-        schema: Any = parse(_read(path))
+        return parse(_read(path))
     except ValueError as error:
         raise GrammarError(f"{path} is no JSON text ({error!s:.80})") from None
-    return from_schema(schema, whitespace)
 
 
 def _refuse_foreign(out: Path) -> None:
