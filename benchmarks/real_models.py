@@ -13,6 +13,7 @@ machine.
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,15 @@ def prompts(count: int) -> dict[str, list[str]]:
 
 
 def opened(bundles: Sequence[Path], first: str) -> dict[str, TextSession]:
-    """A session of each bundle by its name, timed on this machine."""
+    """A session of each bundle by its name, timed on this machine; all have the first one's target passes."""
     sessions = {bundle.name: load(bundle, measure="never") for bundle in bundles}
     targets = {(s.bundle.target.fingerprint, s.bundle.target.quantization) for s in sessions.values()}
     assert len(targets) == 1, f"the bundles have {len(targets)} different targets"
-    for session in sessions.values():
-        session.measure(first)
+    passes = next(iter(sessions.values())).measure(first).target
+    for name, session in sessions.items():
+        session.text.costs = costs = replace(session.measure(first), target=passes)
+        told = ", ".join(f"{1e3 * seconds:.1f}" for seconds in (*passes[:5], costs.draft, costs.host))
+        print(f"{name}: 1 to 5 tokens, a draft token, host work: {told} ms")
     return sessions
 
 

@@ -62,7 +62,7 @@ def constants(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def constant(language: str, name: str, value: Any, indent: str) -> str:
-    """The line of a constant: a number, a string, or a list of strings."""
+    """The line of a constant: a number, a string, or a list of strings or of reals."""
     if isinstance(value, str | list):
         text = json.dumps(value)
     else:
@@ -73,7 +73,8 @@ def constant(language: str, name: str, value: Any, indent: str) -> str:
         return f"{indent}{'static ' * bool(indent)}let {camel(name)} = {text}"
     access = "" if indent else "internal "
     if isinstance(value, list):
-        return f"{indent}{access}val {name.upper()}: List<String> = listOf({text[1:-1]})"
+        kind = "String" if isinstance(value[0], str) else "Double"
+        return f"{indent}{access}val {name.upper()}: List<{kind}> = listOf({text[1:-1]})"
     return f"{indent}{access}const val {name.upper()} = {text}"
 
 

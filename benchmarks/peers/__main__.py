@@ -21,16 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.runtimes import (
-    Decoder,
-    Genai,
-    LlamaCpp,
-    Omnidraft,
-    Request,
-    Transformers,
-    assistant,
-    builds,
-)
+from benchmarks.peers import runtimes
+from benchmarks.peers.runtimes import Decoder, Genai, LlamaCpp, Omnidraft, Request, Transformers
 from benchmarks.peers.tables import Line, tables
 from benchmarks.real_models import TOP_P, prompts
 from benchmarks.support.task_data import require
@@ -60,7 +52,7 @@ def transformers_arms(file: Path, session: TextSession, options: argparse.Namesp
     model, eos_ids = load_model(checkpoint), session.bundle.target.eos_ids
     aids: dict[str, dict[str, Any]] = {"plain": {}, "prompt lookup": LOOKUP}
     for name in ("UAG", "TLI, repaired"):
-        aids[name] = assistant(options.drafter, checkpoint.directory, COUNT)
+        aids[name] = runtimes.assistant(options.drafter, checkpoint.directory, COUNT)
     return {f"transformers {name}": Transformers(model, eos_ids, **aid) for name, aid in aids.items()}
 
 
@@ -106,14 +98,20 @@ def seal(session: TextSession) -> str:
 
 def read(file: Path) -> list[Line]:
     """The lines of the results."""
-    return (
-        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-    )
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def settings(session: TextSession, options: argparse.Namespace) -> Line:
+    """What the lines of a run have in common."""
+    return {
+        "model": options.model, "bundle": seal(session), "threads": options.threads, "tokens": options.tokens
+    }  # fmt: skip
 
 
 def measured(session: TextSession, options: argparse.Namespace) -> Iterator[Line]:
     """The lines that are missing; a prompt of every task before the next one of any."""
-    texts, told, arms = prompts(options.prompts), builds(), all_arms(session, options)
+    texts, told, arms = prompts(options.prompts), runtimes.builds(), all_arms(session, options)
     first = session.encode(texts["chat"][0])
     session.measure(texts["chat"][0])
     for arm in arms.values():  # what a runtime does once is not timed
@@ -123,13 +121,9 @@ def measured(session: TextSession, options: argparse.Namespace) -> Iterator[Line
     for temperature in options.temperatures:
         chosen = list(arms_at(temperature, arms).items())
         for turn, (number, task) in enumerate(places):
-            line: Line = {
-                "model": options.model, "bundle": seal(session), "threads": options.threads,
-                "tokens": options.tokens, "temperature": temperature, "task": task, "prompt": number,
-            }  # fmt: skip
-            if any(
-                line.items() <= old.items() and old["arms"].keys() >= dict(chosen).keys() for old in before
-            ):
+            line = {**settings(session, options), "temperature": temperature, "task": task, "prompt": number}
+            done = [old["arms"].keys() for old in before if line.items() <= old.items()]
+            if any(arms_there >= dict(chosen).keys() for arms_there in done):
                 continue
             ids, top_p = session.encode(texts[task][number]), TOP_P if temperature == 0.7 else 1.0
             request, at = Request(ids, temperature, top_p, number, options.tokens), turn % len(chosen)
@@ -149,24 +143,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64, help="of an answer at most")
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0])
     parser.add_argument("--threads", type=int, default=2, help="of a pass of the target")
-    parser.add_argument("--minutes", type=float, default=1e6, help="stop after this time")
     parser.add_argument("--results", type=Path, default=WORK / "results.jsonl")
     options = parser.parse_args()
     require("tasks")
-    ends = time.monotonic() + 60 * options.minutes
     session = load(options.bundle, measure="never", threads=options.threads)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     for line in measured(session, options):
         with options.results.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line) + "\n")
-        if time.monotonic() > ends:
-            break
-    ours = {
-        "model": options.model,
-        "bundle": seal(session),
-        "threads": options.threads,
-        "tokens": options.tokens,
-    }
+    ours = settings(session, options)
     print("\n".join(tables([line for line in read(options.results) if ours.items() <= line.items()])))
 
 

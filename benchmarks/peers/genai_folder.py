@@ -58,34 +58,18 @@ def _give_inputs(graph: onnx.GraphProto) -> None:
 
 def _config(bundle: Bundle, graph: str, threads: int) -> dict[str, Any]:
     target, kv = bundle.target, bundle.target.kv
+    inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask"}
+    inputs |= {f"past_{part}_names": f"past_key_values.%d.{part}" for part in ("key", "value")}
+    outputs = {f"present_{part}_names": f"present.%d.{part}" for part in ("key", "value")}
     decoder = {
-        "session_options": {"intra_op_num_threads": threads, "provider_options": []},
-        "filename": graph,
-        "head_size": kv.head_dim,
-        "hidden_size": kv.head_dim * kv.num_kv_heads,
-        "num_attention_heads": kv.num_kv_heads,
-        "num_key_value_heads": kv.num_kv_heads,
-        "num_hidden_layers": kv.num_layers,
-        "inputs": {
-            "input_ids": "input_ids",
-            "attention_mask": "attention_mask",
-            "past_key_names": "past_key_values.%d.key",
-            "past_value_names": "past_key_values.%d.value",
-        },
-        "outputs": {
-            "logits": "logits",
-            "present_key_names": "present.%d.key",
-            "present_value_names": "present.%d.value",
-        },
-    }
+        "session_options": {"intra_op_num_threads": threads, "provider_options": []}, "filename": graph,
+        "head_size": kv.head_dim, "hidden_size": kv.head_dim * kv.num_kv_heads,
+        "num_attention_heads": kv.num_kv_heads, "num_key_value_heads": kv.num_kv_heads,
+        "num_hidden_layers": kv.num_layers, "inputs": inputs, "outputs": {"logits": "logits", **outputs},
+    }  # fmt: skip
     model = {
-        "bos_token_id": 0,
-        "pad_token_id": 0,
-        "eos_token_id": list(target.eos_ids),
-        "context_length": kv.max_length,
-        "type": "llama",
-        "vocab_size": target.vocab_size,
-        "decoder": decoder,
-    }
+        "bos_token_id": 0, "pad_token_id": 0, "eos_token_id": list(target.eos_ids), "type": "llama",
+        "context_length": kv.max_length, "vocab_size": target.vocab_size, "decoder": decoder,
+    }  # fmt: skip
     search = {"max_length": kv.max_length, "past_present_share_buffer": True, "do_sample": False}
     return {"model": model, "search": search}

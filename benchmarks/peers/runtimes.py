@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from omnidraft.runtime.device.machine import this_machine
 from omnidraft.runtime.session.api import GenerationConfig, TextSession
 from omnidraft.runtime.session.modes import Mode
 
 CONTEXT = 2048  # positions of llama.cpp
 _SILENT = -1  # llama.cpp's verbosity
-_VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8")
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,7 @@ class Transformers:
     """`generate` of transformers in float32 on the CPU, with an aid or alone."""
 
     def __init__(self, model: Any, eos_ids: Sequence[int], **aid: Any) -> None:
-        """
-        Args:
-            model: the target.
-            aid: arguments of `generate`.
-        """
+        """`aid` are arguments of `generate`."""
         self._model, self._aid, self._eos_ids = model, aid, list(eos_ids)
 
     def answer(self, request: Request) -> Answer:
@@ -104,14 +99,9 @@ class Transformers:
         torch = importlib.import_module("torch")
         torch.manual_seed(request.seed)
         ids, clock = torch.tensor([list(request.prompt)]), Clock()
-        sampling: dict[str, Any] = {"do_sample": False}
+        sampling: dict[str, Any] = {"do_sample": request.temperature > 0.0}
         if request.temperature:  # the defaults of generate would cut the distribution at 50 tokens
-            sampling = {
-                "do_sample": True,
-                "temperature": request.temperature,
-                "top_p": request.top_p,
-                "top_k": 0,
-            }
+            sampling |= {"temperature": request.temperature, "top_p": request.top_p, "top_k": 0}
         with torch.inference_mode():
             self._model.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=request.tokens, streamer=clock,
@@ -147,10 +137,7 @@ class Genai:
     """onnxruntime-genai on a folder of `benchmarks.peers.genai_folder`."""
 
     def __init__(self, folder: Path, **drafting: int) -> None:
-        """
-        Args:
-            drafting: its options of speculation, such as ngram_size and max_draft_tokens; none is plain.
-        """
+        """`drafting` are its options of speculation, such as ngram_size; none is plain."""
         self._genai: Any = importlib.import_module("onnxruntime_genai")
         self._model, self._drafting = self._genai.Model(str(folder)), drafting
 
@@ -181,10 +168,7 @@ class LlamaCpp:
     """A GGUF file in the server of llama.cpp, in this process, with a kind of self-speculation."""
 
     def __init__(self, file: Path, kind: str, threads: int) -> None:
-        """
-        Args:
-            kind: ending of a name in `xllamacpp.common_speculative_type`; NONE is plain.
-        """
+        """`kind` is the ending of a name in `xllamacpp.common_speculative_type`; NONE is plain."""
         module: Any = importlib.import_module("xllamacpp")
         given = module.CommonParams()
         given.model.path, given.n_ctx, given.n_parallel, given.verbosity = str(file), CONTEXT, 1, _SILENT
@@ -209,7 +193,7 @@ class LlamaCpp:
 
 def builds() -> dict[str, str]:
     """The version of each runtime that is there, and the vector instructions that it says it uses."""
-    told = {"cpu": _cpu()}
+    told = {"cpu": this_machine("", 1, "", "").cpu}
     for package in ("onnxruntime", "onnxruntime-genai", "transformers", "torch", "xllamacpp"):
         try:
             told[package] = version(package)
@@ -220,14 +204,3 @@ def builds() -> dict[str, str]:
     if "xllamacpp" in told:
         told["xllamacpp"] += f" ({importlib.import_module('xllamacpp').get_system_info().strip(' |')})"
     return told
-
-
-def _cpu() -> str:
-    """The processor and those of its vector instructions that runtimes choose kernels by, on Linux."""
-    try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
-    except OSError:
-        return f"{os.cpu_count()} cores"
-    values = dict(line.replace("\t", "").split(":", 1) for line in told.splitlines() if ":" in line)
-    has = [flag for flag in _VECTORS if flag in values.get("flags", "").split()]
-    return f"{values.get('model name', '').strip()}, {os.cpu_count()} cores ({', '.join(has)})"

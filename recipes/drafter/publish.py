@@ -98,7 +98,8 @@ def write_model(folder: Path, model: LlamaForCausalLM, log: dict[str, Any], card
     (staging / "model.safetensors").chmod(0o644)  # safetensors writes it readable by its owner only
     for name in _TOKENIZER_FILES:
         shutil.copyfile(folder / name, staging / name)
-    (staging / "training_log.json").write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    fields = (f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in log.items())
+    (staging / "training_log.json").write_text("{\n" + ",\n".join(fields) + "\n}\n", "utf-8")
     (staging / "README.md").write_text(card, "utf-8")
     retired = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(retired, ignore_errors=True)

@@ -25,7 +25,7 @@ from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS, word_problems
 
-COUNT, TOKENS = 30, 20  # prompts, and output tokens of each
+COUNT, TOKENS = 12, 20  # prompts, and output tokens of each
 EDGE = 1e-7  # a uniform that is nearer to a boundary decides by rounding; a port may round in another way
 CREATED = "2026-01-02T03:04:05Z"
 QUESTIONS = (

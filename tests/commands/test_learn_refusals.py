@@ -16,7 +16,6 @@ from support.command_line import Run, config, refused
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"objective": "uld"}, "is not in the training step; use trie-kl or omnidraft"),
         ({"learning_rate": -1}, "learning_rate -1.0 is not a number of at least 0.0; 0.001 is usual"),
         ({"steps": 0}, "steps 0 is less than 1; give 1 or more, or leave it out for one pass over all"),
         ({"batch_size": 0}, "batch_size 0 is less than 1; 8 is usual"),

@@ -112,8 +112,7 @@ def _with_cache(bundle: Path, path: Path) -> str:
 
 def traces(bundle: Path, work: Path) -> Iterator[Attempt]:
     """Segments that hold as many tokens or records as their bytes allow."""
-    token = struct.pack("<I4BI4f", 6, 0, 0, 0, 0, 0, 0.5, 1.0, 1.0, 0.0)
-    row = struct.pack("<I5B3s", 2, 0, 0, 0, 0, 255, bytes(3)) + token * 255
+    row = struct.pack("<I4B4f", 6, 0, 0, 0, 0, 0.5, 1.0, 1.0, 0.0) * 255
     for megabytes in (2, 4, 16):
         rounds = frame(row, 2) * (megabytes * 1_000_000 // (len(row) + 16))
         yield from _trace(work, f"{megabytes} MB of tokens without distributions", frame(START, 1) + rounds)

@@ -18,7 +18,6 @@ from omnidraft.errors import PromptError, SettingError
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
 from omnidraft.learning.online.curve import mean, read_curve
-from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.language_model import LanguageModel, load_bundle
@@ -32,8 +31,6 @@ from support.adapting import (
     begin,
     learner,
 )
-
-SURE = GuardOptions(least=4, deviations=2.5)  # short answers vary more, and the test has few of them
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ class Walk:
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
         self.step += 1
-        return Learned(self.step, 1.0, {}, 1.0, skipped=self.step == 3)
+        return Learned(self.step, 1.0, 1.0, skipped=self.step == 3)
 
     def adapter(self) -> Adapter:
         return adapter(self.rank, seed=self.step)

@@ -87,4 +87,4 @@ def test_another_drafter_adapter_changes_nothing_of_what_is_learned(bundle: Path
     records = list(read_traces(tmp_path / "trace"))
     aligner = TraceAligner(Aligner(full_trie(session.vocab_map), 256), START)
     (aligned,) = from_traces(records, aligner)
-    assert len(records) == 2 and aligned.tokens.ids.tolist() == answer.token_ids
+    assert len(records) == 2 and aligned.tokens.tolist() == answer.token_ids

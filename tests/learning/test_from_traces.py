@@ -42,39 +42,27 @@ def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Distributi
     length = FixedLength(0 if mode == "plain" else 5)
     random = SplitMix64(seed)
     rounds_run = list(decode_prompt(models, PROMPT, PROMPT, config, length, random, (), collector))
-    rounds, text = [], list(PROMPT)
-    for traced in collector.traced:
-        rounds.append(replace(traced, position=len(text)))
-        text += traced.pieces
     emitted = [*PROMPT, *(t for each in rounds_run for t in each.emitted)]
     distributions = np.array(
         [softmax(target.row(emitted[:i]), 1.0) for i in range(len(PROMPT), len(emitted))]
     )
     return (
-        Traced(Start(None, None, 0.7, mode, False, 0, tuple(PROMPT)), tuple(rounds)),
+        Traced(Start(None, None, mode, False, 0, tuple(PROMPT)), tuple(collector.traced)),
         distributions,
         rounds_run,
     )
 
 
 def same(actual: Aligned, expected: Aligned) -> None:
-    """The same places and labels, and distributions that agree as far as float16 tells."""
+    """The same places, and distributions that agree as far as float16 tells."""
     assert actual.draft_ids.tolist() == expected.draft_ids.tolist()
     assert actual.prompt_length == expected.prompt_length
-    assert actual.owners.tolist() == expected.owners.tolist()
-    for name in ("ids", "rows", "lengths", "direct"):
-        assert getattr(actual.tokens, name).tolist() == getattr(expected.tokens, name).tolist(), name
-    known = ~np.isnan(expected.tokens.probabilities)  # a trace keeps those too that are not in the row
-    assert np.isfinite(actual.tokens.probabilities).all()
-    ours, theirs = (x.tokens.probabilities[known] for x in (actual, expected))
-    assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-9)
-    for distributions, others in (
-        (actual.trie_distributions, expected.trie_distributions),
-        (actual.direct_distributions, expected.direct_distributions),
-    ):
-        assert distributions.rows.tolist() == others.rows.tolist()
-        for n in range(len(distributions)):
-            same_distribution(distributions, others, n)
+    assert actual.tokens.tolist() == expected.tokens.tolist()
+    assert actual.rows.tolist() == expected.rows.tolist()
+    distributions, others = actual.trie_distributions, expected.trie_distributions
+    assert distributions.rows.tolist() == others.rows.tolist()
+    for n in range(len(distributions)):
+        same_distribution(distributions, others, n)
 
 
 def same_distribution(distributions: SparseDistributions, others: SparseDistributions, n: int) -> None:
@@ -93,18 +81,15 @@ def same_distribution(distributions: SparseDistributions, others: SparseDistribu
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_trace_is_aligned_as_its_responses_own_rows(mode: Mode) -> None:
-    inside = 0
     for seed in range(8):
         traced, distributions, run = recorded(mode, seed)
         ids = [t for each in run for t in each.emitted]
-        inside += sum(token.inside for token in traced.tokens)
         aligned = TOYS.align(traced)
         assert aligned is not None
         same(
             aligned, TOYS.aligner.align([*START, *PROMPT], ids, dense_rows(distributions.astype(np.float64)))
         )
         assert aligned.target_rows.finite
-    assert mode != "trie" or inside  # what a long draft token wrote has draft positions like all others
 
 
 # Records

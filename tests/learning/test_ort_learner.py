@@ -94,13 +94,13 @@ def test_an_adapter_of_another_target_is_a_beginning_and_one_of_another_drafter_
         learner(bundle, adapter=replace(foreign, draft_tokenizer="0" * 64))
 
 
-@pytest.mark.parametrize(("objective", "at_once"), [("trie-kl", 1), ("omnidraft", 3)])
+@pytest.mark.parametrize("at_once", [1, 3])
 def test_50_steps_are_those_of_the_torch_trainer(
-    objective: str, at_once: int, bundle: Bundle, checkpoint: Path, responses: list[Aligned]
+    at_once: int, bundle: Bundle, checkpoint: Path, responses: list[Aligned]
 ) -> None:
-    """Loss, terms, norm and tensors, with a batch in one call of the graph or in parts."""
-    theirs = trainer(checkpoint, TrainerOptions(objective, learning_rate=1e-3, lora_rank=RANK))
-    options = StepOptions(objective, learning_rate=1e-3, at_once=at_once)
+    """Loss, norm and tensors, with a batch in one call of the graph or in parts."""
+    theirs = trainer(checkpoint, TrainerOptions(learning_rate=1e-3, lora_rank=RANK))
+    options = StepOptions(learning_rate=1e-3, at_once=at_once)
     ours = learner(bundle, options, adapter_of(theirs, bundle))
     first = adapter_of(theirs, bundle)
     assert largest_difference(ours.adapter(), first) == 0.0
@@ -110,7 +110,6 @@ def test_50_steps_are_those_of_the_torch_trainer(
         expected, actual = theirs.step(batch), ours.learn(batch)
         assert actual.loss == pytest.approx(expected.loss, abs=1e-5)
         assert actual.norm == pytest.approx(expected.norm, abs=1e-4)
-        assert actual.terms == pytest.approx(expected.terms, abs=1e-5)
         assert (actual.step, actual.skipped) == (expected.step, expected.skipped)
     assert largest_difference(ours.adapter(), adapter_of(theirs, bundle)) < 1e-4
     assert largest_difference(ours.adapter(), first) > 0.01
@@ -139,14 +138,9 @@ def test_a_quantised_drafter_learns_against_the_weights_that_run(
     assert (tmp_path / "drafter/train/step.onnx.data").exists() is False and weights > 0
 
 
-def test_a_tied_drafter_learns_with_one_quantised_table(tmp_path: Path) -> None:
-    """The step reads the codes that the embedding and the LM head of the drafter share."""
-    tied = toy_step.toy_checkpoint(tmp_path / "tied", tie_word_embeddings=True)
-    toy_bundle(tmp_path / "bundle", tied, INT4)
-    drafter = tmp_path / "bundle/drafter"
-    parities = step_parity(drafter / "cpu/model.onnx", toy_step.STEPS[tied])
-    assert max(each.worst for each in parities.values()) < 2e-5
-    step = onnx.load(drafter / "train/step.onnx", load_external_data=False).graph
+def test_a_tied_drafter_learns_with_one_quantised_table(learnable: Path) -> None:
+    """The step reads the codes that the embedding and the LM head of the starters' drafter share."""
+    step = onnx.load(learnable / "drafter/train/step.onnx", load_external_data=False).graph
     tables = [t.name for t in step.initializer if t.name.endswith(".q") and "layers" not in t.name]
     assert tables == ["embedding.weight.q"]
 
@@ -275,7 +269,6 @@ def test_states_adapters_and_settings_of_something_else_are_refused(bundle: Bund
     with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
         learner(replace(bundle, drafter=replace(bundle.drafter, train=None)))
     for settings, message in (
-        ({"objective": "uld"}, "is not in the training step; use trie-kl or omnidraft"),
         ({"learning_rate": float("nan")}, "learning_rate nan"),
         ({"at_once": 0}, "at_once 0"),
         ({"lora_alpha": 0.0}, "lora_alpha 0.0"),
@@ -291,11 +284,10 @@ def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle)
     ended = aligner.align([1], [TARGET.index("X")], dense_rows(surely))
     silent = aligner.align([1], [], dense_rows(np.zeros((0, MAP.target_size))))
     assert not len(ended.trie_distributions) and not len(silent.trie_distributions)
-    for objective in ("trie-kl", "omnidraft"):
-        ours = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0))
-        before = ours.adapter().digest
-        for batch in ([ended], [silent], [ended, silent]):
-            assert (ours.learn(batch).loss, ours.adapter().digest) == (0.0, before)
+    ours = learner(bundle, replace(FAST, weight_decay=0.0))
+    before = ours.adapter().digest
+    for batch in ([ended], [silent], [ended, silent]):
+        assert (ours.learn(batch).loss, ours.adapter().digest) == (0.0, before)
 
 
 @pytest.mark.parametrize(

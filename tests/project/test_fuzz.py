@@ -30,7 +30,7 @@ def test_mutated_traces_are_refused_by_name_or_valid() -> None:
     assert sum(seen.values()) == 2_000
     assert set(seen) >= {
         "valid", "torn", "not_a_trace", "truncated", "version", "checksum", "reserved", "limits", "kind",
-        "length", "number", "id_range", "counts", "mass", "order", "position", "foreign_vocabulary",
+        "length", "number", "id_range", "counts", "mass", "order", "foreign_vocabulary",
     }  # fmt: skip
 
 

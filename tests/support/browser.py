@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from shutil import which
 from typing import Any
 
@@ -41,10 +39,6 @@ class Page:
         )
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
-
-    async def screenshot(self, place: Path) -> None:
-        image = await self.call("Page.captureScreenshot", format="png")
-        place.write_bytes(base64.b64decode(image["data"]))
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -86,21 +86,20 @@ KINDS = {
 
 
 def numbered_round(number: int, more: int = 0) -> TracedRound:
-    """One round of a trace: a token that two draft tokens spell, and tokens without pieces."""
+    """One round of a trace: a token with the number as its id, and more of the same."""
     ids = np.arange(60 if more else 4 + number % 7)
     masses = Masses(ids, np.full(len(ids), 1 / 64, np.float16), 1.0 - len(ids) / 64)
-    token = TracedToken(number % 60_000, 0.5, False, False, (1, 2), masses, masses, 0.0)
-    return TracedRound(2 * number, (), 0, 0, (token, *(replace(token, pieces=()),) * more))
+    return TracedRound((TracedToken(number, 0.5, False, masses, masses, 0.0),) * (1 + more))
 
 
 def record_for_ever(path: Path) -> None:
     """Continue from the last recorded round, with a record for each process."""
     rounds = [each for traced in read_traces(path) for each in traced.rounds] if path.exists() else []
-    number, at = (rounds[-1].position // 2 if rounds else 0), None
+    number, at = (rounds[-1].tokens[0].token_id if rounds else 0), None
     store = TraceStore(path, Vocabularies("d" * 64, "e" * 64, 4000, 60_000), max_bytes=1 << 20)
     while True:
         number += 1
-        begun = Start(None, None, 0.0, "trie", False, *window([7] * 2 * number))
+        begun = Start(None, None, "trie", False, *window([7] * 2 * number))
         at = store.append(numbered_round(number, 30), lambda start=begun: start, at)  # type: ignore[misc]
         assert at is not None
         os.write(1, f"done {number}\n".encode())

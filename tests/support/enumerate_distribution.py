@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.runtime.decoding.distribution import Distribution
-from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.draft_length import CHANCES, FixedLength, Plan
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import DecoderState
@@ -90,6 +90,18 @@ def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
         answers[-1] += 1
 
 
+class EndingLength(FixedLength):
+    """A fixed number of draft tokens, but a draft ends where the drafter is not confident."""
+
+    def __init__(self, count: int, least: float) -> None:
+        super().__init__(count)
+        self._least = least
+
+    def next(self, match: int = 0) -> Plan:
+        plan = super().next(match)
+        return replace(plan, chances=CHANCES, least=[self._least] * plan.count)
+
+
 @dataclass(frozen=True)
 class Case:
     """One generation whose distribution is enumerated."""
@@ -106,6 +118,7 @@ class Case:
     swaps: bool = False  # the drafter gets other weights between rounds, as with another adapter
     drafter_length: int = 64  # positions of the drafter; its window slides where the text has more
     resumes: bool = False  # between rounds both models forget all, as after a restore of a session
+    least: float = 0.0  # a draft ends early where it is accepted so far with less than this probability
     bad_rows: str = ""  # the drafter gives such rows (see `BAD_ROWS`) after some texts
 
 
@@ -125,7 +138,8 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
         swapped.rewind(0)
         models = DecoderModels(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
         config = config_of(case.mode, case.sampling, case.most, verification=case.verification)
-        emitted, text, length = list[int](), DecoderState(), FixedLength(case.count)
+        emitted, text = list[int](), DecoderState()
+        length = EndingLength(case.count, case.least) if case.least else FixedLength(case.count)
         text.restart(case.prompt, [0, 3], case.most, cut_at_eos(()))
         loop = decode(models, text, config, length, script)
         for _ in range(case.rounds):

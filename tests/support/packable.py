@@ -13,7 +13,6 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 
 STEP = {
     "graph": "drafter/train/step.onnx", "folder": "drafter", "rank": 2,
-    "terms": ["trie", "direct", "ngram"],
     "tensors": [
         {"name": f"layers.0.qkv.{part}.lora_{side}", "shape": shape}
         for part, width in (("q", 2), ("k", 1))

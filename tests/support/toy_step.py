@@ -27,7 +27,7 @@ RANK = 4
 STEPS: dict[Path, TrainStep] = {}
 
 
-def toy_checkpoint(path: Path, **changes: Any) -> Path:
+def toy_checkpoint(path: Path) -> Path:
     """A one-layer Llama over the toy's draft tokens, in a directory; sizes that int4 blocks divide."""
     import torch
 
@@ -37,7 +37,7 @@ def toy_checkpoint(path: Path, **changes: Any) -> Path:
         "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 256, "pad_token_id": 0,
         "eos_token_id": 2, "bos_token_id": 1,
     }  # fmt: skip
-    model: Any = LlamaForCausalLM(LlamaConfig(**{**sizes, **changes}))
+    model: Any = LlamaForCausalLM(LlamaConfig(**sizes))
     model.save_pretrained(path)
     (path / "tokenizer.json").write_text("{}")  # must exist and is not read
     return path

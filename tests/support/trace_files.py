@@ -30,54 +30,43 @@ def masses(rng: Rng, size: int, beside: float = 0.0) -> Masses:
     return Masses(ids[kept], shares[:-1][kept].astype(np.float16), max(0.0, float(np.float32(rest))))
 
 
-def token(rng: Rng, accepted: bool, inside: bool) -> TracedToken:
+def token(rng: Rng, accepted: bool) -> TracedToken:
     unspelled = float(np.float32(rng.choice([0.0, 0.1])))
-    pieces = () if inside else tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(4)))
     return TracedToken(
-        int(rng.integers(len(TARGET))), float(np.float32(rng.exponential())), accepted, inside, pieces,
+        int(rng.integers(len(TARGET))), float(np.float32(rng.exponential())), accepted,
         masses(rng, len(TARGET)), masses(rng, len(DRAFT), unspelled), unspelled,
     )  # fmt: skip
 
 
-def round_at(rng: Rng, position: int) -> TracedRound:
-    draft = tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(6)))
-    tested = int(rng.integers(len(draft) + 1))
+def random_round(rng: Rng) -> TracedRound:
     accepted = int(rng.integers(4))
-    tokens = [token(rng, i < accepted, 0 < i < accepted and rng.random() < 0.3) for i in range(accepted + 1)]
-    passed = int(rng.integers(tested + 1))
-    return TracedRound(position, draft, tested, passed, tuple(tokens))
+    return TracedRound(tuple(token(rng, i < accepted) for i in range(accepted + 1)))
 
 
 def start(rng: Rng) -> Start:
     context = tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(9)))
     adapter = None if rng.random() < 0.5 else "a" * 64
-    temperature = float(np.float32(rng.choice([0.0, 0.7])))
-    return Start(adapter, None, temperature, "trie", bool(rng.random() < 0.3), 0, context)
+    return Start(adapter, None, "trie", bool(rng.random() < 0.3), 0, context)
 
 
 def random_segment(rng: Rng, records: int = 3, rounds: int = 3) -> Segment:
     """Records whose rounds lie between one another."""
     frames: list[Frame] = []
-    places: list[int] = []
+    begun = 0
     for _ in range(records + records * rounds):
-        if len(places) < records and (not places or rng.random() < 0.3):
-            begun = start(rng)
-            frames.append(Frame(len(places), begun))
-            places.append(len(begun.context))
-            continue
-        record = int(rng.integers(len(places)))
-        traced = round_at(rng, places[record])
-        frames.append(Frame(record, traced))
-        places[record] += len(traced.pieces)
+        if begun < records and (not begun or rng.random() < 0.3):
+            frames.append(Frame(begun, start(rng)))
+            begun += 1
+        else:
+            frames.append(Frame(int(rng.integers(begun)), random_round(rng)))
     return Segment(TraceHeader(TOY, 1), tuple(frames))
 
 
 # Written from the spec
 
-START = bytes(64) + struct.pack("<f2BHI", 0.0, 0, 0, 0, 0) + struct.pack("<2H", 1, 4)
-TOKEN = struct.pack("<I4BI4f", 6, 0, 1, 1, 0, 2, 0.5, 0.5, 0.5, 0.0)
-TOKEN += struct.pack("<2H", 1, 4) + struct.pack("<He", 6, 0.5) + struct.pack("<He", 1, 0.5)
-ROUND = struct.pack("<I4BH", 2, 1, 1, 0, 1, 2) + TOKEN
+START = bytes(64) + struct.pack("<2BHI", 0, 0, 0, 0) + struct.pack("<2H", 1, 4)
+ROUND = struct.pack("<I4B4f", 6, 0, 1, 1, 0, 0.5, 0.5, 0.5, 0.0)
+ROUND += struct.pack("<He", 6, 0.5) + struct.pack("<He", 1, 0.5)
 
 
 def frame(payload: bytes, kind: int, record: int = 0, reserved: int = 0) -> bytes:
@@ -87,7 +76,7 @@ def frame(payload: bytes, kind: int, record: int = 0, reserved: int = 0) -> byte
 
 def build(
     *frames: bytes,
-    version: int = 1,
+    version: int = 2,
     reserved: int = 0,
     sizes: tuple[int, int] = (len(DRAFT), len(TARGET)),
 ) -> bytes:

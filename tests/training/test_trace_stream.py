@@ -45,7 +45,7 @@ def fill(place: Path, devices: int, each: int, records: int = 3) -> Path:
 
 
 def names(responses: Iterator[Aligned]) -> list[bytes]:
-    return [r.draft_ids.tobytes() + r.tokens.ids.tobytes() for r in responses]
+    return [r.draft_ids.tobytes() + r.tokens.tobytes() for r in responses]
 
 
 def whole(*locations: str | Path) -> list[bytes]:

@@ -1,8 +1,10 @@
 // What a round proposes, and how many tokens: 07-draft-length.md.
 
 export const LENGTHS = {
-  longest: 12, shortest_match: 2, longest_match: 6, decay: 0.97, prior_rounds: 5, prior_acceptance: 0.6, copy_acceptance: 0.5,
-  text_rounds: 20, probe: 1, first_share: 0.0125, last_share: 0.0025, margin: 0.05, read: 0.2, repaid: 32, most_unread: 64,
+  longest: 12, shortest_match: 2, longest_match: 6, confidences: [0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97],
+  chances: [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96], evaluated_decay: 0.98, decay: 0.97, prior_rounds: 5,
+  prior_acceptance: 0.6, copy_acceptance: 0.5, probe: 1, first_share: 0.0125, last_share: 0.0025, margin: 0.03, read: 0.2,
+  repaid: 32, most_unread: 64,
 };
 export const BLOCK = { gain: 0.03, extra_seconds: 0.0002, extra_seconds_per_token: 6e-9, usual_draft: 4 };
 
@@ -32,14 +34,16 @@ export function verification(costs, width) {
 
 const zeros = (n) => new Array(n).fill(0);
 
-/** A share for each pair of counts; the assumption for one is the share before it. */
-function shares(assumed, successes, trials) {
-  return successes.map((success, i) => {
-    const weight = LENGTHS.prior_rounds / (1 + trials[i] / LENGTHS.prior_rounds);
-    assumed = (success + weight * assumed) / (trials[i] + weight);
-    return assumed;
-  });
+const weight = (trials) => LENGTHS.prior_rounds / (1 + trials / LENGTHS.prior_rounds);
+
+function share(assumed, success, trials) {
+  return (success + weight(trials) * assumed) / (trials + weight(trials));
 }
+
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+/** The class of a confidence. */
+export const classOf = (confidence) => LENGTHS.confidences.filter((least) => least <= confidence).length;
 
 function count(trials, successes, i, success) {
   trials[i] = trials[i] * LENGTHS.decay + 1;
@@ -49,7 +53,7 @@ function count(trials, successes, i, success) {
 export function newState() {
   const matches = LENGTHS.longest_match + 1 - LENGTHS.shortest_match;
   return {
-    evaluated: zeros(LENGTHS.longest), accepted: zeros(LENGTHS.longest), drafts: 0, targets: 0, compared: zeros(matches),
+    evaluated: zeros(LENGTHS.chances.length), accepted: zeros(LENGTHS.chances.length), drafts: 0, targets: 0, compared: zeros(matches),
     agreed: zeros(matches), idle: 0, unread: 0, share: LENGTHS.first_share,
   };
 }
@@ -61,18 +65,23 @@ export class DraftLength {
   }
 
   beginText(length, shared) {
-    const { evaluated, accepted } = this.state;
     this.state.unread = Math.min(length, this.state.unread + length - shared);
-    evaluated.forEach((n, j) => {
-      if (n <= LENGTHS.text_rounds) return;
-      accepted[j] = Math.min(LENGTHS.text_rounds, (accepted[j] * LENGTHS.text_rounds) / n);
-      evaluated[j] = LENGTHS.text_rounds;
-    });
     this.state.share = Math.min(2 * this.state.share, LENGTHS.first_share);
   }
 
-  depthShares() {
-    return shares(this.costs.acceptance, this.state.accepted, this.state.evaluated);
+  /** Of a draft token by its class. */
+  chances() {
+    const scale = Math.min(1, this.costs.acceptance / LENGTHS.prior_acceptance);
+    return LENGTHS.chances.map((chance, i) => share(scale * chance, this.state.accepted[i], this.state.evaluated[i]));
+  }
+
+  /** Of a match of each length. */
+  copyShares() {
+    let assumed = LENGTHS.copy_acceptance;
+    return this.state.agreed.map((agreed, i) => {
+      assumed = share(assumed, agreed, this.state.compared[i]);
+      return assumed;
+    });
   }
 
   ratio() {
@@ -80,23 +89,12 @@ export class DraftLength {
     return Math.min(1.5, (this.state.targets + prior) / (this.state.drafts + prior));
   }
 
-  /** The options in order: {source, count, speed}. */
+  /** The options without a drafter, in order: {source, count, speed}. */
   options(match) {
     const options = [{ source: 'none', count: 0, speed: 1 / this.costs.pass(1) }];
-    const read = this.reading() / LENGTHS.repaid;
     const add = (source, count, tokens, seconds) => options.push({ source, count, speed: tokens / seconds });
-    if (this.drafts) {
-      const a = this.depthShares();
-      let product = 1;
-      let expected = 0;
-      for (let k = 1; k <= LENGTHS.longest; k++) {
-        product *= a[k - 1];
-        expected += product;
-        add('draft', k, 1 + this.ratio() * expected, this.costs.round(k) + read);
-      }
-    }
     if (this.copies && match > 0) {
-      const c = shares(LENGTHS.copy_acceptance, this.state.agreed, this.state.compared);
+      const c = this.copyShares();
       let product = 1;
       let tokens = 1;
       for (let k = 1; k <= LENGTHS.longest; k++) {
@@ -106,6 +104,27 @@ export class DraftLength {
       }
     }
     return options;
+  }
+
+  /** The speed of a draft, and what a draft must reach to go on; other: speed of the best option without a drafter. */
+  drafting(other) {
+    const { evaluated } = this.state;
+    const chances = this.chances();
+    const seen = sum(evaluated);
+    const often = evaluated.map((n) => (n + weight(seen) / chances.length) / (seen + weight(seen)));
+    const gain = this.ratio() * sum(often.map((f, i) => f * chances[i]));
+    const more = (k) => this.costs.round(k + 1) - this.costs.round(k);
+    let tokens = 1 + gain;
+    let seconds = this.costs.round(1) + this.reading() / LENGTHS.repaid;
+    const worth = Math.max(other, tokens / seconds) * more(1);
+    chances.forEach((chance, i) => {
+      if (chance * gain < worth) return;
+      tokens += often[i] * chance * gain;
+      seconds += often[i] * more(1);
+    });
+    const speed = tokens / seconds;
+    const limit = (k) => (Math.max(other, speed) * more(k)) / Math.max(gain, 1e-9);
+    return { speed, chances, least: Array.from({ length: LENGTHS.longest - 1 }, (_, i) => limit(i + 1)) };
   }
 
   /** Where the counts of a match length are. */
@@ -123,39 +142,36 @@ export class DraftLength {
     return Math.min(this.state.unread, LENGTHS.most_unread) * LENGTHS.read * this.costs.draft;
   }
 
-  /** {source, count, fresh} */
+  /** {source, count, fresh}, and of a draft {chances, least} */
   plan(match) {
-    const fastest = (options) => options.reduce((a, b) => (b.speed > a.speed ? b : a));
-    const options = this.options(match);
-    const { source, count, speed } = fastest(options.filter((option) => option.source !== 'draft'));
+    const { source, count, speed } = this.options(match).reduce((a, b) => (b.speed > a.speed ? b : a));
     if (!this.drafts) return { source, count, fresh: false };
     const fresh = this.state.unread > LENGTHS.most_unread;
-    const draft = fastest(options.filter((option) => option.source === 'draft'));
+    const { chances, least, ...draft } = this.drafting(speed);
     if (draft.speed > (1 + LENGTHS.margin) * speed) {
       Object.assign(this.state, { idle: 0, share: LENGTHS.first_share });
-      return { source: 'draft', count: draft.count, fresh };
+      return { source: 'draft', count: LENGTHS.longest, fresh, chances, least };
     }
     if (this.due(speed)) {
       this.state.idle = 0;
       this.state.share = Math.max(this.state.share / 2, LENGTHS.last_share);
-      return { source: 'draft', count: LENGTHS.probe, fresh };
+      return { source: 'draft', count: LENGTHS.probe, fresh, chances, least };
     }
     this.state.idle += 1;
     return { source, count, fresh: false };
   }
 
-  record({ match, drafted, evaluated, accepted, emitted, agreed }) {
+  record({ match, classes, evaluated, accepted, emitted, agreed }) {
     const { state } = this;
     const { longest, decay } = LENGTHS;
-    state.unread = drafted > 0 ? 0 : state.unread + emitted;
-    if (drafted > 0) {
-      for (let j = drafted; j < longest; j++) {
-        state.evaluated[j] *= decay;
-        state.accepted[j] *= decay;
-      }
-      for (let j = 0; j < Math.min(evaluated, accepted + 1, longest); j++) {
-        count(state.evaluated, state.accepted, j, j < accepted);
-      }
+    state.unread = classes.length > 0 ? 0 : state.unread + emitted;
+    if (classes.length > 0) {
+      classes.slice(0, Math.min(evaluated, accepted + 1)).forEach((place, j) => {
+        state.evaluated = state.evaluated.map((n) => n * LENGTHS.evaluated_decay);
+        state.accepted = state.accepted.map((n) => n * LENGTHS.evaluated_decay);
+        state.evaluated[place] += 1;
+        state.accepted[place] += j < accepted ? 1 : 0;
+      });
       state.drafts = state.drafts * decay + accepted;
       state.targets = state.targets * decay + (emitted - 1);
     }
@@ -164,6 +180,13 @@ export class DraftLength {
       count(state.compared, state.agreed, this.place(match + j), j < agreed);
     }
   }
+}
+
+/** Whether a draft goes on after tokens of these classes. */
+export function goesOn(plan, classes) {
+  if (classes.length >= plan.count) return false;
+  if (!plan.chances) return true;
+  return classes.reduce((reach, place) => reach * plan.chances[place], 1) >= plan.least[classes.length - 1];
 }
 
 /** A fixed length: k draft tokens in every round; in mode lookup k copied tokens. */

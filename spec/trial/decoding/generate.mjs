@@ -1,6 +1,6 @@
 // Rounds of speculation over two models: 04-speculation.md, sections 3 and 8.
 
-import { LENGTHS } from './draft_length.mjs';
+import { LENGTHS, classOf } from './draft_length.mjs';
 import { find } from './lookup.mjs';
 import { Drafter, Target } from './reading.mjs';
 import { RandomSource, SplitMix64 } from './random.mjs';
@@ -19,7 +19,7 @@ function copied(tokens) {
   return { tokens, starts: none, ends: none, decisions: null, tail: null, used: 0 };
 }
 
-const NOTHING = { draft: [], laws: [], passes: [] };
+const NOTHING = { draft: [], laws: [], passes: [], classes: [] };
 const WITHOUT_DRAFTER = new Set(['plain', 'lookup']);
 
 function agreement(emitted, copy) {
@@ -56,7 +56,7 @@ export class Session {
     const found = most > 0 && text.length.copies ? find(text.tokens) : { copy: [], match: 0 };
     const plan = most > 0 && text.mode !== 'plain' ? text.length.plan(found.match) : { source: 'none', count: 0 };
     if (plan.fresh) text.context.splice(0, text.context.length - LENGTHS.most_unread);
-    const drafted = plan.source === 'draft' ? await this.draft(text, plan.count) : NOTHING;
+    const drafted = plan.source === 'draft' ? await this.draft(text, plan) : NOTHING;
     const root = trie(this.map, text.mode === 'direct' ? [] : this.cache.entries.keys());
     const proposal = plan.source === 'draft' ? this.propose(text, root, drafted.draft, most)
       : copied(plan.source === 'copy' ? found.copy.slice(0, Math.min(plan.count, most)) : []);
@@ -83,7 +83,7 @@ export class Session {
     this.target.forget(text.tokens.length - 1);
     round.learned = LEARNS.has(text.mode) ? this.cache.learn(emitted, round.accepted) : 0;
     const counts = {
-      match: found.match, drafted: drafted.draft.length, evaluated: verdict.evaluated, accepted: verdict.acceptedDrafts,
+      match: found.match, classes: drafted.classes, evaluated: verdict.evaluated, accepted: verdict.acceptedDrafts,
       emitted: emitted.length, agreed: agreement(emitted, found.copy),
     };
     if (most > 0) text.length.record(counts);
@@ -91,11 +91,12 @@ export class Session {
     return { ...round, plan: asked, match: counts.match, agreed: counts.agreed };
   }
 
-  async draft(text, count) {
+  async draft(text, plan) {
     const banned = text.mode === 'direct' ? this.map.bannedDirect : this.map.bannedTrie;
     const temperature = text.sampling.temperature ?? 0;
     const law = (logits) => drafterDistribution(logits, temperature, banned);
-    return this.drafter.draw(text.context, count, law, text.random);
+    const sure = (logits) => classOf(drafterDistribution(logits, temperature || 1, banned).largest());
+    return this.drafter.draw(text.context, plan, law, sure, text.random);
   }
 
   propose(text, root, draft, most) {

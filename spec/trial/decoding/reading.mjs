@@ -1,5 +1,7 @@
 // What the models read, and which positions they keep: 04-speculation.md, section 3; 03-bundle.md, "The graph".
 
+import { goesOn } from './draft_length.mjs';
+
 function commonPrefix(a, b) {
   let n = 0;
   while (n < a.length && n < b.length && a[n] === b[n]) n += 1;
@@ -58,21 +60,25 @@ export class Drafter extends Reader {
   }
 
   /** Draw at most `count` tokens; law: logits -> distribution. passes: the past, then the tokens of each pass. */
-  async draw(context, count, law, random) {
+  async draw(context, plan, law, sure, random) {
     const expected = [...this.bos, ...context.slice(this.window(context.length))];
-    if (expected.length === 0) return { draft: [], laws: [], passes: [] };
+    if (expected.length === 0) return { draft: [], laws: [], passes: [], classes: [] };
     this.forget(Math.min(commonPrefix(this.held, expected), expected.length - 1));
     const passes = [this.held.length];
     const draft = [];
     const laws = [];
+    const classes = [];
     let ids = expected.slice(this.held.length);
-    const limit = Math.min(count, Math.floor(this.maxLength / 2));
+    const limit = Math.min(plan.count, Math.floor(this.maxLength / 2));
     while (draft.length < limit) {
       passes.push(ids.length);
-      laws.push(law((await this.feed(ids, 1))[0]));
+      const [logits] = await this.feed(ids, 1);
+      laws.push(law(logits));
       draft.push(random.sample(laws.at(-1)));
+      classes.push(sure(logits));
+      if (!goesOn(plan, classes)) break;
       ids = [draft.at(-1)];
     }
-    return { draft, laws, passes };
+    return { draft, laws, passes, classes };
   }
 }

@@ -11,6 +11,10 @@ export class Distribution {
     for (const w of weights) this.total += w;
   }
 
+  largest() {
+    return Math.max(...this.weights) / this.total;
+  }
+
   of(id) {
     return this.weights[id] / this.total;
   }

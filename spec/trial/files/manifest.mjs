@@ -15,10 +15,7 @@ const site = object({ inputs: width, parts: list(1, 8, tuple(string(64), width))
 const lora = object({ rank: present(nullable(ranks)), sites: names(1, 8192, string(64), site) });
 const tensor = object({ name: string(128), shape: tuple(integer(1, 2 ** 31 - 1), integer(1, 2 ** 31 - 1)) });
 const tensors = list(1, 131072, tensor);
-const terms = tuple(oneOf('trie'), oneOf('direct'), oneOf('ngram'));
-const train = object({
-  graph: path, folder: string(512), rank: ranks, terms, tensors,
-});
+const train = object({ graph: path, folder: string(512), rank: ranks, tensors });
 
 const form = object({
   mask: (v) => number(-1e9, 0)(v) && Number(v) < 0, weights: path, lora_rank: optional(ranks),

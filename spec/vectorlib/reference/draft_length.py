@@ -1,17 +1,49 @@
 """What the next round proposes: spec/07-draft-length.md."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from vectorlib.reference.random_source import TooClose
 
-Defaults = dict[str, float]
-Plan = tuple[str, int, bool]  # source, count, fresh
-
-
+Defaults = dict[str, Any]
 Option = tuple[str, int, float]  # source, count, expected tokens a second
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round proposes.
+
+    Attributes:
+        chances, least: of a draft that ends by its confidence; see the chapter.
+    """
+
+    source: str
+    count: int
+    fresh: bool = False
+    chances: Sequence[float] = ()
+    least: Sequence[float] = ()
+
+    def row(self) -> list[Any]:
+        """As the vectors have it."""
+        return [self.source, self.count, self.fresh]
+
+    def goes_on(self, classes: Sequence[int]) -> bool:
+        """Whether a draft goes on after tokens of these classes."""
+        if len(classes) >= self.count or not self.chances:
+            return len(classes) < self.count
+        reach, least = prod(self.chances[each] for each in classes), self.least[len(classes) - 1]
+        if abs(reach - least) < 1e-9 * least:
+            raise TooClose(f"a draft that is right with {reach}")
+        return reach >= least
+
+
+def class_of(confidence: float, defaults: Defaults) -> int:
+    """The class of a draft token's confidence."""
+    if any(abs(confidence - least) < 1e-5 for least in defaults["confidences"]):
+        raise TooClose(f"a confidence of {confidence}")
+    return sum(least <= confidence for least in defaults["confidences"])
 
 
 def _fastest(options: Sequence[Option]) -> Option:
@@ -54,7 +86,7 @@ class Record:
     """The counts of a round."""
 
     match: int
-    drafted: int
+    classes: list[int]
     evaluated: int
     accepted: int
     emitted: int
@@ -82,60 +114,54 @@ class DraftLength:
     def __init__(self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True) -> None:
         self.costs, self.d, self.drafts, self.copies = costs, defaults, drafts, copies
         self.longest = int(defaults["longest"])
-        self.depths = [Counter() for _ in range(self.longest)]
+        self.classes = [Counter() for _ in defaults["chances"]]
         matches = range(int(defaults["shortest_match"]), int(defaults["longest_match"]) + 1)
         self.matches = {length: Counter() for length in matches}
         self.drafted = self.given = 0.0
         self.idle, self.unread, self.share = 0, 0, defaults["first_share"]
 
     def begin_text(self, length: int, shared: int = 0) -> None:
-        """The weight of earlier texts is capped; length: of the drafter's context."""
+        """Probe again; length: of the drafter's context."""
         self.unread = min(length, self.unread + length - shared)
-        most = self.d["text_rounds"]
-        for counter in self.depths:
-            if counter.trials > most:
-                counter.successes = min(most, counter.successes * most / counter.trials)
-                counter.trials = most
         self.share = min(self.d["first_share"], 2 * self.share)
 
     def next(self, match: int) -> Plan:
         """The plan of the next round."""
         source, count, speed = _fastest(self._others(match))
         if not self.drafts:
-            return source, count, False
-        fresh = self.unread > self.d["most_unread"]
-        _, length, drafting = _fastest(self._drafts())
+            return Plan(source, count)
+        drafting, plan = self._draft(speed)
         least = speed * (1 + self.d["margin"])
         if abs(drafting - least) < 1e-9 * least:
             raise TooClose(f"speeds {drafting} and {least}")
         if drafting > least:
             self.idle, self.share = 0, self.d["first_share"]
-            return "draft", length, fresh
+            return plan
         if self._due(1 / speed):
             self.idle, self.share = 0, max(self.share / 2, self.d["last_share"])
-            return "draft", self._probe, fresh
+            return replace(plan, count=self._probe)
         self.idle += 1
-        return source, count, False
+        return Plan(source, count)
 
     def record(self, r: Record) -> None:
         """Learn from a round."""
         decay = self.d["decay"]
-        self.unread = 0 if r.drafted else self.unread + r.emitted
-        if r.drafted:
-            for counter in self.depths[r.drafted :]:
-                counter.fade(decay)
-            for j, counter in enumerate(self.depths[: min(r.evaluated, r.accepted + 1)]):
-                counter.add(j < r.accepted, decay)
+        self.unread = 0 if r.classes else self.unread + r.emitted
+        if r.classes:
+            for j, each in enumerate(r.classes[: min(r.evaluated, r.accepted + 1)]):
+                for counter in self.classes:
+                    counter.fade(self.d["evaluated_decay"])
+                self.classes[each].add(j < r.accepted, 1.0)
             self.drafted = decay * self.drafted + r.accepted
             self.given = decay * self.given + r.emitted - 1
         if r.match:
-            for j in range(min(r.emitted, r.agreed + 1, len(self.depths))):
+            for j in range(min(r.emitted, r.agreed + 1, self.longest)):
                 self.matches[min(r.match + j, max(self.matches))].add(j < r.agreed, decay)
 
     def state(self) -> dict[str, Any]:
         """All that it learned, as a session file names it."""
         return {
-            "evaluated": [c.trials for c in self.depths], "accepted": [c.successes for c in self.depths],
+            "evaluated": [c.trials for c in self.classes], "accepted": [c.successes for c in self.classes],
             "drafts": self.drafted, "targets": self.given,
             "compared": [c.trials for c in self.matches.values()],
             "agreed": [c.successes for c in self.matches.values()],
@@ -143,12 +169,16 @@ class DraftLength:
         }  # fmt: skip
 
     def chances(self) -> list[float]:
-        """Of the draft tokens by depth."""
-        return self._shares(self.costs.acceptance, self.depths)
+        """Of a draft token by the class of its confidence."""
+        scale = min(1.0, self.costs.acceptance / self.d["prior_acceptance"])
+        return [
+            self._share(scale * chance, counter)
+            for chance, counter in zip(self.d["chances"], self.classes, strict=True)
+        ]
 
     def ratio(self) -> float:
         """Target tokens for each accepted draft token."""
-        prior = self.d["prior_rounds"]
+        prior: float = self.d["prior_rounds"]
         return min(1.5, (self.given + prior) / (self.drafted + prior))
 
     @property
@@ -158,23 +188,35 @@ class DraftLength:
     @property
     def _reading(self) -> float:
         """Seconds that the drafter needs for what it has not read."""
-        return min(self.unread, self.d["most_unread"]) * self.d["read"] * self.costs.draft
+        read: float = self.d["read"]
+        return min(self.unread, int(self.d["most_unread"])) * read * self.costs.draft
 
     def _due(self, seconds_a_token: float) -> bool:
         cost = self.costs.of_round(self._probe) + self._reading - seconds_a_token
-        saved = self.share * self.idle * self.costs.target[0]
+        saved: float = self.share * self.idle * self.costs.target[0]
         if abs(saved - cost) < 1e-9 * cost:
             raise TooClose(f"a probe of {cost} s")
         return saved >= cost
 
-    def _drafts(self) -> list[Option]:
-        """The drafts that the round may take."""
-        options, read = list[Option](), self._reading / self.d["repaid"]
-        for k in range(1, self.longest + 1):
-            chances = self.chances()[:k]
-            tokens = 1 + self.ratio() * sum(prod(chances[: i + 1]) for i in range(k))
-            options.append(("draft", k, tokens / (self.costs.of_round(k) + read)))
-        return options
+    def _draft(self, other: float) -> tuple[float, Plan]:
+        """The expected speed of a draft, and its plan; other: speed of what needs no drafter."""
+        chances, costs = self.chances(), self.costs
+        seen = sum(counter.trials for counter in self.classes)
+        trials = [counter.trials + self._weight(seen) / len(chances) for counter in self.classes]
+        shares = [trial / sum(trials) for trial in trials]
+        gain = self.ratio() * sum(share * chance for share, chance in zip(shares, chances, strict=True))
+        tokens, seconds = 1 + gain, costs.of_round(1) + self._reading / self.d["repaid"]
+        least = max(other, tokens / seconds)
+        second = costs.of_round(2) - costs.of_round(1)
+        for share, chance in zip(shares, chances, strict=True):
+            if abs(chance * gain - least * second) < 1e-9 * least * second:
+                raise TooClose(f"a second token of {second} s")
+            if chance * gain >= least * second:
+                tokens, seconds = tokens + share * chance * gain, seconds + share * second
+        speed, gain = tokens / seconds, max(gain, 1e-9)
+        more = [costs.of_round(k + 1) - costs.of_round(k) for k in range(1, self.longest)]
+        limits = [max(other, speed) * each / gain for each in more]
+        return speed, Plan("draft", self.longest, self.unread > self.d["most_unread"], chances, limits)
 
     def _others(self, match: int) -> list[Option]:
         """Nothing, and the copies that the round may take."""
@@ -190,9 +232,17 @@ class DraftLength:
 
     def _shares(self, assumed: float, counters: Sequence[Counter]) -> list[float]:
         """Share of successes of each counter; it is what is assumed of the next counter."""
-        shares, prior = list[float](), self.d["prior_rounds"]
+        shares = list[float]()
         for counter in counters:
-            weight = prior / (1 + counter.trials / prior)
-            assumed = (counter.successes + weight * assumed) / (counter.trials + weight)
+            assumed = self._share(assumed, counter)
             shares.append(assumed)
         return shares
+
+    def _share(self, assumed: float, counter: Counter) -> float:
+        weight = self._weight(counter.trials)
+        return (counter.successes + weight * assumed) / (counter.trials + weight)
+
+    def _weight(self, trials: float) -> float:
+        """Of what is assumed."""
+        prior: float = self.d["prior_rounds"]
+        return prior / (1 + trials / prior)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectorlib.reference.draft_length import Costs, Defaults, DraftLength, Plan, Record
+from vectorlib.reference.draft_length import Costs, Defaults, DraftLength, Plan, Record, class_of
 from vectorlib.reference.grammar import GrammarText, Language
 from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.random_source import Distribution, RandomSource
@@ -18,7 +18,7 @@ from vectorlib.reference.vocab_map import Trie, VocabMap
 MAX_PROPOSED = 64
 MAX_DRAFT_TOKENS = 48
 Allowed = Sequence[set[int] | None]  # ids that may follow 0, 1, ... proposed tokens; None: all
-NOTHING: Plan = ("none", 0, False)
+NOTHING = Plan("none", 0)
 MARGIN = 1e-5  # the graphs compute in float32, and a runtime may
 
 
@@ -70,7 +70,7 @@ class Task:
         if length is not None:
             return length.next(match)
         source = {"plain": "none", "lookup": "copy"}.get(self.mode, "draft")
-        return source, self.num_draft_tokens, False
+        return Plan(source, self.num_draft_tokens)
 
     @property
     def text(self) -> GrammarText | None:
@@ -160,12 +160,12 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
             copy = fixed or text.valid(copy)
             match = match if copy and not fixed else 0
         plan = task.plan(length, match) if most > 0 and not fixed else NOTHING
-        if plan[2]:
+        if plan.fresh:
             context = context[-int(task.defaults["most_unread"]) :]
-        count = plan[1] if plan[0] == "draft" else 0
-        draft, q, passes = _draft(task, context, count, random, models, text)
-        copying = plan[0] == "copy" or bool(fixed)
-        copies = copy[: min(plan[1] or len(fixed), most)]
+        drafting = plan if plan.source == "draft" else NOTHING
+        draft, q, passes, classes = _draft(task, context, drafting, random, models, text)
+        copying = plan.source == "copy" or bool(fixed)
+        copies = copy[: min(plan.count or len(fixed), most)]
         proposal = _as_proposal(copies) if copying else _translate(task, draft, trie, most)
         target_pass = models.target.read(tokens, proposal.tokens)
         left = min(room, task.max_length - len(tokens) + 1)
@@ -183,8 +183,8 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
             evaluated = verdict.evaluated, verdict.accepted_drafts
             planned = most > 0 and not fixed
             if not fixed:
-                length.record(Record(match, len(draft), *evaluated, len(emitted), agreed))
-            round_json |= {"plan": list(plan) if planned else None, "match": match,
+                length.record(Record(match, classes, *evaluated, len(emitted), agreed))
+            round_json |= {"plan": plan.row() if planned else None, "match": match,
                            "agreed": 0 if fixed else agreed}  # fmt: skip
         if text is not None and fixed:
             text.learn(_equal_at_start(fixed, emitted), len(fixed))
@@ -236,21 +236,21 @@ def _context_after(
 def _draft(
     task: Task,
     context: Sequence[int],
-    count: int,
+    plan: Plan,
     random: RandomSource,
     models: Models,
     text: GrammarText | None,
-) -> tuple[list[int], list[Distribution], list[int]]:
-    """Draft tokens, the distributions that they were drawn from, and the passes: past, tokens read."""
+) -> tuple[list[int], list[Distribution], list[int], list[int]]:
+    """Draft tokens, their distributions, the passes (past, tokens read), and classes of confidence."""
     if not task.start and not context:
-        return [], [], []
+        return [], [], [], []
     positions = task.draft_max_length or task.max_length
     known = [*task.start, *context[window(len(context), positions, bool(task.start)) :]]
-    distributions, passes = list[Distribution](), list[int]()
+    distributions, passes, classes = list[Distribution](), list[int](), list[int]()
     size, begun = len(task.vocab_map.draft), len(known)
-    if count:
+    if plan.count:
         models.drafter.keep(known)
-    for _ in range(min(count, positions // 2)):
+    while len(distributions) < min(plan.count, positions // 2):
         banned = task.banned
         if text is not None:
             banned |= set(range(size)) - text.may_draft(known[begun:], size)
@@ -261,7 +261,12 @@ def _draft(
         row = task.drafter.row(known)
         distributions.append(draft_distribution(row, task.sampling.temperature, banned))
         known.append(random.sample(distributions[-1]))
-    return known[len(known) - len(distributions) :], distributions, passes
+        if plan.chances:
+            q = draft_distribution(row, task.sampling.temperature or 1.0, banned)
+            classes.append(class_of(max(q.probability(d) for d in range(size)), task.defaults))
+            if not plan.goes_on(classes):
+                break
+    return known[len(known) - len(distributions) :], distributions, passes, classes
 
 
 def window(length: int, positions: int, has_bos: bool) -> int:

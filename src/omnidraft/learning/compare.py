@@ -102,7 +102,7 @@ def acceptances(model: SessionModel, response: Aligned) -> npt.NDArray[np.float6
         shape [distributions of the response].
     """
     distributions, allowed = response.trie_distributions, response.vocab_map.draft_allowed
-    inside = ~np.isin(distributions.rows, response.tokens.rows)
+    inside = ~np.isin(distributions.rows, response.rows)
     accepted = np.zeros(len(distributions))
     first = response.prompt_length - 1  # the position whose logits are row 0
     start = 0

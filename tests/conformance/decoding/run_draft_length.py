@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from conformance.vectors import Vector, close
 from omnidraft import defaults
@@ -23,22 +24,27 @@ def run_draft_length(vector: Vector) -> None:
     for text, expect in zip(given["texts"], vector["expect"]["texts"], strict=True):
         state.begin_text(*text["context"])
         length = MeasuredLength(measured, state, drafts=given["drafts"], copies=True)
-        _drive(length, text["records"], expect["plans"])
+        _drive(length, text["records"], expect)
         for name, value in asdict(state).items():
             assert close(value, expect["state"][name]), name
 
 
-def _drive(length: MeasuredLength, records: list[list[int]], expected: list[list[object]]) -> None:
-    plans = []
+def _drive(length: MeasuredLength, records: list[list[Any]], expect: Vector) -> None:
+    plans, last = [], None
     for times, match, *counts in records:
         for _ in range(times):
             plan = length.next(match)
             plans.append([plan.source, plan.count, plan.fresh])
+            last = plan if plan.source == "draft" else last
             length.record(_counts(match, *counts))
-    assert plans == [list(each) for times, *each in expected for _ in range(int(str(times)))]
+    assert plans == [list(each) for times, *each in expect["plans"] for _ in range(int(times))]
+    assert (last is None) == (expect["last_draft"] is None)
+    if last is not None:
+        assert close(list(last.chances), expect["last_draft"]["chances"])
+        assert close(list(last.least), expect["last_draft"]["least"])
 
 
 def _counts(
-    match: int, drafted: int, evaluated: int, accepted: int, emitted: int, agreed: int
+    match: int, classes: list[int], evaluated: int, accepted: int, emitted: int, agreed: int
 ) -> RoundCounts:
-    return RoundCounts(drafted, evaluated, accepted, emitted, match, agreed)
+    return RoundCounts(classes, evaluated, accepted, emitted, match, agreed)

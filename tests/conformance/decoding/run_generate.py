@@ -30,7 +30,7 @@ from omnidraft.runtime.session.decode import DecoderModels, decode
 from support.configs import config_of
 
 _graphs: dict[str, Graph] = {}
-NOTHING = RoundCounts(0, 0, 0, 0)
+NOTHING = RoundCounts((), 0, 0, 0)
 Passes = list[tuple[int, int]]  # past, fed
 
 

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from conformance.vectors import ROOT, Vector, close, map_of
-from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
+from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows
-from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
+from omnidraft.learning.step.step_batch import step_batch, step_scale
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.trie import ActiveTrie
-
-DISTRIBUTIONS = ("trie", "direct")
 
 
 def run_align(vector: Vector) -> None:
@@ -37,12 +35,9 @@ def run_trace(vector: Vector) -> None:
 def run_calls(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     responses = [aligned(each) for each in given["responses"]]
-    factors, size = factors_of(given["objective"]), given["at_once"]
-    parts = [step_batch(responses[i : i + size], factors) for i in range(0, len(responses), size)]
-    scales, counts = step_scales(parts, factors)
-    assert np.allclose(scales, expect["scales"], rtol=1e-6)
-    assert counts.keys() == expect["counts"].keys()
-    assert np.allclose([counts[name] for name in counts], [expect["counts"][name] for name in counts])
+    size = given["at_once"]
+    parts = [step_batch(responses[i : i + size]) for i in range(0, len(responses), size)]
+    assert np.isclose(step_scale(parts), expect["scale"], rtol=1e-6)
     for part, expected in zip(parts, expect["calls"], strict=True):
         check_inputs(part.inputs, expected)
 
@@ -79,31 +74,18 @@ def rows_of(distributions: Sequence[dict[str, Any]]) -> TargetRows:
 def check(response: Aligned, expected: dict[str, Any]) -> None:
     """Compare a response with all fields of a vector."""
     assert response.draft_ids.tolist() == expected["draft_ids"]
-    assert (response.prompt_length, response.owners.tolist()) == (
-        expected["prompt_length"],
-        expected["owners"],
-    )
-    tokens = expected["tokens"]
-    for name in ("ids", "rows", "lengths", "direct"):
-        assert getattr(response.tokens, name).tolist() == tokens[name], name
-    probabilities = [None if np.isnan(p) else p for p in response.tokens.probabilities.tolist()]
-    assert [p is None for p in probabilities] == [p is None for p in tokens["probabilities"]]
-    assert close([p or 0.0 for p in probabilities], [p or 0.0 for p in tokens["probabilities"]])
-    for name, distributions in zip(
-        DISTRIBUTIONS, (response.trie_distributions, response.direct_distributions), strict=True
-    ):
-        check_distributions(name, distributions, expected[name])
-
-
-def check_distributions(name: str, actual: SparseDistributions, expected: Sequence[dict[str, Any]]) -> None:
-    assert actual.rows.tolist() == [distribution["row"] for distribution in expected], name
-    for n, distribution in enumerate(expected):
+    assert response.prompt_length == expected["prompt_length"]
+    assert response.tokens.tolist() == expected["tokens"]
+    assert response.rows.tolist() == expected["rows"]
+    actual = response.trie_distributions
+    assert actual.rows.tolist() == [distribution["row"] for distribution in expected["trie"]]
+    for n, distribution in enumerate(expected["trie"]):
         listed = actual.ids[n] >= 0
         ids, p = sorted_by_id(actual.ids[n][listed], actual.probabilities[n][listed])
-        assert ids.tolist() == distribution["ids"], f"{name} distribution {n}"
-        assert close(p, distribution["probabilities"]), f"{name} distribution {n}"
+        assert ids.tolist() == distribution["ids"], f"distribution {n}"
+        assert close(p, distribution["probabilities"]), f"distribution {n}"
         assert close([actual.other[n], actual.weights[n]], [distribution["other"], distribution["weight"]]), (
-            f"{name} distribution {n}"
+            f"distribution {n}"
         )
 
 
@@ -129,14 +111,12 @@ def check_inputs(inputs: dict[str, Any], expected: dict[str, Any]) -> None:
         if name.endswith((".ids", ".probabilities")) and array.ndim == 2:
             continue
         assert np.allclose(array, values_array, rtol=1e-6, atol=1e-7), name
-    for name in DISTRIBUTIONS:
-        if f"{name}.ids" in expected:
-            pairs = zip(inputs[f"{name}.ids"], inputs[f"{name}.probabilities"], strict=True)
-            rows = [pair_list(*pair) for pair in pairs]
-            pairs = zip(expected[f"{name}.ids"], expected[f"{name}.probabilities"], strict=True)
-            for row, expected_row in zip(rows, [pair_list(*pair) for pair in pairs], strict=True):
-                assert [d for d, _ in row] == [d for d, _ in expected_row], f"{name}.ids"
-                assert np.allclose([p for _, p in row], [p for _, p in expected_row], rtol=1e-6, atol=1e-7)
+    pairs = zip(inputs["trie.ids"], inputs["trie.probabilities"], strict=True)
+    rows = [pair_list(*pair) for pair in pairs]
+    pairs = zip(expected["trie.ids"], expected["trie.probabilities"], strict=True)
+    for row, expected_row in zip(rows, [pair_list(*pair) for pair in pairs], strict=True):
+        assert [d for d, _ in row] == [d for d, _ in expected_row], "trie.ids"
+        assert np.allclose([p for _, p in row], [p for _, p in expected_row], rtol=1e-6, atol=1e-7)
 
 
 def pair_list(ids: Any, probabilities: Any) -> list[tuple[int, float]]:

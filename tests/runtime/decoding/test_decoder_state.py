@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnidraft.runtime.decoding.draft_length import Plan
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK, prefill
@@ -109,7 +110,7 @@ def test_the_drafters_window_depends_on_the_length_alone_and_always_fits(
     for length in range(1, 3 * max_length):
         model = ContextModel(0, 8, max_length=max_length)
         drafter = Drafter(model, start)
-        drafter.propose([1] * length, 48, 0.0, np.empty(0, np.int32), SplitMix64(0))
+        drafter.propose([1] * length, Plan("draft", 48), 0.0, np.empty(0, np.int32), SplitMix64(0))
         assert len(model.context) <= max_length
         begins.append(drafter._window(length))
     assert begins == sorted(begins)

@@ -18,6 +18,7 @@ from omnidraft.runtime.decoding.draft_length import (
     RoundCounts,
 )
 from omnidraft.runtime.decoding.length_state import (
+    CLASSES,
     FIRST_SHARE,
     Costs,
     LengthState,
@@ -25,13 +26,24 @@ from omnidraft.runtime.decoding.length_state import (
 
 CHEAP = Costs(target=(1.0, 1.01, 1.02, 1.03, 1.04), draft=0.02, host=0.01)  # a large target, a small drafter
 EXPENSIVE = Costs(target=(1.0, 1.9, 2.8), draft=0.9, host=0.1)  # a draft token costs as much as a plain one
+CONFIDENCE = 4  # class of all draft tokens
 MERGING = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.12, host=0.02)
+
+
+def drawn(plan: Plan) -> int:
+    """Tokens of a draft, as the drafter draws them."""
+    for count in range(1, plan.count):
+        if plan.chances[CONFIDENCE] ** count < plan.least[count - 1]:
+            return count
+    return plan.count
 
 
 def drive(
     length: DraftLength, acceptance: float, rounds: int, seed: int = 0, copied: float | None = None
 ) -> list[Plan]:
-    """Run rounds in which each draft token is accepted with a probability; return the plans.
+    """Run rounds in which each draft token is accepted with a probability; return what they proposed.
+
+    The drafter is always as confident.
 
     With `copied` the context has a match of 3 tokens in every round, whose copies are right with that
     probability.
@@ -44,12 +56,13 @@ def drive(
     match = 0 if copied is None else 3
     for _ in range(rounds):
         plan, agreed = length.next(match), right(copied or 0.0)
-        drafted = plan.count if plan.source == "draft" else 0
+        drafted = drawn(plan) if plan.source == "draft" else 0
         accepted = min(right(acceptance), drafted)
         emitted = 1 + (min(agreed, plan.count) if plan.source == "copy" else accepted)
         evaluated = min(drafted, accepted + 1)
-        length.record(RoundCounts(drafted, evaluated, accepted, emitted, match, min(agreed, emitted)))
-        chosen.append(plan)
+        classes = [CONFIDENCE] * drafted
+        length.record(RoundCounts(classes, evaluated, accepted, emitted, match, min(agreed, emitted)))
+        chosen.append(replace(plan, count=drafted or plan.count))
     return chosen
 
 
@@ -154,7 +167,8 @@ def test_acceptance_never_exceeds_the_trials() -> None:
         length = MeasuredLength(CHEAP, state, copies=True)
         for _ in range(int(rng.integers(1, 9))):
             accepted, agreed = int(rng.integers(0, 5)), int(rng.integers(0, 9))
-            length.record(RoundCounts(4, min(4, accepted + 1), accepted, 9, int(rng.integers(0, 9)), agreed))
+            classes, match = rng.integers(0, CLASSES, 4).tolist(), int(rng.integers(0, 9))
+            length.record(RoundCounts(classes, min(4, accepted + 1), accepted, 9, match, agreed))
         state.begin_text(0)
         for right, trials in ((state.accepted, state.evaluated), (state.agreed, state.compared)):
             assert all(0.0 <= a <= b for a, b in zip(right, trials, strict=True))

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session.modes import MODES, VERIFICATIONS, Mode, Verification
-from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
-from support.toy import GRAMS, ContextModel
+from support.enumerate_distribution import LENGTH, Case, EndingLength, distribution_of_output, total_variation
+from support.toy import GRAMS, ContextModel, toy_map
 
 CACHES: list[Sequence[str]] = [(), ("FO",), ("FLAKE", "FO"), tuple(GRAMS)]
 TRUNCATED = {
@@ -37,8 +38,29 @@ def test_a_trie_round_has_the_targets_distribution(verification: Verification, g
 
 @pytest.mark.parametrize("verification", ["token", "block"])
 def test_a_long_trie_round_has_the_targets_distribution(verification: Verification) -> None:
-    """Three draft tokens reach every node of the trie, and the limit cuts proposals."""
-    assert distance(Case("trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3)) < 1e-9
+    """Three draft tokens reach every node of the trie, and the limit, or the confidence, cuts proposals."""
+    for least in (0.0, 0.2):
+        case = Case("trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3, least=least)
+        assert distance(case) < 1e-9
+
+
+@pytest.mark.parametrize(("mode", "verification"), [("trie", "token"), ("trie", "block"), ("match", "token")])
+@pytest.mark.parametrize("grams", CACHES, ids=lambda g: f"{len(g)}grams")
+def test_a_draft_that_ends_by_its_confidence_leaves_the_targets_distribution(
+    mode: Mode, verification: Verification, grams: Sequence[str]
+) -> None:
+    """Each limit lets other drafts end early; a block whose length depends on the path is exact, too."""
+    for seed, least in ((1, 0.15), (len(grams), 0.25), (3, 0.4)):
+        assert distance(Case(mode, verification, seed=seed, grams=grams, least=least)) < 1e-9
+
+
+def test_drafts_of_one_text_end_at_different_lengths() -> None:
+    """So the test above is not of a fixed length in disguise."""
+    drafter = Drafter(ContextModel(7, toy_map().draft_size))
+    plan, nothing = EndingLength(3, 0.25).next(), np.empty(0, np.int64)
+    drafts = [drafter.propose([0, 3], plan, 1.0, nothing, SplitMix64(seed)) for seed in range(20)]
+    assert len({len(draft.tokens) for draft in drafts}) > 1
+    assert all(len(draft.tokens) == len(draft.classes) for draft in drafts)
 
 
 @pytest.mark.parametrize("mode", ["match", "direct", "lookup", "plain"])

@@ -11,14 +11,16 @@ import pytest
 
 from omnidraft import load
 from omnidraft.runtime.decoding.draft_length import FixedLength
-from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.drafter import Draft, Drafter
+from omnidraft.runtime.decoding.proposer import respell
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
+from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.configs import config_of
-from support.toy import DRAFT, GRAMS, TARGET, toy_cache
+from support.toy import DRAFT, GRAMS, TARGET, toy_cache, toy_map
 from support.toy_round import MAPS, PROMPT, Echo, Toy, caches
 
 SPECULATIVE: list[Mode] = ["trie", "match", "direct", "paper"]
@@ -54,6 +56,12 @@ def test_greedy_output_is_plain_output_with_a_good_drafter(mode: Mode, count: in
     assert [t for r in rounds for t in r.emitted] == expected
     if mode != "direct" and count > 1:
         assert len(rounds) < 0.75 * len(expected)
+
+
+def test_a_long_draft_token_stays_where_all_of_its_target_tokens_were_accepted() -> None:
+    draft, proposal = Draft([DRAFT.index("sfo"), 1]), Proposal([0, 1, 4, 1], ends=[1, 1, 1, 2])
+    assert respell(draft, proposal, [0, 1, 4, 1, 8], toy_map()) == [6, 1]
+    assert respell(draft, proposal, [0, 1, 5], toy_map()) == [0, 1, 1, 2, 3]
 
 
 class Scrambled(Drafter):

@@ -39,7 +39,7 @@ def example(turns: int = 2) -> SavedSession:
         omnidraft="0.1.0",
         identity=Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64}, {"drafter": "b" * 64}),
         costs=Costs((0.001, 0.0011), 0.0002, 1e-5, 0.5),
-        lengths=LengthState(evaluated=[2.91] + [0.0] * 11, accepted=[0.97] + [0.0] * 11, drafts=1.0, idle=3),
+        lengths=LengthState(evaluated=[2.91] + [0.0] * 7, accepted=[0.97] + [0.0] * 7, drafts=1.0, idle=3),
         turns=tuple(Turn(f"message {i} \u3042\U0001f9d1\u200d\U0001f680", (i, i + 1)) for i in range(turns)),
         message="hello",
         answer=answer,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from omnidraft.runtime.decoding.draft_length import FixedLength
-from omnidraft.runtime.decoding.drafter import Draft, Drafter
-from omnidraft.runtime.decoding.proposer import respell
+from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import DecoderState, Round
 from omnidraft.runtime.decoding.stop import cut_at_eos
-from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.modes import MODES, Mode, Verification
 from omnidraft.runtime.traces.trace import FLOOR, TracedRound
@@ -28,20 +25,6 @@ TOY = toy_map()
 PROMPT = [0, 3, 1]
 
 
-@dataclass
-class Traced:
-    """The models, the draft context and the record of a traced toy generation."""
-
-    models: DecoderModels
-    context: list[int]
-    collector: Collector
-
-    @property
-    def rounds(self) -> list[TracedRound]:
-        """The record of each round."""
-        return self.collector.traced
-
-
 def rounds(
     mode: Mode,
     temperature: float,
@@ -49,10 +32,11 @@ def rounds(
     seed: int = 0,
     verification: Verification = "token",
     penalty: float = 1.0,
-) -> tuple[Traced, list[Round]]:
-    """A toy generation: its models, draft context and traced rounds; and its rounds."""
+) -> tuple[ContextModel, list[TracedRound], list[Round]]:
+    """A toy generation: its target, the record of each round, and its rounds."""
+    target = ContextModel(2 * seed, len(TARGET))
     models = DecoderModels(
-        ContextModel(2 * seed, len(TARGET)),
+        target,
         Drafter(ContextModel(2 * seed + 1, len(DRAFT)), (7,)),
         toy_cache(TOY, ["FO"]),
     )
@@ -62,7 +46,7 @@ def rounds(
     text.restart(PROMPT, [0, 3, 1], 40, cut_at_eos(()))
     decoded = list(decode(models, text, config, count, SplitMix64(seed), collector))
     assert len(decoded) == len(collector.traced)
-    return Traced(models, text.context, collector), decoded
+    return target, collector.traced, decoded
 
 
 # The record of a round
@@ -75,11 +59,9 @@ def test_each_token_has_the_targets_own_distribution_before_it(
 ) -> None:
     """The recorded distribution is at temperature 1 and without the penalty, for any sampling."""
     for seed in range(5):
-        kept_of, outcomes = rounds(mode, temperature, seed=seed, penalty=penalty)
-        target = kept_of.models.target
-        assert isinstance(target, ContextModel)
+        target, kept_rounds, outcomes = rounds(mode, temperature, seed=seed, penalty=penalty)
         text = list(PROMPT)
-        for each, traced in zip(outcomes, kept_of.rounds, strict=True):
+        for each, traced in zip(outcomes, kept_rounds, strict=True):
             assert tuple(t.token_id for t in traced.tokens) == each.emitted
             assert [t.accepted for t in traced.tokens] == [
                 i < each.accepted for i in range(len(each.emitted))
@@ -105,27 +87,6 @@ def check_roots(ids: Any, masses: Any, unspelled: float, p: Any) -> None:
     assert np.allclose(masses, expected[kept], rtol=2**-11)
     assert unspelled == pytest.approx(1 - expected.sum(), abs=1e-5)
     assert unspelled > 0  # X
-
-
-@pytest.mark.parametrize("mode", [m for m in MODES if m not in ("lookup", "plain")])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_pieces_are_what_the_draft_context_grew_by(mode: Mode, temperature: float) -> None:
-    for seed in range(12):
-        kept, _ = rounds(mode, temperature, seed=seed)
-        assert [0, 3, 1] + [d for each in kept.rounds for d in each.pieces] == kept.context
-
-
-def test_a_long_draft_token_is_the_first_parts_and_holds_the_others() -> None:
-    draft, proposal = Draft([DRAFT.index("sfo"), 1]), Proposal([0, 1, 4, 1], ends=[1, 1, 1, 2])
-    spelled = respell(draft, proposal, [0, 1, 4, 1, 8], TOY)
-    assert [each.draft_ids for each in spelled] == [[6], [], [], [1], []]
-    assert [each.inside for each in spelled] == [False, True, True, False, False]
-    spelled = respell(draft, proposal, [0, 1, 5], TOY)  # kept in part: spelled again
-    assert [(each.draft_ids, each.inside) for each in spelled] == [
-        ([0], False),
-        ([1], False),
-        ([1, 2, 3], False),
-    ]
 
 
 def test_a_row_that_is_no_distribution_is_not_recorded() -> None:

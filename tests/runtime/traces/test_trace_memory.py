@@ -14,7 +14,7 @@ def record(
     memory: TraceMemory, first: int, count: int, at: SegmentPlace | None = None
 ) -> SegmentPlace | None:
     for number in range(first, first + count):
-        begun = Start(None, None, 0.0, "trie", False, *window([7] * 2 * number))
+        begun = Start(None, None, "trie", False, *window([7] * 2 * number))
         at = memory.append(numbered_round(number), lambda begun=begun: begun, at)  # type: ignore[misc]
     return at
 
@@ -22,7 +22,11 @@ def record(
 def taken(memory: TraceMemory) -> list[tuple[bool, int, list[int]]]:
     """Of each record whether it goes on, where it begins, and the numbers of its rounds."""
     return [
-        (each.start.continues, len(each.start.context) // 2, [item.position // 2 for item in each.rounds])
+        (
+            each.start.continues,
+            len(each.start.context) // 2,
+            [item.tokens[0].token_id for item in each.rounds],
+        )
         for each in memory.take()
     ]
 

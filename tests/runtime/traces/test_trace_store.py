@@ -33,13 +33,13 @@ def open_store(path: Path, max_bytes: int = LEAST_BYTES) -> TraceStore:
 def record(store: TraceStore, first: int, count: int, at: SegmentPlace | None = None) -> SegmentPlace | None:
     for number in range(first, first + count):
         text = [7] * 2 * number
-        begun = Start(None, None, 0.0, "trie", False, *window(text))
+        begun = Start(None, None, "trie", False, *window(text))
         at = store.append(numbered_round(number), lambda begun=begun: begun, at)  # type: ignore[misc]
     return at
 
 
 def numbers(path: Path) -> list[int]:
-    return [each.position // 2 for traced in read_traces(path, PAIR) for each in traced.rounds]
+    return [each.tokens[0].token_id for traced in read_traces(path, PAIR) for each in traced.rounds]
 
 
 def refusal(path: Path, pair: Vocabularies = PAIR) -> TraceFileError:

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from vectorlib.reference.draft_length import Costs, DraftLength, Record
+from vectorlib.reference.draft_length import Costs, DraftLength, Plan, Record
 from vectorlib.writer import VectorWriter, vector
 
 DEFAULTS = Path(__file__).resolve().parents[3] / "defaults.json"
@@ -33,6 +33,7 @@ class Text:
     """A text of a case: rounds, and what comes of them.
 
     Attributes:
+        classes: of the confidence of the draft tokens of each round, cycled.
         context: tokens of the drafter's first context, and how many of them the text before shares.
     """
 
@@ -40,6 +41,7 @@ class Text:
     outcomes: Sequence[Outcome]
     contexts: Sequence[Context] = (NOTHING,)
     context: tuple[int, int] = (0, 0)
+    classes: Sequence[int] = (5,)
 
 
 CASES: list[tuple[str, str, Costs, list[Text]]] = [
@@ -54,7 +56,7 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
     ("cheap_wrong", "a cheap drafter goes on after many rejections", CHEAP, [Text(90, [NONE])]),
     ("cheap_right", "nearly free drafting", CHEAP, [Text(12, [ALL])]),
     ("expensive", "drafting never pays: only probes, each after about twice the wait", EXPENSIVE,
-     [Text(3000, [NONE])]),
+     [Text(12000, [NONE])]),
     ("measured_hopeless", "the export measured that nothing is accepted: plain at first",
      replace(EVEN, acceptance=0.03), [Text(160, [NONE])]),
     ("measured_good", "the export measured an acceptance of 0.9", replace(EVEN, acceptance=0.9),
@@ -79,8 +81,12 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
      [Text(12, [NONE]), Text(12, [NONE]), Text(60, [ALL])]),
     ("probes_over_texts", "no single text is long enough for a probe, but all together are",
      replace(EVEN, acceptance=0.05, host=0.00109), [Text(17, [ALL])] * 8),
-    ("weight_is_capped", "a long good text, then bad ones: the good one weighs no more than 20 rounds", EVEN,
-     [Text(120, [ALL]), Text(20, [NONE]), Text(20, [NONE], [PART])]),
+    ("confidences", "tokens of every class: a draft ends after an unlikely one, and each class is learned",
+     EVEN, [Text(40, [ALL, NONE, HALF], classes=(7, 6, 3, 4)), Text(40, [HALF, ALL], classes=(0, 5, 1, 2))]),
+    ("confident_and_wrong", "a drafter that is sure and wrong: its class is learned, and drafts soon end",
+     EVEN, [Text(60, [NONE], classes=(7,)), Text(60, [ALL], classes=(2,))]),
+    ("bad_after_good", "a long good text, then bad ones: older draft tokens fade", EVEN,
+     [Text(120, [ALL]), Text(60, [NONE]), Text(20, [NONE], [PART])]),
     ("unread", "a drafter that has to read 64 tokens first begins later, and each text reads again", EVEN,
      [Text(12, [HALF], [RIGHT] * 4 + [NOTHING] * 8, context=(64, 0)), Text(12, [HALF], context=(64, 9))]),
     ("unread_goes_on", "a conversation goes on: what the text before left unread, and what is new", EVEN,
@@ -132,25 +138,31 @@ def _case(
     length, given, expect = DraftLength(costs, defaults, drafts=drafts), [], []
     for text in texts:
         length.begin_text(*text.context)
-        records, plans = list[list[int]](), list[list[Any]]()
+        records, plans, planned = list[list[Any]](), list[list[Any]](), list[Plan]()
         for i in range(text.rounds):
             match, right = text.contexts[i % len(text.contexts)]
             plan = length.next(match)
-            record = _record(plan[0], plan[1], match, right, text.outcomes[i % len(text.outcomes)])
+            record = _record(plan, match, right, text.outcomes[i % len(text.outcomes)], text.classes)
             length.record(record)
             records.append(list(astuple(record)))
-            plans.append(list(plan))
+            planned.append(plan)
+            plans.append(plan.row())
         given.append({"context": list(text.context), "records": _runs(records)})
-        expect.append({"plans": _runs(plans), "state": length.state()})
+        drafted = [plan for plan in planned if plan.chances][-1:]
+        limits = [{"chances": list(plan.chances), "least": list(plan.least)} for plan in drafted]
+        expect.append({"plans": _runs(plans), "last_draft": [*limits, None][0], "state": length.state()})
     return vector(name, why, {"costs": asdict(costs), "drafts": drafts, "texts": given}, {"texts": expect})
 
 
-def _record(source: str, count: int, match: int, right: int, outcome: Outcome) -> Record:
-    if source != "draft":
-        emitted = 1 + (min(count, right) if source == "copy" else 0)
-        return Record(match, 0, 0, 0, emitted, min(right, emitted))
-    evaluated, accepted, emitted = (int(share * count) for share in outcome)
-    return Record(match, count, max(evaluated, 1), accepted, emitted + 1, min(right, emitted + 1))
+def _record(plan: Plan, match: int, right: int, outcome: Outcome, classes: Sequence[int]) -> Record:
+    if plan.source != "draft":
+        emitted = 1 + (min(plan.count, right) if plan.source == "copy" else 0)
+        return Record(match, [], 0, 0, emitted, min(right, emitted))
+    drawn = [classes[0]]
+    while plan.goes_on(drawn):
+        drawn.append(classes[len(drawn) % len(classes)])
+    evaluated, accepted, emitted = (int(share * len(drawn)) for share in outcome)
+    return Record(match, drawn, max(evaluated, 1), accepted, emitted + 1, min(right, emitted + 1))
 
 
 def _choice(

@@ -71,8 +71,8 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "identity": IDENTITY,
         "costs": costs,
         "draft_length": {
-            "evaluated": [bits(2.9), bits(0.97)] + [bits(0.0)] * 10,
-            "accepted": [bits(1.9), bits(0.97)] + [bits(0.0)] * 10,
+            "evaluated": [bits(2.9), bits(0.97)] + [bits(0.0)] * 6,
+            "accepted": [bits(1.9), bits(0.97)] + [bits(0.0)] * 6,
             "drafts": bits(1.2e-05),
             "targets": bits(3.0),
             "compared": [bits(1.0)] * 5,

@@ -237,8 +237,8 @@ def _lengths() -> dict[str, list[Any]]:
     """Values that the counts of the draft length cannot have."""
     one, half, zero = bits(1.0), bits(0.5), bits(0.0)
     return {
-        "evaluated": [[one] * 11, [one] * 13, [half] * 12, [bits(2e9)] * 12, [bits(NAN)] * 12],
-        "accepted": [[bits(-1.0)] * 12, [zero] * 11 + [one], []],
+        "evaluated": [[one] * 7, [one] * 9, [half] * 8, [bits(2e9)] * 8, [bits(NAN)] * 8],
+        "accepted": [[bits(-1.0)] * 8, [zero] * 7 + [one], []],
         "drafts": [bits(-1.0), bits(2e9), 0],
         "targets": [bits(NAN), bits(INFINITE)],
         "compared": [[one] * 4, [one] * 6, [bits(0.05)] * 5],

@@ -133,14 +133,13 @@ def write(writer: VectorWriter) -> None:
     writer.vectors("learner/align", "responses", vectors)
     _write_traces(writer)
     vectors = []
-    for name, why, objective, at_once, made in _batches():
-        given = {"responses": [each for each, _ in made], "objective": objective, "at_once": at_once}
-        responses = [each for _, each in made]
-        vectors.append(vector(name, why, given, calls(responses, objective, at_once)))
+    for name, why, at_once, made in _batches():
+        given = {"responses": [each for each, _ in made], "at_once": at_once}
+        vectors.append(vector(name, why, given, calls([each for _, each in made], at_once)))
     writer.vectors("learner/calls", "batches", vectors)
 
 
-def _batches() -> list[tuple[str, str, str, int, list[tuple[Given, Aligned]]]]:
+def _batches() -> list[tuple[str, str, int, list[tuple[Given, Aligned]]]]:
     mixed = [
         response("toy", "S FLAKE O FO", seed=1),
         response("toy", "F X LA", seed=2, prompt="s f o"),
@@ -149,46 +148,30 @@ def _batches() -> list[tuple[str, str, str, int, list[tuple[Given, Aligned]]]]:
     ]
     nothing = response("toy", "X", [certain("toy", "X")])
     halves = [response("halves", "あ e381 82 い ab ! a", seed=5), response("halves", "e381", seed=6)]
-    batches = []
-    for objective in ("trie-kl", "omnidraft"):
-        short = objective[:4]
-        batches += [
-            (f"mixed_{short}", "responses of different lengths in one call", objective, 4, mixed),
-            (f"in_parts_{short}", "two calls: counts are of the whole step", objective, 3, mixed),
-            (f"one_{short}", "one response of one token", objective, 8, [response("toy", "S", seed=7)]),
-            (f"halves_{short}", "half characters, and a longer draft token", objective, 2, halves),
-            (f"nothing_{short}", "no place: tables are 1 wide", objective, 1, [nothing]),
-            (f"empty_{short}", "an empty response beside one of two tokens", objective, 2,
-             [response("toy", ""), response("toy", "F O", seed=8)]),
-        ]  # fmt: skip
-    expanded = response("toy", "S F O S F O S", seed=9)
-    batches.append(("longer", "sfo writes S F O, where all three follow", "trie-kl", 1, [expanded]))
-    begun = response("begun", "A B C ABC A B", seed=11)
-    batches.append(("longer_begins", "ab is longer than A and begins a spelling: it is in no `longer`",
-                  "trie-kl", 1, [begun]))  # fmt: skip
-    batches.append(("inactive", "no n-gram is active: no draft is right at an n-gram", "trie-kl", 1,
-                  [response("toy", "S FLAKE FO O", seed=10, active=[])]))  # fmt: skip
-    return batches
+    return [
+        ("mixed", "responses of different lengths in one call", 4, mixed),
+        ("in_parts", "two calls: the scale is of the whole step", 3, mixed),
+        ("one", "one response of one token", 8, [response("toy", "S", seed=7)]),
+        ("halves", "half characters, and a longer draft token", 2, halves),
+        ("nothing", "no place: tables are 1 wide", 1, [nothing]),
+        ("empty", "an empty response beside one of two tokens", 2,
+         [response("toy", ""), response("toy", "F O", seed=8)]),
+        ("inactive", "no n-gram is active", 1, [response("toy", "S FLAKE FO O", seed=10, active=[])]),
+    ]  # fmt: skip
 
 
 def _token(vocab_map: VocabMap, seed: int, name: str, *, cut: int = 64, **more: Any) -> Token:
-    """A recorded token, with the distribution before it, its roots and its pieces."""
+    """A recorded token, with the distribution before it and its roots."""
     logits = [6.0 * u for _, u in zip(vocab_map.target, uniforms_of(seed), strict=False)]
     p, t = softmax(logits), vocab_map.target.index(name)
     masses, unspelled = roots(vocab_map, p)
-    pieces = more.pop("pieces", list(vocab_map.spelling(t)))
     listed = largest(dict(enumerate(p)), cut), largest(masses, cut)
-    return Token(t, -math.log(p[t]), *listed, unspelled, pieces, **more)
+    return Token(t, -math.log(p[t]), *listed, unspelled, **more)
 
 
-def _rounds(vocab_map: VocabMap, names: str, seed: int, start: int, **more: Any) -> list[Round]:
+def _rounds(vocab_map: VocabMap, names: str, seed: int, **more: Any) -> list[Round]:
     """One round for each token."""
-    rounds, at = [], start
-    for i, name in enumerate(names.split()):
-        token = _token(vocab_map, seed + i, name, **more)
-        rounds.append(Round(at, [token]))
-        at += len(token.pieces)
-    return rounds
+    return [Round([_token(vocab_map, seed + i, name, **more)]) for i, name in enumerate(names.split())]
 
 
 def _segment(map_name: str, *records: tuple[RecordStart, list[Round]], number: int = 1) -> Segment:
@@ -201,57 +184,51 @@ def _segment(map_name: str, *records: tuple[RecordStart, list[Round]], number: i
 
 def _traces() -> list[tuple[str, str, str, list[Segment], dict[str, Any]]]:
     toy, halves = MAPS["toy"], MAPS["halves"]
-    start, rounds = RecordStart([0, 1]), _rounds(toy, "S FLAKE X FO", 20, 2)
+    start, rounds = RecordStart([0, 1]), _rounds(toy, "S FLAKE X FO", 20)
     whole = _segment("toy", (start, rounds))
-    cut = _segment("toy", (start, _rounds(toy, "O LAKE F' S", 30, 2, cut=3)))
-    text = [0, 1, *(d for p in rounds[:2] for t in p.tokens for d in t.pieces)]
+    cut = _segment("toy", (start, _rounds(toy, "O LAKE F' S", 30, cut=3)))
+    text = [0, 1, *(d for p in rounds[:2] for t in p.tokens for d in toy.spelling(t.id))]
     later = RecordStart(text, continues=1)
     windowed = RecordStart(text[2:], continues=1, skipped=0)
-    inside = [
-        _token(toy, 40, "S", pieces=[6], accepted=True),
-        _token(toy, 41, "F", pieces=[], accepted=True, inside=True),
-        _token(toy, 42, "O", pieces=[], accepted=True, inside=True),
-        _token(toy, 43, "FLAKE"),
-    ]
-    certain = Token(2, 0.0, ([2], [1.0], 0.0), ([2], [1.0], 0.0), 0.0, [2])
-    orphan = Token(8, 0.0, ([8], [1.0], 0.0), ([], [], 0.0), 1.0, [])
+    several = [_token(toy, 40 + i, name, accepted=i < 3) for i, name in enumerate(["S", "F", "O", "FLAKE"])]
+    certain = Token(2, 0.0, ([2], [1.0], 0.0), ([2], [1.0], 0.0))
+    orphan = Token(8, 0.0, ([8], [1.0], 0.0), ([], [], 0.0), 1.0)
     return [
         ("whole", "a generation of four tokens, one of them an orphan", "toy", [whole], {}),
         ("cut", "rows of three ids: the token is unlisted, the roots are of the whole row",
          "toy", [cut], {}),
         ("inactive", "not all n-grams are active: roots are computed", "toy", [cut], {"active": []}),
-        ("inside", "a longer draft token: its tokens are spelled one by one", "toy",
-         [_segment("toy", (start, [Round(2, inside, [6], 1, 1)]))], {}),
+        ("several", "a round of several tokens", "toy", [_segment("toy", (start, [Round(several)]))], {}),
         ("goes_on", "a record that continues another one is the same generation", "toy",
          [_segment("toy", (start, rounds[:2]), (later, rounds[2:]))], {}),
         ("goes_on_elsewhere", "in another segment, after the record of another session", "toy",
-         [_segment("toy", (start, rounds[:2]), (RecordStart([4]), _rounds(toy, "S O", 50, 1))),
+         [_segment("toy", (start, rounds[:2]), (RecordStart([4]), _rounds(toy, "S O", 50))),
           _segment("toy", (later, rounds[2:]), number=2)], {}),
         ("not_the_text", "a text of the same length, but another text: a new generation", "toy",
          [_segment("toy", (start, rounds[:2]), (replace(later, context=[4, *text[1:]]), rounds[2:]))], {}),
         ("not_there", "a record that continues at another position: a new generation", "toy",
-         [_segment("toy", (start, rounds[:2]), (windowed, _rounds(toy, "S", 60, len(text) - 2)))], {}),
+         [_segment("toy", (start, rounds[:2]), (windowed, _rounds(toy, "S", 60)))], {}),
         ("not_continued", "the same text without `continues`: a new generation", "toy",
          [_segment("toy", (start, rounds[:2]), (replace(later, continues=0), rounds[2:]))], {}),
         ("bos", "every context begins with the drafter's bos", "toy", [whole], {"start": [7]}),
         ("bos_alone", "no text before the first token", "toy",
-         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70, 0)))], {"start": [7]}),
+         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70)))], {"start": [7]}),
         ("no_prompt", "no text and no bos: there is no row before the first token", "toy",
-         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70, 0)))], {}),
+         [_segment("toy", (RecordStart([]), _rounds(toy, "S O", 70)))], {}),
         ("prompt_cut", "the prompt is cut from the left, to make room for the response", "toy",
-         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1]), _rounds(toy, "S FLAKE X FO", 20, 7)))],
+         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1]), _rounds(toy, "S FLAKE X FO", 20)))],
          {"max_length": 10, "start": [7]}),
         ("prompt_half", "the prompt keeps half of the room: the response ends early", "toy",
-         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1, 2]), _rounds(toy, "FLAKE S FLAKE O", 80, 8)))],
+         [_segment("toy", (RecordStart([0, 1, 2, 3, 4, 0, 1, 2]), _rounds(toy, "FLAKE S FLAKE O", 80)))],
          {"max_length": 9, "start": [7]}),
         ("no_room", "not even the first token fits", "toy",
-         [_segment("toy", (RecordStart([0, 1, 2]), _rounds(toy, "FLAKE S", 90, 3)))], {"max_length": 4}),
+         [_segment("toy", (RecordStart([0, 1, 2]), _rounds(toy, "FLAKE S", 90)))], {"max_length": 4}),
         ("sure", "the target is certain: no mass is left for others", "toy",
-         [_segment("toy", (start, [Round(2, [certain])]))], {}),
+         [_segment("toy", (start, [Round([certain])]))], {}),
         ("sure_orphan", "one unspelled token with all the mass: no distribution", "toy",
-         [_segment("toy", (start, [Round(2, [orphan])]))], {}),
+         [_segment("toy", (start, [Round([orphan])]))], {}),
         ("halves", "half characters", "halves",
-         [_segment("halves", (RecordStart([5, 0]), _rounds(halves, "e381 82 あ い e381", 95, 2)))], {}),
+         [_segment("halves", (RecordStart([5, 0]), _rounds(halves, "e381 82 あ い e381", 95)))], {}),
     ]  # fmt: skip
 
 

@@ -5,7 +5,6 @@ trace_invalid.py has the files that are refused.
 
 import math
 import struct
-from dataclasses import replace
 from typing import Any
 
 from vectorlib.reference.learning.trace import (
@@ -21,10 +20,10 @@ from vectorlib.reference.vocab_map import MAPS
 from vectorlib.writer import VectorWriter, vector
 
 _HALF = ([6], [0.5], 0.5)
-FO = Token(6, 0.5, _HALF, ([1], [0.5], 0.5), pieces=[1, 4])
+FO = Token(6, 0.5, _HALF, ([1], [0.5], 0.5))
 BEGIN = RecordStart([1, 4])
-REJECTED = Round(2, [FO], [2], 1, 0)
-EXAMPLE = Segment([(0, BEGIN), (0, REJECTED)], (8, 10))  # the worked example of spec/12-trace.md
+ROUND = Round([FO])
+EXAMPLE = Segment([(0, BEGIN), (0, ROUND)], (8, 10))  # the worked example of spec/12-trace.md
 
 
 def _distribution(map_name: str, logits: list[float]) -> dict[str, Any]:
@@ -86,14 +85,8 @@ def _token(map_name: str, logits: list[float], t: int, **more: Any) -> Token:
 
 
 _WIDE_ROW = [5, 66_000], [0.5, 0.25], 0.25
-_WIDE = Token(66_000, 1.0, _WIDE_ROW, ([70_001], [0.5], 0.25), 0.25, [70_001] * 300)
-_LONG = [
-    _token("toy", _SPREAD, 0, pieces=[6], accepted=True),
-    _token("toy", _SPREAD, 1, accepted=True, inside=True),
-    _token("toy", _SPREAD, 4, accepted=True, inside=True),
-    _token("toy", _SPREAD, 8),
-]
-_A, _B = RecordStart([0], 0.7, 1, 0, 0, ("ab" * 32, "cd" * 32)), RecordStart([], 1.0, 5, 1)
+_WIDE = Token(66_000, 1.0, _WIDE_ROW, ([70_001], [0.5], 0.25), 0.25)
+_A, _B = RecordStart([0], 1, 0, 0, ("ab" * 32, "cd" * 32)), RecordStart([], 5, 1)
 
 VALID: list[tuple[str, str, bytes, Segment]] = [
     (name, why, segment.pack(), segment)
@@ -101,27 +94,21 @@ VALID: list[tuple[str, str, bytes, Segment]] = [
         ("example", "the worked example of spec/12-trace.md", EXAMPLE),
         ("header", "a header without entries", Segment([])),
         ("begun", "a record without a round does not count", Segment([(0, BEGIN)])),
-        ("long_draft_token", "one draft token writes three target tokens; X has no piece",
-         Segment([(0, BEGIN), (0, Round(2, _LONG, [6], 1, 1))])),
-        ("several_tokens", "each token is written whole, with its own pieces and distributions",
-         Segment([(0, BEGIN), (0, Round(2, [
-             _token("toy", _SPREAD, 0, pieces=[0], accepted=True), _token("toy", _FLOOR, 5, pieces=[1, 2, 3]),
-         ], [0, 1], 2, 1)), (0, Round(6, [FO]))])),
-        ("two_records", "two sessions share a store: their rounds alternate", Segment([(0, _A), (1, _B), (1,
-         Round(0, [FO])), (0, Round(1, [FO])), (1, Round(2, [FO]))], number=7)),
+        ("several_tokens", "each token is written whole, with its own distributions",
+         Segment([(0, BEGIN), (0, Round([_token("toy", _SPREAD, 0, accepted=True),
+                                         _token("toy", _FLOOR, 5)])), (0, ROUND)])),
+        ("two_records", "two sessions share a store: their rounds alternate",
+         Segment([(0, _A), (1, _B), (1, ROUND), (0, ROUND), (1, ROUND)], number=7)),
         ("full_window", "2048 draft ids, and 5 before them",
-         Segment([(0, RecordStart([1] * 2048, skipped=5)), (0,
-         Round(2053, [FO]))])),
-        ("wide_ids", "4 bytes an id, 300 pieces",
-         Segment([(0, RecordStart([70_000])), (0, Round(1, [_WIDE], [70_000],
-         1, 1))], (70_002, 66_001))),
+         Segment([(0, RecordStart([1] * 2048, skipped=5)), (0, ROUND)])),
+        ("wide_ids", "4 bytes an id",
+         Segment([(0, RecordStart([70_000])), (0, Round([_WIDE]))], (70_002, 66_001))),
         ("width_border", "65,536 ids take 2 bytes",
-         Segment([(0, RecordStart([65_535])), (0, Round(1, [FO]))], (65_536,
-         65_536))),
+         Segment([(0, RecordStart([65_535])), (0, ROUND)], (65_536, 65_536))),
         ("large_vocabularies", "2^31 ids", Segment([(0, RecordStart([(1 << 31) - 1]))], (1 << 31, 1 << 31))),
     ]
 ]  # fmt: skip
-_TWO = Segment([(0, BEGIN), (0, REJECTED), (0, replace(REJECTED, position=4))], (8, 10))
+_TWO = Segment([(0, BEGIN), (0, ROUND), (0, ROUND)], (8, 10))
 _CUT, SHORT = _TWO.pack(), EXAMPLE.pack()
 TORN: list[tuple[str, str, bytes, Segment]] = [
     ("torn_payload", "the last round is cut: the round before it is kept", _CUT[:-9], EXAMPLE),

@@ -76,7 +76,7 @@ def _paths() -> Iterator[Path]:
     yield from (("costs", "machine", name) for name in MACHINE)
     yield from (("drafter", "lora", name) for name in ("rank", "sites"))
     yield from (("drafter", "lora", "sites", "layers.0.o", name) for name in ("inputs", "parts"))
-    yield from (("drafter", "train", name) for name in ("graph", "folder", "rank", "terms", "tensors"))
+    yield from (("drafter", "train", name) for name in ("graph", "folder", "rank", "tensors"))
     yield from (("target", "npu", name) for name in ("kv_length", "host", "forms", "providers"))
     yield from (("target", "npu", "forms", "float", name) for name in ("mask", "weights", "graphs"))
     yield from (("target", "npu", "providers", "coreml", name) for name in ("form", "provider", "options"))
@@ -131,8 +131,6 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         (("drafter", "lora", "sites", "layers.0.o", "parts"),
          [[], [["o", 3, 1]], [["o"]], [["o", 0]], [[3, "o"]], [["a" * 65, 3]], [["o", 3]] * 9]),
         (("drafter", "train", "graph"), ["a" * 513]), (("drafter", "train", "rank"), [0, 1025, 3]),
-        (("drafter", "train", "terms"),
-         [["trie"], ["direct", "trie", "ngram"], ["trie", "direct", "ngram", "x"]]),
         (("drafter", "train", "tensors"),
          [[], [{"name": "x", "shape": [4, 2]}], _twice(), _shape([4]), _shape([4, 0]),
           _shape([4, 2, 1])]),

@@ -59,7 +59,7 @@ def training(**changes: object) -> Manifest:
     """The fields of a drafter with one site, its adapters and its training step."""
     shapes = {"layers.0.o.o.lora_a": [4, 2], "layers.0.o.o.lora_b": [2, 3]}
     train = {
-        "graph": STEP, "folder": "drafter", "rank": 2, "terms": ["trie", "direct", "ngram"],
+        "graph": STEP, "folder": "drafter", "rank": 2,
         "tensors": [{"name": name, "shape": shape} for name, shape in shapes.items()],
     }  # fmt: skip
     lora = {"rank": None, "sites": SITES}

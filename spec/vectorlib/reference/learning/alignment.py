@@ -116,15 +116,12 @@ class Aligned:
 
     Attributes:
         trie: rows with their distributions, in ascending order; one row may have several.
-        direct: row and direct distribution of each token.
     """
 
     vocab_map: VocabMap
     prompt: list[int]
     tokens: list[int]
-    target_rows: list[TargetRow]
     trie: list[tuple[int, DraftTargets]] = field(default_factory=list)
-    direct: list[tuple[int, DraftTargets]] = field(default_factory=list)
 
     @property
     def spellings(self) -> list[Path]:
@@ -140,30 +137,13 @@ class Aligned:
         """The response in draft tokens."""
         return [d for spelling in self.spellings for d in spelling]
 
-    def is_direct(self, i: int) -> bool:
-        spelling = self.spellings[i]
-        return len(spelling) == 1 and self.vocab_map.direct[spelling[0]] == self.tokens[i]
-
     def as_json(self) -> dict[str, Any]:
         return {
             "draft_ids": [*self.prompt, *self.pieces],
             "prompt_length": len(self.prompt),
-            "owners": [i for i, spelling in enumerate(self.spellings) for _ in spelling],
-            "tokens": self._tokens_json(),
-            "trie": [targets.as_json(row) for row, targets in self.trie],
-            "direct": [targets.as_json(row) for row, targets in self.direct],
-        }
-
-    def _tokens_json(self) -> dict[str, Any]:
-        return {
-            "ids": self.tokens,
+            "tokens": self.tokens,
             "rows": self.rows,
-            "lengths": [len(s) for s in self.spellings],
-            "direct": [self.is_direct(i) for i in range(len(self.tokens))],
-            "probabilities": [
-                row.p.get(t, None if row.rest > 0 else 0.0)
-                for t, row in zip(self.tokens, self.target_rows, strict=True)
-            ],
+            "trie": [targets.as_json(row) for row, targets in self.trie],
         }
 
 
@@ -184,7 +164,7 @@ def align(
     while count < len(tokens) and used + len(vocab_map.spelling(tokens[count])) <= max_length:
         used += len(vocab_map.spelling(tokens[count]))
         count += 1
-    aligned = Aligned(vocab_map, list(prompt), list(tokens[:count]), list(target_rows[:count]))
+    aligned = Aligned(vocab_map, list(prompt), list(tokens[:count]))
     pairs = zip(aligned.spellings, aligned.tokens, strict=True)
     paths: list[Path] = [s if trie.ending(s) == t else () for s, t in pairs]
     for i, row in enumerate(aligned.rows):
@@ -196,16 +176,7 @@ def align(
         for depth, targets in enumerate([first, *inner]):
             if targets is not None:
                 aligned.trie.append((row + depth, targets.top(keep)))
-        aligned.direct.append((row, direct(vocab_map, target_rows[i]).top(keep)))
     return aligned
-
-
-def direct(vocab_map: VocabMap, target_row: TargetRow) -> DraftTargets:
-    """The distribution over the draft tokens of the direct pairs."""
-    pairs = {t: d for d, t in enumerate(vocab_map.direct) if t >= 0}
-    outside = math.fsum(p for t, p in target_row.p.items() if t not in pairs)
-    listed = {pairs[t]: p for t, p in target_row.p.items() if t in pairs}
-    return DraftTargets(listed, target_row.rest, max(0.0, 1.0 - outside))
 
 
 def of_trace(token: Token) -> tuple[TargetRow, DraftTargets | None]:
@@ -244,7 +215,7 @@ def responses(
     """The training positions of all generations of a trace."""
     trie, aligned = Trie(vocab_map, active), []
     all_active = len(active) == sum(len(vocab_map.spelling(t)) > 1 for t in vocab_map.leaves)
-    for record, rounds in _generations(segments):
+    for record, rounds in _generations(vocab_map, segments):
         tokens = [token for round_ in rounds for token in round_.tokens]
         spelled = sum(len(vocab_map.spelling(t.id)) for t in tokens)
         room = max(max_length - len(start) - spelled, max_length // 2 - len(start), 0)
@@ -259,7 +230,7 @@ def responses(
     return aligned
 
 
-def _generations(segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Round]]]:
+def _generations(vocab_map: VocabMap, segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Round]]]:
     """Records that continue one another, as one generation each; the vectors have fewer than 8 at a time."""
     generations: list[tuple[RecordStart, list[Round]]] = []
     for segment in segments:
@@ -267,7 +238,7 @@ def _generations(segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Ro
             entries = [entry for record, entry in segment.entries if record == number]
             start = next(entry for entry in entries if isinstance(entry, RecordStart))
             rounds = [entry for entry in entries if isinstance(entry, Round)]
-            earlier = next((g for g in generations if _continues(*g, start)), None)
+            earlier = next((g for g in generations if _continues(vocab_map, *g, start)), None)
             if earlier is not None:
                 earlier[1].extend(rounds)
             else:
@@ -275,8 +246,11 @@ def _generations(segments: Sequence[Segment]) -> list[tuple[RecordStart, list[Ro
     return generations
 
 
-def _continues(earlier: RecordStart, rounds: Sequence[Round], later: RecordStart) -> bool:
-    text = [*earlier.context, *(d for each in rounds for token in each.tokens for d in token.pieces)]
+def _continues(
+    vocab_map: VocabMap, earlier: RecordStart, rounds: Sequence[Round], later: RecordStart
+) -> bool:
+    spelled = (d for each in rounds for token in each.tokens for d in vocab_map.spelling(token.id))
+    text = [*earlier.context, *spelled]
     shared = min(len(text), len(later.context))
     return (
         bool(later.continues)

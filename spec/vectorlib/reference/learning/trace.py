@@ -4,7 +4,7 @@ import math
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from vectorlib.reference.vocab_map import VocabMap
@@ -57,17 +57,13 @@ class Token:
     distribution: Listed
     roots: Listed
     unspelled: float = 0.0
-    pieces: list[int] = field(default_factory=list)
     accepted: bool = False
-    inside: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return {
             "token_id": self.id,
             "surprisal": single(self.surprisal),
             "accepted": self.accepted,
-            "inside": self.inside,
-            "pieces": self.pieces,
             "distribution": _listed_json(self.distribution),
             "roots": _listed_json(self.roots),
             "unspelled": single(self.unspelled),
@@ -82,20 +78,10 @@ def _listed_json(listed: Listed) -> dict[str, Any]:
 class Round:
     """A round."""
 
-    position: int
     tokens: list[Token]
-    draft: list[int] = field(default_factory=list)
-    evaluated: int = 0
-    accepted_drafts: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "position": self.position,
-            "draft": self.draft,
-            "evaluated": self.evaluated,
-            "accepted_drafts": self.accepted_drafts,
-            "tokens": [t.as_json() for t in self.tokens],
-        }
+        return {"tokens": [t.as_json() for t in self.tokens]}
 
 
 @dataclass
@@ -103,7 +89,6 @@ class RecordStart:
     """The beginning of a record; an adapter's digest is hexadecimal, 64 zeros for no adapter."""
 
     context: list[int]
-    temperature: float = 0.0
     mode: int = 0
     continues: int = 0
     skipped: int = 0
@@ -114,7 +99,6 @@ class RecordStart:
         return {
             "drafter_adapter": drafter,
             "target_adapter": target,
-            "temperature": single(self.temperature),
             "mode": MODES[self.mode],
             "continues": bool(self.continues),
             "skipped": self.skipped,
@@ -131,7 +115,7 @@ class Segment:
     number: int = 1
     drafter: str = "dd" * 32
     target: str = "ee" * 32
-    version: int = 1
+    version: int = 2
     reserved: int = 0
 
     def head(self) -> bytes:
@@ -151,21 +135,17 @@ class Segment:
 
     def _start(self, start: RecordStart) -> bytes:
         data = b"".join(bytes.fromhex(d) for d in start.digests)
-        data += struct.pack("<f2BHI", start.temperature, start.mode, start.continues, 0, start.skipped)
+        data += struct.pack("<2BHI", start.mode, start.continues, 0, start.skipped)
         return data + self._ids(start.context, 0)
 
     def _round(self, round_: Round) -> bytes:
-        counts = (len(round_.draft), round_.evaluated, round_.accepted_drafts, len(round_.tokens))
-        data = struct.pack("<I4B", round_.position, *counts) + self._ids(round_.draft, 0)
-        return data + b"".join(self._token(t) for t in round_.tokens)
+        return b"".join(self._token(t) for t in round_.tokens)
 
     def _token(self, t: Token) -> bytes:
         (ids, distribution, rest), (draft_ids, masses, others) = t.distribution, t.roots
         data = struct.pack(
-            "<I4BI4f", t.id, t.accepted + 2 * t.inside, len(ids), len(draft_ids), 0, len(t.pieces),
-            t.surprisal, rest, others, t.unspelled,
-        )  # fmt: skip
-        data += self._ids(t.pieces, 0)
+            "<I4B4f", t.id, t.accepted, len(ids), len(draft_ids), 0, t.surprisal, rest, others, t.unspelled
+        )
         data += self._ids(ids, 1) + struct.pack(f"<{len(distribution)}e", *distribution)
         return data + self._ids(draft_ids, 0) + struct.pack(f"<{len(masses)}e", *masses)
 

@@ -11,7 +11,7 @@ from omnidraft.commands.inspect.inspect_cache import Names, shown_bytes
 from omnidraft.commands.terminal.options import print_json
 from omnidraft.errors import counted
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.traces.trace import Traced, TracedRound, Vocabularies
+from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.runtime.traces.trace_file import VERSION
 from omnidraft.runtime.traces.trace_reader import read_segments
 
@@ -32,7 +32,6 @@ def inspect_trace(trace: Path, bundle: Bundle | None, as_json: bool) -> None:
         f"  {counted(counts['tokens'], 'target token')} in {counted(counts['rounds'], 'round')}, "
         f"{counts['accepted']:,} of them from accepted drafts"
     )
-    print(f"  {counts['accepted_drafts']:,} of {counts['drafted']:,} draft tokens accepted")
     if counts["torn_bytes"]:
         print(f"  left out: {counted(counts['torn_bytes'], 'byte')} of interrupted writes")
     print("  with the bundle, every prompt and answer in it can be read; `omnidraft wipe` deletes it")
@@ -44,8 +43,7 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
     Args:
         names: of the bundle that the trace must be of; None checks no bundle.
     """
-    names_of_counts = "records rounds tokens accepted drafted evaluated accepted_drafts bytes torn_bytes"
-    counts = dict.fromkeys(names_of_counts.split(), 0)
+    counts = dict.fromkeys(("records", "rounds", "tokens", "accepted", "bytes", "torn_bytes"), 0)
     segments, vocabularies = 0, None
     for file, segment in read_segments(trace, _vocabularies(names)):
         segments, vocabularies = segments + 1, segment.header.vocabularies
@@ -53,19 +51,11 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
         counts["torn_bytes"] += segment.torn
         for record in segment.generations():
             counts["records"] += 1
-            for traced in record.rounds:
-                _count(counts, traced)
+            counts["rounds"] += len(record.rounds)
+            counts["tokens"] += len(record.tokens)
+            counts["accepted"] += sum(token.accepted for token in record.tokens)
     fingerprints = vocabularies.__dict__ if vocabularies else {}
     return {"version": VERSION, "segments": segments, **counts, **fingerprints}
-
-
-def _count(counts: dict[str, int], traced: TracedRound) -> None:
-    counts["rounds"] += 1
-    counts["tokens"] += len(traced.tokens)
-    counts["accepted"] += sum(token.accepted for token in traced.tokens)
-    counts["drafted"] += len(traced.draft)
-    counts["evaluated"] += traced.evaluated
-    counts["accepted_drafts"] += traced.accepted_drafts
 
 
 def _vocabularies(names: Names | None) -> Vocabularies | None:

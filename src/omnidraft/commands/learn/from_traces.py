@@ -99,7 +99,6 @@ def learn_options(file: SettingsFile) -> LearnOptions:
     with file.named():
         check_threads(threads)
         step = StepOptions(
-            objective=file.text("objective", step.objective),
             learning_rate=file.number("learning_rate", USUAL_RATE),
             seed=file.integer("seed", step.seed),
             at_once=file.integer("at_once", step.at_once),

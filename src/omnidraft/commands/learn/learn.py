@@ -45,7 +45,7 @@ def learn(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="TOML file with further settings: objective, learning_rate, seed; with TRACES also steps, "
+            help="TOML file with further settings: learning_rate, seed; with TRACES also steps, "
             "batch_size, schedule, max_length, at_once, threads, target_adapter, checkpoint, "
             "checkpoint_every; with --prompts also interval, passes, replay, memory, field, count, raw and "
             "the settings of `omnidraft config`.",

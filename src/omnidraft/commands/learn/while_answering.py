@@ -44,7 +44,6 @@ class Learning:
         adapter: of the drafter, learned for this target or another one, to begin with.
     """
 
-    objective: str = "trie-kl"
     rate: float = 4e-3
     answering: AdaptSettings = field(default_factory=dict)
     adapter: Adapter | None = None
@@ -52,7 +51,7 @@ class Learning:
     @property
     def settings(self) -> AdaptSettings:
         """The settings that a later run for the same target must have too."""
-        return {"objective": self.objective, "learning_rate": self.rate, **self.answering}
+        return {"learning_rate": self.rate, **self.answering}
 
     @property
     def step(self) -> StepOptions:
@@ -61,7 +60,7 @@ class Learning:
         Raises:
             SettingError: a value is outside its range.
         """
-        return StepOptions(self.objective, self.rate, weight_decay=0.0)
+        return StepOptions(self.rate, weight_decay=0.0)
 
     def make(self, weights: LanguageModel) -> Learner:
         """A learner for the drafter of a loaded bundle."""
@@ -128,7 +127,6 @@ def learn_while_answering(
     usual, learns = AdaptOptions(), Learning()
     with file.named():
         learning = Learning(
-            file.text("objective", learns.objective),
             file.number("learning_rate", learns.rate),
             answer_settings(config, raw),
             None if adapter is None else read_adapter(adapter),

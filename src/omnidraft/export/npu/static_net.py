@@ -11,7 +11,6 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 OPSET = 18
 _IR_VERSION = 9
-_NORM = "norm"
 
 
 class Net:

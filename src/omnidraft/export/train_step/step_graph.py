@@ -14,9 +14,11 @@ from torch import Tensor
 
 from omnidraft.export.train_step.step_forward import Forward, Frozen, Named, cut
 from omnidraft.export.train_step.step_onnx import adamw, free_sizes, to_onnx
-from omnidraft.runtime.bundle.train_step_entry import TERMS, StepLayout
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.training.data.batch import DistributionTensors
 from omnidraft.training.objectives.divergence import divergence
+
+SETTINGS = ("scale", "learning_rate", "weight_decay", "clip_norm", "lora_scale")
 
 
 def trace_step(frozen: Frozen, layout: StepLayout) -> ModelProto:
@@ -32,8 +34,7 @@ def lora_step(frozen: Frozen, layout: StepLayout) -> Callable[[Named], Named]:
 
 def _batch(fixed: Named) -> Named:
     """A batch of responses with sizes that no other input has."""
-    free = islice(free_sizes(fixed.values()), 8)
-    responses, length, rows, distributions, listed, direct, direct_listed, ngrams = free
+    responses, length, rows, distributions, listed = islice(free_sizes(fixed.values()), 5)
     whole = torch.int64
     return {
         "input_ids": torch.empty(responses, length, dtype=whole),
@@ -43,12 +44,6 @@ def _batch(fixed: Named) -> Named:
         "trie.probabilities": torch.empty(distributions, listed),
         "trie.other": torch.empty(distributions),
         "trie.weights": torch.empty(distributions),
-        "direct.rows": torch.empty(direct, dtype=whole),
-        "direct.ids": torch.empty(direct, direct_listed, dtype=whole),
-        "direct.probabilities": torch.empty(direct, direct_listed),
-        "direct.other": torch.empty(direct),
-        "ngram.rows": torch.empty(ngrams, dtype=whole),
-        "ngram.ids": torch.empty(ngrams, dtype=whole),
     }
 
 
@@ -56,8 +51,7 @@ def _state(layout: StepLayout) -> Named:
     """The settings, and the state that one call passes to the next."""
     vector = torch.zeros(layout.size)
     return {
-        "scales": torch.zeros(len(TERMS)),
-        **{name: torch.tensor(0.0) for name in ("learning_rate", "weight_decay", "clip_norm", "lora_scale")},
+        **{name: torch.tensor(0.0) for name in SETTINGS},
         "last": torch.tensor(True),
         "loss": torch.tensor(0.0),
         "updates": torch.tensor(0, dtype=torch.int64),
@@ -74,29 +68,11 @@ def _step(frozen: Frozen, layout: StepLayout, inputs: Named) -> Named:
     with Forward(frozen, inputs, learning, inputs["rows"]).acting() as model:
         output = model(input_ids=inputs["input_ids"], position_ids=positions, use_cache=False)
     logits: Tensor = output.logits  # [R, draft vocab]
-    sums = _sums(logits, inputs)
-    part = (sums * inputs["scales"]).sum()
+    fields = ("rows", "ids", "probabilities", "other", "weights")
+    trie = DistributionTensors(*(inputs[f"trie.{field}"] for field in fields))
+    part = (trie.weights * divergence(logits, trie, "forward")).sum() * inputs["scale"]  # trie-kl
     gradients = torch.autograd.grad(part, list(learning.values()))
     gradient = inputs["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
     loss = inputs["loss"] + part.detach()
-    carried = {"sums": sums.detach(), "next_loss": loss, "next_gradient": gradient}
+    carried = {"next_loss": loss, "next_gradient": gradient}
     return carried | adamw(inputs, gradient, loss)
-
-
-def _sums(logits: Tensor, inputs: Named) -> Tensor:
-    """The terms as sums over positions: one of trie-kl, two of omnidraft (training/objectives/losses.py)."""
-    trie = _distributions("trie", inputs, inputs["trie.weights"])
-    direct = _distributions("direct", inputs, torch.ones_like(inputs["direct.other"]))
-    ngrams = torch.log_softmax(logits.index_select(0, inputs["ngram.rows"]), dim=1)
-    return torch.stack([
-        (trie.weights * divergence(logits, trie, "forward")).sum(),
-        divergence(logits, direct, "reverse").sum(),
-        -ngrams.gather(1, inputs["ngram.ids"][:, None]).sum(),
-    ])  # fmt: skip
-
-
-def _distributions(name: str, inputs: Named, weights: Tensor) -> DistributionTensors:
-    rows, ids, probabilities, other = (
-        inputs[f"{name}.{field}"] for field in ("rows", "ids", "probabilities", "other")
-    )
-    return DistributionTensors(rows, ids, probabilities, other, weights)

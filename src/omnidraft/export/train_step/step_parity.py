@@ -39,7 +39,7 @@ def lora_parity(graph: Path, frozen: Frozen, layout: StepLayout, shipped: Shippe
     rng = np.random.default_rng(0)
     vocab = _vocab(frozen)
     parts = [_responses(rng, vocab, length) for length in _LENGTHS]
-    settings = {**_settings(1e-2), "scales": np.array([0.1, 0.05, 0.02], np.float32)}
+    settings = _settings(1e-2)
     step, weights = lora_step(frozen, layout), _weights(frozen, shipped)
     return _refuse(graph, _compare(graph, step, parts, settings, layout.size, weights))
 
@@ -101,7 +101,7 @@ def _in_torch(step: Step, parts: Sequence[Arrays], fixed: Arrays, weights: Named
 
 
 def _settings(rate: float) -> Arrays:
-    values = {"learning_rate": rate, "weight_decay": 0.01, "clip_norm": 1.0, "lora_scale": 2.0}
+    values = {"scale": 0.1, "learning_rate": rate, "weight_decay": 0.01, "clip_norm": 1.0, "lora_scale": 2.0}
     return {name: np.array(value, np.float32) for name, value in values.items()}
 
 
@@ -110,21 +110,20 @@ def _vocab(frozen: Frozen) -> int:
 
 
 def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
-    """One response with a distribution of each kind at every row."""
+    """One response with a distribution at every row."""
     rows = np.arange(length)
     listed = min(4, vocab)
     ids = np.array([rng.choice(vocab, listed, replace=False) for _ in rows])
     distributions = rng.dirichlet(np.ones(listed + 1), length).astype(np.float32)
-    batch: Arrays = {"input_ids": rng.integers(0, vocab, (1, length)), "rows": rows}
-    for term in ("trie", "direct"):
-        batch |= {
-            f"{term}.rows": rows,
-            f"{term}.ids": ids,
-            f"{term}.probabilities": distributions[:, :-1].copy(),
-            f"{term}.other": distributions[:, -1].copy(),
-        }
-    batch["trie.weights"] = rng.uniform(0.5, 1.0, length).astype(np.float32)
-    return batch | {"ngram.rows": rows[1:3], "ngram.ids": rng.integers(0, vocab, 2)}
+    return {
+        "input_ids": rng.integers(0, vocab, (1, length)),
+        "rows": rows,
+        "trie.rows": rows,
+        "trie.ids": ids,
+        "trie.probabilities": distributions[:, :-1].copy(),
+        "trie.other": distributions[:, -1].copy(),
+        "trie.weights": rng.uniform(0.5, 1.0, length).astype(np.float32),
+    }
 
 
 def _weights(frozen: Frozen, shipped: Shipped) -> Named:

@@ -19,13 +19,12 @@ from omnidraft.errors import SettingError
 from omnidraft.learning.positions.draft_targets import (
     DraftDistribution,
     after_distribution,
-    direct_distribution,
     has_children,
     inside_distribution,
     node_of,
     root_distribution,
 )  # fmt: skip
-from omnidraft.learning.positions.target_rows import Ids, Probabilities, TargetRows
+from omnidraft.learning.positions.target_rows import Ids, TargetRows
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
@@ -63,46 +62,24 @@ SparseDistributions = Distributions[Numpy]
 
 
 @dataclass(frozen=True)
-class TargetTokens:
-    """The n target tokens of a response; every array has shape [n].
-
-    Attributes:
-        rows: the row of the response where the spelling of the token begins.
-        lengths: draft tokens of the spelling, 0 or more.
-        direct: whether the token has a direct partner in the drafter's vocabulary.
-        probabilities: p of the token; NaN where its row was cut and does not list it.
-    """
-
-    ids: Ids
-    rows: Offsets
-    lengths: Offsets
-    direct: npt.NDArray[np.bool_]
-    probabilities: Probabilities
-
-
-@dataclass(frozen=True)
 class Aligned:
-    """One response, with the inputs of every objective.
+    """One response of n target tokens.
 
     Attributes:
         draft_ids: prompt and response in draft tokens.
         prompt_length: draft tokens of the prompt, >= 1.
-        owners: the index of the target token that each of the m draft tokens of the response writes, shape
-            [m].
+        tokens: the target ids, shape [n].
+        rows: the row of the response where the spelling of each target token begins, shape [n].
         trie_distributions: the target's distribution in the drafter's vocabulary, at each position that has
             one.
-        direct_distributions: for each target token, its row on the intersection of the vocabularies. `other`
-            is the mass that the row does not list, `weights` the listed mass on the intersection plus
-            `other`.
-        target_rows: the target's rows, for the objectives that need the target's vocabulary.
+        target_rows: the target's rows, for the objectives that torch alone has (training/objectives).
     """
 
     draft_ids: Ids
     prompt_length: int
-    owners: Offsets
-    tokens: TargetTokens
+    tokens: Ids
+    rows: Offsets
     trie_distributions: SparseDistributions
-    direct_distributions: SparseDistributions
     target_rows: TargetRows
     vocab_map: VocabMap
 
@@ -153,25 +130,15 @@ class Aligner:
         count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
         ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
         response = [d for t in ids for d in vocab_map.spell(int(t))]
-        target_tokens = self._target_tokens(ids, lengths, rows)
+        starts = np.cumsum(lengths) - lengths
         return Aligned(
             draft_ids=np.array([*draft_prompt, *response], dtype=np.int32),
             prompt_length=len(draft_prompt),
-            owners=np.repeat(np.arange(count), lengths),
-            tokens=target_tokens,
-            trie_distributions=self._trie_distributions(target_tokens, rows, known),
-            direct_distributions=self._direct_distributions(target_tokens, rows),
+            tokens=ids,
+            rows=starts,
+            trie_distributions=self._trie_distributions(ids, starts, rows, known),
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
-        )
-
-    def _target_tokens(self, ids: Ids, lengths: Offsets, rows: TargetRows) -> TargetTokens:
-        return TargetTokens(
-            ids=ids,
-            rows=np.cumsum(lengths) - lengths,
-            lengths=lengths,
-            direct=np.array([self._is_direct(int(t)) for t in ids], dtype=np.bool_),
-            probabilities=np.array([_or_nan(rows.of(i, int(t))) for i, t in enumerate(ids)]),
         )
 
     def _check(self, draft_prompt: Sequence[int], tokens: Sequence[int], rows: TargetRows) -> None:
@@ -198,16 +165,12 @@ class Aligner:
                     f"the {name} hold an id outside 0..{size - 1}", "use the vocabulary map of this pair"
                 )
 
-    def _is_direct(self, token: int) -> bool:
-        spelling = self.trie.map.spellings.row(token)
-        return len(spelling) == 1 and int(self.trie.map.direct[int(spelling[0])]) == token
-
     def _trie_distributions(
-        self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftDistribution | None]
+        self, tokens: Ids, starts: Offsets, rows: TargetRows, roots: Sequence[DraftDistribution | None]
     ) -> SparseDistributions:
         trie, placed = self.trie, list[tuple[int, DraftDistribution | None]]()
-        for i, token in enumerate(tokens.ids):
-            row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))
+        for i, token in enumerate(tokens):
+            row, spelling = int(starts[i]), trie.map.spellings.row(int(token))
             node = node_of(trie, self._spelling_in_trie(tokens, i - 1))
             if node is not None and has_children(trie, node):
                 placed.append((row, after_distribution(trie, rows, i - 1, node, roots[i])))
@@ -219,32 +182,19 @@ class Aligner:
                 node = node_of(trie, spelling[:depth])
                 assert node is not None
                 placed.append((row + depth, inside_distribution(trie, rows, i, node)))
-        return _sparse(
+        return sparse(
             [(row, distribution.top(self.keep)) for row, distribution in placed if distribution is not None]
         )
 
-    def _spelling_in_trie(self, tokens: TargetTokens, i: int) -> npt.NDArray[np.generic]:
+    def _spelling_in_trie(self, tokens: Ids, i: int) -> npt.NDArray[np.generic]:
         """The spelling of token i if it is active in the trie; empty for aliases and for inactive tokens."""
-        leaf = int(self.trie.map.leaf_of[tokens.ids[i]]) if i >= 0 else -1
+        leaf = int(self.trie.map.leaf_of[tokens[i]]) if i >= 0 else -1
         active = leaf >= 0 and bool(self.trie.active[leaf])
-        return self.trie.map.spellings.row(int(tokens.ids[i])) if active else np.empty(0, dtype=np.int32)
-
-    def _direct_distributions(self, tokens: TargetTokens, rows: TargetRows) -> SparseDistributions:
-        placed = []
-        for i in range(len(tokens.ids)):
-            ids, p, outside = direct_distribution(self.trie.map, rows, i)
-            distribution = DraftDistribution(ids, p, float(rows.rest[i]), max(0.0, 1.0 - outside)).top(
-                self.keep
-            )
-            placed.append((int(tokens.rows[i]), distribution))
-        return _sparse(placed)
+        return self.trie.map.spellings.row(int(tokens[i])) if active else np.empty(0, dtype=np.int32)
 
 
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _sparse(distributions: Sequence[tuple[int, DraftDistribution]]) -> SparseDistributions:
+def sparse(distributions: Sequence[tuple[int, DraftDistribution]]) -> SparseDistributions:
+    """Rows of a response with their distributions, as arrays."""
     widest = max((len(distribution.ids) for _, distribution in distributions), default=0)
     ids = np.full((len(distributions), widest), -1, dtype=np.int32)
     probabilities = np.zeros((len(distributions), widest))

@@ -1,7 +1,7 @@
 """Aligned responses as one batch of arrays; numpy only, training/data/batch.py makes tensors of the same.
 
-The rows of logits of all responses form one list [R]. Every distribution, token and label has the index of
-its row in that list, so objectives need no sequences, padding or prompts.
+The rows of logits of all responses form one list [R]. Every distribution has the index of its row in that
+list, so objectives need no sequences, padding or prompts.
 """
 
 from __future__ import annotations
@@ -16,42 +16,6 @@ import numpy.typing as npt
 from omnidraft.learning.positions.alignment import Aligned, Array, Numpy, SparseDistributions
 from omnidraft.learning.positions.alignment import Distributions as Distributions
 
-Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Labels(Generic[Array]):
-    """Draft tokens of the responses, shapes [M], int64.
-
-    Attributes:
-        rows: row of logits that predicts each token.
-        tokens: the target token that each draft token helps to write, by its index in `Tokens`.
-    """
-
-    rows: Array
-    ids: Array
-    tokens: Array
-
-
-@dataclass(frozen=True)
-class Tokens(Generic[Array]):
-    """Target tokens of the responses, shapes [T], int64 where nothing else is said.
-
-    Attributes:
-        direct: see `alignment.TargetTokens`, bool.
-        probabilities: see `alignment.TargetTokens`, float32.
-        top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.
-        rest: the mass that each row does not list, float32.
-    """
-
-    ids: Array
-    rows: Array
-    lengths: Array
-    direct: Array
-    probabilities: Array
-    top: Array
-    rest: Array
-
 
 @dataclass(frozen=True)
 class Batch(Generic[Array]):
@@ -63,8 +27,6 @@ class Batch(Generic[Array]):
         sequences: the response of each of the R rows of logits, [R], int64.
         positions: the position of each row in its response, [R], int64.
         trie: the target's distributions in the drafter's vocabulary.
-        direct: the target's distributions on the intersection of the vocabularies.
-        direct_drafts: which draft tokens have a direct partner, [draft vocab], bool.
     """
 
     input_ids: Array
@@ -72,10 +34,6 @@ class Batch(Generic[Array]):
     sequences: Array
     positions: Array
     trie: Distributions[Array]
-    direct: Distributions[Array]
-    labels: Labels[Array]
-    tokens: Tokens[Array]
-    direct_drafts: Array
 
 
 def collate(responses: Sequence[Aligned]) -> Batch[Numpy]:
@@ -85,53 +43,35 @@ def collate(responses: Sequence[Aligned]) -> Batch[Numpy]:
     for b, response in enumerate(responses):
         input_ids[b, : len(response.draft_ids)] = response.draft_ids
     counts = [r.num_rows for r in responses]
-    row_starts = np.cumsum([0, *counts[:-1]])
-    token_starts = np.cumsum([0, *(len(r.tokens.ids) for r in responses[:-1])])
-    starts = list(zip(responses, row_starts, token_starts, strict=True))
-    labels = Labels(
-        rows=np.concatenate([np.arange(len(r.owners)) + row for r, row, _ in starts]),
-        ids=np.concatenate([r.draft_ids[r.prompt_length :].astype(np.int64) for r in responses]),
-        tokens=np.concatenate([r.owners + token for r, _, token in starts]),
-    )
     return Batch(
         input_ids=input_ids,
         first=min(r.prompt_length for r in responses) - 1,
         sequences=np.repeat(np.arange(len(counts)), counts),
         positions=np.concatenate([np.arange(r.num_rows) + r.prompt_length - 1 for r in responses]),
-        trie=_distributions([(r.trie_distributions, row) for r, row, _ in starts]),
-        direct=_distributions([(r.direct_distributions, row) for r, row, _ in starts]),
-        labels=labels,
-        tokens=_tokens(responses, row_starts),
-        direct_drafts=responses[0].vocab_map.direct >= 0,
+        trie=stacked(responses, [r.trie_distributions for r in responses]),
     )
 
 
-def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -> Tokens[Numpy]:
-    tops = [-np.sort(-r.target_rows.probabilities, axis=1) for r in responses]
-    return Tokens(
-        ids=np.concatenate([r.tokens.ids.astype(np.int64) for r in responses]),
-        rows=np.concatenate([r.tokens.rows + row for r, row in zip(responses, row_starts, strict=True)]),
-        lengths=np.concatenate([r.tokens.lengths for r in responses]),
-        direct=np.concatenate([r.tokens.direct for r in responses]),
-        probabilities=np.concatenate([r.tokens.probabilities.astype(np.float32) for r in responses]),
-        top=_stacked(tops, 0.0).astype(np.float32),
-        rest=np.concatenate([r.target_rows.rest.astype(np.float32) for r in responses]),
-    )
+def row_starts(responses: Sequence[Aligned]) -> list[int]:
+    """The row of the batch at which each response begins."""
+    return [sum(r.num_rows for r in responses[:b]) for b in range(len(responses))]
 
 
-def _distributions(placed: Sequence[tuple[SparseDistributions, np.integer]]) -> Distributions[Numpy]:
+def stacked(responses: Sequence[Aligned], each: Sequence[SparseDistributions]) -> SparseDistributions:
+    """The distributions of each response below each other, at the rows of the batch."""
+    placed = list(zip(each, row_starts(responses), strict=True))
     return Distributions(
         rows=np.concatenate([distributions.rows + row for distributions, row in placed]),
-        ids=_stacked([distributions.ids.astype(np.int64) for distributions, _ in placed], -1),
-        probabilities=_stacked([distributions.probabilities for distributions, _ in placed], 0.0).astype(
+        ids=_filled([distributions.ids.astype(np.int64) for distributions in each], -1),
+        probabilities=_filled([distributions.probabilities for distributions in each], 0.0).astype(
             np.float32
         ),
-        other=np.concatenate([distributions.other.astype(np.float32) for distributions, _ in placed]),
-        weights=np.concatenate([distributions.weights.astype(np.float32) for distributions, _ in placed]),
+        other=np.concatenate([distributions.other.astype(np.float32) for distributions in each]),
+        weights=np.concatenate([distributions.weights.astype(np.float32) for distributions in each]),
     )
 
 
-def _stacked(arrays: Sequence[npt.NDArray[Any]], fill: float) -> npt.NDArray[Any]:
+def _filled(arrays: Sequence[npt.NDArray[Any]], fill: float) -> npt.NDArray[Any]:
     """Tables below each other, filled up to the widest; a column at least, which a graph's input needs."""
     widest = max(1, *(a.shape[1] for a in arrays))
     return np.concatenate(

@@ -121,20 +121,6 @@ def after_distribution(
     )
 
 
-def direct_distribution(vocab_map: VocabMap, rows: TargetRows, row: int) -> tuple[Ids, Probabilities, float]:
-    """A row on the intersection of the vocabularies.
-
-    Returns:
-        the draft ids; p of their direct partners; and the listed p outside the intersection.
-    """
-    listed, p = rows.listed(row)
-    leaves = vocab_map.leaf_of[listed]
-    lengths = np.where(leaves >= 0, vocab_map.leaf_lengths[leaves], 0)
-    firsts = vocab_map.leaf_firsts[leaves]
-    inside = (lengths == 1) & (vocab_map.direct[firsts] == listed)
-    return firsts[inside], p[inside], float(p[~inside].sum())
-
-
 def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
     listed, p = rows.listed(row)
     leaves = trie.map.leaf_of[listed]

@@ -2,7 +2,7 @@
 
 A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids,
 and the masses below each first draft token, computed from the whole distribution. Records of the target with
-another adapter are refused, and the recorded drafts are not used.
+another adapter are refused.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class TraceAligner:
         """The positions of one generation; None where no token fits `aligner.max_length` or no text comes
         before it.
 
-        Every token has the spelling of the vocabulary map, also a token that was written inside a longer
-        draft token, so that each has draft positions. The text before the first token is cut from the left if
-        necessary, to no less than half of `max_length`. Tokens beyond `max_length` are left out.
+        Every token has the spelling of the vocabulary map, so that each has draft positions. The text before
+        the first token is cut from the left if necessary, to no less than half of `max_length`. Tokens beyond
+        `max_length` are left out.
 
         Raises:
             SettingError: the record is of the target with another adapter, or of another pair.
@@ -95,13 +95,13 @@ def aligner_of(
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
     """The positions of recorded generations; the records of one generation are joined to one response."""
-    for traced in joined(traces):
+    for traced in joined(traces, aligner.aligner.trie.map):
         response = aligner.align(traced)
         if response is not None:
             yield response
 
 
-def joined(traces: Iterable[Traced]) -> Iterator[Traced]:
+def joined(traces: Iterable[Traced], vocab_map: VocabMap) -> Iterator[Traced]:
     """Join the records that continue one another to whole generations.
 
     A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a
@@ -109,7 +109,7 @@ def joined(traces: Iterable[Traced]) -> Iterator[Traced]:
     """
     waiting: list[Traced] = []
     for traced in traces:
-        at = next((i for i, earlier in enumerate(waiting) if _goes_on(earlier, traced)), None)
+        at = next((i for i, earlier in enumerate(waiting) if _goes_on(earlier, traced, vocab_map)), None)
         if at is not None:
             waiting[at] = replace(waiting[at], rounds=waiting[at].rounds + traced.rounds)
             continue
@@ -150,11 +150,11 @@ def _root(token: TracedToken) -> DraftDistribution | None:
     return DraftDistribution(ids, p / total, token.roots.rest / total, max(0.0, 1.0 - token.unspelled))
 
 
-def _goes_on(earlier: Traced, later: Traced) -> bool:
+def _goes_on(earlier: Traced, later: Traced, vocab_map: VocabMap) -> bool:
     start = later.start
     if not start.continues or start.target_adapter != earlier.start.target_adapter:
         return False
-    pieces = [d for each in earlier.rounds for d in each.pieces]
+    pieces = [d for token in earlier.tokens for d in vocab_map.spell(token.token_id)]
     ends = earlier.start.skipped + len(earlier.start.context) + len(pieces)
     if ends != start.skipped + len(start.context):
         return False

@@ -58,10 +58,3 @@ class TargetRows:
         """The ids of a row and their probabilities, without padding."""
         known = self.ids[row] >= 0
         return self.ids[row][known], self.probabilities[row][known]
-
-    def of(self, row: int, token: int) -> float | None:
-        """Probability of a token in a row; None where the row does not list the token and has a rest."""
-        columns = np.flatnonzero(self.ids[row] == token)
-        if len(columns):
-            return float(self.probabilities[row, columns[0]])
-        return None if self.rest[row] > 0.0 else 0.0

@@ -18,13 +18,11 @@ class Learned:
     """The result of one training step.
 
     Attributes:
-        terms: mean of each term of the loss, by name.
         skipped: whether the loss or the gradient was not finite, so that nothing changed.
     """
 
     step: int
     loss: float
-    terms: Mapping[str, float]
     norm: float
     skipped: bool
 

@@ -19,14 +19,14 @@ from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.learner import Learned
 from omnidraft.learning.step.schedule import check_least
 from omnidraft.learning.step.state_file import Arrays
-from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
+from omnidraft.learning.step.step_batch import step_batch, step_scale
 from omnidraft.learning.step.step_run import StepRun
 from omnidraft.learning.step.step_tensors import initial_vector, sites_of, vector_of
 from omnidraft.runtime.bundle.bundle import Bundle, need_drafter
 from omnidraft.runtime.bundle.checked_files import checked_step
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.lora_sites import LoraSites
-from omnidraft.runtime.bundle.train_step_entry import TERMS, StepEntry
+from omnidraft.runtime.bundle.train_step_entry import StepEntry
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.engine_memory import bounded_by
@@ -48,7 +48,6 @@ class StepOptions:
         at_once: responses in one call of the graph; a larger value takes more memory and slightly less time.
     """
 
-    objective: str = "trie-kl"
     learning_rate: float = 1e-4
     weight_decay: float = 0.01
     clip_norm: float = 1.0
@@ -64,7 +63,6 @@ class StepOptions:
             raise SettingError(
                 f"lora_alpha {self.lora_alpha} is not a number above 0", "32 is usual", setting="lora_alpha"
             )
-        factors_of(self.objective)
 
 
 def utc_now() -> str:
@@ -101,7 +99,6 @@ class OrtLearner:
         self.options = options or StepOptions()
         self._bundle, self._map, self._now = bundle, vocab_map, now
         self._entry, self._lora, self._base = _parts(bundle)
-        self._factors = factors_of(self.options.objective)
         self._scale = self.options.lora_alpha / self._entry.rank
         self._drafter = StepRun(self._session(), self._initial(adapter))
         self.rate = self.options.learning_rate
@@ -117,20 +114,17 @@ class OrtLearner:
         self._check(responses)
         size = self.options.at_once
         groups = [responses[at : at + size] for at in range(0, len(responses), size)]
-        parts = [step_batch(group, self._factors) for group in groups]
-        scales, counts = step_scales(parts, self._factors)
+        parts = [step_batch(group) for group in groups]
         settings = {
             "learning_rate": self.rate, "weight_decay": self.options.weight_decay,
-            "clip_norm": self.options.clip_norm, "lora_scale": self._scale, "scales": scales,
+            "clip_norm": self.options.clip_norm, "lora_scale": self._scale, "scale": step_scale(parts),
         }  # fmt: skip
         inputs: Arrays = {name: np.array(value, np.float32) for name, value in settings.items()}
         outputs = self._drafter.run([part.inputs for part in parts], inputs)
-        sums = dict(zip(TERMS, outputs["sums"].tolist(), strict=True))
         self.steps += 1
         self.skipped += not outputs["applied"]
-        means = {name: float(sums[name] / counts[name]) for name in counts}
         loss, norm = float(outputs["next_loss"]), float(outputs["norm"])
-        return Learned(self.steps, loss, means, norm, not outputs["applied"])
+        return Learned(self.steps, loss, norm, not outputs["applied"])
 
     def adapter(self) -> Adapter:
         tensors = sites_of(self._drafter.parameters, self._entry.layout, self._lora, self._scale)

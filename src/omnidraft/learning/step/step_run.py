@@ -43,23 +43,22 @@ class StepRun:
             parts: inputs of each call, at least one.
 
         Returns:
-            the outputs of the last call; `sums`, which the graph does not accumulate, over all calls.
+            the outputs of the last call.
 
         Raises:
             BundleError: `run`; onnxruntime cannot run the graph.
         """
         carried: Arrays = {name: np.zeros(shape, np.float32) for name, shape in self._carried.items()}
         state = {**self._vectors, "updates": np.array(self.updates, np.int64)}
-        outputs, sums = dict[str, Any](), np.zeros(())
+        outputs: dict[str, Any] = {}
         for i, part in enumerate(parts):
             inputs = {**settings, **state, **carried, **part, "last": np.array(i == len(parts) - 1)}
             outputs = dict(zip(self._outputs, self._call(inputs), strict=True))
             carried = {name: outputs[f"next_{name}"] for name in carried}
-            sums = sums + outputs["sums"].astype(np.float64)
         if outputs["applied"]:
             self._vectors = {name: outputs[f"next_{name}"] for name in _VECTORS}
             self.updates = int(outputs["next_updates"])
-        return {**outputs, "sums": sums}
+        return outputs
 
     def _call(self, inputs: dict[str, Any]) -> list[Any]:
         try:

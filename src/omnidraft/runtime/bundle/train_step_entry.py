@@ -11,7 +11,6 @@ from omnidraft.runtime.bundle import bundle_limits as limits
 from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.disk.json_fields import array, integer, mapping, text
 
-TERMS = ("trie", "direct", "ngram")  # of the loss, in the order of the graph's `scales` and `sums`
 Span = tuple[int, int]
 
 
@@ -57,9 +56,6 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    terms = tuple(text(term, limits.MAX_NAME) for term in array(data["terms"], len(TERMS)))
-    if terms != TERMS:
-        raise ValueError(f"terms {terms!r:.80}")
     layout = StepLayout(_tensors(data["tensors"]))
     paths = text(data["graph"], limits.MAX_PATH), text(data["folder"], limits.MAX_PATH)
     return StepEntry(*paths, integer(data["rank"], 1, limits.MAX_RANK), layout)
@@ -83,7 +79,6 @@ def step_object(entry: StepEntry) -> dict[str, Any]:
         "graph": entry.graph,
         "folder": entry.folder,
         "rank": entry.rank,
-        "terms": list(TERMS),
         "tensors": [{"name": name, "shape": list(s)} for name, s in entry.layout.tensors.items()],
     }
 

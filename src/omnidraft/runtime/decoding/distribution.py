@@ -43,6 +43,10 @@ class Distribution(Protocol):
     size: int
     is_certain: bool  # one token has all the mass
 
+    @property
+    def confidence(self) -> float:
+        """The largest probability."""
+
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         """Probabilities of the given ids, shape [len(ids)]."""
 
@@ -70,9 +74,14 @@ class OneHot:
 
     is_certain = True
 
-    def __init__(self, token: int, size: int) -> None:
+    def __init__(self, token: int, size: int, confidence: float = 1.0) -> None:
+        """
+        Args:
+            confidence: of a drafter, the token's probability in the softmax of its row.
+        """
         self.token = token
         self.size = size
+        self.confidence = confidence
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         return np.equal(ids, self.token).astype(np.float64)
@@ -122,6 +131,10 @@ class Categorical:
         self._blocks = np.cumsum(_block_sums(weights), dtype=np.float64)
         self._total = float(self._blocks[-1])
         self.is_sound = 0.0 < self._total < math.inf
+
+    @property
+    def confidence(self) -> float:
+        return float(self._weights.max()) / self._total
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
         probabilities: npt.NDArray[np.float64] = self._weights.take(ids).astype(np.float64)

@@ -4,8 +4,9 @@ Costs come from a measurement and acceptance from the rounds so far. No clock is
 give equal lengths.
 """
 
+from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 from typing import Literal, Protocol
@@ -13,10 +14,12 @@ from typing import Literal, Protocol
 from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.length_state import (
+    CONFIDENCES,
     FIRST_SHARE,
     LAST_SHARE,
     LONGEST,
     LONGEST_MATCH,
+    PRIOR_ACCEPTANCE,
     SHORTEST_MATCH,
     Costs,
     LengthState,
@@ -24,6 +27,8 @@ from omnidraft.runtime.decoding.length_state import (
 
 MAX_DRAFT_TOKENS = defaults.MAX_DRAFT_TOKENS
 MAX_PROPOSED = defaults.MAX_PROPOSED_TOKENS  # target tokens in one pass, at most
+CHANCES = defaults.DRAFT_LENGTH_CHANCES  # of a draft token by its class, where PRIOR_ACCEPTANCE is measured
+EVALUATED_DECAY = defaults.DRAFT_LENGTH_EVALUATED_DECAY  # weight of a draft token after the next one
 COPY_ACCEPTANCE = defaults.DRAFT_LENGTH_COPY_ACCEPTANCE  # of a copied token, before any was compared
 PRIOR_ROUNDS = defaults.DRAFT_LENGTH_PRIOR_ROUNDS  # of what is assumed before the first round
 DECAY = defaults.DRAFT_LENGTH_DECAY  # weight of a round after the next one, relative to before
@@ -33,6 +38,8 @@ READ = defaults.DRAFT_LENGTH_READ  # time of a token that the drafter reads, ove
 MOST_UNREAD = defaults.DRAFT_LENGTH_MOST_UNREAD  # tokens that the drafter reads before a draft, about
 REPAID = defaults.DRAFT_LENGTH_REPAID  # rounds in which drafts must repay the reading before them
 
+_LEAST_GAIN = 1e-9  # target tokens that a draft token gives; a divisor
+
 Source = Literal["none", "draft", "copy"]
 
 
@@ -41,14 +48,20 @@ class Plan:
     """What the next round proposes.
 
     Attributes:
-        count: draft tokens, or copied target tokens; 0 where the source is "none".
+        count: draft tokens at most, or copied target tokens; 0 where the source is "none".
         fresh: whether the drafter forgets its context but for the last `MOST_UNREAD` tokens: more of it were
             not read, and reading them would take longer than it gains.
+        chances: the probability that a draft token is accepted, by the class of its confidence [CLASSES];
+            none where the draft has the whole count.
+        least: the draft goes on after its first, second, ... token if it is accepted so far with at least
+            this probability [count - 1].
     """
 
     source: Source = "none"
     count: int = 0
     fresh: bool = False
+    chances: Sequence[float] = ()
+    least: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -56,12 +69,13 @@ class RoundCounts:
     """What a draft length learns from a round.
 
     Attributes:
-        drafted, evaluated, accepted: draft tokens drawn, verified and accepted.
+        classes: of the confidence of each draft token that was drawn.
+        evaluated, accepted: draft tokens that were verified, and accepted.
         match: tokens of the context's match before the round; 0 for none.
         agreed: emitted tokens from the first one on that a copy would have had right, proposed or not.
     """
 
-    drafted: int
+    classes: Sequence[int]
     evaluated: int
     accepted: int
     emitted: int
@@ -153,31 +167,45 @@ class MeasuredLength:
         self._drafts, self._copies = drafts, copies
         self.longest = longest
         self._plain = Option("none", 0, 1.0, costs.pass_seconds(1))
+        self._first = costs.round_seconds(1)
+        # Seconds of one more draft token after the first, the second, ...
+        self._more = [costs.round_seconds(k + 1) - costs.round_seconds(k) for k in range(1, LONGEST)]
 
     def next(self, match: int = 0) -> Plan:
         best, state = _fastest([self._plain, *self._copy_options(match)]), self.state
         if not self._drafts:
             return Plan(best.source, best.count)
-        draft = _fastest(self._draft_options())
-        if draft.speed > (1.0 + MARGIN) * best.speed:
+        speed, plan = self._draft(best.speed)
+        if speed > (1.0 + MARGIN) * best.speed:
             state.idle, state.share = 0, FIRST_SHARE
-            return self._drafting(draft.count)
+            return plan
         if self._probe_is_due(best):
             state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
-            return self._drafting(min(PROBE, self.longest))
+            return replace(plan, count=min(PROBE, self.longest))
         state.idle += 1
         return Plan(best.source, best.count)
 
-    def _drafting(self, count: int) -> Plan:
-        return Plan("draft", count, fresh=self.state.unread > MOST_UNREAD)
+    def _draft(self, other: float) -> tuple[float, Plan]:
+        """The expected speed of a draft, and its plan; other: speed of the best round without a drafter.
 
-    def _draft_options(self) -> list[Option]:
-        expected, ratio = _expected(self.chances()[: self.longest]), self.ratio()
-        read = self._reading() / REPAID
-        return [
-            Option("draft", k, 1.0 + ratio * tokens, self.costs.round_seconds(k) + read)
-            for k, tokens in enumerate(expected, 1)
-        ]
+        A further draft token is worth its time if it brings as many tokens a second as the text has on
+        average. Of a token that is not drawn yet, the chance is the mean over the classes.
+        """
+        chances, ratio, more = self.chances(), self.ratio(), self._more
+        unseen = _weight(sum(self.state.evaluated)) / len(chances)
+        trials = [trial + unseen for trial in self.state.evaluated]
+        total = sum(trials)
+        mean = sum(map(mul, trials, chances)) / total
+        tokens, seconds = 1.0 + ratio * mean, self._first + self._reading() / REPAID
+        worth = max(other, tokens / seconds) * more[0]  # of the seconds of a second token, in tokens
+        for trial, chance in zip(trials, chances, strict=True):
+            if ratio * chance * mean >= worth:
+                tokens += trial / total * ratio * chance * mean
+                seconds += trial / total * more[0]
+        speed = tokens / seconds
+        scale = max(other, speed) / max(ratio * mean, _LEAST_GAIN)
+        fresh = self.state.unread > MOST_UNREAD
+        return speed, Plan("draft", self.longest, fresh, chances, [scale * each for each in more])
 
     def _copy_options(self, match: int) -> list[Option]:
         if not (self._copies and match):
@@ -188,8 +216,10 @@ class MeasuredLength:
         return [Option("copy", k, 1.0 + expected[k - 1], seconds(k)) for k in depths]
 
     def chances(self) -> list[float]:
-        """The probability that each draft token is accepted, given those before it [LONGEST]."""
-        return running(self.costs.acceptance, self.state.accepted, self.state.evaluated)
+        """The probability that a draft token is accepted, by the class of its confidence [CLASSES]."""
+        scale = min(1.0, self.costs.acceptance / PRIOR_ACCEPTANCE)
+        counts = zip(CHANCES, self.state.accepted, self.state.evaluated, strict=True)
+        return [_share(scale * chance, accepted, evaluated) for chance, accepted, evaluated in counts]
 
     def ratio(self) -> float:
         """Target tokens for each accepted draft token: n-grams give less than one, expansions more."""
@@ -197,15 +227,14 @@ class MeasuredLength:
 
     def record(self, counts: RoundCounts) -> None:
         state = self.state
-        state.unread = 0 if counts.drafted else state.unread + counts.emitted
-        if counts.drafted:
-            # Of a refused target token only the first piece counts: a_j is the probability of draft token j
-            # given that those before it were accepted.
-            depths = min(counts.evaluated, counts.accepted + 1, LONGEST)
-            for j in range(counts.drafted, LONGEST):  # what was not tried becomes like the depth before
-                state.evaluated[j] *= DECAY
-                state.accepted[j] *= DECAY
-            _count(state.accepted, state.evaluated, range(depths), counts.accepted)
+        state.unread = 0 if counts.classes else state.unread + counts.emitted
+        if counts.classes:
+            # Of a refused target token only the first piece counts.
+            for i, each in enumerate(counts.classes[: min(counts.evaluated, counts.accepted + 1)]):
+                state.accepted = [count * EVALUATED_DECAY for count in state.accepted]
+                state.evaluated = [count * EVALUATED_DECAY for count in state.evaluated]
+                state.accepted[each] += i < counts.accepted
+                state.evaluated[each] += 1.0
             state.drafts = state.drafts * DECAY + counts.accepted
             state.targets = state.targets * DECAY + (counts.emitted - 1)
         if counts.match:
@@ -228,6 +257,11 @@ def _fastest(options: Sequence[Option]) -> Option:
     return max(options, key=lambda option: option.speed)
 
 
+def confidence_class(confidence: float) -> int:
+    """The index of a confidence in the lists of `LengthState`."""
+    return bisect(CONFIDENCES, confidence)
+
+
 def match_class(match: int) -> int:
     """The index of a match's length in the lists of `LengthState`."""
     return min(match, LONGEST_MATCH) - SHORTEST_MATCH
@@ -237,10 +271,20 @@ def running(prior: float, successes: Sequence[float], trials: Sequence[float]) -
     """Shares of success; each is the assumption for the next, with a weight that falls with the trials."""
     shares = []
     for success, trial in zip(successes, trials, strict=True):
-        weight = PRIOR_ROUNDS * PRIOR_ROUNDS / (PRIOR_ROUNDS + trial)
-        prior = (success + weight * prior) / (trial + weight)
+        prior = _share(prior, success, trial)
         shares.append(prior)
     return shares
+
+
+def _share(prior: float, success: float, trial: float) -> float:
+    """The share of success, with an assumption."""
+    weight = _weight(trial)
+    return (success + weight * prior) / (trial + weight)
+
+
+def _weight(trial: float) -> float:
+    """The weight of an assumption beside trials, in trials; it falls with them."""
+    return PRIOR_ROUNDS * PRIOR_ROUNDS / (PRIOR_ROUNDS + trial)
 
 
 def _count(successes: list[float], trials: list[float], places: Sequence[int], right: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.decoding.distribution import Distribution, Ids, Workspace
-from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan, confidence_class
 from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import RandomSource
@@ -27,12 +27,14 @@ class Draft:
     Attributes:
         tokens: draft ids; none where the context was copied from.
         distributions: one for each draft token, over the draft vocabulary.
+        classes: of each draft token's confidence; none where the plan asks for none.
         unsound: whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or
             infinity. A damaged adapter or graph does.
     """
 
     tokens: list[int] = field(default_factory=list)
     distributions: list[Distribution] = field(default_factory=list)
+    classes: list[int] = field(default_factory=list)
     copied: list[int] = field(default_factory=list)
     unsound: bool = False
 
@@ -53,7 +55,7 @@ class Drafter:
     def propose(
         self,
         context: Sequence[int],
-        count: int,
+        plan: Plan,
         temperature: float,
         banned: Ids,
         random: RandomSource,
@@ -63,6 +65,7 @@ class Drafter:
 
         Args:
             context: all draft ids so far, without the start.
+            plan: how many tokens at most, and where a draft ends that is unlikely to be accepted.
             temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
             allowed: of the drafted ids so far, which may follow them; None ends the draft.
@@ -70,7 +73,7 @@ class Drafter:
         draft = Draft()
         if not self.start and not context:
             return draft  # nothing to continue
-        count = min(count, self.model.max_length // 2)
+        count, reach = min(plan.count, self.model.max_length // 2), 1.0
         expected = [*self.start, *context[self._window(len(context)) :]]
         pending = self._read(expected) if count else []
         for drawn in range(count):
@@ -81,7 +84,9 @@ class Drafter:
             self._cached += pending
             try:
                 use = "draft", drawn
-                distribution = draft_distribution(row, temperature, banned, self.workspace, use, mask)
+                distribution = draft_distribution(
+                    row, temperature, banned, self.workspace, use, mask, bool(plan.chances)
+                )
             except LogitsError:  # what was drawn before is right, and the round goes on with it
                 draft.unsound = True
                 break
@@ -89,6 +94,11 @@ class Drafter:
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
+            if plan.chances:
+                draft.classes.append(confidence_class(distribution.confidence))
+                reach *= plan.chances[draft.classes[-1]]
+                if drawn + 1 == count or reach < plan.least[drawn]:
+                    break
         return draft
 
     def forget(self) -> None:

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field, replace
 
 from omnidraft import defaults
 
+CONFIDENCES = defaults.DRAFT_LENGTH_CONFIDENCES  # the least confidence of each class after the first
 PRIOR_ACCEPTANCE = defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE  # of a drafter that was never measured
 LONGEST = defaults.DRAFT_LENGTH_LONGEST  # tokens that a round proposes at most
+CLASSES = len(CONFIDENCES) + 1
 LONGEST_MATCH = defaults.DRAFT_LENGTH_LONGEST_MATCH  # tokens of a match; longer matches count as this long
 SHORTEST_MATCH = defaults.DRAFT_LENGTH_SHORTEST_MATCH
-TEXT_ROUNDS = defaults.DRAFT_LENGTH_TEXT_ROUNDS  # of all earlier texts, at most
 FIRST_SHARE = defaults.DRAFT_LENGTH_FIRST_SHARE  # of the time since the last draft, what a probe may cost
 LAST_SHARE = defaults.DRAFT_LENGTH_LAST_SHARE
 
@@ -58,7 +59,7 @@ class LengthState:
     """All that a measured draft length learned, as decayed counts; a session file holds it.
 
     Attributes:
-        evaluated, accepted: draft tokens by depth, given that those before them were accepted [LONGEST].
+        evaluated, accepted: draft tokens by the class of their confidence [CLASSES].
         drafts, targets: accepted draft tokens, and the target tokens that they gave.
         compared, agreed: tokens that a copy would have proposed, and those that were right, by the length of
             the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
@@ -67,8 +68,8 @@ class LengthState:
         share: of their time, what a probe may cost.
     """
 
-    evaluated: list[float] = field(default_factory=lambda: _zeros(LONGEST))
-    accepted: list[float] = field(default_factory=lambda: _zeros(LONGEST))
+    evaluated: list[float] = field(default_factory=lambda: _zeros(CLASSES))
+    accepted: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     drafts: float = 0.0
     targets: float = 0.0
     compared: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
@@ -84,15 +85,11 @@ class LengthState:
         return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
 
     def begin_text(self, length: int, shared: int = 0) -> None:
-        """Cap the weight of the texts before, because texts differ; probe again at the start of a text.
+        """Probe again at the start of a text, and count what the drafter has not read of it.
 
         Args:
             length: of the drafter's context.
             shared: tokens that it has in common with the context of the text before, from the first one on.
         """
         self.unread = min(length, self.unread + length - shared)
-        for j, evaluated in enumerate(self.evaluated):
-            if evaluated > TEXT_ROUNDS:
-                self.accepted[j] = min(TEXT_ROUNDS, self.accepted[j] * TEXT_ROUNDS / evaluated)
-                self.evaluated[j] = TEXT_ROUNDS
         self.share = min(2.0 * self.share, FIRST_SHARE)

@@ -109,9 +109,7 @@ class TrieProposer:
     def propose(self, plan: Plan, copy: Copy, context: Sequence[int], random: RandomSource) -> Draft:
         if not plan.count:
             return Draft()
-        return self.drafter.propose(
-            context, plan.count, self._temperature, self._banned, random, self._allowed
-        )
+        return self.drafter.propose(context, plan, self._temperature, self._banned, random, self._allowed)
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         return translate(draft.tokens, self.trie, max_tokens=max_tokens, expand=self.expands)
@@ -121,8 +119,7 @@ class TrieProposer:
 
     def learn(self, outcome: Outcome, context: list[int]) -> int:
         tokens = outcome.verdict.tokens(outcome.proposal)
-        for spelled in respell(outcome.draft, outcome.proposal, tokens, self.cache.map):
-            context += spelled.draft_ids
+        context += respell(outcome.draft, outcome.proposal, tokens, self.cache.map)
         if not self.uses_cache:
             return 0
         emitted = outcome.emitted
@@ -139,36 +136,19 @@ class MatchProposer(TrieProposer):
         return verify_match(proposal, probs, random)
 
 
-@dataclass(frozen=True)
-class SpelledToken:
-    """A target token in draft tokens.
-
-    Attributes:
-        draft_ids: its draft tokens; none where `inside`.
-        inside: whether it is a later part of a long draft token, which belongs to an earlier target token.
-    """
-
-    draft_ids: list[int]
-    inside: bool = False
-
-
-def respell(
-    draft: Draft, proposal: Proposal, tokens: Sequence[int], vocab_map: VocabMap
-) -> list[SpelledToken]:
+def respell(draft: Draft, proposal: Proposal, tokens: Sequence[int], vocab_map: VocabMap) -> list[int]:
     """A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
 
-    Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the
-    draft token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
+    Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, the draft
+    token stays. If only S and F are accepted, both are spelled again: "s", "f".
 
     Args:
         tokens: accepted proposed tokens, and the one after them.
     """
-    if not draft.tokens:  # no drafter spelled them
-        return [SpelledToken(vocab_map.spell(token)) for token in tokens]
-    ends = [0, *proposal.ends]
-    whole = min(len(tokens) - 1, len(proposal.ends))
-    # A long draft token that was accepted in part only is spelled again.
-    while 0 < whole < len(proposal.ends) and ends[whole + 1] == ends[whole]:
-        whole -= 1
-    kept = [SpelledToken(draft.tokens[ends[i] : ends[i + 1]], ends[i] == ends[i + 1]) for i in range(whole)]
-    return kept + [SpelledToken(vocab_map.spell(token)) for token in tokens[whole:]]
+    ends, whole = [0, *proposal.ends], 0
+    if draft.tokens:  # else no drafter spelled them
+        whole = min(len(tokens) - 1, len(proposal.ends))
+        # A long draft token that was accepted in part only is spelled again.
+        while 0 < whole < len(proposal.ends) and ends[whole + 1] == ends[whole]:
+            whole -= 1
+    return draft.tokens[: ends[whole]] + [d for token in tokens[whole:] for d in vocab_map.spell(token)]

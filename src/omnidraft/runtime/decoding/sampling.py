@@ -237,6 +237,7 @@ def draft_distribution(
     workspace: Workspace | None = None,
     use: Hashable = "draft",
     allowed: npt.NDArray[np.bool_] | None = None,
+    confident: bool = False,
 ) -> Distribution:
     """The drafter's distribution of one row, shape [vocab], without the ids that it may not propose.
 
@@ -246,6 +247,7 @@ def draft_distribution(
         workspace: lends the distribution its memory.
         use: of that memory, see `Workspace.array`.
         allowed: whether each id may be proposed; None for all that are not banned.
+        confident: whether the confidence is computed at temperature 0; otherwise it is 1 there.
 
     Raises:
         LogitsError: the largest logit is not finite, or that of the ids that are not banned.
@@ -262,12 +264,14 @@ def draft_distribution(
         row[banned] = -np.inf
         logits, best = row, int(row.argmax())
         _check_finite(logits[best], "drafter")
-    if temperature == 0.0:
+    if temperature == 0.0 and not confident:
         return OneHot(best, len(logits))
     weights = workspace.softmax(
-        logits if temperature == 1.0 else divided(logits, logits[best], temperature, row)
+        logits if temperature in (0.0, 1.0) else divided(logits, logits[best], temperature, row)
     )
     weights[banned] = 0.0
+    if temperature == 0.0:
+        return OneHot(best, len(logits), float(weights[best]) / float(weights.sum(dtype=np.float64)))
     return Categorical(weights, workspace)
 
 

@@ -222,5 +222,11 @@ def _counts(outcome: Outcome, copy: Copy) -> RoundCounts:
     """What the draft length learns from a round."""
     verdict, emitted = outcome.verdict, outcome.emitted
     agreed = common_length(copy.tokens, emitted)
-    drafted = len(outcome.draft.tokens)
-    return RoundCounts(drafted, verdict.evaluated, verdict.accepted_drafts, len(emitted), copy.match, agreed)
+    return RoundCounts(
+        outcome.draft.classes,
+        verdict.evaluated,
+        verdict.accepted_drafts,
+        len(emitted),
+        copy.match,
+        agreed,
+    )

@@ -178,7 +178,7 @@ def _recorder(
         # Without a drafter the decoder keeps no draft ids of the text.
         return loaded.draft_prompt(tokens) or [d for t in tokens for d in loaded.vocab_map.spell(t)]
 
-    start = Start(None, None, config.temperature, config.mode, continues, 0, ())
+    start = Start(None, None, config.mode, continues, 0, ())
     return Recorder(trace, loaded.vocab_map, start, draft_text, lambda: models.digests)
 
 

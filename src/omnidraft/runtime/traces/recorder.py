@@ -46,7 +46,7 @@ class Recorder:
     ) -> None:
         """
         Args:
-            start: temperature, mode, and whether the generation began in another record.
+            start: mode, and whether the generation began in another record.
             context: gives the text before the first round in draft ids; called after the first round.
             adapters: gives the digests of the drafter's and the target's adapter in the last round.
         """
@@ -66,14 +66,9 @@ class Recorder:
             self._place = None  # the next round is of other models, or comes after a gap
         self._start = replace(self._start, drafter_adapter=drafter, target_adapter=target)
         context = self._context
-        if traced is None:
-            pieces = [d for token in outcome.emitted for d in self._map.spell(token)]
-        else:
-            pieces = traced.pieces
-            self._place = self._store.append(
-                replace(traced, position=len(context)), lambda: self._began(context), self._place
-            )
-        context += pieces
+        if traced is not None:
+            self._place = self._store.append(traced, lambda: self._began(context), self._place)
+        context += [d for token in outcome.emitted for d in self._map.spell(token)]
         self._start = replace(self._start, continues=True)
 
     def _began(self, context: Sequence[int]) -> Start:

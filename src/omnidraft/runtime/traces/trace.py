@@ -71,9 +71,6 @@ class TracedToken:
     Attributes:
         surprisal: -ln of its probability in the distribution, in nats.
         accepted: whether it was proposed.
-        inside: whether it begins inside a draft token that writes more than one target token, where no draft
-            position belongs to it.
-        pieces: the draft ids that spell it, which are appended to the draft context; empty if none can.
         roots: over the first draft ids of all spellings, active or not: P at the root of the whole trie.
         unspelled: the mass of the target tokens without a spelling in the trie; `roots` does not hold it.
     """
@@ -81,8 +78,6 @@ class TracedToken:
     token_id: int
     surprisal: float
     accepted: bool
-    inside: bool
-    pieces: tuple[int, ...]
     distribution: Masses
     roots: Masses
     unspelled: float
@@ -90,24 +85,9 @@ class TracedToken:
 
 @dataclass(frozen=True, eq=False)
 class TracedRound:
-    """One target pass.
+    """The tokens that one target pass emitted, one at least."""
 
-    Attributes:
-        position: draft ids of the text before it, those outside the record's window included.
-        draft: draft ids; none where the context was copied from. evaluated, accepted_drafts: number of them.
-        tokens: emitted, one at least.
-    """
-
-    position: int
-    draft: tuple[int, ...]
-    evaluated: int
-    accepted_drafts: int
     tokens: tuple[TracedToken, ...]
-
-    @property
-    def pieces(self) -> list[int]:
-        """The draft ids that spell the text of the round."""
-        return [d for token in self.tokens for d in token.pieces]
 
 
 @dataclass(frozen=True)
@@ -118,12 +98,12 @@ class Start:
         drafter_adapter, target_adapter: digests of the adapters in use; None for none.
         continues: whether it continues a generation, after a pause, another adapter or a full segment.
         skipped: number of draft ids of the text before `context`.
-        context: the latest draft ids of the text, `WINDOW` at most.
+        context: the latest draft ids of the text, `WINDOW` at most. Emitted tokens have their spelling in the
+            vocabulary map.
     """
 
     drafter_adapter: str | None
     target_adapter: str | None
-    temperature: float
     mode: str
     continues: bool
     skipped: int

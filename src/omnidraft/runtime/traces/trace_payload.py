@@ -18,12 +18,9 @@ from omnidraft.runtime.traces.trace import (
 )
 
 MODES = ("trie", "match", "direct", "paper", "lookup", "plain")
-_START = struct.Struct("<32s32sf2BHI")  # digests, temperature, mode, continues, reserved, skipped
-_ROUND = struct.Struct("<I4B")  # position, draft ids, evaluated, accepted drafts, tokens
-# id, flags, ids of distribution and roots, reserved, pieces, surprisal, rests of distribution and roots,
-# unspelled mass
-_TOKEN = struct.Struct("<I4BI4f")
-_ACCEPTED, _INSIDE = 1, 2
+_START = struct.Struct("<32s32s2BHI")  # digests, mode, continues, reserved, skipped
+# id, accepted, ids of distribution and roots, reserved, surprisal, rests of distribution and roots, unspelled
+_TOKEN = struct.Struct("<I4B4f")
 _NONE = bytes(32)
 _NOTHING = Masses(np.zeros(0, np.int32), np.zeros(0, np.float16), 1.0)
 _ROUNDING = 2.0**-8  # more than 64 roundings to float16 can add up to
@@ -33,26 +30,22 @@ def encode_start(start: Start, vocabularies: Vocabularies) -> bytes:
     """The payload of a record's beginning."""
     digests = [bytes.fromhex(d) if d else _NONE for d in (start.drafter_adapter, start.target_adapter)]
     mode = MODES.index(start.mode)
-    fixed = _START.pack(*digests, start.temperature, mode, start.continues, 0, start.skipped)
+    fixed = _START.pack(*digests, mode, start.continues, 0, start.skipped)
     return fixed + _ids(start.context, vocabularies.draft_size)
 
 
 def encode_round(traced: TracedRound, vocabularies: Vocabularies) -> bytes:
     """The payload of a round."""
-    counts = (len(traced.draft), traced.evaluated, traced.accepted_drafts, len(traced.tokens))
-    draft = _ids(traced.draft, vocabularies.draft_size)
-    tokens = (_token_bytes(token, vocabularies) for token in traced.tokens)
-    return b"".join([_ROUND.pack(traced.position, *counts), draft, *tokens])
+    return b"".join(_token_bytes(token, vocabularies) for token in traced.tokens)
 
 
 def _token_bytes(token: TracedToken, vocabularies: Vocabularies) -> bytes:
     distribution, roots = token.distribution, token.roots
-    flags = _ACCEPTED * token.accepted | _INSIDE * token.inside
     fixed = _TOKEN.pack(
-        token.token_id, flags, len(distribution.ids), len(roots.ids), 0, len(token.pieces),
+        token.token_id, token.accepted, len(distribution.ids), len(roots.ids), 0,
         token.surprisal, distribution.rest, roots.rest, token.unspelled,
     )  # fmt: skip
-    columns = [_ids(token.pieces, vocabularies.draft_size)]
+    columns: list[bytes] = []
     for masses, size in ((distribution, vocabularies.target_size), (roots, vocabularies.draft_size)):
         columns += [masses.ids.astype(_id_type(size)).tobytes(), masses.probabilities.astype("<f2").tobytes()]
     return b"".join([fixed, *columns])
@@ -61,9 +54,8 @@ def _token_bytes(token: TracedToken, vocabularies: Vocabularies) -> bytes:
 def decode_start(data: bytes, vocabularies: Vocabularies) -> Start:
     """The beginning of a record in its payload."""
     cursor = _Cursor(data)
-    drafter, target, temperature, mode, continues, reserved, skipped = cursor.fields(_START)
+    drafter, target, mode, continues, reserved, skipped = cursor.fields(_START)
     demand(reserved == 0, "reserved", f"the reserved field of a record is {reserved}, not 0")
-    demand(_is_number(temperature), "number", f"it has a temperature of {temperature}")
     demand(mode < len(MODES), "kind", f"it has a mode {mode}, outside 0..{len(MODES) - 1}")
     demand(continues < 2, "kind", f"it has a record that continues {continues}, neither 0 nor 1")
     count, extra = divmod(len(data) - _START.size, int(_id_type(vocabularies.draft_size)[-1]))
@@ -72,49 +64,32 @@ def decode_start(data: bytes, vocabularies: Vocabularies) -> Start:
     demand(skipped == 0 or count == WINDOW, "limits", f"a record keeps {count} draft ids and leaves some out")
     context = cursor.draft_ids(count, vocabularies.draft_size)
     drafter_adapter, target_adapter = (None if d == _NONE else d.hex() for d in (drafter, target))
-    return Start(drafter_adapter, target_adapter, temperature, MODES[mode], bool(continues), skipped, context)
+    return Start(drafter_adapter, target_adapter, MODES[mode], bool(continues), skipped, context)
 
 
 def decode_round(data: bytes, vocabularies: Vocabularies) -> TracedRound:
     """The round in its payload."""
-    cursor = _Cursor(data)
-    position, drafted, evaluated, accepted, num_tokens = cursor.fields(_ROUND)
-    demand(
-        accepted <= evaluated <= drafted,
-        "counts",
-        f"it has {accepted} accepted of {evaluated} evaluated of {drafted} draft tokens",
-    )
-    demand(num_tokens > 0, "counts", "a round emitted nothing")
-    draft = cursor.draft_ids(drafted, vocabularies.draft_size)
-    tokens = tuple(_token(cursor, vocabularies) for _ in range(num_tokens))
-    cursor.end()
-    _check_flags(tokens)
-    return TracedRound(position, draft, evaluated, accepted, tokens)
+    cursor, tokens = _Cursor(data), list[TracedToken]()
+    demand(cursor.left > 0, "counts", "a round emitted nothing")
+    while cursor.left:
+        tokens.append(_token(cursor, vocabularies))
+    accepted = [token.accepted for token in tokens]
+    first_come = accepted == sorted(accepted, reverse=True)
+    demand(first_come, "counts", "a token was accepted after one that was not")
+    return TracedRound(tuple(tokens))
 
 
 def _token(cursor: "_Cursor", vocabularies: Vocabularies) -> TracedToken:
     fields, target_size = cursor.fields(_TOKEN), vocabularies.target_size
-    token, flags, num_distribution, num_roots, reserved, num_pieces, surprisal, rest, root_rest, unspelled = (
-        fields
-    )
+    token, accepted, num_distribution, num_roots, reserved, surprisal, rest, root_rest, unspelled = fields
     demand(reserved == 0, "reserved", f"the reserved field of a token is {reserved}, not 0")
     demand(token < target_size, "id_range", f"it holds target id {token} of {target_size}")
-    demand(flags < 4, "kind", f"it has a token with flags {flags}")
+    demand(accepted < 2, "kind", f"it has a token that was accepted {accepted}, neither 0 nor 1")
     demand(_is_number(surprisal), "number", f"it has a surprisal of {surprisal}")
     demand(_is_share(unspelled), "number", f"it has an unspelled mass of {unspelled}")
-    pieces = cursor.draft_ids(num_pieces, vocabularies.draft_size)
     distribution = _masses(cursor, num_distribution, target_size, rest, 0.0)
     roots = _masses(cursor, num_roots, vocabularies.draft_size, root_rest, unspelled)
-    return TracedToken(
-        token,
-        surprisal,
-        bool(flags & _ACCEPTED),
-        bool(flags & _INSIDE),
-        pieces,
-        distribution,
-        roots,
-        unspelled,
-    )
+    return TracedToken(token, surprisal, bool(accepted), distribution, roots, unspelled)
 
 
 def _masses(cursor: "_Cursor", count: int, size: int, rest: float, beside: float) -> Masses:
@@ -142,17 +117,6 @@ def _demand_whole(rest: float, beside: float, listed: float = 0.0) -> None:
     )
 
 
-def _check_flags(tokens: tuple[TracedToken, ...]) -> None:
-    """Accepted tokens come first, and a token inside the draft token of another has no pieces of its own."""
-    accepted = [token.accepted for token in tokens]
-    demand(
-        accepted == sorted(accepted, reverse=True), "counts", "a token was accepted after one that was not"
-    )
-    for i, token in enumerate(tokens):
-        right = not token.inside or (i > 0 and token.accepted and not token.pieces)
-        demand(right, "counts", "a token is inside a draft token that it cannot be inside of")
-
-
 class _Cursor:
     """Reads fields from the front of a payload."""
 
@@ -173,9 +137,10 @@ class _Cursor:
         demand(largest < size, "id_range", f"it holds draft id {largest} of {size}")
         return tuple(ids)
 
-    def end(self) -> None:
-        extra = len(self._data) - self._at
-        demand(extra == 0, "length", f"an entry has {extra} bytes too many")
+    @property
+    def left(self) -> int:
+        """Number of bytes that were not read."""
+        return len(self._data) - self._at
 
     def _take(self, count: int) -> int:
         at, self._at = self._at, self._at + count

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.decoding.model import Logits
-from omnidraft.runtime.decoding.proposer import Outcome, respell
+from omnidraft.runtime.decoding.proposer import Outcome
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.traces.trace import FLOOR, TOP, Masses, TracedRound, TracedToken
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -22,17 +22,14 @@ class Tracer:
     """Makes a `TracedRound` from a round."""
 
     def __init__(self, vocab_map: VocabMap) -> None:
-        self._map = vocab_map
         offsets = vocab_map.first_offsets
         self._leaves = vocab_map.leaves.astype(np.intp)  # by spelling, so children of the root are runs
         self._firsts = np.flatnonzero(np.diff(offsets)).astype(np.int32)
         self._starts = offsets[self._firsts]
 
     def __call__(self, outcome: Outcome, probs: TargetProbs) -> TracedRound | None:
-        """A round as a trace keeps it, at position 0; None where a row has no distribution."""
-        verdict = outcome.verdict
-        spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), self._map)
-        tokens = []
+        """A round as a trace keeps it; None where a row has no distribution."""
+        tokens, accepted = [], outcome.verdict.accepted
         for i, token in enumerate(outcome.emitted):
             row = self.row(probs.logits[i])
             if row is None:
@@ -40,12 +37,10 @@ class Tracer:
             roots, unspelled = self.roots(row)
             tokens.append(
                 TracedToken(
-                    token, row.surprisal(token), i < verdict.accepted, spelled[i].inside,
-                    tuple(spelled[i].draft_ids), row.largest(TOP), roots, unspelled,
+                    token, row.surprisal(token), i < accepted, row.largest(TOP), roots, unspelled
                 )
             )  # fmt: skip
-        draft, counts = tuple(outcome.draft.tokens), (verdict.evaluated, verdict.accepted_drafts)
-        return TracedRound(0, draft, *counts, tuple(tokens))
+        return TracedRound(tuple(tokens))
 
     def row(self, logits: Logits) -> "Row | None":
         """The distribution of a row of logits, shape [vocab]; None where the logits have no distribution."""

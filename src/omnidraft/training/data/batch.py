@@ -1,4 +1,8 @@
-"""Aligned responses as one batch of tensors, in the dataclasses of learning/positions/batch.py."""
+"""Aligned responses as one batch of tensors, with what the objectives of torch alone need.
+
+The paper's losses and forward KL compare the two models on the intersection of their vocabularies, and read
+the draft tokens of a response as labels. A bundle's training step has neither (spec/14-train-step.md).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omnidraft import defaults
 from omnidraft.learning.positions import batch as arrays
-from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.positions.alignment import Aligned, SparseDistributions, sparse
+from omnidraft.learning.positions.draft_targets import DraftDistribution
 
 DistributionTensors = arrays.Distributions[Tensor]
-LabelTensors = arrays.Labels[Tensor]
-TokenTensors = arrays.Tokens[Tensor]
 
 
 @dataclass(frozen=True)
 class TensorBatch(arrays.Batch[Tensor]):
-    """Responses for one step; fields and shapes are those of `Batch`."""
+    """Responses for one step.
+
+    Attributes:
+        direct: for each of the D target tokens with a direct partner, the target's row on the intersection of
+            the vocabularies. `other` is the mass that the row does not list, `weights` the listed mass on the
+            intersection plus `other`.
+        direct_drafts: which draft tokens have a direct partner, [draft vocab], bool.
+        label_rows: row of logits that predicts each of the M draft tokens of the responses, [M], int64.
+        label_ids: these draft tokens, [M], int64.
+        in_ngrams: which of them are of a spelling of two or more, [M], bool.
+    """
+
+    direct: DistributionTensors
+    direct_drafts: Tensor
+    label_rows: Tensor
+    label_ids: Tensor
+    in_ngrams: Tensor
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> TensorBatch:
         """The same batch on a device.
@@ -37,7 +57,39 @@ class TensorBatch(arrays.Batch[Tensor]):
 
 def collate(responses: Sequence[Aligned]) -> TensorBatch:
     """One batch of the responses, at least one; numbers are float32."""
-    return TensorBatch(**_fields(arrays.collate(responses), np.ndarray, torch.from_numpy))
+    lengths = [r.vocab_map.spellings.lengths[r.tokens] for r in responses]
+    starts = arrays.row_starts(responses)
+    labels = {
+        "direct": arrays.stacked(responses, [direct_distributions(r) for r in responses]),
+        "direct_drafts": responses[0].vocab_map.direct >= 0,
+        "label_rows": np.concatenate(
+            [np.arange(r.num_rows - 1) + row for r, row in zip(responses, starts, strict=True)]
+        ),
+        "label_ids": np.concatenate([r.draft_ids[r.prompt_length :].astype(np.int64) for r in responses]),
+        "in_ngrams": np.concatenate([np.repeat(each > 1, each) for each in lengths]),
+    }
+    made = _fields(arrays.collate(responses), np.ndarray, torch.from_numpy)
+    return TensorBatch(
+        **made, **{name: _changed(value, np.ndarray, torch.from_numpy) for name, value in labels.items()}
+    )
+
+
+def direct_distributions(response: Aligned) -> SparseDistributions:
+    """The row of each target token with a direct partner, on the intersection of the vocabularies."""
+    vocab_map, rows, placed = response.vocab_map, response.target_rows, []
+    for i, token in enumerate(response.tokens):
+        spelling = vocab_map.spell(int(token))
+        if len(spelling) != 1 or vocab_map.direct[spelling[0]] != token:
+            continue
+        listed, p = rows.listed(i)
+        leaves = vocab_map.leaf_of[listed]
+        lengths = np.where(leaves >= 0, vocab_map.leaf_lengths[leaves], 0)
+        firsts = vocab_map.leaf_firsts[leaves]
+        inside = (lengths == 1) & (vocab_map.direct[firsts] == listed)
+        weight = max(0.0, 1.0 - float(p[~inside].sum()))
+        direct = DraftDistribution(firsts[inside], p[inside], float(rows.rest[i]), weight)
+        placed.append((int(response.rows[i]), direct.top(defaults.LEARNER_KEEP)))
+    return sparse(placed)
 
 
 def _fields(value: Any, kind: type, change: Callable[[Any], Tensor]) -> dict[str, Any]:

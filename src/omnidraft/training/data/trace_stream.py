@@ -81,7 +81,7 @@ class TraceStream:
                 seen[str(error)] += 1
                 self.left_out |= seen  # the larger counts: a later epoch counts nothing twice
                 continue
-            for traced in joined(segment.generations()):
+            for traced in joined(segment.generations(), self._aligner.aligner.trie.map):
                 try:
                     self._aligner.check(traced)
                 except SettingError as error:

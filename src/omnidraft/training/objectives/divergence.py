@@ -7,7 +7,7 @@ cut makes the divergence coarser but does not bias it: merging outcomes never ra
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -75,11 +75,4 @@ def normalised(distributions: DistributionTensors) -> DistributionTensors:
         distributions,
         probabilities=distributions.probabilities / safe[:, None],
         other=torch.where(total > _FLOOR, distributions.other / safe, torch.ones_like(total)),
-    )
-
-
-def masked(distributions: DistributionTensors, mask: Tensor) -> DistributionTensors:
-    """The distributions where the mask [N] is true."""
-    return replace(
-        distributions, **{f.name: getattr(distributions, f.name)[mask] for f in fields(distributions)}
     )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from omnidraft.training.data.batch import TensorBatch
-from omnidraft.training.objectives.divergence import divergence, log_distributions, masked, normalised
+from omnidraft.training.objectives.divergence import divergence, log_distributions, normalised
 
 NGRAM_FACTOR = 0.2  # lambda of the paper
 
@@ -75,9 +75,8 @@ def omnidraft_dm(logits: Tensor, batch: TensorBatch) -> Terms:
     vocabularies. What the mass outside the intersection does is left open by the paper: here both sides have
     one bucket for it, because a bare sum over the intersection could be lowered by moving q's mass out of it.
     """
-    distributions = masked(batch.direct, batch.tokens.direct)
-    outside = (1.0 - distributions.weights).clamp_min(0.0)
-    whole = normalised(replace(distributions, other=distributions.other + outside))
+    outside = (1.0 - batch.direct.weights).clamp_min(0.0)
+    whole = normalised(replace(batch.direct, other=batch.direct.other + outside))
     return {"direct": _mean(divergence(logits, whole, "reverse"))}
 
 
@@ -87,8 +86,7 @@ def omnidraft(logits: Tensor, batch: TensorBatch) -> Terms:
     L_ngram = - log q(d) over the draft tokens of n-grams, lambda = 0.2.
     """
     losses = cross_entropy(logits, batch)  # [M]
-    inside = batch.tokens.lengths[batch.labels.tokens] > 1
-    ngram = Term(losses[inside].sum(), inside.sum(), NGRAM_FACTOR)
+    ngram = Term(losses[batch.in_ngrams].sum(), batch.in_ngrams.sum(), NGRAM_FACTOR)
     return {**omnidraft_dm(logits, batch), "ngram": ngram}
 
 
@@ -98,14 +96,13 @@ def forward_kl(logits: Tensor, batch: TensorBatch) -> Terms:
     This is the usual distillation of models with one vocabulary (Hinton et al., arXiv 1503.02531), restricted
     to the tokens that both vocabularies have.
     """
-    distributions = normalised(masked(batch.direct, batch.tokens.direct))
-    return {"direct": _mean(divergence(logits, distributions, "forward", batch.direct_drafts))}
+    return {"direct": _mean(divergence(logits, normalised(batch.direct), "forward", batch.direct_drafts))}
 
 
 def cross_entropy(logits: Tensor, batch: TensorBatch) -> Tensor:
     """- log q(d_j) of every draft token of the responses, [M]; row j predicts token j."""
-    log_q = torch.log_softmax(logits[batch.labels.rows], dim=1)
-    return -log_q.gather(1, batch.labels.ids[:, None])[:, 0]
+    log_q = torch.log_softmax(logits[batch.label_rows], dim=1)
+    return -log_q.gather(1, batch.label_ids[:, None])[:, 0]
 
 
 def _mean(values: Tensor) -> Term:

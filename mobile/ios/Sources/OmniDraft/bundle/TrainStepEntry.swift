@@ -1,8 +1,5 @@
 // The training step in the manifest: its graph, and the layout of the vector of trainable parameters.
 
-/// Terms of the loss, in the order of the graph's `scales` and `sums`.
-let lossTerms = ["trie", "direct", "ngram"]
-
 /// The shape of a tensor of the vector.
 struct Matrix: Sendable, Equatable {
     let rows: Int
@@ -24,7 +21,6 @@ struct TensorSpan: Sendable {
 struct StepLayout: Sendable, Equatable {
     /// Shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
     let tensors: ByName<Matrix>
-    var terms = lossTerms
 
     /// Length of the vector, at most 2^53 - 1; a learner refuses one that no array holds.
     var size: Int { cappedSum(tensors.values.map { min($0.size, mostExact) }) }
@@ -54,10 +50,6 @@ struct StepEntry: Sendable, Equatable {
 ///
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readStep(_ data: JsonObject) throws -> StepEntry {
-    let terms = try array(data.at("terms"), most: lossTerms.count)
-    if terms != lossTerms.map(JsonValue.string) {
-        throw ValueError("the terms are \(terms.map(quoted).joined(separator: ", "))")
-    }
     let layout = StepLayout(tensors: try tensorsOf(data.at("tensors")))
     return StepEntry(
         graph: try text(data.at("graph"), most: BundleLimits.maxPath),

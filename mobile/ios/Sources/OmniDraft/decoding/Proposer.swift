@@ -68,7 +68,7 @@ class TrieProposer: Proposer {
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }
         return try drafter.propose(
-            context, count: plan.count, temperature: temperature, banned: banned, random: random, allowed: allowed)
+            context, plan: plan, temperature: temperature, banned: banned, random: random, allowed: allowed)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {
@@ -84,9 +84,7 @@ class TrieProposer: Proposer {
 
     func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
         let tokens = outcome.verdict.tokens(outcome.proposal)
-        for spelled in respell(outcome.draft, proposal: outcome.proposal, tokens: tokens, map: cache.map) {
-            context += spelled.draftIds
-        }
+        context += respell(outcome.draft, proposal: outcome.proposal, tokens: tokens, map: cache.map)
         return cache.learn(outcome.emitted, min(outcome.verdict.accepted, outcome.emitted.count))
     }
 }
@@ -108,19 +106,11 @@ final class MatchProposer: TrieProposer {
     }
 }
 
-/// A target token in draft tokens.
-struct SpelledToken: Sendable, Equatable {
-    /// Its draft tokens; none where ``inside``.
-    let draftIds: [Int32]
-    /// Whether it is a later part of a long draft token, which belongs to an earlier target token.
-    var inside = false
-}
-
 /// A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
 ///
-/// Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft token and
-/// F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
-func respell(_ draft: Draft, proposal: Proposal, tokens: [Int32], map: VocabMap) -> [SpelledToken] {
+/// Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, the draft token stays. If
+/// only S and F are accepted, both are spelled again: "s", "f".
+func respell(_ draft: Draft, proposal: Proposal, tokens: [Int32], map: VocabMap) -> [Int32] {
     let ends = proposal.ends
     var whole = 0
     if draft.copied.isEmpty {  // else no drafter spelled them
@@ -128,9 +118,6 @@ func respell(_ draft: Draft, proposal: Proposal, tokens: [Int32], map: VocabMap)
         // A long draft token that was accepted in part only is spelled again.
         while whole > 0 && whole < ends.count && ends[whole] == ends[whole - 1] { whole -= 1 }
     }
-    return tokens.enumerated().map { index, token in
-        if index >= whole { return SpelledToken(draftIds: map.spell(token)) }
-        let from = index == 0 ? 0 : ends[index - 1]
-        return SpelledToken(draftIds: Array(draft.tokens[from..<ends[index]]), inside: from == ends[index])
-    }
+    let kept = whole > 0 ? Array(draft.tokens[..<ends[whole - 1]]) : []
+    return kept + tokens[whole...].flatMap { map.spell($0) }
 }

@@ -80,7 +80,7 @@ func confidenceInterval(_ differences: [Double], _ counts: [Double]) -> (low: Do
 /// - Parameter model: the drafter, with an empty context; it is empty again afterwards.
 func acceptances(_ model: any SessionModel, _ response: Aligned) throws -> [Double] {
     let distributions = response.trieDistributions
-    let begins = Set(response.tokens.rows)
+    let begins = Set(response.rows)
     var accepted = [Double](repeating: 0, count: distributions.count)
     let first = response.promptLength - 1  // the position whose logits are row 0
     var start = 0

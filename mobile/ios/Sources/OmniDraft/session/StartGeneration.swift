@@ -212,7 +212,7 @@ private final class SessionRounds: Rounds {
         return RecordingSource(
             map: loaded.vocabMap, context: { drafts ? decoder.context : spelled(loaded, tokens) },
             adapters: { AdapterDigests(drafter: models.digest(.drafter), target: models.digest(.target)) },
-            temperature: config.temperature, mode: config.mode.rawValue, continues: hasOutput)
+            mode: config.mode.rawValue, continues: hasOutput)
     }
 }
 

@@ -8,13 +8,12 @@ struct AdapterDigests: Sendable, Equatable {
 
 /// The generation that a record is about.
 struct RecordingSource {
-    /// Spells the tokens that are emitted in pauses.
+    /// Spells the emitted tokens.
     let map: VocabMap
     /// Gives the text before the first round in draft ids; called in the first round, before it is learned.
     let context: () -> [Int32]
     /// Gives the digests of the adapters that the last round ran with.
     let adapters: () -> AdapterDigests
-    let temperature: Double
     let mode: String
     /// Whether the generation began in another record.
     let continues: Bool
@@ -48,12 +47,8 @@ final class Recorder {
         // The next round is of other models, or comes after a gap.
         if adapters != self.adapters || traced == nil { place = nil }
         self.adapters = adapters
-        if let traced {
-            place = store.append(traced.at(text.count), at: place) { start(text) }
-            text += traced.pieces
-        } else {
-            text += outcome.emitted.flatMap { source.map.spell($0) }
-        }
+        if let traced { place = store.append(traced, at: place) { start(text) } }
+        text += outcome.emitted.flatMap { source.map.spell($0) }
         continues = true
     }
 
@@ -62,7 +57,7 @@ final class Recorder {
     private func start(_ text: [Int32]) -> TraceStart {
         let (skipped, kept) = windowOf(text)
         return TraceStart(
-            drafterAdapter: adapters.drafter, targetAdapter: adapters.target, temperature: source.temperature,
-            mode: source.mode, continues: continues, skipped: skipped, context: kept)
+            drafterAdapter: adapters.drafter, targetAdapter: adapters.target, mode: source.mode, continues: continues,
+            skipped: skipped, context: kept)
     }
 }

@@ -62,10 +62,6 @@ struct TracedToken: Sendable, Equatable {
     /// -ln of its probability in the distribution, in nats.
     let surprisal: Double
     let accepted: Bool
-    /// Whether it begins inside a draft token that writes more than one target token, where no draft position belongs to it.
-    let inside: Bool
-    /// The draft ids that spell it, which are appended to the draft context; none if none can.
-    let pieces: [Int32]
     let distribution: Masses
     /// Over the first draft ids of all spellings, active or not: P at the root of the whole trie.
     let roots: Masses
@@ -73,29 +69,9 @@ struct TracedToken: Sendable, Equatable {
     let unspelled: Double
 }
 
-/// One target pass.
+/// The tokens that one target pass emitted, one at least.
 struct TracedRound: Sendable, Equatable {
-    /// Draft ids of the text before it, those outside the record's window included.
-    var position: Int
-    /// Draft ids; none where the context was copied from.
-    let draft: [Int32]
-    /// How many of the draft ids were verified.
-    let evaluated: Int
-    /// How many of these were accepted.
-    let acceptedDrafts: Int
-    /// Emitted, one at least.
     let tokens: [TracedToken]
-
-    /// The number of draft ids that spell the text of the round.
-    var numPieces: Int { tokens.reduce(0) { $0 + $1.pieces.count } }
-    /// The draft ids that spell the text of the round.
-    var pieces: [Int32] { tokens.flatMap(\.pieces) }
-
-    func at(_ position: Int) -> TracedRound {
-        var moved = self
-        moved.position = position
-        return moved
-    }
 }
 
 /// How a record begins.
@@ -104,14 +80,13 @@ struct TraceStart: Sendable, Equatable {
     let drafterAdapter: String?
     /// Digest of the target's adapter in use; nil for none.
     let targetAdapter: String?
-    let temperature: Double
     /// One of ``traceModes``.
     let mode: String
     /// Whether it continues a generation, after a pause, another adapter or a full segment.
     var continues: Bool
     /// Number of draft ids of the text before ``context``.
     let skipped: Int
-    /// The latest draft ids of the text, at most ``Defaults/traceWindow``.
+    /// The latest draft ids of the text, at most ``Defaults/traceWindow``. Emitted tokens have their spelling in the map.
     let context: [Int32]
 
     /// The same beginning, of a record that continues a generation.

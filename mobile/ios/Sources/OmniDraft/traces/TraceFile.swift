@@ -1,4 +1,4 @@
-// The file of a trace, format version 1: spec/12-trace.md. A header, then frames that are only ever appended.
+// The file of a trace, format version 2: spec/12-trace.md. A header, then frames that are only ever appended.
 
 /// The first bytes of each segment.
 let traceMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x54, 0x0d, 0x0a, 0x1a, 0x0a]
@@ -9,7 +9,7 @@ let traceHeaderBytes = 100
 /// Bytes of a frame without its payload: the fields before it, the CRC-32 after it.
 let frameBytes = 16
 
-private let version = 1
+private let version = 2
 private let maxTraceIds = 1 << 31
 private let fieldBytes = 12  // of a frame before its payload
 private let checkedBytes = 96  // of the header before its CRC-32
@@ -200,23 +200,16 @@ private func decodeFrame(_ data: Bytes, _ at: Int, _ end: Int, _ layout: Payload
     return TraceFrame(record: data.u32(at + 8), content: content)
 }
 
-/// Records are numbered as they begin, and each round begins where the round before it ends.
+/// Records are numbered as they begin.
 private func checkRecords(_ frames: [TraceFrame]) throws {
-    var places: [Int] = []
+    var begun = 0
     for frame in frames {
         let record = frame.record
-        switch frame.content {
-        case .start(let start):
-            try demandTrace(record == places.count, "order", "its record \(record) begins after \(places.count) others")
-            places.append(start.skipped + start.context.count)
-        case .round(let round):
-            try demandTrace(record < places.count, "order", "it has a round of record \(record), which has not begun")
-            let known = places[record]
-            try demandTrace(
-                round.position == known, "position",
-                "it has a round at draft id \(round.position) where \(known) are known")
-            places[record] = known + round.numPieces
+        if case .start = frame.content {
+            try demandTrace(record == begun, "order", "its record \(record) begins after \(begun) others")
+            begun += 1
         }
+        try demandTrace(record < begun, "order", "it has a round of record \(record), which has not begun")
     }
 }
 

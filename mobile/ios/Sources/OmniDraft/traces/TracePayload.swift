@@ -3,12 +3,9 @@
 /// The modes of generation; a file has their indices.
 let traceModes = ["trie", "match", "direct", "paper", "lookup", "plain"]
 
-private let startBytes = 76  // digests, temperature, mode, continues, reserved, skipped
-private let roundBytes = 8  // position, draft ids, evaluated, accepted drafts, tokens
-private let tokenBytes = 28  // id, flags, ids of distribution and roots, reserved, pieces, four numbers
+private let startBytes = 72  // digests, mode, continues, reserved, skipped
+private let tokenBytes = 24  // id, accepted, ids of distribution and roots, reserved, four numbers
 private let digestBytes = 32
-private let acceptedFlag = 1
-private let insideFlag = 2
 private let rounding = 1.0 / 256  // more than 64 roundings to float16 can add up to
 private let noDigest = String(repeating: "0", count: 2 * digestBytes)
 private let narrow = 1 << 16
@@ -37,7 +34,6 @@ func encodeStart(_ start: TraceStart, _ layout: PayloadLayout) throws -> [UInt8]
     guard let mode = traceModes.firstIndex(of: start.mode) else { throw ValueError("there is no mode \(start.mode)") }
     var out = ByteWriter()
     for digest in [start.drafterAdapter, start.targetAdapter] { out.put(try bytesOf(hex: digest ?? noDigest)) }
-    out.f32(Float(start.temperature))
     out.u8(mode)
     out.u8(start.continues ? 1 : 0)
     out.u16(0)  // reserved
@@ -49,10 +45,6 @@ func encodeStart(_ start: TraceStart, _ layout: PayloadLayout) throws -> [UInt8]
 /// The payload of a round.
 func encodeRound(_ traced: TracedRound, _ layout: PayloadLayout) -> [UInt8] {
     var out = ByteWriter()
-    out.u32(traced.position)
-    let counts = [traced.draft.count, traced.evaluated, traced.acceptedDrafts, traced.tokens.count]
-    for count in counts { out.count(count) }
-    out.ids(traced.draft, layout.draftBytes)
     for token in traced.tokens { out.token(token, layout) }
     return out.bytes
 }
@@ -60,15 +52,13 @@ func encodeRound(_ traced: TracedRound, _ layout: PayloadLayout) -> [UInt8] {
 extension ByteWriter {
     fileprivate mutating func token(_ token: TracedToken, _ layout: PayloadLayout) {
         i32(token.tokenId)
-        u8((token.accepted ? acceptedFlag : 0) | (token.inside ? insideFlag : 0))
+        u8(token.accepted ? 1 : 0)
         count(token.distribution.ids.count)
         count(token.roots.ids.count)
         u8(0)  // reserved
-        u32(token.pieces.count)
         for number in [token.surprisal, token.distribution.rest, token.roots.rest, token.unspelled] {
             f32(Float(number))
         }
-        ids(token.pieces, layout.draftBytes)
         masses(token.distribution, layout.targetBytes)
         masses(token.roots, layout.draftBytes)
     }
@@ -82,7 +72,7 @@ extension ByteWriter {
         for id in ids { if width == 2 { u16(Int(id)) } else { i32(id) } }
     }
 
-    /// A number that a byte of the format holds; a round of this library has no larger ones.
+    /// A number that a byte of the format holds; a distribution lists no more ids.
     fileprivate mutating func count(_ count: Int) {
         precondition(count >= 0 && count <= 255)
         u8(count)
@@ -95,19 +85,16 @@ extension ByteWriter {
 func decodeStart(_ data: Bytes, _ layout: PayloadLayout) throws -> TraceStart {
     var cursor = Cursor(data)
     let at = try cursor.take(startBytes)
-    let temperature = data.f32(at + 64)
-    let (mode, continues) = (data.u8(at + 68), data.u8(at + 69))
-    let reserved = data.u16(at + 70)
+    let (mode, continues) = (data.u8(at + 64), data.u8(at + 65))
+    let reserved = data.u16(at + 66)
     try demandTrace(reserved == 0, "reserved", "the reserved field of a record is \(reserved), not 0")
-    try demandTrace(isNumber(temperature), "number", "it has a temperature of \(temperature)")
     try demandTrace(mode < traceModes.count, "kind", "it has a mode \(mode), outside 0..\(traceModes.count - 1)")
     try demandTrace(continues < 2, "kind", "it has a record that continues \(continues), neither 0 nor 1")
-    let skipped = data.u32(at + 72)
+    let skipped = data.u32(at + 68)
     let context = try cursor.window(skipped, layout)
     return TraceStart(
-        drafterAdapter: digest(data, at), targetAdapter: digest(data, at + digestBytes),
-        temperature: Double(temperature), mode: traceModes[mode], continues: continues == 1, skipped: skipped,
-        context: context)
+        drafterAdapter: digest(data, at), targetAdapter: digest(data, at + digestBytes), mode: traceModes[mode],
+        continues: continues == 1, skipped: skipped, context: context)
 }
 
 /// The round in its payload.
@@ -115,30 +102,12 @@ func decodeStart(_ data: Bytes, _ layout: PayloadLayout) throws -> TraceStart {
 /// - Throws: ``OmniDraftError/traceFile(_:)`` with the name of the fault.
 func decodeRound(_ data: Bytes, _ layout: PayloadLayout) throws -> TracedRound {
     var cursor = Cursor(data)
-    let at = try cursor.take(roundBytes)
-    let (drafted, evaluated, accepted) = (data.u8(at + 4), data.u8(at + 5), data.u8(at + 6))
-    let numTokens = data.u8(at + 7)
-    try demandTrace(
-        accepted <= evaluated && evaluated <= drafted, "counts",
-        "it has \(accepted) accepted of \(evaluated) evaluated of \(drafted) draft tokens")
-    try demandTrace(numTokens > 0, "counts", "a round emitted nothing")
-    let draft = try cursor.draftIds(drafted, layout)
+    try demandTrace(cursor.left > 0, "counts", "a round emitted nothing")
     var tokens: [TracedToken] = []
-    for _ in 0..<numTokens { tokens.append(try cursor.token(layout)) }
-    try demandTrace(cursor.left == 0, "length", "an entry has \(cursor.left) bytes too many")
-    try checkFlags(tokens)
-    return TracedRound(
-        position: data.u32(at), draft: draft, evaluated: evaluated, acceptedDrafts: accepted, tokens: tokens)
-}
-
-/// Accepted tokens come first, and a token inside the draft token of another has no pieces of its own.
-private func checkFlags(_ tokens: [TracedToken]) throws {
+    while cursor.left > 0 { tokens.append(try cursor.token(layout)) }
     let later = tokens.drop { $0.accepted }
     try demandTrace(!later.contains { $0.accepted }, "counts", "a token was accepted after one that was not")
-    for (index, token) in tokens.enumerated() where token.inside {
-        let fits = index > 0 && token.accepted && token.pieces.isEmpty
-        try demandTrace(fits, "counts", "a token is inside a draft token that it cannot be inside of")
-    }
+    return TracedRound(tokens: tokens)
 }
 
 /// Reads fields from the front of a payload.
@@ -183,22 +152,20 @@ private struct Cursor {
 
     mutating func token(_ layout: PayloadLayout) throws -> TracedToken {
         let at = try take(tokenBytes)
-        let (token, flags, reserved) = (data.u32(at), data.u8(at + 4), data.u8(at + 7))
-        let (surprisal, unspelled) = (data.f32(at + 12), data.f32(at + 24))
+        let (token, accepted, reserved) = (data.u32(at), data.u8(at + 4), data.u8(at + 7))
+        let (surprisal, unspelled) = (data.f32(at + 8), data.f32(at + 20))
         try demandTrace(reserved == 0, "reserved", "the reserved field of a token is \(reserved), not 0")
         try demandTrace(token < layout.targetSize, "id_range", "it holds target id \(token) of \(layout.targetSize)")
-        try demandTrace(flags < 4, "kind", "it has a token with flags \(flags)")
+        try demandTrace(accepted < 2, "kind", "it has a token that was accepted \(accepted), neither 0 nor 1")
         try demandTrace(isNumber(surprisal), "number", "it has a surprisal of \(surprisal)")
         try demandTrace(isShare(unspelled), "number", "it has an unspelled mass of \(unspelled)")
-        let pieces = try draftIds(data.u32(at + 8), layout)
         let distribution = try masses(
-            data.u8(at + 5), layout.targetBytes, of: layout.targetSize, rest: data.f32(at + 16), beside: 0)
+            data.u8(at + 5), layout.targetBytes, of: layout.targetSize, rest: data.f32(at + 12), beside: 0)
         let roots = try masses(
-            data.u8(at + 6), layout.draftBytes, of: layout.draftSize, rest: data.f32(at + 20), beside: unspelled)
+            data.u8(at + 6), layout.draftBytes, of: layout.draftSize, rest: data.f32(at + 16), beside: unspelled)
         return TracedToken(
-            tokenId: Int32(token), surprisal: Double(surprisal), accepted: flags & acceptedFlag != 0,
-            inside: flags & insideFlag != 0, pieces: pieces, distribution: distribution, roots: roots,
-            unspelled: Double(unspelled))
+            tokenId: Int32(token), surprisal: Double(surprisal), accepted: accepted == 1, distribution: distribution,
+            roots: roots, unspelled: Double(unspelled))
     }
 
     /// A distribution; `rest` is the mass of the other ids of the vocabulary, `beside` the mass outside the distribution.

@@ -21,25 +21,19 @@ final class Tracer {
         self.recording = recording
     }
 
-    /// A round as a trace keeps it, at position 0; nil in a pause or where a row has no distribution.
+    /// A round as a trace keeps it; nil in a pause or where a row has no distribution.
     func callAsFunction(_ outcome: Outcome, _ probs: TargetProbs) -> TracedRound? {
         if !recording() { return nil }
-        let verdict = outcome.verdict
-        let spelled = respell(
-            outcome.draft, proposal: outcome.proposal, tokens: verdict.tokens(outcome.proposal), map: map)
         var tokens: [TracedToken] = []
         for (index, token) in outcome.emitted.enumerated() {
             guard let row = row(probs.logits, index) else { return nil }
             let (roots, unspelled) = roots(row)
             tokens.append(
                 TracedToken(
-                    tokenId: token, surprisal: row.surprisal(token), accepted: index < verdict.accepted,
-                    inside: spelled[index].inside, pieces: spelled[index].draftIds, distribution: row.largest(top),
-                    roots: roots, unspelled: unspelled))
+                    tokenId: token, surprisal: row.surprisal(token), accepted: index < outcome.verdict.accepted,
+                    distribution: row.largest(top), roots: roots, unspelled: unspelled))
         }
-        return TracedRound(
-            position: 0, draft: outcome.draft.tokens, evaluated: verdict.evaluated,
-            acceptedDrafts: verdict.acceptedDrafts, tokens: tokens)
+        return TracedRound(tokens: tokens)
     }
 
     /// The distribution of a row of logits, until the next call; nil where the logits have no distribution.

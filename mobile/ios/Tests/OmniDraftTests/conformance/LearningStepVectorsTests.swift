@@ -4,24 +4,17 @@ import XCTest
 
 private let float32 = 1e-6
 
-/// Runs `learner/calls`, `vector`, `rate`, `guard`, `interval` and `stop`: what a training step is given, and what follows.
+/// Runs `learner/calls`, `vector`, `guard` and `interval`: what a training step is given, and what follows.
 final class LearningStepVectorsTests: VectorTestCase {
     func testCalls() throws {
         try run("learner/calls") { vector in
             let (given, expected) = (vector.input, vector.expected)
             let responses = try given["responses"]!.array.map { try alignedOf($0.object) }
-            let factors = try factorsOf(given["objective"]!.string)
             let atOnce = given["at_once"]!.int
             let parts = stride(from: 0, to: responses.count, by: atOnce).map {
-                stepBatch(Array(responses[$0..<min($0 + atOnce, responses.count)]), factors)
+                stepBatch(Array(responses[$0..<min($0 + atOnce, responses.count)]))
             }
-            let (scales, counts) = stepScales(parts.map(\.counts), factors: factors, terms: lossTerms)
-            try close("scales", scales.map(Double.init), expected["scales"]!.nums, float32)
-            let wanted = expected["counts"]!.object
-            try same("terms", counts.keys.sorted(), wanted.names.sorted())
-            for (name, count) in wanted.members {
-                try near("the count of \(name)", [try XCTUnwrap(counts[name])], [count.num], 1e-5)
-            }
+            try close("the scale", [stepScale(parts.map(\.weight))], [expected["scale"]!.num], float32)
             let calls = expected["calls"]!.array
             try same("calls", parts.count, calls.count)
             for (part, call) in zip(parts, calls) { try check(part.inputs, call.object) }
@@ -53,16 +46,6 @@ final class LearningStepVectorsTests: VectorTestCase {
                 targetTokenizer: String(repeating: "e", count: 64), tensors: pairs, created: "2026-01-02T03:04:05Z")
             let again = try vectorOf(adapter, layout: layout, lora: lora, scale: scale)
             try close("the vector again", again.map(Double.init), full.map(Double.init), float32)
-        }
-    }
-
-    func testRate() throws {
-        try run("learner/rate") { vector in
-            let given = vector.input
-            let total = given["total"]!.int
-            let schedule = try XCTUnwrap(Schedule(rawValue: given["schedule"]!.string))
-            let rates = (0..<total).map { schedule.rate(at: $0, of: total, highest: given["rate"]!.num) }
-            try close("rates", rates, vector.expected["rates"]!.nums)
         }
     }
 
@@ -161,21 +144,21 @@ final class LearningStepVectorsTests: VectorTestCase {
             try same("the shape of \(name)", array.shape, shapeOf(value))
             if !isTable(name, array) { try close(name, numbers(array), wanted, float32) }
         }
-        for name in ["trie", "direct"] where expected["\(name).ids"] != nil { try checkTable(name, inputs, expected) }
+        try checkTable(inputs, expected)
     }
 
     /// The order of the ids of a distribution is open.
-    private func checkTable(_ name: String, _ inputs: Arrays, _ expected: JsonObject) throws {
-        let ids = try XCTUnwrap(inputs["\(name).ids"])
-        let probabilities = numbers(try XCTUnwrap(inputs["\(name).probabilities"]))
+    private func checkTable(_ inputs: Arrays, _ expected: JsonObject) throws {
+        let ids = try XCTUnwrap(inputs["trie.ids"])
+        let probabilities = numbers(try XCTUnwrap(inputs["trie.probabilities"]))
         let all = zip(numbers(ids), probabilities).map { (id: $0, p: $1) }
         let width = ids.shape[1]
-        let wanted = zip(expected["\(name).ids"]!.array, expected["\(name).probabilities"]!.array)
+        let wanted = zip(expected["trie.ids"]!.array, expected["trie.probabilities"]!.array)
         for (index, (wantedIds, wantedP)) in wanted.enumerated() {
             let order = all[index * width..<(index + 1) * width].sorted { ($0.id, $0.p) < ($1.id, $1.p) }
             let want = zip(wantedIds.nums, wantedP.nums).sorted { ($0.0, $0.1) < ($1.0, $1.1) }
-            try same("\(name).ids[\(index)]", order.map(\.id), want.map(\.0))
-            try close("\(name)[\(index)]", order.map(\.p), want.map(\.1), float32)
+            try same("trie.ids[\(index)]", order.map(\.id), want.map(\.0))
+            try close("trie[\(index)]", order.map(\.p), want.map(\.1), float32)
         }
     }
 
@@ -185,7 +168,6 @@ final class LearningStepVectorsTests: VectorTestCase {
 
     private func typeOf(_ name: String) -> String {
         switch name.split(separator: ".").last {
-        case "known": return "BOOL"
         case "probabilities", "other", "weights": return "F32"
         default: return "I64"
         }

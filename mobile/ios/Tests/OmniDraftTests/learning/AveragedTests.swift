@@ -31,8 +31,6 @@ final class AveragedTests: XCTestCase {
         one.rate = 5
         XCTAssertEqual([one.rate, one.inner.rate], [5, 5])
     }
-
-    private func valuesOf(_ adapter: Adapter) -> [Float] { adapter.tensors[site]?.b.values ?? [] }
 }
 
 /// A learner that needs no answers: after step n its adapter is the one of seed n; step 3 is skipped.
@@ -46,7 +44,7 @@ private final class Walk: Learner {
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         if !budget.goesOn() { return nil }
         step += 1
-        return Learned(step: step, loss: 1, terms: [:], norm: 1, skipped: step == 3)
+        return Learned(step: step, loss: 1, norm: 1, skipped: step == 3)
     }
 
     func adapter() throws -> Adapter { try walked(rank, step) }

@@ -13,15 +13,9 @@ final class FromTracesTests: XCTestCase {
         let generation = try ToyGeneration(toy, mode, seed, SamplingConfig(temperature: 0.7))
         let tracer = Tracer(toy)
         var rounds: [TracedRound] = []
-        var position = toyPrompt.count
-        try generation.run { outcome, probs in
-            let round = try XCTUnwrap(tracer(outcome, probs)).at(position)
-            rounds.append(round)
-            position += round.numPieces
-        }
+        try generation.run { outcome, probs in rounds.append(try XCTUnwrap(tracer(outcome, probs))) }
         let start = TraceStart(
-            drafterAdapter: nil, targetAdapter: nil, temperature: 0.7, mode: mode.word, continues: false, skipped: 0,
-            context: toyPrompt)
+            drafterAdapter: nil, targetAdapter: nil, mode: mode.word, continues: false, skipped: 0, context: toyPrompt)
         return Traced(start: start, rounds: rounds)
     }
 
@@ -73,7 +67,7 @@ final class FromTracesTests: XCTestCase {
         return zip([0] + ends, ends).map { low, high in
             let rounds = Array(traced.rounds[low..<high])
             let part = changed(Traced(start: traced.start, rounds: rounds), context: text, continues: low > 0)
-            text += rounds.flatMap(\.pieces)
+            text += part.tokens.flatMap { toy.spell($0.tokenId) }
             return part
         }
     }
@@ -85,7 +79,7 @@ final class FromTracesTests: XCTestCase {
         let start = traced.start
         let begun = TraceStart(
             drafterAdapter: drafterAdapter ?? start.drafterAdapter, targetAdapter: targetAdapter ?? start.targetAdapter,
-            temperature: start.temperature, mode: start.mode, continues: continues ?? start.continues,
+            mode: start.mode, continues: continues ?? start.continues,
             skipped: skipped ?? start.skipped, context: context ?? start.context)
         return Traced(start: begun, rounds: traced.rounds)
     }
@@ -93,7 +87,7 @@ final class FromTracesTests: XCTestCase {
     private func joined(_ traces: [Traced]) throws -> [[TracedRound]] {
         var whole: [[TracedRound]] = []
         let records: TraceSource = { try traces.forEach($0) }
-        try joinTraces(records) { whole.append($0.rounds) }
+        try joinTraces(records, toy) { whole.append($0.rounds) }
         return whole
     }
 }

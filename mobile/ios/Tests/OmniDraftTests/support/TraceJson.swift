@@ -21,20 +21,17 @@ private func startOf(_ json: JsonObject) -> TraceStart {
     TraceStart(
         drafterAdapter: json["drafter_adapter"]!.optional?.string,
         targetAdapter: json["target_adapter"]!.optional?.string,
-        temperature: json["temperature"]!.num, mode: json["mode"]!.string, continues: json["continues"]!.bool,
+        mode: json["mode"]!.string, continues: json["continues"]!.bool,
         skipped: json["skipped"]!.int, context: json["context"]!.int32s)
 }
 
 private func roundOf(_ json: JsonObject) -> TracedRound {
-    TracedRound(
-        position: json["position"]!.int, draft: json["draft"]!.int32s, evaluated: json["evaluated"]!.int,
-        acceptedDrafts: json["accepted_drafts"]!.int, tokens: json["tokens"]!.array.map { tokenOf($0.object) })
+    TracedRound(tokens: json["tokens"]!.array.map { tokenOf($0.object) })
 }
 
 private func tokenOf(_ json: JsonObject) -> TracedToken {
     TracedToken(
         tokenId: Int32(json["token_id"]!.int), surprisal: json["surprisal"]!.num, accepted: json["accepted"]!.bool,
-        inside: json["inside"]!.bool, pieces: json["pieces"]!.int32s,
         distribution: massesOf(json["distribution"]!.object), roots: massesOf(json["roots"]!.object),
         unspelled: json["unspelled"]!.num)
 }

@@ -24,17 +24,13 @@ struct TraceValues {
     /// Records whose rounds lie between one another.
     mutating func segment(records: Int = 3, rounds: Int = 3) -> TraceSegment {
         var frames: [TraceFrame] = []
-        var places: [Int] = []
+        var begun = 0
         for _ in 0..<records + records * rounds {
-            if places.count < records && (places.isEmpty || below(10) < 3) {
-                let start = start()
-                frames.append(TraceFrame(record: places.count, content: .start(start)))
-                places.append(start.context.count)
+            if begun < records && (begun == 0 || below(10) < 3) {
+                frames.append(TraceFrame(record: begun, content: .start(start())))
+                begun += 1
             } else {
-                let record = below(places.count)
-                let round = round(places[record])
-                frames.append(TraceFrame(record: record, content: .round(round)))
-                places[record] += round.numPieces
+                frames.append(TraceFrame(record: below(begun), content: .round(round())))
             }
         }
         return TraceSegment(header: TraceHeader(vocabularies: pair, number: 1), frames: frames)
@@ -43,29 +39,20 @@ struct TraceValues {
     mutating func start() -> TraceStart {
         TraceStart(
             drafterAdapter: below(2) == 0 ? nil : String(repeating: "a", count: 64), targetAdapter: nil,
-            temperature: below(2) == 0 ? 0 : single(0.7), mode: "trie", continues: below(3) == 0, skipped: 0,
-            context: draft(below(9)))
+            mode: "trie", continues: below(3) == 0, skipped: 0, context: draft(below(9)))
     }
 
-    mutating func round(_ position: Int) -> TracedRound {
-        let draft = draft(below(6))
-        let evaluated = below(draft.count + 1)
+    mutating func round() -> TracedRound {
         let accepted = below(4)
-        let tokens = (0...accepted).map { index in
-            token(accepted: index < accepted, inside: index >= 1 && index < accepted && below(3) == 0)
-        }
-        return TracedRound(
-            position: position, draft: draft, evaluated: evaluated, acceptedDrafts: below(evaluated + 1),
-            tokens: tokens)
+        return TracedRound(tokens: (0...accepted).map { token(accepted: $0 < accepted) })
     }
 
-    private mutating func token(accepted: Bool, inside: Bool) -> TracedToken {
+    private mutating func token(accepted: Bool) -> TracedToken {
         let unspelled = below(2) == 0 ? 0 : single(0.1)
         let (targets, drafts) = (min(pair.targetSize, 1 << 20), min(pair.draftSize, 1 << 20))
         return TracedToken(
-            tokenId: Int32(below(targets)), surprisal: single(9 * random.uniform()), accepted: accepted, inside: inside,
-            pieces: inside ? [] : draft(below(4)), distribution: masses(targets, beside: 0),
-            roots: masses(drafts, beside: unspelled), unspelled: unspelled)
+            tokenId: Int32(below(targets)), surprisal: single(9 * random.uniform()), accepted: accepted,
+            distribution: masses(targets, beside: 0), roots: masses(drafts, beside: unspelled), unspelled: unspelled)
     }
 
     /// A distribution over some ids, the rest of its mass elsewhere.
@@ -89,25 +76,21 @@ struct TraceValues {
     private func single(_ number: Double) -> Double { Double(Float(number)) }
 }
 
-/// The beginning of a record of mode trie, at temperature 0 and without adapters.
+/// The beginning of a record of mode trie, without adapters.
 func plainStart(_ context: [Int32], skipped: Int = 0) -> TraceStart {
     TraceStart(
-        drafterAdapter: nil, targetAdapter: nil, temperature: 0, mode: "trie", continues: false, skipped: skipped,
-        context: context)
+        drafterAdapter: nil, targetAdapter: nil, mode: "trie", continues: false, skipped: skipped, context: context)
 }
 
-/// One round of a trace, whose position tells its number: a token that two draft tokens spell, and tokens without pieces.
-func numberedRound(_ number: Int, more: Int = 0) -> TracedRound {
-    let ids = (0..<Int32(more > 0 ? 60 : 4 + number % 7)).map { $0 }
+/// One round of a trace: a token with the number as its id.
+func numberedRound(_ number: Int) -> TracedRound {
+    let ids = (0..<Int32(4 + number % 7)).map { $0 }
     let probabilities = [Float](repeating: 1 / 64, count: ids.count)
     let masses = Masses(ids: ids, probabilities: probabilities, rest: 1 - Double(ids.count) / 64)
-    let tokens = (0...more).map { index in
+    return TracedRound(tokens: [
         TracedToken(
-            tokenId: Int32(number % 60_000), surprisal: 0.5, accepted: false, inside: false,
-            pieces: index == 0 ? [1, 2] : [], distribution: masses, roots: masses, unspelled: 0)
-    }
-    return TracedRound(
-        position: 2 * number, draft: [], evaluated: 0, acceptedDrafts: 0, tokens: tokens)
+            tokenId: Int32(number), surprisal: 0.5, accepted: false, distribution: masses, roots: masses, unspelled: 0)
+    ])
 }
 
 /// Records numbered rounds one after another, and gives the place of the last.

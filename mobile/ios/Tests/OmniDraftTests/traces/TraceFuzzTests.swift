@@ -5,7 +5,7 @@ import XCTest
 
 private let names: Set<String> = [
     "not_a_trace", "truncated", "version", "checksum", "reserved", "limits", "kind", "length", "number", "id_range",
-    "counts", "mass", "order", "position",
+    "counts", "mass", "order",
 ]
 private let readRight = "read"
 private let manyFiles = 1000  // with this many changed files, each fault occurs

@@ -24,14 +24,6 @@ final class TracerTests: XCTestCase {
         var pairs: [(round: Round, traced: TracedRound)] { zip(rounds, traced).map { ($0, $1) } }
     }
 
-    private func recorded(_ mode: ToyMode, _ sampling: SamplingConfig, _ seed: UInt64) throws -> Recorded {
-        try Recorded(vectorMap("toy"), mode, sampling, seed)
-    }
-
-    private func sampling(_ temperature: Double) throws -> SamplingConfig {
-        try SamplingConfig(temperature: temperature)
-    }
-
     func testEachTokenHasTheTargetsOwnDistributionBeforeIt() throws {
         // At temperature 1 and without the penalty, for any sampling.
         let map = try vectorMap("toy")
@@ -73,18 +65,6 @@ final class TracerTests: XCTestCase {
             XCTAssertEqual(Double(probability), p[id], accuracy: p[id] / 2048 + 1e-7)
         }
         XCTAssertEqual(kept.rest, 1 - beside - expected.reduce(0.0) { $0 + p[$1] }, accuracy: 1e-5)
-    }
-
-    func testPiecesAreWhatTheDraftContextGrewBy() throws {
-        for mode in ToyMode.allCases where mode != .lookup && mode != .plain {
-            for temperature in [0.0, 1.0] {
-                for seed in 0..<UInt64(12) {
-                    let recorded = try recorded(mode, sampling(temperature), seed)
-                    let pieces = recorded.traced.flatMap(\.pieces)
-                    XCTAssertEqual(recorded.generation.text.context, toyPrompt + pieces)
-                }
-            }
-        }
     }
 
     func testAPauseMakesNoRecord() throws {

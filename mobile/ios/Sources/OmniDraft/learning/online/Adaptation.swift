@@ -41,7 +41,7 @@ struct Adaptation {
             facts: [
                 ("target", bundle.target.fingerprint ?? ""), ("drafter", bundle.drafter.fingerprint ?? ""),
                 ("drafter's tokenizer", map.draftFingerprint), ("target's tokenizer", map.targetFingerprint),
-                ("objective", step.objective), ("rate", "\(step.learningRate)"),
+                ("rate", "\(step.learningRate)"),
             ] + options.settings)
     }
 

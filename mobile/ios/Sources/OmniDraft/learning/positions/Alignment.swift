@@ -22,36 +22,18 @@ struct SparseDistributions: Sendable {
     }
 }
 
-/// The target tokens of a response; every array has one element for each.
-struct TargetTokens: Sendable {
-    /// Target ids.
-    let ids: [Int32]
-    /// The row of the response where the spelling of the token begins.
-    let rows: [Int]
-    /// Draft tokens of the spelling, 0 or more.
-    let lengths: [Int]
-    /// Whether the token has a direct partner in the drafter's vocabulary.
-    let direct: [Bool]
-    /// p of the token; NaN where its row was cut and does not list it.
-    let probabilities: [Double]
-
-    var count: Int { ids.count }
-}
-
-/// One response, with the inputs of every objective of the training step.
+/// One response.
 struct Aligned: Sendable {
     /// Prompt and response in draft tokens.
     let draftIds: [Int32]
     /// Draft tokens of the prompt, 1 or more.
     let promptLength: Int
-    /// The index of the target token that each draft token of the response writes.
-    let owners: [Int]
-    let tokens: TargetTokens
+    /// Target ids.
+    let tokens: [Int32]
+    /// The row of the response where the spelling of each target token begins.
+    let rows: [Int]
     /// The target's distribution in the drafter's vocabulary, at each position that has one.
     let trieDistributions: SparseDistributions
-    /// For each target token, its row on the intersection of the vocabularies. `other` is the mass that the row does
-    /// not list, `weights` the listed mass on the intersection plus `other`.
-    let directDistributions: SparseDistributions
     let map: VocabMap
 
     /// Rows of logits: one after the prompt, and one after each draft token of the response.
@@ -80,13 +62,11 @@ struct Aligner {
         try check(draftPrompt, tokens, rows)
         let known = roots ?? (0..<rows.count).map { rootDistribution(trie, rows, $0) }
         let spellings = fitting(tokens, room: maxLength - draftPrompt.count)
-        let kept = targetTokens(Array(tokens.prefix(spellings.count)), spellings, rows)
-        var direct = SparseDistributions()
-        for index in 0..<kept.count { direct.append(kept.rows[index], directDistribution(map, rows, index).top(keep)) }
+        let kept = Array(tokens.prefix(spellings.count))
+        let starts = startsOf(spellings.map(\.count))
         return Aligned(
-            draftIds: draftPrompt + spellings.flatMap { $0 }, promptLength: draftPrompt.count,
-            owners: spellings.enumerated().flatMap { index, spelling in spelling.map { _ in index } }, tokens: kept,
-            trieDistributions: trieDistributions(kept, spellings, rows, known), directDistributions: direct, map: map)
+            draftIds: draftPrompt + spellings.flatMap { $0 }, promptLength: draftPrompt.count, tokens: kept,
+            rows: starts, trieDistributions: trieDistributions(kept, starts, spellings, rows, known), map: map)
     }
 
     /// The spellings of the first tokens, as many as fit.
@@ -100,14 +80,6 @@ struct Aligner {
             spellings.append(spelling)
         }
         return spellings
-    }
-
-    private func targetTokens(_ ids: [Int32], _ spellings: [[Int32]], _ rows: TargetRows) -> TargetTokens {
-        let lengths = spellings.map(\.count)
-        return TargetTokens(
-            ids: ids, rows: startsOf(lengths), lengths: lengths,
-            direct: zip(ids, spellings).map { $1.count == 1 && map.direct[Int($1[0])] == $0 },
-            probabilities: ids.indices.map { rows.of($0, ids[$0]) ?? .nan })
     }
 
     private func check(_ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows) throws {
@@ -135,15 +107,15 @@ struct Aligner {
 
     /// One distribution at the start of each token, and one at each position inside a spelling.
     private func trieDistributions(
-        _ tokens: TargetTokens, _ spellings: [[Int32]], _ rows: TargetRows, _ roots: [DraftDistribution?]
+        _ tokens: [Int32], _ starts: [Int], _ spellings: [[Int32]], _ rows: TargetRows, _ roots: [DraftDistribution?]
     ) -> SparseDistributions {
         var placed = SparseDistributions()
         func place(_ row: Int, _ distribution: DraftDistribution?) {
             if let distribution { placed.append(row, distribution.top(keep)) }
         }
-        for (index, token) in tokens.ids.enumerated() {
-            let row = tokens.rows[index]
-            let node = index > 0 && isActive(tokens.ids[index - 1]) ? nodeOf(trie, spellings[index - 1]) : nil
+        for (index, token) in tokens.enumerated() {
+            let row = starts[index]
+            let node = index > 0 && isActive(tokens[index - 1]) ? nodeOf(trie, spellings[index - 1]) : nil
             if let node, trie.goesOn(node) {
                 place(row, afterDistribution(trie, rows, index - 1, node, roots[index]))
             } else {

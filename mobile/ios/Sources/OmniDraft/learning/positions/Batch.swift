@@ -1,5 +1,5 @@
 // Aligned responses as one batch of arrays, with the types that graphs take. The rows of logits of all responses form one
-// list, and every distribution and token has the index of its row in it.
+// list, and every distribution has the index of its row in it.
 
 /// Distributions over draft tokens.
 struct Distributions: Sendable {
@@ -30,23 +30,12 @@ struct Batch: Sendable {
     let rows: [Int64]
     /// The target's distributions in the drafter's vocabulary.
     let trie: Distributions
-    /// The target's distributions on the intersection of the vocabularies, one for each target token.
-    let direct: Distributions
-    /// Whether each of these target tokens has a direct partner.
-    let isDirect: [Bool]
-    /// Draft tokens of spellings of several, and the row of logits that predicts each.
-    let ngrams: [(row: Int64, id: Int64)]
 }
 
 /// One batch of the responses, at least one; its numbers are float32.
 func collate(_ responses: [Aligned]) -> Batch {
     let longest = responses.map(\.draftIds.count).max() ?? 0
     let rowStarts = startsOf(responses.map(\.numRows))
-    let ngrams = zip(responses, rowStarts).flatMap { response, start in
-        response.owners.enumerated().filter { response.tokens.lengths[$0.element] > 1 }.map { place, _ in
-            (row: Int64(start + place), id: Int64(response.draftIds[response.promptLength + place]))
-        }
-    }
     return Batch(
         inputIds: responses.flatMap { response in
             response.draftIds.map(Int64.init) + [Int64](repeating: 0, count: longest - response.draftIds.count)
@@ -54,9 +43,7 @@ func collate(_ responses: [Aligned]) -> Batch {
         rows: responses.enumerated().flatMap { number, response in
             (0..<response.numRows).map { Int64(number * longest + response.promptLength - 1 + $0) }
         },
-        trie: distributions(responses.map(\.trieDistributions), rowStarts),
-        direct: distributions(responses.map(\.directDistributions), rowStarts),
-        isDirect: responses.flatMap(\.tokens.direct), ngrams: ngrams)
+        trie: distributions(responses.map(\.trieDistributions), rowStarts))
 }
 
 private func distributions(_ parts: [SparseDistributions], _ rowStarts: [Int]) -> Distributions {

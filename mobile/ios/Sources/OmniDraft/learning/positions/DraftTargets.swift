@@ -105,24 +105,6 @@ func afterDistribution(
         other: left > nothing ? following.other * share : ended / weight, weight: weight)
 }
 
-/// A row on the intersection of the vocabularies: its `other` is the mass that the row does not list.
-func directDistribution(_ map: VocabMap, _ rows: TargetRows, _ row: Int) -> DraftDistribution {
-    let (listed, probabilities) = (rows.ids[row], rows.probabilities[row])
-    let inside = listed.indices.filter { isDirect(map, listed[$0]) }
-    let kept = inside.map { probabilities[$0] }
-    let outside = probabilities.reduce(0, +) - kept.reduce(0, +)
-    return DraftDistribution(
-        ids: inside.map { map.leafFirsts[Int(map.leafOf[Int(listed[$0])])] }, probabilities: kept,
-        other: rows.rest[row],
-        weight: max(0, 1 - max(0, outside)))
-}
-
-/// Whether a target token is the direct partner of a draft token.
-private func isDirect(_ map: VocabMap, _ token: Int32) -> Bool {
-    let leaf = Int(map.leafOf[Int(token)])
-    return leaf >= 0 && map.leafLengths[leaf] == 1 && map.direct[Int(map.leafFirsts[leaf])] == token
-}
-
 /// The leaves of the active tokens in a row, in trie order, with the probabilities of their tokens.
 private func leavesOf(_ trie: ActiveTrie, _ rows: TargetRows, _ row: Int) -> [(leaf: Int, probability: Double)] {
     var found: [(leaf: Int, probability: Double)] = []

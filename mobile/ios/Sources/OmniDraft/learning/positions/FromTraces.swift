@@ -26,31 +26,22 @@ struct TraceAligner {
 
     /// Whether ``align(_:)`` gives a response: text comes before the first token, and both fit `maxLength`.
     func takes(_ traced: Traced) throws -> Bool {
-        try checkIds(traced)
+        try checkIds(traced, aligner.trie.map)
         return takes(traced, prompt(traced))
     }
 
     /// The positions of one generation; nil where no token fits `aligner.maxLength` or no text comes before it.
     ///
-    /// Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token,
-    /// so that each has draft positions. The text before the first token is cut from the left if necessary, to no less
-    /// than half of `maxLength`. Tokens beyond `maxLength` are left out.
+    /// Every token has the spelling of the vocabulary map, so that each has draft positions. The text before the first
+    /// token is cut from the left if necessary, to no less than half of `maxLength`. Tokens beyond `maxLength` are left out.
     func align(_ traced: Traced) throws -> Aligned? {
         try check(traced)
-        try checkIds(traced)
+        try checkIds(traced, aligner.trie.map)
         let prompt = prompt(traced)
         if !takes(traced, prompt) { return nil }
         let tokens = traced.tokens
         let roots = aligner.trie.active.allSatisfy { $0 } ? tokens.map(rootOf) : nil
         return try aligner.align(prompt, tokens: tokens.map(\.tokenId), rows: rowsOf(tokens), roots: roots)
-    }
-
-    /// A record of another pair may have ids that no table of this one has.
-    private func checkIds(_ traced: Traced) throws {
-        let size = Int32(clamping: aligner.trie.map.targetSize)
-        if traced.rounds.contains(where: { $0.tokens.contains { $0.tokenId < 0 || $0.tokenId >= size } }) {
-            throw settingError("a record holds an id outside 0..\(size - 1)", "use the vocabulary map of this pair")
-        }
     }
 
     private func takes(_ traced: Traced, _ prompt: [Int32]) -> Bool {
@@ -75,7 +66,7 @@ struct TraceAligner {
 func fromTraces(
     _ traces: TraceSource, aligner: TraceAligner, _ take: @escaping (Aligned) throws -> Void
 ) throws {
-    try joinTraces(traces) { traced in
+    try joinTraces(traces, aligner.aligner.trie.map) { traced in
         if let aligned = try aligner.align(traced) { try take(aligned) }
     }
 }
@@ -84,10 +75,11 @@ func fromTraces(
 ///
 /// A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a text that
 /// was not recorded, so it stays alone. At most ``Defaults/learnerOpenGenerations`` generations are in memory.
-func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void) throws {
+func joinTraces(_ traces: TraceSource, _ map: VocabMap, _ take: @escaping (Traced) throws -> Void) throws {
     var waiting: [Traced] = []
     try traces { traced in
-        if let at = waiting.firstIndex(where: { goesOn($0, traced) }) {
+        try checkIds(traced, map)
+        if let at = waiting.firstIndex(where: { goesOn($0, traced, map) }) {
             waiting[at].rounds += traced.rounds
             return
         }
@@ -95,6 +87,14 @@ func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void
         if waiting.count > Defaults.learnerOpenGenerations { try take(waiting.removeFirst()) }
     }
     for traced in waiting { try take(traced) }
+}
+
+/// A record of another pair may have ids that no table of this one has.
+private func checkIds(_ traced: Traced, _ map: VocabMap) throws {
+    let size = Int32(clamping: map.targetSize)
+    if traced.rounds.contains(where: { $0.tokens.contains { $0.tokenId < 0 || $0.tokenId >= size } }) {
+        throw settingError("a record holds an id outside 0..\(size - 1)", "use the vocabulary map of this pair")
+    }
 }
 
 /// The recorded distributions. Each lists the emitted token with its exact probability.
@@ -129,12 +129,11 @@ private func rootOf(_ token: TracedToken) -> DraftDistribution? {
 }
 
 /// Whether a record begins where another ends, with the same target and the same text.
-private func goesOn(_ earlier: Traced, _ later: Traced) -> Bool {
+private func goesOn(_ earlier: Traced, _ later: Traced, _ map: VocabMap) -> Bool {
     let start = later.start
     if !start.continues || start.targetAdapter != earlier.start.targetAdapter { return false }
-    let length = earlier.start.context.count + earlier.rounds.reduce(0) { $0 + $1.numPieces }
-    if earlier.start.skipped + length != start.skipped + start.context.count { return false }
-    let text = earlier.start.context + earlier.rounds.flatMap(\.pieces)
+    let text = earlier.start.context + earlier.tokens.flatMap { map.spell($0.tokenId) }
+    if earlier.start.skipped + text.count != start.skipped + start.context.count { return false }
     let shared = min(text.count, start.context.count)
     return text.suffix(shared).elementsEqual(start.context.suffix(shared))
 }

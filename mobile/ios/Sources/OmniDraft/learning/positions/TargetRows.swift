@@ -31,10 +31,4 @@ struct TargetRows: Sendable {
             listed.allSatisfy { $0 >= 0 } && abs(listed.reduce(0, +) + rest - 1) < rounding
         }
     }
-
-    /// Probability of a token in a row; nil where the row does not list the token and has a rest.
-    func of(_ row: Int, _ token: Int32) -> Double? {
-        if let column = ids[row].firstIndex(of: token) { return probabilities[row][column] }
-        return rest[row] > 0 ? nil : 0
-    }
 }

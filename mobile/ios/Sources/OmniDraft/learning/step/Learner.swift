@@ -13,8 +13,6 @@ struct Learned: Sendable, Equatable {
     let step: Int
     /// Of the batch.
     let loss: Double
-    /// Mean of each term of the loss, by name.
-    let terms: [String: Double]
     /// Of the gradient before clipping.
     let norm: Double
     /// Whether the loss or the gradient was not finite, so that nothing changed.

@@ -2,37 +2,17 @@
 
 private let countsName = "counts"
 
+private let clipNorm = 1.0  // largest norm of the gradient
+private let alpha = 32.0  // the scale of the adapter is alpha / rank
+private let firstSeed: UInt64 = 0  // of the initial LoRA tensors
+
 /// Options of a learner.
 struct StepOptions: Sendable {
-    /// trie-kl or omnidraft.
-    var objective = "trie-kl"
     /// Of AdamW with betas (0.9, 0.999).
     var learningRate = 1e-4
     var weightDecay = 0.01
-    /// Largest norm of the gradient.
-    var clipNorm = 1.0
-    /// The scale of the adapter is loraAlpha / rank.
-    var loraAlpha = 32.0
-    /// Of the initial LoRA tensors.
-    var seed: UInt64 = 0
     /// Responses in one call of the graph; a larger value takes more memory and slightly less time.
     var atOnce = 1
-    var threads = 1
-
-    /// - Throws: ``OmniDraftError/setting(_:)``: a value outside its range.
-    func check() throws {
-        let atLeast: [(name: String, value: Double, least: Double)] = [
-            ("learningRate", learningRate, 0), ("weightDecay", weightDecay, 0), ("clipNorm", clipNorm, 0),
-            ("atOnce", Double(atOnce), 1), ("threads", Double(threads), 1),
-        ]
-        for each in atLeast where !(each.value >= each.least && each.value < .infinity) {
-            throw settingError("\(each.name) \(each.value) is not a number of at least \(each.least)")
-        }
-        if !(loraAlpha > 0 && loraAlpha < .infinity) {
-            throw settingError("loraAlpha \(loraAlpha) is not a number above 0", "32 is usual")
-        }
-        _ = try factorsOf(objective)
-    }
 }
 
 /// A drafter's LoRA tensors in training; see ``Learner``. One thread uses it at a time.
@@ -48,7 +28,6 @@ final class OrtLearner: Learner {
     private let entry: StepEntry
     private let lora: LoraSites
     private let base: String
-    private let factors: TermFactors
     private let scale: Double
     private let drafter: StepRun
     private let now: () -> String
@@ -58,13 +37,12 @@ final class OrtLearner: Learner {
         _ engine: any InferenceEngine, bundle: ModelBundle, map: VocabMap, options: StepOptions = StepOptions(),
         adapter: Adapter? = nil, now: @escaping () -> String
     ) throws {
-        try options.check()
         guard let entry = bundle.drafter.train, let lora = bundle.drafter.lora, let base = bundle.drafter.fingerprint
         else {
             throw settingError("\(bundle.path) holds no training step", "export it again with --train-step")
         }
         try checkSize(bundle, entry.layout)
-        let scale = options.loraAlpha / Double(entry.rank)
+        let scale = alpha / Double(entry.rank)
         var begin = [Float]()
         if let adapter {
             let place = AdapterPlace(
@@ -73,12 +51,12 @@ final class OrtLearner: Learner {
             _ = try fit(adapter, in: place, as: .drafter)
             begin = try vectorOf(adapter, layout: entry.layout, lora: lora, scale: scale)
         } else {
-            begin = initialVector(entry.layout, seed: options.seed)
+            begin = initialVector(entry.layout, seed: firstSeed)
         }
         let content = try checkedStep(bundle, entry.graph, folder: entry.folder)
         let session = try bytesSession(
             engine, content, path: bundle.file(entry.graph), weights: joined(bundle.path, entry.folder),
-            threads: options.threads)
+            threads: 1)
         try checkUnchanged(bundle.places, bundle.stamps)  // the weights were read by their name
         drafter = try StepRun(session, begin, name: entry.graph)
         self.bundle = bundle
@@ -89,7 +67,6 @@ final class OrtLearner: Learner {
         self.base = base
         self.scale = scale
         self.now = now
-        factors = try factorsOf(options.objective)
         rate = options.learningRate
     }
 
@@ -103,8 +80,9 @@ final class OrtLearner: Learner {
             Array(responses[$0..<min($0 + options.atOnce, responses.count)])
         }
         let before = drafter.mark()
-        guard let learned = try learnDrafter(groups, budget) else { return nil }
-        let (outcome, terms) = learned
+        let settings = settings(stepScale(groups.map { stepBatch($0).weight }))
+        let parts = groups.map { group in { stepBatch(group).inputs } }
+        guard let outcome = try drafter.run(parts, settings, budget) else { return nil }
         let loss: Double
         let norm: Double
         do {
@@ -115,7 +93,7 @@ final class OrtLearner: Learner {
         }
         steps += 1
         if !outcome.applied { skipped += 1 }
-        return Learned(step: steps, loss: loss, terms: terms, norm: norm, skipped: !outcome.applied)
+        return Learned(step: steps, loss: loss, norm: norm, skipped: !outcome.applied)
     }
 
     func adapter() throws -> Adapter {
@@ -141,25 +119,11 @@ final class OrtLearner: Learner {
         skipped = Int(counts[1])
     }
 
-    /// The outcome and the mean of each term; nil where the budget ended the step.
-    private func learnDrafter(
-        _ groups: [[Aligned]], _ budget: StepBudget
-    ) throws -> (outcome: StepOutcome, terms: [String: Double])? {
-        let (factors, names) = (factors, entry.layout.terms)
-        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors: factors, terms: names)
-        var settings = settings(rate, decay: options.weightDecay)
-        settings["scales"] = TypedArray(scales)
-        let parts = groups.map { group in { stepBatch(group, factors).inputs } }
-        guard let outcome = try drafter.run(parts, settings, budget) else { return nil }
-        var terms: [String: Double] = [:]
-        for (name, sum) in zip(names, outcome.sums) { if let count = counts[name] { terms[name] = sum / count } }
-        return (outcome, terms)
-    }
-
-    private func settings(_ rate: Double, decay: Double) -> Arrays {
+    private func settings(_ lossScale: Double) -> Arrays {
         Arrays([
-            ("learning_rate", TypedArray(one: rate)), ("weight_decay", TypedArray(one: decay)),
-            ("clip_norm", TypedArray(one: options.clipNorm)), ("lora_scale", TypedArray(one: scale)),
+            ("scale", TypedArray(one: lossScale)), ("learning_rate", TypedArray(one: rate)),
+            ("weight_decay", TypedArray(one: options.weightDecay)), ("clip_norm", TypedArray(one: clipNorm)),
+            ("lora_scale", TypedArray(one: scale)),
         ])
     }
 

@@ -3,7 +3,6 @@
 private let vectorNames = ["parameters", "exp_avg", "exp_avg_sq"]
 private let updatesName = "updates"
 private let next = "next_"
-private let sumsName = "sums"
 
 /// What a step gave.
 struct StepOutcome: Sendable {
@@ -11,8 +10,6 @@ struct StepOutcome: Sendable {
     fileprivate let name: String
     /// Single numbers of the last call, by the names of the graph's outputs.
     fileprivate let values: [String: Double]
-    /// Of each term, over all calls; none where the graph has none.
-    let sums: [Double]
     /// Whether the parameters changed.
     let applied: Bool
 
@@ -77,7 +74,6 @@ final class StepRun {
         var carry = carried.map { shape in
             (shape.name, TypedArray([Float](repeating: 0, count: cappedProduct(shape.shape)), shape: shape.shape))
         }
-        var sums: [Double] = []
         for (number, part) in parts.enumerated() {
             if !budget.goesOn() { return nil }
             let isLast = number == parts.count - 1
@@ -87,10 +83,7 @@ final class StepRun {
             inputs[updatesName] = TypedArray([updates], shape: [])
             inputs["last"] = TypedArray(one: isLast)
             let outputs = try call(inputs, isLast)
-            if let own = outputs[sumsName]?.floats {
-                sums = own.indices.map { Double(own[$0]) + ($0 < sums.count ? sums[$0] : 0) }
-            }
-            if isLast { return try finished(outputs, sums) }
+            if isLast { return try finished(outputs) }
             carry = try carried.map { each in
                 (
                     each.name,
@@ -140,7 +133,7 @@ final class StepRun {
     }
 
     /// Take over what a last call gave, if it applied the gradient.
-    private func finished(_ outputs: Arrays, _ sums: [Double]) throws -> StepOutcome {
+    private func finished(_ outputs: Arrays) throws -> StepOutcome {
         var applied = false
         if case .booleans(let values)? = outputs["applied"]?.values { applied = values == [true] }
         if applied {
@@ -155,7 +148,7 @@ final class StepRun {
         for (name, array) in outputs.members where array.shape.isEmpty {
             if let value = array.floats?.first { values[name] = Double(value) }
         }
-        return StepOutcome(name: name, values: values, sums: sums, applied: applied)
+        return StepOutcome(name: name, values: values, applied: applied)
     }
 
     private func floats(_ outputs: Arrays, _ name: String, _ count: Int) throws -> [Float] {

@@ -10,9 +10,6 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 
-/** Of the loss, in the order of the graph's `scales` and `sums`. */
-internal val TERMS: List<String> = listOf("trie", "direct", "ngram")
-
 /** The shape of a tensor of the vector. */
 internal data class Matrix(val rows: Int, val columns: Int) {
     val size: Long get() = rows.toLong() * columns
@@ -26,7 +23,7 @@ internal class Span(val name: String, val begin: Int, val end: Int, val shape: M
  *
  * @property tensors shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
  */
-internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List<String> = TERMS) {
+internal data class StepLayout(val tensors: Map<String, Matrix>) {
     /** Length of the vector; a learner refuses one that no array holds. */
     val size: Long get() = tensors.values.sumOf { it.size }
 
@@ -51,9 +48,7 @@ internal data class StepEntry(
 )
 
 internal fun readStep(data: Map<String, Any?>): StepEntry {
-    val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
-    if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")
-    val layout = StepLayout(tensorsOf(data.at("tensors")), terms)
+    val layout = StepLayout(tensorsOf(data.at("tensors")))
     val graph = text(data.at("graph"), BundleLimits.MAX_PATH)
     val folder = text(data.at("folder"), BundleLimits.MAX_PATH)
     return StepEntry(graph, folder, integer(data.at("rank"), 1, BundleLimits.MAX_RANK), layout)

@@ -65,7 +65,7 @@ internal open class TrieProposer(
     override fun find(tokens: IntList): Copy = NO_COPY
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
-        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, temperature, banned, random, allowed)
+        if (plan.count == 0) Draft() else drafter.propose(context, plan, temperature, banned, random, allowed)
 
     override fun translate(draft: Draft, room: Int): Proposal = translate(draft.tokens, trie, room)
 
@@ -76,7 +76,7 @@ internal open class TrieProposer(
 
     override fun learn(outcome: Outcome, context: IntList): Int {
         val tokens = outcome.verdict.tokens(outcome.proposal)
-        for (spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map)) context.addAll(spelled.draftIds)
+        context.addAll(respell(outcome.draft, outcome.proposal, tokens, cache.map))
         return cache.learn(outcome.emitted, minOf(outcome.verdict.accepted, outcome.emitted.size))
     }
 }
@@ -99,18 +99,15 @@ internal class MatchProposer(
         verifyMatch(proposal, probs, random)
 }
 
-/** A target token in draft tokens. */
-internal class SpelledToken(val draftIds: IntArray, val inside: Boolean = false)
-
 /**
  * A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
  *
- * Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft
- * token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
+ * Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, the draft token
+ * stays. If only S and F are accepted, both are spelled again: "s", "f".
  *
  * @param tokens accepted proposed tokens, and the one after them.
  */
-internal fun respell(draft: Draft, proposal: Proposal, tokens: IntArray, map: VocabMap): List<SpelledToken> {
+internal fun respell(draft: Draft, proposal: Proposal, tokens: IntArray, map: VocabMap): IntArray {
     val ends = proposal.ends
     var whole = 0
     if (draft.copied.isEmpty()) { // else no drafter spelled them
@@ -118,9 +115,8 @@ internal fun respell(draft: Draft, proposal: Proposal, tokens: IntArray, map: Vo
         // A long draft token that was accepted in part only is spelled again.
         while (whole in 1 until ends.size && ends[whole] == ends[whole - 1]) whole--
     }
-    return tokens.indices.map { i ->
-        if (i >= whole) return@map SpelledToken(map.spell(tokens[i]))
-        val from = if (i == 0) 0 else ends[i - 1]
-        SpelledToken(draft.tokens.toArray(from, ends[i]), from == ends[i])
-    }
+    val context = IntList()
+    if (whole > 0) context.addAll(draft.tokens.toArray(0, ends[whole - 1]))
+    for (i in whole until tokens.size) context.addAll(map.spell(tokens[i]))
+    return context.toArray()
 }

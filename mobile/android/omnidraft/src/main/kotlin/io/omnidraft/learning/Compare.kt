@@ -84,7 +84,7 @@ internal fun interval(differences: DoubleArray, counts: DoubleArray): Pair<Doubl
 internal fun acceptances(model: SessionModel, response: Aligned): DoubleArray {
     val distributions = response.trieDistributions
     val begins = BooleanArray(response.numRows)
-    for (row in response.tokens.rows) if (row < begins.size) begins[row] = true
+    for (row in response.rows) if (row < begins.size) begins[row] = true
     val accepted = DoubleArray(distributions.size)
     val first = response.promptLength - 1 // the position whose logits are row 0
     var start = 0

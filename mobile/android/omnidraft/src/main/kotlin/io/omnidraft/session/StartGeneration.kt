@@ -195,7 +195,6 @@ private class SessionRounds(
             loaded.vocabMap,
             { if (config.asksDrafter && hasDrafter) context.toArray() else spelled(loaded, tokens) },
             { Digests(models.digest(Role.DRAFTER), models.digest(Role.TARGET)) },
-            config.temperature,
             config.mode.word,
             hasOutput,
         )

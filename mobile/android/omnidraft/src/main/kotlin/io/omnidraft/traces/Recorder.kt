@@ -16,10 +16,9 @@ internal data class Digests(val drafter: String?, val target: String?)
  * @property context gives the text before the first round in draft ids; called in the first round, before it is learned.
  */
 internal class RecordingSource(
-    val vocabMap: VocabMap, // spells the tokens that are emitted in pauses
+    val vocabMap: VocabMap, // spells the emitted tokens
     val context: () -> IntArray,
     val adapters: () -> Digests, // gives the digests of the adapters that the last round ran with
-    val temperature: Double,
     val mode: String,
     val continues: Boolean, // whether the generation began in another record
 )
@@ -46,7 +45,7 @@ internal class Recorder(
         if (adapters != this.adapters || traced == null) place = null
         this.adapters = adapters
         if (traced != null) append(traced)
-        context.addAll(traced?.pieces ?: spelled(outcome))
+        context.addAll(outcome.emitted.asList().concatenated { source.vocabMap.spell(it) })
         continues = true
     }
 
@@ -54,14 +53,11 @@ internal class Recorder(
     override fun close() = store.sync()
 
     private fun append(traced: TracedRound) {
-        place = store.append(traced.at(context.size.toLong()), place) { start() }
+        place = store.append(traced, place) { start() }
     }
 
     private fun start(): Start {
         val (skipped, kept) = window(context)
-        return Start(adapters.drafter, adapters.target, source.temperature, source.mode, continues, skipped, kept)
+        return Start(adapters.drafter, adapters.target, source.mode, continues, skipped, kept)
     }
-
-    private fun spelled(outcome: Outcome): IntArray =
-        outcome.emitted.asList().concatenated { source.vocabMap.spell(it) }
 }

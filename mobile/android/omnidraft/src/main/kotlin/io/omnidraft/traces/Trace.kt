@@ -54,18 +54,11 @@ internal data class Vocabularies(
  */
 internal class Masses(val ids: IntArray, val probabilities: FloatArray, val rest: Double)
 
-/**
- * An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation.
- *
- * @property inside whether it begins inside a draft token that writes more than one target token, where no draft
- *     position belongs to it.
- */
+/** An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation. */
 internal class TracedToken(
     val tokenId: Int, // the target id
     val surprisal: Double, // -ln of its probability in the distribution, in nats
     val accepted: Boolean, // whether it was proposed
-    val inside: Boolean,
-    val pieces: IntArray, // the draft ids that spell it, which are appended to the draft context; empty if none can
     val distribution: Masses, // over target ids
     val roots: Masses, // over the first draft ids of all spellings, active or not: P at the root of the whole trie
     val unspelled: Double, // the mass of the target tokens without a spelling in the trie; roots does not hold it
@@ -74,33 +67,19 @@ internal class TracedToken(
 /** What an entry of a trace's file holds: the beginning of a record, or a round of it. */
 internal sealed interface Content
 
-internal class TracedRound(
-    val position: Long, // draft ids of the text before it, those outside the record's window included
-    val draft: IntArray, // draft ids; none where the context was copied from
-    val evaluated: Int, // how many of the draft ids were verified
-    val acceptedDrafts: Int, // how many of these were accepted
-    val tokens: List<TracedToken>, // emitted, one at least
-) : Content {
-    /** The number of draft ids that spell the text of the round. */
-    val numPieces: Int get() = tokens.sumOf { it.pieces.size }
-
-    /** The draft ids that spell the text of the round. */
-    val pieces: IntArray get() = tokens.concatenated { it.pieces }
-
-    fun at(position: Long): TracedRound = TracedRound(position, draft, evaluated, acceptedDrafts, tokens)
-}
+/** The tokens that one target pass emitted, one at least. */
+internal class TracedRound(val tokens: List<TracedToken>) : Content
 
 internal class Start(
     val drafterAdapter: String?, // digest of the drafter's adapter in use, 64 hexadecimal digits; null for none
     val targetAdapter: String?, // digest of the target's adapter in use; null for none
-    val temperature: Double,
     val mode: String,
     val continues: Boolean, // whether it continues a generation, after a pause, another adapter or a full segment
     val skipped: Long, // number of draft ids of the text before context
-    val context: IntArray, // the latest draft ids of the text, Defaults.TRACE_WINDOW at most
+    val context: IntArray, // the latest draft ids of the text, Defaults.TRACE_WINDOW at most; emitted tokens as spelled
 ) : Content {
     /** The same beginning, of a record that continues a generation. */
-    fun continuing(): Start = Start(drafterAdapter, targetAdapter, temperature, mode, true, skipped, context)
+    fun continuing(): Start = Start(drafterAdapter, targetAdapter, mode, true, skipped, context)
 }
 
 /** A generation, or a part of one. */

@@ -8,11 +8,11 @@ import io.omnidraft.disk.i64
 import io.omnidraft.disk.u16
 import io.omnidraft.disk.u32
 
-/* The file of a trace, format version 1: spec/12-trace.md. A header, then frames that are only ever appended. */
+/* The file of a trace, format version 2: spec/12-trace.md. A header, then frames that are only ever appended. */
 
 internal val MAGIC: ByteArray = bytesOf("894f44540d0a1a0a")
 
-internal const val VERSION = 1
+internal const val VERSION = 2
 internal const val MAX_VOCABULARY = 1L shl 31
 
 /** No segment is larger; a larger file is not read: it may hold 150,000 tokens. */
@@ -178,27 +178,16 @@ private fun frame(data: ByteArray, at: Int, end: Int, layout: PayloadLayout): Fr
     return Frame(u32(data, at + 8), content)
 }
 
-/** Records are numbered as they begin, and each round begins where the round before it ends. */
+/** Records are numbered as they begin. */
 private fun checkRecords(frames: List<Frame>) {
-    val places = ArrayList<Long>()
+    var begun = 0L
     for (frame in frames) {
         val record = frame.record
-        when (val content = frame.content) {
-            is Start -> {
-                demand(record == places.size.toLong(), "order") {
-                    "its record $record begins after ${places.size} others"
-                }
-                places.add(content.skipped + content.context.size)
-            }
-            is TracedRound -> {
-                demand(record < places.size, "order") { "it has a round of record $record, which has not begun" }
-                val known = places[record.toInt()]
-                demand(content.position == known, "position") {
-                    "it has a round at draft id ${content.position} where $known are known"
-                }
-                places[record.toInt()] = known + content.numPieces
-            }
+        if (frame.content is Start) {
+            demand(record == begun, "order") { "its record $record begins after $begun others" }
+            begun += 1
         }
+        demand(record < begun, "order") { "it has a round of record $record, which has not begun" }
     }
 }
 

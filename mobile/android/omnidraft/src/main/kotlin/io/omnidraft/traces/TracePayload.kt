@@ -18,12 +18,9 @@ import kotlin.math.abs
 /** The modes of generation; a file has their indices. */
 internal val MODES: List<String> = listOf("trie", "match", "direct", "paper", "lookup", "plain")
 
-private const val START_BYTES = 76 // digests, temperature, mode, continues, reserved, skipped
-private const val ROUND_BYTES = 8 // position, draft ids, evaluated, accepted drafts, tokens
-private const val TOKEN_BYTES = 28 // id, flags, ids of distribution and roots, reserved, pieces, four numbers
+private const val START_BYTES = 72 // digests, mode, continues, reserved, skipped
+private const val TOKEN_BYTES = 24 // id, accepted, ids of distribution and roots, reserved, four numbers
 private const val DIGEST_BYTES = 32
-private const val ACCEPTED = 1
-private const val INSIDE = 2
 private const val ROUNDING = 1.0 / (1 shl 8) // more than 64 roundings to float16 can add up to
 private val NO_DIGEST = "0".repeat(2 * DIGEST_BYTES)
 private const val NARROW = 1L shl 16
@@ -47,7 +44,6 @@ internal class PayloadLayout(val draftSize: Long, val targetSize: Long) {
 internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
     val out = ByteWriter(START_BYTES + start.context.size * layout.draftBytes)
     for (digest in listOf(start.drafterAdapter, start.targetAdapter)) out.put(bytesOf(digest ?: NO_DIGEST))
-    out.f32(start.temperature.toFloat())
     out.u8(MODES.indexOf(start.mode)).u8(if (start.continues) 1 else 0).u16(0)
     out.u32(start.skipped)
     out.ids(start.context, layout.draftBytes)
@@ -56,21 +52,16 @@ internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
 
 internal fun encodeRound(traced: TracedRound, layout: PayloadLayout): ByteArray {
     val out = ByteWriter(1 shl 10)
-    out.u32(traced.position)
-    out.count(traced.draft.size).count(traced.evaluated).count(traced.acceptedDrafts).count(traced.tokens.size)
-    out.ids(traced.draft, layout.draftBytes)
     for (token in traced.tokens) out.token(token, layout)
     return out.bytes()
 }
 
 private fun ByteWriter.token(token: TracedToken, layout: PayloadLayout) {
     i32(token.tokenId)
-    u8((if (token.accepted) ACCEPTED else 0) or (if (token.inside) INSIDE else 0))
+    u8(if (token.accepted) 1 else 0)
     count(token.distribution.ids.size).count(token.roots.ids.size).u8(0)
-    i32(token.pieces.size)
     f32(token.surprisal.toFloat()).f32(token.distribution.rest.toFloat())
     f32(token.roots.rest.toFloat()).f32(token.unspelled.toFloat())
-    ids(token.pieces, layout.draftBytes)
     masses(token.distribution, layout.targetBytes)
     masses(token.roots, layout.draftBytes)
 }
@@ -94,19 +85,17 @@ private fun ByteWriter.count(count: Int): ByteWriter {
 internal fun decodeStart(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): Start {
     val cursor = Cursor(data, from, until)
     val at = cursor.take(START_BYTES.toLong())
-    val temperature = f32(data, at + 64)
-    val mode = u8(data, at + 68)
-    val continues = u8(data, at + 69)
-    val reserved = u16(data, at + 70)
-    val skipped = u32(data, at + 72)
+    val mode = u8(data, at + 64)
+    val continues = u8(data, at + 65)
+    val reserved = u16(data, at + 66)
+    val skipped = u32(data, at + 68)
     demand(reserved == 0, "reserved") { "the reserved field of a record is $reserved, not 0" }
-    demand(isNumber(temperature), "number") { "it has a temperature of $temperature" }
     demand(mode < MODES.size, "kind") { "it has a mode $mode, outside 0..${MODES.size - 1}" }
     demand(continues < 2, "kind") { "it has a record that continues $continues, neither 0 nor 1" }
     val context = cursor.window(skipped, layout)
     val drafter = digest(data, at)
     val target = digest(data, at + DIGEST_BYTES)
-    return Start(drafter, target, temperature.toDouble(), MODES[mode], continues == 1, skipped, context)
+    return Start(drafter, target, MODES[mode], continues == 1, skipped, context)
 }
 
 private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
@@ -121,40 +110,32 @@ private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
 /** The round in its payload, which is a part of an array. */
 internal fun decodeRound(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): TracedRound {
     val cursor = Cursor(data, from, until)
-    val at = cursor.take(ROUND_BYTES.toLong())
-    val (drafted, evaluated, accepted, numTokens) = IntArray(4) { u8(data, at + 4 + it) }
-    demand(accepted <= evaluated && evaluated <= drafted, "counts") {
-        "it has $accepted accepted of $evaluated evaluated of $drafted draft tokens"
-    }
-    demand(numTokens > 0, "counts") { "a round emitted nothing" }
-    val draft = cursor.draftIds(drafted.toLong(), layout)
+    demand(cursor.left > 0, "counts") { "a round emitted nothing" }
     val tokens = ArrayList<TracedToken>()
-    repeat(numTokens) { tokens.add(cursor.token(layout)) }
-    cursor.end()
-    checkFlags(tokens)
-    return TracedRound(u32(data, at), draft, evaluated, accepted, tokens)
+    while (cursor.left > 0) tokens.add(cursor.token(layout))
+    val late = tokens.dropWhile { it.accepted }.any { it.accepted }
+    demand(!late, "counts") { "a token was accepted after one that was not" }
+    return TracedRound(tokens)
 }
 
 private fun Cursor.token(layout: PayloadLayout): TracedToken {
     val at = take(TOKEN_BYTES.toLong())
     val token = u32(data, at)
-    val flags = u8(data, at + 4)
+    val accepted = u8(data, at + 4)
     val reserved = u8(data, at + 7)
-    val surprisal = f32(data, at + 12)
-    val unspelled = f32(data, at + 24)
+    val surprisal = f32(data, at + 8)
+    val unspelled = f32(data, at + 20)
     demand(reserved == 0, "reserved") { "the reserved field of a token is $reserved, not 0" }
     demand(token < layout.targetSize, "id_range") { "it holds target id $token of ${layout.targetSize}" }
-    demand(flags < 4, "kind") { "it has a token with flags $flags" }
+    demand(accepted < 2, "kind") { "it has a token that was accepted $accepted, neither 0 nor 1" }
     demand(isNumber(surprisal), "number") { "it has a surprisal of $surprisal" }
     demand(isShare(unspelled), "number") { "it has an unspelled mass of $unspelled" }
-    val pieces = draftIds(u32(data, at + 8), layout)
     val ofTarget = Listing(u8(data, at + 5), layout.targetBytes, layout.targetSize)
-    val distribution = masses(ofTarget, f32(data, at + 16), 0f)
+    val distribution = masses(ofTarget, f32(data, at + 12), 0f)
     val ofDrafter = Listing(u8(data, at + 6), layout.draftBytes, layout.draftSize)
-    val roots = masses(ofDrafter, f32(data, at + 20), unspelled)
+    val roots = masses(ofDrafter, f32(data, at + 16), unspelled)
     return TracedToken(
-        token.toInt(), surprisal.toDouble(), flags and ACCEPTED != 0, flags and INSIDE != 0,
-        pieces, distribution, roots, unspelled.toDouble(),
+        token.toInt(), surprisal.toDouble(), accepted == 1, distribution, roots, unspelled.toDouble(),
     )
 }
 
@@ -189,17 +170,6 @@ private fun demandWhole(listed: Double, rest: Float, beside: Float) {
     demand(abs(whole - 1.0) <= ROUNDING, "mass") { "the masses of a distribution add up to $whole, not 1" }
 }
 
-/** Accepted tokens come first, and a token inside the draft token of another has no pieces of its own. */
-private fun checkFlags(tokens: List<TracedToken>) {
-    val accepted = tokens.takeWhile { it.accepted }.size
-    val right = tokens.drop(accepted).none { it.accepted }
-    demand(right, "counts") { "a token was accepted after one that was not" }
-    tokens.forEachIndexed { i, token ->
-        val fits = !token.inside || (i > 0 && token.accepted && token.pieces.isEmpty())
-        demand(fits, "counts") { "a token is inside a draft token that it cannot be inside of" }
-    }
-}
-
 /** Reads fields from the front of a payload, which is the part [at] to [until] of [data]. */
 private class Cursor(val data: ByteArray, private var at: Int, private val until: Int) {
     /** Bytes that were not read. */
@@ -224,8 +194,6 @@ private class Cursor(val data: ByteArray, private var at: Int, private val until
         demand(largest < layout.draftSize, "id_range") { "it holds draft id $largest of ${layout.draftSize}" }
         return ids
     }
-
-    fun end() = demand(left == 0, "length") { "an entry has $left bytes too many" }
 }
 
 /** Refuse a file with the name of a fault unless a condition holds. */

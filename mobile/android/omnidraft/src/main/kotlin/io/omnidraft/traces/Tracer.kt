@@ -7,7 +7,6 @@ import io.omnidraft.decoding.Logits
 import io.omnidraft.decoding.Outcome
 import io.omnidraft.decoding.RowMath
 import io.omnidraft.decoding.TargetProbs
-import io.omnidraft.decoding.respell
 import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.VocabMap
 import kotlin.math.ln
@@ -34,11 +33,9 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
     private val sums by lazy { FloatArray(firsts.size) }
     private val candidates = Candidates()
 
-    /** A round as a trace keeps it, at position 0; null in a pause or where a row has no distribution. */
+    /** A round as a trace keeps it; null in a pause or where a row has no distribution. */
     operator fun invoke(outcome: Outcome, probs: TargetProbs): TracedRound? {
         if (!recording()) return null
-        val verdict = outcome.verdict
-        val spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), map)
         val tokens = ArrayList<TracedToken>(outcome.emitted.size)
         for (i in outcome.emitted.indices) {
             val row = row(probs.logits, i) ?: return null
@@ -46,13 +43,11 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
             val (roots, unspelled) = roots(row)
             tokens.add(
                 TracedToken(
-                    token, row.surprisal(token), i < verdict.accepted, spelled[i].inside,
-                    spelled[i].draftIds, row.largest(TOP), roots, unspelled,
+                    token, row.surprisal(token), i < outcome.verdict.accepted, row.largest(TOP), roots, unspelled,
                 ),
             )
         }
-        val draft = outcome.draft.tokens.toArray()
-        return TracedRound(0, draft, verdict.evaluated, verdict.acceptedDrafts, tokens)
+        return TracedRound(tokens)
     }
 
     /** The distribution of a row of logits, until the next call; null where the logits have no distribution. */

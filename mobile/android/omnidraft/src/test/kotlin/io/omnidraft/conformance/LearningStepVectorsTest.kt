@@ -3,7 +3,6 @@ package io.omnidraft.conformance
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Part
 import io.omnidraft.bundle.Site
-import io.omnidraft.bundle.TERMS
 import io.omnidraft.bundle.layoutOf
 import io.omnidraft.learning.online.AdaptationProgress
 import io.omnidraft.learning.online.Guard
@@ -14,18 +13,14 @@ import io.omnidraft.learning.online.decide
 import io.omnidraft.learning.online.rollBack
 import io.omnidraft.learning.online.takeUp
 import io.omnidraft.learning.step.Arrays
-import io.omnidraft.learning.step.BooleanValues
-import io.omnidraft.learning.step.ByteValues
 import io.omnidraft.learning.step.FloatValues
 import io.omnidraft.learning.step.LongValues
 import io.omnidraft.learning.step.TypedArray
-import io.omnidraft.learning.step.factorsOf
 import io.omnidraft.learning.step.initialVector
-import io.omnidraft.learning.step.rateAt
 import io.omnidraft.learning.step.sitesOf
 import io.omnidraft.learning.step.stateJson
 import io.omnidraft.learning.step.stepBatch
-import io.omnidraft.learning.step.stepScales
+import io.omnidraft.learning.step.stepScale
 import io.omnidraft.learning.step.vectorOf
 import io.omnidraft.models.Adapter
 import io.omnidraft.disk.parse
@@ -34,22 +29,17 @@ import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
 
 private const val TOLERANCE = 1e-6
-private val DISTRIBUTIONS = listOf("trie", "direct")
 
-/** Runs `learner/calls`, `vector`, `rate`, `guard` and `interval`: what a training step is given, and what follows. */
+/** Runs `learner/calls`, `vector`, `guard` and `interval`: what a training step is given, and what follows. */
 class LearningStepVectorsTest : VectorsRun() {
     @TestFactory
     fun calls(): List<DynamicTest> = folder("learner/calls") { vector ->
         val given = vector.input
         val responses = given["responses"].list().map { alignedOf(it.obj()) }
-        val factors = factorsOf(given["objective"].str())
-        val parts = responses.chunked(given["at_once"].int()).map { stepBatch(it, factors) }
-        val scales = stepScales(parts.map { it.counts }, factors, TERMS)
+        val parts = responses.chunked(given["at_once"].int()).map { stepBatch(it) }
         val expected = vector.expected
-        assertClose(vector, "scales", expected["scales"].nums(), doubles(scales.scales), TOLERANCE)
-        val counts = expected["counts"].obj()
-        assertSame(vector, "terms", counts.keys.sorted(), scales.counts.keys.sorted())
-        for ((name, count) in counts) assertEquals(count.num(), scales.counts.getValue(name), 1e-5, "count of $name")
+        val scale = doubleArrayOf(stepScale(parts.map { it.weight }))
+        assertClose(vector, "scale", doubleArrayOf(expected["scale"].num()), scale, TOLERANCE)
         val calls = expected["calls"].list()
         assertSame(vector, "calls", calls.size, parts.size)
         for (i in calls.indices) check(vector, calls[i].obj(), parts[i].inputs)
@@ -78,15 +68,6 @@ class LearningStepVectorsTest : VectorsRun() {
         val adapter = Adapter("a".repeat(64), "d".repeat(64), "e".repeat(64), sites, "2026-01-02T03:04:05Z")
         val again = vectorOf(adapter, layout, lora, scale)
         assertClose(vector, "the vector again", doubles(full), doubles(again), TOLERANCE)
-    }
-
-    @TestFactory
-    fun rate(): List<DynamicTest> = folder("learner/rate") { vector ->
-        val given = vector.input
-        val total = given["total"].long()
-        val schedule = given["schedule"].str()
-        val rates = DoubleArray(total.toInt()) { rateAt(schedule, given["rate"].num(), it.toLong(), total) }
-        assertClose(vector, "rates", vector.expected["rates"].nums(), rates)
     }
 
     @TestFactory
@@ -171,23 +152,23 @@ class LearningStepVectorsTest : VectorsRun() {
             assertSame(vector, "shape of $name", shapeOf(values), array.shape)
             if (!isTable(name, array)) assertClose(vector, name, flat, doubles(array), TOLERANCE)
         }
-        for (name in DISTRIBUTIONS.filter { "$it.ids" in expected }) checkTable(vector, name, expected, inputs)
+        checkTable(vector, expected, inputs)
     }
 
     /** The order of the ids of a distribution is open. */
-    private fun checkTable(vector: Vector, name: String, expected: Json, inputs: Arrays) {
-        val wanted = expected["$name.ids"].list().zip(expected["$name.probabilities"].list())
-        val ids = inputs.getValue("$name.ids") as LongValues
-        val probabilities = inputs.getValue("$name.probabilities") as FloatValues
+    private fun checkTable(vector: Vector, expected: Json, inputs: Arrays) {
+        val wanted = expected["trie.ids"].list().zip(expected["trie.probabilities"].list())
+        val ids = inputs.getValue("trie.ids") as LongValues
+        val probabilities = inputs.getValue("trie.probabilities") as FloatValues
         for ((n, row) in wanted.withIndex()) {
             val width = ids.shape[1]
             val actual = (n * width until (n + 1) * width).map { ids.values[it] to probabilities.values[it].toDouble() }
             val order = actual.sortedWith(compareBy({ it.first }, { it.second }))
             val pairs = row.first.longs().zip(row.second.nums().toList())
             val want = pairs.sortedWith(compareBy({ it.first }, { it.second }))
-            assertSame(vector, "$name.ids[$n]", want.map { it.first }, order.map { it.first })
+            assertSame(vector, "trie.ids[$n]", want.map { it.first }, order.map { it.first })
             val wantP = want.map { it.second }.toDoubleArray()
-            assertClose(vector, "$name[$n]", wantP, order.map { it.second }.toDoubleArray(), TOLERANCE)
+            assertClose(vector, "trie[$n]", wantP, order.map { it.second }.toDoubleArray(), TOLERANCE)
         }
     }
 
@@ -195,7 +176,6 @@ class LearningStepVectorsTest : VectorsRun() {
         array.shape.size == 2 && (name.endsWith(".ids") || name.endsWith(".probabilities"))
 
     private fun typeOf(name: String): String = when (name.substringAfterLast('.')) {
-        "known" -> "BOOL"
         "probabilities", "other", "weights" -> "F32"
         else -> "I64"
     }
@@ -207,7 +187,6 @@ class LearningStepVectorsTest : VectorsRun() {
 
     private fun flat(value: Any?): DoubleArray = when (value) {
         is List<*> -> value.flatMap { flat(it).toList() }.toDoubleArray()
-        is Boolean -> doubleArrayOf(if (value) 1.0 else 0.0)
         else -> doubleArrayOf(value.num())
     }
 
@@ -216,7 +195,6 @@ class LearningStepVectorsTest : VectorsRun() {
     private fun doubles(array: TypedArray): DoubleArray = when (array) {
         is FloatValues -> doubles(array.values)
         is LongValues -> DoubleArray(array.values.size) { array.values[it].toDouble() }
-        is BooleanValues -> DoubleArray(array.values.size) { if (array.values[it]) 1.0 else 0.0 }
-        is ByteValues -> DoubleArray(array.values.size) { array.values[it].toDouble() }
+        else -> error("a graph's input of type ${array.type}")
     }
 }

@@ -33,7 +33,7 @@ class AveragedTest {
         override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
             if (!budget.goesOn()) return null
             step += 1
-            return Learned(step, 1.0, emptyMap(), 1.0, step == 3L)
+            return Learned(step, 1.0, 1.0, step == 3L)
         }
 
         override fun adapter(): Adapter = adapter(rank, step)

@@ -61,7 +61,7 @@ class CompareTest {
             for (n in accepted.indices) {
                 // Without knowledge all ids are equally likely.
                 val q = DoubleArray(map.draftSize) { 1.0 / map.draftSize }
-                val inside = distributions.rows[n] !in response.tokens.rows
+                val inside = distributions.rows[n] !in response.rows
                 assertEquals(overlap(q, distributions, n, inside), accepted[n], 1e-9)
             }
             model.know(1f)

@@ -25,7 +25,6 @@ internal fun segmentJson(segment: Segment): Map<String, Any?> {
 private fun startJson(start: Start): Map<String, Any?> = mapOf(
     "drafter_adapter" to start.drafterAdapter,
     "target_adapter" to start.targetAdapter,
-    "temperature" to start.temperature,
     "mode" to start.mode,
     "continues" to start.continues,
     "skipped" to start.skipped,
@@ -33,10 +32,6 @@ private fun startJson(start: Start): Map<String, Any?> = mapOf(
 )
 
 private fun roundJson(round: TracedRound): Map<String, Any?> = mapOf(
-    "position" to round.position,
-    "draft" to round.draft,
-    "evaluated" to round.evaluated,
-    "accepted_drafts" to round.acceptedDrafts,
     "tokens" to round.tokens.map { tokenJson(it) },
 )
 
@@ -44,8 +39,6 @@ private fun tokenJson(token: TracedToken): Map<String, Any?> = mapOf(
     "token_id" to token.tokenId,
     "surprisal" to token.surprisal,
     "accepted" to token.accepted,
-    "inside" to token.inside,
-    "pieces" to token.pieces,
     "distribution" to massesJson(token.distribution),
     "roots" to massesJson(token.roots),
     "unspelled" to token.unspelled,

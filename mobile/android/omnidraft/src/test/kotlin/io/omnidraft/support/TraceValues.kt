@@ -25,17 +25,13 @@ internal val SMALL_PAIR = Vocabularies("d".repeat(64), "e".repeat(64), 8, 10)
 internal fun randomSegment(random: Random, records: Int = 3, rounds: Int = 3, pair: Vocabularies = SMALL_PAIR): Segment {
     val values = TraceValues(random, pair)
     val frames = ArrayList<Frame>()
-    val places = ArrayList<Long>()
+    var begun = 0
     repeat(records + records * rounds) {
-        if (places.size < records && (places.isEmpty() || random.nextDouble() < 0.3)) {
-            val start = values.start()
-            frames.add(Frame(places.size.toLong(), start))
-            places.add(start.context.size.toLong())
+        if (begun < records && (begun == 0 || random.nextDouble() < 0.3)) {
+            frames.add(Frame(begun.toLong(), values.start()))
+            begun += 1
         } else {
-            val record = random.nextInt(places.size)
-            val traced = values.round(places[record])
-            frames.add(Frame(record.toLong(), traced))
-            places[record] = places[record] + traced.pieces.size
+            frames.add(Frame(random.nextInt(begun).toLong(), values.round()))
         }
     }
     return Segment(TraceHeader(pair, 1), frames)
@@ -57,26 +53,21 @@ internal class TraceValues(private val random: Random, private val pair: Vocabul
     fun start(): Start = Start(
         drafterAdapter = if (random.nextBoolean()) null else "a".repeat(64),
         targetAdapter = null,
-        temperature = if (random.nextBoolean()) 0.0 else single(0.7),
         mode = "trie",
         continues = random.nextInt(3) == 0,
         skipped = 0,
         context = draft(random.nextInt(9)),
     )
 
-    fun round(position: Long): TracedRound {
-        val draft = draft(random.nextInt(6))
-        val evaluated = random.nextInt(draft.size + 1)
+    fun round(): TracedRound {
         val accepted = random.nextInt(4)
-        val tokens = List(accepted + 1) { i -> token(i < accepted, i in 1 until accepted && random.nextInt(3) == 0) }
-        return TracedRound(position, draft, evaluated, random.nextInt(evaluated + 1), tokens)
+        return TracedRound(List(accepted + 1) { token(it < accepted) })
     }
 
-    private fun token(accepted: Boolean, inside: Boolean): TracedToken {
+    private fun token(accepted: Boolean): TracedToken {
         val unspelled = if (random.nextBoolean()) 0.0 else single(0.1)
-        val pieces = if (inside) IntArray(0) else draft(random.nextInt(4))
         return TracedToken(
-            random.nextInt(targetIds), single(random.nextDouble(9.0)), accepted, inside, pieces,
+            random.nextInt(targetIds), single(random.nextDouble(9.0)), accepted,
             masses(targetIds, 0.0), masses(draftIds, unspelled), unspelled,
         )
     }
@@ -97,11 +88,9 @@ internal class TraceValues(private val random: Random, private val pair: Vocabul
     private fun single(number: Double): Double = number.toFloat().toDouble()
 }
 
-/** One round of a trace, whose position tells its number: a token that two draft tokens spell, and tokens without pieces. */
-internal fun numberedRound(number: Int, more: Int = 0): TracedRound {
-    val ids = IntArray(if (more > 0) 60 else 4 + number % 7) { it }
+/** One round of a trace: a token with the number as its id. */
+internal fun numberedRound(number: Int): TracedRound {
+    val ids = IntArray(4 + number % 7) { it }
     val masses = Masses(ids, FloatArray(ids.size) { 1f / 64 }, 1.0 - ids.size / 64.0)
-    val first = TracedToken(number % 60_000, 0.5, false, false, intArrayOf(1, 2), masses, masses, 0.0)
-    val next = TracedToken(number % 60_000, 0.5, false, false, IntArray(0), masses, masses, 0.0)
-    return TracedRound(2L * number, IntArray(0), 0, 0, listOf(first) + List(more) { next })
+    return TracedRound(listOf(TracedToken(number, 0.5, false, masses, masses, 0.0)))
 }

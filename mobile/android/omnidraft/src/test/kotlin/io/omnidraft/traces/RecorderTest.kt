@@ -24,7 +24,7 @@ class RecorderTest {
     /** Record a generation; [before] is called with the number of each round. */
     private fun record(store: TraceStore, seed: Int, before: (Int) -> Unit = {}): ToyGeneration {
         val generation = ToyGeneration(toy, ToyMode.TOKENS, seed, SamplingConfig(0.7))
-        val source = RecordingSource(toy, { ToyGeneration.TOY_PROMPT }, { adapters }, 0.7, "trie", false)
+        val source = RecordingSource(toy, { ToyGeneration.TOY_PROMPT }, { adapters }, "trie", false)
         Recorder(store, Tracer(toy, { store.isRecording }), source).use { recorder ->
             var number = 0
             generation.run { outcome, probs ->
@@ -46,8 +46,6 @@ class RecorderTest {
             val traced = records().last()
             assertEquals(generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size), idsOf(traced))
             assertArrayEquals(ToyGeneration.TOY_PROMPT, traced.start.context)
-            val text = traced.start.context + traced.rounds.concatenated { it.pieces }
-            assertArrayEquals(generation.text.context.toArray(), text)
             assertEquals(listOf("trie", false, 0L), listOf(traced.start.mode, traced.start.continues, traced.start.skipped))
         }
         assertEquals(5, records().size)
@@ -61,13 +59,13 @@ class RecorderTest {
         val (first, second) = records()
         assertEquals(2, first.rounds.size)
         assertTrue(second.start.continues)
-        val text = second.start.context + second.rounds.concatenated { it.pieces }
-        assertArrayEquals(generation.text.context.toArray(), text)
         val ids = generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size)
+        val text = ToyGeneration.TOY_PROMPT + ids.concatenated { toy.spell(it) }
+        assertArrayEquals(text, second.start.context + idsOf(second).concatenated { toy.spell(it) })
         assertEquals(idsOf(first), ids.take(first.tokens.size))
         assertEquals(idsOf(second), ids.takeLast(second.tokens.size))
         assertTrue(first.tokens.size + second.tokens.size < ids.size)
-        assertEquals(2, joined(records().asSequence()).count()) // what was not recorded parts them
+        assertEquals(2, joined(records().asSequence(), toy).count()) // what was not recorded parts them
     }
 
     @Test
@@ -79,7 +77,7 @@ class RecorderTest {
         val (first, second) = records()
         assertEquals(listOf(null, digest), listOf(first, second).map { it.start.drafterAdapter })
         assertEquals(listOf(false, true), listOf(first, second).map { it.start.continues })
-        val whole = joined(records().asSequence()).single()
+        val whole = joined(records().asSequence(), toy).single()
         assertEquals(generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size), idsOf(whole))
     }
 

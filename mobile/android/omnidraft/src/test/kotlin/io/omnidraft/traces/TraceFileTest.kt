@@ -77,10 +77,10 @@ class TraceFileTest {
             val pair = Vocabularies("1".repeat(64), "2".repeat(64), 9, 70_000)
             val listed = Masses(intArrayOf(wide), floatArrayOf(0.5f), 0.5)
             val nothing = Masses(IntArray(0), FloatArray(0), 1.0)
-            val token = TracedToken(6, 0.5, false, false, IntArray(0), listed, nothing, 0.0)
-            val round = TracedRound(0, IntArray(0), 0, 0, listOf(token))
-            val start = Start(null, null, 0.0, "trie", false, 0, IntArray(0))
-            assertEquals("id_range", fault(segmentOf(listOf(Traced(start, listOf(round))), pair, 1)))
+            val token = TracedToken(6, 0.5, false, listed, nothing, 0.0)
+            val start = Start(null, null, "trie", false, 0, IntArray(0))
+            val traced = Traced(start, listOf(TracedRound(listOf(token))))
+            assertEquals("id_range", fault(segmentOf(listOf(traced), pair, 1)))
         }
     }
 }

@@ -15,7 +15,7 @@ import kotlin.random.Random
 class TraceFuzzTest {
     private val names = setOf(
         "not_a_trace", "truncated", "version", "checksum", "reserved", "limits", "kind", "length", "number", "id_range",
-        "counts", "mass", "order", "position",
+        "counts", "mass", "order",
     )
 
     @Test

@@ -49,7 +49,6 @@ internal class Adaptation(
             "drafter" to bundle.drafter.fingerprint.orEmpty(),
             "drafter's tokenizer" to vocabMap.draftFingerprint,
             "target's tokenizer" to vocabMap.targetFingerprint,
-            "objective" to step.objective,
             "rate" to "${step.learningRate}",
         ) + options.settings,
     )

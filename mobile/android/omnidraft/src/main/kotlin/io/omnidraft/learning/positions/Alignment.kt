@@ -23,31 +23,17 @@ internal class SparseDistributions(
     val size: Int get() = rows.size
 }
 
-/** The target tokens of a response; every array has one element for each. */
-internal class TargetTokens(
-    val ids: IntArray, // target ids
-    val rows: IntArray, // the row of the response where the spelling of the token begins
-    val lengths: IntArray, // draft tokens of the spelling, 0 or more
-    val direct: BooleanArray, // whether the token has a direct partner in the drafter's vocabulary
-    val probabilities: DoubleArray, // p of the token; NaN where its row was cut and does not list it
-) {
-    val size: Int get() = ids.size
-}
-
 /**
- * One response, with the inputs of every objective of the training step.
+ * One response.
  *
  * @property trieDistributions the target's distribution in the drafter's vocabulary, at each position that has one.
- * @property directDistributions for each target token, its row on the intersection of the vocabularies. `other` is the
- *     mass that the row does not list, `weights` the listed mass on the intersection plus `other`.
  */
 internal class Aligned(
     val draftIds: IntArray, // prompt and response in draft tokens
     val promptLength: Int, // draft tokens of the prompt, 1 or more
-    val owners: IntArray, // the index of the target token that each draft token of the response writes
-    val tokens: TargetTokens,
+    val tokens: IntArray, // target ids
+    val rows: IntArray, // the row of the response where the spelling of each target token begins
     val trieDistributions: SparseDistributions,
-    val directDistributions: SparseDistributions,
     val vocabMap: VocabMap,
 ) {
     /** Rows of logits: one after the prompt, and one after each draft token of the response. */
@@ -81,15 +67,14 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
         check(draftPrompt, tokens, rows)
         val known = roots ?: List(rows.size) { rootDistribution(trie, rows, it) }
         val spellings = fitting(tokens, maxLength - draftPrompt.size)
-        val count = spellings.size
-        val targetTokens = targetTokens(tokens.copyOf(count), spellings, rows)
+        val kept = tokens.copyOf(spellings.size)
+        val starts = starts(IntArray(spellings.size) { spellings[it].size })
         return Aligned(
             draftIds = draftPrompt + spellings.concatenated { it },
             promptLength = draftPrompt.size,
-            owners = List(count) { i -> IntArray(spellings[i].size) { i } }.concatenated { it },
-            tokens = targetTokens,
-            trieDistributions = trieDistributions(targetTokens, spellings, rows, known),
-            directDistributions = directDistributions(targetTokens, rows),
+            tokens = kept,
+            rows = starts,
+            trieDistributions = trieDistributions(kept, starts, spellings, rows, known),
             vocabMap = map,
         )
     }
@@ -105,17 +90,6 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
             spellings.add(spelling)
         }
         return spellings
-    }
-
-    private fun targetTokens(ids: IntArray, spellings: List<IntArray>, rows: TargetRows): TargetTokens {
-        val lengths = IntArray(ids.size) { spellings[it].size }
-        return TargetTokens(
-            ids = ids,
-            rows = starts(lengths),
-            lengths = lengths,
-            direct = BooleanArray(ids.size) { lengths[it] == 1 && map.direct[spellings[it][0]] == ids[it] },
-            probabilities = DoubleArray(ids.size) { rows.of(it, ids[it]) ?: Double.NaN },
-        )
     }
 
     private fun check(draftPrompt: IntArray, tokens: IntArray, rows: TargetRows) {
@@ -147,7 +121,8 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
 
     /** One distribution at the start of each token, and one at each position inside a spelling. */
     private fun trieDistributions(
-        tokens: TargetTokens,
+        tokens: IntArray,
+        starts: IntArray,
         spellings: List<IntArray>,
         rows: TargetRows,
         roots: List<DraftDistribution?>,
@@ -156,15 +131,15 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
         fun place(row: Int, distribution: DraftDistribution?) {
             if (distribution != null) placed.add(row to distribution.top(keep))
         }
-        for (i in 0 until tokens.size) {
-            val row = tokens.rows[i]
-            val node = if (i > 0 && isActive(tokens.ids[i - 1])) nodeOf(trie, spellings[i - 1]) else null
+        for (i in tokens.indices) {
+            val row = starts[i]
+            val node = if (i > 0 && isActive(tokens[i - 1])) nodeOf(trie, spellings[i - 1]) else null
             if (node != null && hasChildren(trie, node)) {
                 place(row, afterDistribution(trie, rows, i - 1, node, roots[i]))
             } else {
                 place(row, roots[i])
             }
-            if (!isActive(tokens.ids[i])) continue
+            if (!isActive(tokens[i])) continue
             for (depth in 1 until spellings[i].size) {
                 val inside = checkNotNull(nodeOf(trie, spellings[i], depth)) { "an active spelling has no node" }
                 place(row + depth, insideDistribution(trie, rows, i, inside))
@@ -178,9 +153,6 @@ internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int =
         val leaf = map.leafOf[token]
         return leaf >= 0 && trie.active[leaf]
     }
-
-    private fun directDistributions(tokens: TargetTokens, rows: TargetRows): SparseDistributions =
-        sparse(List(tokens.size) { tokens.rows[it] to directDistribution(map, rows, it).top(keep) })
 }
 
 private fun sparse(placed: List<Pair<Int, DraftDistribution>>): SparseDistributions = SparseDistributions(

@@ -3,8 +3,8 @@ package io.omnidraft.learning.positions
 /*
  * Aligned responses as one batch of arrays, with the types that graphs take.
  *
- * The rows of logits of all responses form one list. Every distribution, token and label has the index of its row in
- * that list, so objectives need no sequences, padding or prompts.
+ * The rows of logits of all responses form one list. Every distribution has the index of its row in that list, so the
+ * loss needs no sequences, padding or prompts.
  */
 
 /** Distributions over draft tokens. */
@@ -19,12 +19,6 @@ internal class Distributions(
     val size: Int get() = rows.size
 }
 
-/** Draft tokens of the responses. */
-internal class Labels(val rows: LongArray, val ids: LongArray, val tokens: IntArray)
-
-/** Target tokens of the responses; see [TargetTokens]. */
-internal class Tokens(val lengths: IntArray, val direct: BooleanArray)
-
 /**
  * Responses for one step.
  *
@@ -37,9 +31,6 @@ internal class Batch(
     val sequences: LongArray, // the response of each row of logits
     val positions: LongArray, // the position of each row in its response
     val trie: Distributions, // the target's distributions in the drafter's vocabulary
-    val direct: Distributions, // the target's distributions on the intersection of the vocabularies
-    val labels: Labels, // the draft tokens of the responses
-    val tokens: Tokens, // the target tokens of the responses
 )
 
 /** One batch of the responses, at least one; its numbers are float32. */
@@ -56,23 +47,6 @@ internal fun collate(responses: List<Aligned>): Batch {
         sequences = joined(responses, { it.numRows }) { b, _ -> b.toLong() },
         positions = joined(responses, { it.numRows }) { b, i -> responses[b].promptLength - 1L + i },
         trie = distributions(responses.map { it.trieDistributions }, rowStarts),
-        direct = distributions(responses.map { it.directDistributions }, rowStarts),
-        labels = labels(responses, rowStarts),
-        tokens = Tokens(
-            responses.flatMap { it.tokens.lengths.asList() }.toIntArray(),
-            responses.flatMap { it.tokens.direct.asList() }.toBooleanArray(),
-        ),
-    )
-}
-
-private fun labels(responses: List<Aligned>, rowStarts: IntArray): Labels {
-    val tokenStarts = startsOf(responses) { it.tokens.size }
-    val sizes = { response: Aligned -> response.owners.size }
-    val owners = joined(responses, sizes) { b, i -> tokenStarts[b].toLong() + responses[b].owners[i] }
-    return Labels(
-        rows = joined(responses, sizes) { b, i -> rowStarts[b].toLong() + i },
-        ids = joined(responses, sizes) { b, i -> responses[b].draftIds[responses[b].promptLength + i].toLong() },
-        tokens = IntArray(owners.size) { owners[it].toInt() },
     )
 }
 

@@ -111,25 +111,6 @@ internal fun afterDistribution(
     )
 }
 
-/** A row on the intersection of the vocabularies: its `other` is the mass that the row does not list. */
-internal fun directDistribution(vocabMap: VocabMap, rows: TargetRows, row: Int): DraftDistribution {
-    val listed = rows.ids[row]
-    val inside = listed.indices.filter { isDirect(vocabMap, listed[it]) }
-    val outside = rows.probabilities[row].sum() - inside.sumOf { rows.probabilities[row][it] }
-    return DraftDistribution(
-        IntArray(inside.size) { vocabMap.leafFirsts[vocabMap.leafOf[listed[inside[it]]]] },
-        DoubleArray(inside.size) { rows.probabilities[row][inside[it]] },
-        rows.rest[row],
-        max(0.0, 1.0 - max(0.0, outside)),
-    )
-}
-
-/** Whether a target token is the direct partner of a draft token. */
-private fun isDirect(vocabMap: VocabMap, token: Int): Boolean {
-    val leaf = vocabMap.leafOf[token]
-    return leaf >= 0 && vocabMap.leafLengths[leaf] == 1 && vocabMap.direct[vocabMap.leafFirsts[leaf]] == token
-}
-
 /** Some leaves in trie order, with the probabilities of their tokens. */
 private class Leaves(val leaves: IntArray, val probabilities: DoubleArray)
 

@@ -5,6 +5,7 @@ import io.omnidraft.SettingException
 import io.omnidraft.traces.Traced
 import io.omnidraft.traces.TracedToken
 import io.omnidraft.traces.concatenated
+import io.omnidraft.vocab.VocabMap
 import kotlin.math.exp
 import kotlin.math.max
 import kotlin.math.min
@@ -35,9 +36,8 @@ internal class TraceAligner(
     /**
      * The positions of one generation; null where no token fits `aligner.maxLength` or no text comes before it.
      *
-     * Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token, so
-     * that each has draft positions. The text before the first token is cut from the left if necessary, to no less than
-     * half of `maxLength`. Tokens beyond `maxLength` are left out.
+     * Every token has the spelling of the vocabulary map, so that each has draft positions. The text before the first
+     * token is cut from the left if necessary, to no less than half of `maxLength`. Tokens beyond `maxLength` are left out.
      */
     fun align(traced: Traced): Aligned? {
         check(traced)
@@ -71,7 +71,7 @@ internal class TraceAligner(
  * a [SettingException] as [TraceAligner.align] does.
  */
 internal fun fromTraces(traces: Sequence<Traced>, aligner: TraceAligner): Sequence<Aligned> =
-    joined(traces).mapNotNull { aligner.align(it) }
+    joined(traces, aligner.aligner.trie.map).mapNotNull { aligner.align(it) }
 
 /**
  * Join the records that continue one another to whole generations.
@@ -79,10 +79,10 @@ internal fun fromTraces(traces: Sequence<Traced>, aligner: TraceAligner): Sequen
  * A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a text that
  * was not recorded, so it stays alone. At most [OPEN] generations are in memory.
  */
-internal fun joined(traces: Sequence<Traced>): Sequence<Traced> = sequence {
+internal fun joined(traces: Sequence<Traced>, map: VocabMap): Sequence<Traced> = sequence {
     val waiting = ArrayList<Traced>()
     for (traced in traces) {
-        val at = waiting.indexOfFirst { goesOn(it, traced) }
+        val at = waiting.indexOfFirst { goesOn(it, traced, map) }
         if (at >= 0) {
             waiting[at] = Traced(waiting[at].start, waiting[at].rounds + traced.rounds)
             continue
@@ -128,12 +128,11 @@ private fun root(token: TracedToken): DraftDistribution? {
 }
 
 /** Whether a record begins where another ends, with the same target and the same text. */
-private fun goesOn(earlier: Traced, later: Traced): Boolean {
+private fun goesOn(earlier: Traced, later: Traced, map: VocabMap): Boolean {
     val start = later.start
     if (!start.continues || start.targetAdapter != earlier.start.targetAdapter) return false
-    val length = earlier.start.context.size + earlier.rounds.sumOf { it.numPieces }
-    if (earlier.start.skipped + length != start.skipped + start.context.size) return false
-    val text = earlier.start.context + earlier.rounds.concatenated { it.pieces }
+    val text = earlier.start.context + earlier.tokens.concatenated { map.spell(it.tokenId) }
+    if (earlier.start.skipped + text.size != start.skipped + start.context.size) return false
     val shared = min(text.size, start.context.size)
     return (1..shared).all { text[text.size - it] == start.context[start.context.size - it] }
 }

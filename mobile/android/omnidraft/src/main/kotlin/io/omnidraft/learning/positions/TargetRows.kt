@@ -36,11 +36,4 @@ internal class TargetRows(
         // As comparisons that NaN fails too.
         listed.all { it >= 0.0 } && abs(listed.sum() + rest[row] - 1.0) < ROUNDING
     }
-
-    /** Probability of a token in a row; null where the row does not list the token and has a rest. */
-    fun of(row: Int, token: Int): Double? {
-        val column = ids[row].indexOf(token)
-        if (column >= 0) return probabilities[row][column]
-        return if (rest[row] > 0.0) null else 0.0
-    }
 }

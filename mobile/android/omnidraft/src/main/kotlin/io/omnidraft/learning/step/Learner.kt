@@ -18,7 +18,6 @@ internal fun interface StepBudget {
 internal class Learned(
     val step: Long, // number of this step, from 1
     val loss: Double,
-    val terms: Map<String, Double>, // mean of each term of the loss, by name
     val norm: Double, // of the gradient before clipping
     val skipped: Boolean, // whether the loss or the gradient was not finite, so that nothing changed
 )

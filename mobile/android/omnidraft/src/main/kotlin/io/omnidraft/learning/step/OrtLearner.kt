@@ -24,7 +24,6 @@ private const val ALPHA = 32.0 // the scale of the adapter is alpha / rank
 private const val SEED = 0L // of the initial LoRA tensors
 
 internal class StepOptions(
-    val objective: String = "trie-kl",
     val learningRate: Double = 1e-4, // of AdamW with betas (0.9, 0.999)
     val weightDecay: Double = 0.01,
     val atOnce: Int = 1, // responses in one call of the graph; a larger value takes more memory and slightly less time
@@ -41,7 +40,6 @@ internal class OrtLearner(
     private val entry: StepEntry = stepOf(bundle)
     private val lora: LoraSites = bundle.drafter.lora ?: throw noStep(bundle)
     private val base: String = bundle.drafter.fingerprint ?: throw noStep(bundle)
-    private val factors = factorsOf(options.objective)
     private val scale = ALPHA / entry.rank
     private val drafter = runOf(entry.graph, initial(adapter))
 
@@ -57,12 +55,12 @@ internal class OrtLearner(
     override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
         check(responses)
         val groups = responses.chunked(options.atOnce)
-        val terms = LinkedHashMap<String, Double>()
-        val outcome = learnDrafter(groups, budget, terms) ?: return null
+        val settings = settings(stepScale(groups.map { stepBatch(it).weight }))
+        val outcome = drafter.run(groups.map { group -> { stepBatch(group).inputs } }, settings, budget) ?: return null
         steps += 1
         if (!outcome.applied) skipped += 1
         val loss = outcome.values.getValue("next_loss").toDouble()
-        return Learned(steps, loss, terms, outcome.values.getValue("norm").toDouble(), !outcome.applied)
+        return Learned(steps, loss, outcome.values.getValue("norm").toDouble(), !outcome.applied)
     }
 
     override fun adapter(): Adapter {
@@ -98,25 +96,10 @@ internal class OrtLearner(
         return StepRun(session, begin, graph)
     }
 
-    /** Puts the mean of each term into [terms]; null where the budget ended the step. */
-    private fun learnDrafter(
-        groups: List<List<Aligned>>,
-        budget: StepBudget,
-        terms: MutableMap<String, Double>,
-    ): StepOutcome? {
-        val scales = stepScales(groups.map { stepBatch(it, factors).counts }, factors, entry.layout.terms)
-        val settings = settings(rate, options.weightDecay) + ("scales" to FloatValues(scales.scales))
-        val parts = groups.map { group -> { stepBatch(group, factors).inputs } }
-        val outcome = drafter.run(parts, settings, budget) ?: return null
-        for ((name, count) in scales.counts) {
-            terms[name] = outcome.sums[entry.layout.terms.indexOf(name)] / count
-        }
-        return outcome
-    }
-
-    private fun settings(rate: Double, decay: Double): Arrays = mapOf(
+    private fun settings(lossScale: Double): Arrays = mapOf(
+        "scale" to oneFloat(lossScale),
         "learning_rate" to oneFloat(rate),
-        "weight_decay" to oneFloat(decay),
+        "weight_decay" to oneFloat(options.weightDecay),
         "clip_norm" to oneFloat(CLIP_NORM),
         "lora_scale" to oneFloat(scale),
     )

@@ -20,16 +20,14 @@ import java.nio.ByteOrder
 private val VECTORS = listOf("parameters", "exp_avg", "exp_avg_sq")
 private const val UPDATES = "updates"
 private const val NEXT = "next_"
-private const val SUMS = "sums"
 
 /**
  * What a step gave.
  *
  * @property values single numbers of the last call, by the names of the graph's outputs.
- * @property sums of each term, over all calls; empty where the graph has none.
  * @property applied whether the parameters changed.
  */
-internal class StepOutcome(val values: Map<String, Float>, val sums: DoubleArray, val applied: Boolean)
+internal class StepOutcome(val values: Map<String, Float>, val applied: Boolean)
 
 /** A training graph and its parameters. */
 internal class StepRun(private val session: OrtSession, begin: FloatArray, private val name: String) : AutoCloseable {
@@ -51,13 +49,11 @@ internal class StepRun(private val session: OrtSession, begin: FloatArray, priva
      */
     fun run(parts: List<() -> Arrays>, settings: Arrays, budget: StepBudget): StepOutcome? {
         var carry: Arrays = carried.mapValues { (_, shape) -> FloatValues(FloatArray(product(shape)), shape) }
-        var sums = DoubleArray(0)
         for ((number, part) in parts.withIndex()) {
             if (!budget.goesOn()) return null
             val isLast = number == parts.size - 1
             val outputs = call(settings + stateInputs() + carry + part() + ("last" to oneBoolean(isLast)), isLast)
-            sums = added(sums, outputs[SUMS])
-            if (isLast) return finished(outputs, sums)
+            if (isLast) return finished(outputs)
             carry = carried.mapValues { (name, shape) -> FloatValues(floats(outputs, NEXT + name), shape) }
         }
         throw IllegalArgumentException("a step has no parts")
@@ -98,14 +94,14 @@ internal class StepRun(private val session: OrtSession, begin: FloatArray, priva
         vectors.mapValues { FloatValues(it.value) } + (UPDATES to oneLong(updates))
 
     /** Take over what a last call gave, if it applied the gradient. */
-    private fun finished(outputs: Map<String, Any>, sums: DoubleArray): StepOutcome {
+    private fun finished(outputs: Map<String, Any>): StepOutcome {
         val applied = outputs["applied"] == true
         if (applied) {
             vectors = VECTORS.associateWith { floats(outputs, NEXT + it) }
             updates = outputs[NEXT + UPDATES] as? Long ?: throw refused("its output $NEXT$UPDATES is no count")
         }
         val values = outputs.filterValues { it is Float }.mapValues { it.value as Float }
-        return StepOutcome(values, sums, applied)
+        return StepOutcome(values, applied)
     }
 
     private fun floats(outputs: Map<String, Any>, name: String): FloatArray = when (val value = outputs[name]) {
@@ -155,11 +151,6 @@ private fun inArray(size: Long): Int {
 }
 
 private const val MOST_BYTES = (1L shl 31) - 9
-
-private fun added(sums: DoubleArray, own: Any?): DoubleArray {
-    val values = own as? FloatArray ?: return sums
-    return DoubleArray(values.size) { values[it] + (if (it < sums.size) sums[it] else 0.0) }
-}
 
 /** A tensor with its own copy of the values, in memory of the machine's byte order. */
 private fun tensorOf(array: TypedArray): OnnxTensor {

@@ -44,21 +44,16 @@ class AlignmentTest {
             val leaf = case.map.leaves.filter { case.map.spell(it).size > 1 }.randomOrNull(case.random) ?: continue
             val node = checkNotNull(nodeOf(case.trie, case.map.spell(leaf)))
             if (hasChildren(case.trie, node)) continue // its end is decided by the next draft token
-            val aligned = Aligner(case.trie, 200).align(intArrayOf(1), intArrayOf(leaf), rows(case, leaf))
+            val rows = rows(case.random, case.map.targetSize, 1)
+            val aligned = Aligner(case.trie, 200).align(intArrayOf(1), intArrayOf(leaf), rows)
             val distributions = aligned.trieDistributions
             val product = case.map.spell(leaf).withIndex().fold(1.0) { product, (row, draft) ->
                 product * distributions.probabilities[row][distributions.ids[row].indexOf(draft)]
             }
-            assertEquals(aligned.tokens.probabilities[0], product * distributions.weights[0], 1e-9, "seed $seed")
+            assertEquals(rows.probabilities[0][leaf], product * distributions.weights[0], 1e-9, "seed $seed")
             compared += 1
         }
         assertTrue(compared > 20, "$compared")
-    }
-
-    private fun rows(case: Case, token: Int): TargetRows {
-        val rows = rows(case.random, case.map.targetSize, 1)
-        assertTrue(checkNotNull(rows.of(0, token)) > 0.0)
-        return rows
     }
 
     @Test
@@ -74,7 +69,6 @@ class AlignmentTest {
                 if (count < case.tokens.size) {
                     assertTrue(cut.draftIds.size + case.map.spell(case.tokens[count]).size > most)
                 }
-                assertEquals(count, cut.directDistributions.size)
             }
         }
     }
