@@ -19,27 +19,23 @@ from omnidraft.runtime.disk.strict_json import parse
 
 
 def grammar(
-    schema: Annotated[
+    file: Annotated[
         Path | None,
-        typer.Argument(metavar="[SCHEMA.json]", help="A JSON Schema, or a list of tools.", readable=False),
+        typer.Argument(
+            metavar="[FILE]",
+            help="A JSON Schema (.json), or the texts, one in each line; with --tools a list of tools.",
+            readable=False,
+        ),
     ] = None,
     regex: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="A regular expression of the whole text.")
     ] = None,
-    choices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The texts, one in each line.", readable=False)
-    ] = None,
     tools: Annotated[
         Path | None,
         typer.Option(
-            metavar="BUNDLE",
-            help="SCHEMA.json is a list of tools, for answers of this bundle.",
-            readable=False,
+            metavar="BUNDLE", help="FILE has tools that answers of BUNDLE may call.", readable=False
         ),
     ] = None,
-    tool_choice: Annotated[
-        str, typer.Option(help="auto: text or calls; required: calls; or the name of the tool to call.")
-    ] = "auto",
     whitespace: Annotated[
         str, typer.Option(help="In JSON: space (as json.dumps writes), none, or any.")
     ] = "space",
@@ -48,17 +44,17 @@ def grammar(
     ] = Path("my.grammar"),
 ) -> None:
     """Compile a JSON Schema, a pattern, choices or tools to a grammar that outputs must belong to."""
-    if sum(each is not None for each in (schema, regex, choices)) != 1 or (tools and not schema):
-        raise SettingError("what to compile is not clear", "give one of SCHEMA.json, --regex and --choices")
-    if schema is not None and tools is not None:
-        compiled = _of_tools(_json(schema), tools, tool_choice)
-    elif schema is not None:
-        compiled = from_schema_file(schema, whitespace)
-    elif regex is not None:
+    if (file is None) == (regex is None) or (file is None and tools is not None):
+        raise SettingError("what to compile is not clear", "give FILE or --regex")
+    if regex is not None:
         compiled = from_regex(regex)
+    elif file is not None and tools is not None:
+        compiled = _of_tools(_json(file), tools)
+    elif file is not None and file.suffix == ".json":
+        compiled = from_schema_file(file, whitespace)
     else:
-        assert choices is not None
-        lines = _read(choices).decode("utf-8", "replace").splitlines()
+        assert file is not None
+        lines = _read(file).decode("utf-8", "replace").splitlines()
         compiled = from_choices([line for line in lines if line])
     _refuse_foreign(out)
     write_atomically(out, file_bytes(compiled))
@@ -83,16 +79,22 @@ def from_schema_file(path: Path, whitespace: str = "space") -> Grammar:
     return from_schema(_json(path), whitespace)
 
 
-def _of_tools(value: Any, bundle: Path, choice: str) -> Grammar:
-    """The grammar of answers that call tools, which it lists."""
-    read, form = read_tools(value), open_bundle(bundle).prompt.tool_form
+def _of_tools(value: Any, bundle: Path) -> Grammar:
+    """The grammar of answers that call tools, which it lists.
+
+    Args:
+        value: a list of tools, or an object of `tools` and `tool_choice` as OpenAI's requests have them.
+    """
+    listed = value if isinstance(value, dict) else {"tools": value}
+    choice, read = listed.get("tool_choice", "auto"), read_tools(listed.get("tools"))
+    form = open_bundle(bundle).prompt.tool_form
     if form is None:
         raise SettingError(f"{bundle} has no chat template that lists tools", "use another bundle")
     chosen = {tool.name: tool.arguments for tool in read if choice in ("auto", "required", tool.name)}
     if not chosen:
         names = ", ".join(tool.name for tool in read)
         raise SettingError(
-            f'--tool-choice "{choice}" is none of {names}', "use auto, required or one of them"
+            f"tool_choice {choice!r:.60} is none of {names}", "use auto, required or one of them"
         )
     most = None if choice in ("auto", "required") else 1
     compiled = from_calls(chosen, form.calls, free=choice == "auto", most=most)
