@@ -276,28 +276,25 @@ def test_tools_that_are_refused_change_nothing(loaded: LanguageModel, tools: Any
 
 def test_a_conversation_with_tools_is_saved_and_goes_on(loaded: LanguageModel, tmp_path: Path) -> None:
     session, other, file = TextSession(loaded), TextSession(loaded), tmp_path / "talk.session"
-    greedy: dict[str, Any] = {
-        "temperature": 0.0, "max_new_tokens": 12, "tool_choice": "none", "mode": "plain", "ignore_eos": True,
-    }  # fmt: skip
-    first = session.chat(QUESTION, SAMPLED, tools=[CLOCK, PAINT], tool_choice="clock").finish()
+    greedy = GenerationConfig(max_new_tokens=6, temperature=0.0, mode="plain", ignore_eos=True)
+    first = session.chat(QUESTION, SAMPLED, tools=[CLOCK], tool_choice="clock").finish()
     session.save(file)
     other.load(file)
     assert other.answer is not None and other.answer.calls == first.calls
     assert other.text.tools == session.text.tools and other.answer.answer == ""
-    begun = session.tool_result("12", **greedy)
+    begun = session.tool_result("12", config=greedy, tool_choice="none")
     next(iter(begun))
     session.save(file)
     whole = begun.finish()
-    again = other.tool_result("12", **greedy).finish()
+    again = other.tool_result("12", config=greedy, tool_choice="none").finish()
     assert (again.prompt_ids, again.token_ids) == (whole.prompt_ids, whole.token_ids)
     other.load(file)
     assert other.resume().finish().token_ids == whole.token_ids
-    later = session.chat("Thanks.", **greedy).prompt_ids
-    assert (
-        other.chat("Thanks.", **greedy).prompt_ids == later == session.copy().regenerate(**greedy).prompt_ids
-    )
-    called = other.chat("Again?", SAMPLED, tool_choice="paint").finish().calls
-    assert [call.name for call in called] == ["paint"]
+    later = session.chat("Thanks.", greedy, tool_choice="none").prompt_ids
+    assert other.chat("Thanks.", greedy, tool_choice="none").prompt_ids == later
+    assert session.copy().regenerate(greedy).prompt_ids == later
+    called = other.chat("Again?", SAMPLED, tool_choice="clock").finish().calls
+    assert [call.name for call in called] == ["clock"]
 
 
 def test_a_file_with_other_tools_is_refused(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> None:
