@@ -16,7 +16,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "trace/rows", "trace/valid", "trace/invalid", "learner/align", "learner/trace", "learner/calls",
         "learner/vector", "learner/mean", "learner/guard", "learner/interval",
     ),
-    "grammar": ("grammar/valid", "grammar/invalid", "grammar/tokens", "grammar/generate"),
+    "grammar": ("grammar/valid", "grammar/invalid", "grammar/tokens", "grammar/generate", "grammar/calls",
+                "grammar/prompt"),
     "publishing": ("sync/record", "sync/pull", "sync/compare", "learner/average", "learner/rate"),
 }  # fmt: skip
 

@@ -106,7 +106,7 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         "grammar": LazyCommand(
             "grammar",
             "grammar",
-            "Compile a JSON Schema, a pattern or a list of texts to a grammar that outputs must belong to.",
+            "Compile a JSON Schema, a pattern, choices or tools to a grammar that outputs must belong to.",
         ),
         "doctor": LazyCommand(
             "doctor",

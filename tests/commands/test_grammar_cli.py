@@ -29,8 +29,29 @@ def test_each_kind_is_compiled(run: Run, tmp_path: Path) -> None:
     run("grammar", "--regex", "a+b?", "-o", out)
     assert load_grammar(out).matches(b"aab")
     lines.write_text("red\n\ngreen\n")
-    run("grammar", "--choices", lines, "-o", out)
+    run("grammar", lines, "-o", out)
     assert load_grammar(out).matches(b"green")
+
+
+def test_tools_are_compiled_for_a_bundle(run: Run, bundle: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "tools.json", tmp_path / "tools.grammar"
+    file.write_text(json.dumps([{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]))
+    call = b'<tool_call>[{"name": "f", "arguments": {"answer": "no", "sum": 7}}]</tool_call>'
+    run("grammar", file, "--tools", bundle, "-o", out)
+    grammar = load_grammar(out)
+    assert grammar.matches(b"Well. " + call) and grammar.matches(b"No.")
+    assert json.loads(grammar.tools)["function"]["name"] == "f"
+    tools = json.loads(file.read_text())
+    for choice in ("f", "required"):
+        file.write_text(json.dumps({"tools": tools, "tool_choice": choice}))
+        run("grammar", file, "--tools", bundle, "-o", out)
+        assert load_grammar(out).matches(call) and not load_grammar(out).matches(b"No.")
+    for choice in ("g", ["f"]):
+        file.write_text(json.dumps({"tools": tools, "tool_choice": choice}))
+        refused(run("grammar", file, "--tools", bundle, "-o", out), "is none of f")
+    refused(run("grammar", "--tools", bundle, "-o", out), "give FILE or --regex")
+    file.write_text("{}")
+    refused(run("grammar", file, "--tools", bundle, "-o", out), "the tools are a NoneType")
 
 
 def test_what_cannot_be_compiled_is_refused(run: Run, tmp_path: Path) -> None:
@@ -40,8 +61,8 @@ def test_what_cannot_be_compiled_is_refused(run: Run, tmp_path: Path) -> None:
     schema.write_text("{")
     refused(run("grammar", schema, "-o", out), "is no JSON text")
     refused(run("grammar", tmp_path / "none.json", "-o", out), "cannot be read")
-    refused(run("grammar", "-o", out), "give one of SCHEMA.json, --regex and --choices")
-    refused(run("grammar", schema, "--regex", "a", "-o", out), "give one of")
+    refused(run("grammar", "-o", out), "give FILE or --regex")
+    refused(run("grammar", schema, "--regex", "a", "-o", out), "give FILE or --regex")
     refused(run("grammar", "--regex", "a", "-o", schema), "exists and is no grammar")
     assert not out.exists() and schema.read_text() == "{"
 

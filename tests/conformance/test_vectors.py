@@ -14,8 +14,19 @@ from conformance.decoding import run_sampling, run_stop
 from conformance.decoding.run_compiled import run_invalid_tokenizer, run_tokenizer
 from conformance.decoding.run_draft_length import run_draft_length
 from conformance.decoding.run_generate import run_generate
-from conformance.decoding.run_grammar import run_invalid_grammar, run_tokens, run_valid_grammar
-from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_thought, run_tokenize
+from conformance.decoding.run_grammar import (
+    run_calls,
+    run_invalid_grammar,
+    run_tokens,
+    run_valid_grammar,
+)
+from conformance.decoding.run_tokenize import (
+    run_draft_prompt,
+    run_prompt,
+    run_template,
+    run_thought,
+    run_tokenize,
+)
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
 from conformance.files import run_adapter, run_archive, run_cache, run_costs, run_map, run_sync, run_trace
@@ -45,8 +56,10 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "draft_length": run_draft_length,
     "draft_prompt": run_draft_prompt,
     "generate": run_generate,
+    "grammar/calls": run_calls,
     "grammar/generate": run_generate,
     "grammar/invalid": run_invalid_grammar,
+    "grammar/prompt": run_prompt,
     "grammar/tokens": run_tokens,
     "grammar/valid": run_valid_grammar,
     "learner/align": run_alignment.run_align,

@@ -134,6 +134,34 @@ LLAMA_TOOLS = (
     "{% else %}{{ turn(m.role, m.content | trim) }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
+# The tools move to the last message of the user; calls and results have ids; the form of Mistral 7B v0.3.
+MISTRAL_TOOLS = (
+    "{%- set asked = messages | selectattr('role', 'equalto', 'user') | list %}{%- set ns = namespace(n=0) %}"
+    "{%- for m in messages if m.role in ('user', 'assistant') and not m.tool_calls %}"
+    "{%- if (m.role == 'user') != (ns.n % 2 == 0) %}{{- raise_exception('roles must alternate') }}{%- endif %}"
+    "{%- set ns.n = ns.n + 1 %}{%- endfor %}{{- bos_token }}{%- for m in messages %}{%- if m.role == 'user' %}"
+    "{%- if tools is not none and m == asked[-1] %}{{- '[AVAILABLE_TOOLS] [' }}{%- for tool in tools %}"
+    '{{- \'{"type": "function", "function": {\' }}{%- for key, value in tool.function.items() %}'
+    "{%- if value is string %}{{- '\"' + key + '\": \"' + value + '\"' }}"
+    "{%- else %}{{- '\"' + key + '\": ' + value | tojson }}{%- endif %}{{- ', ' if not loop.last }}{%- endfor %}"
+    "{{- '}}' }}{{- ', ' if not loop.last else ']' }}{%- endfor %}{{- '[/AVAILABLE_TOOLS]' }}{%- endif %}"
+    "{{- '[INST] ' + m.content + '[/INST]' }}{%- elif m.tool_calls %}{{- '[TOOL_CALLS] [' }}"
+    "{%- for call in m.tool_calls %}{%- if call.id is not defined or call.id | length != 9 %}"
+    "{{- raise_exception('an id has 9 characters') }}{%- endif %}"
+    "{{- (call.function | tojson)[:-1] + ', \"id\": \"' + call.id + '\"}' }}{{- ', ' if not loop.last }}{%- endfor %}"
+    "{{- ']' + eos_token }}{%- elif m.role == 'assistant' %}{{- ' ' + m.content | trim + eos_token }}"
+    "{%- elif m.role == 'tool' %}{%- if m.tool_call_id is not defined or m.tool_call_id | length != 9 %}"
+    "{{- raise_exception('an id has 9 characters') }}{%- endif %}"
+    "{{- '[TOOL_RESULTS] {\"content\": ' + m.content | string + ', \"call_id\": \"' + m.tool_call_id + '\"}[/TOOL_RESULTS]' }}"
+    "{%- else %}{{- raise_exception('only user, assistant and tool') }}{%- endif %}{%- endfor %}"
+)
+# Mistral Nemo writes the same without spaces behind the tags.
+NEMO_TOOLS = (
+    MISTRAL_TOOLS.replace("] [", "][")
+    .replace("[INST] ", "[INST]")
+    .replace("] {", "]{")
+    .replace("' ' + m", "m")
+)
 # The tools stand before the last message, wherever that is.
 TOOLS_LAST = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{% if tools and loop.last %}[AVAILABLE_TOOLS] "

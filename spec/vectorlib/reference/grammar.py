@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from types import MappingProxyType
 
 from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.files.safetensors import with_header
@@ -30,6 +31,7 @@ class Grammar:
     closing: list[int]
     nesting: list[int]
     depth: int
+    tools: str = ""
 
     @classmethod
     def of(
@@ -81,6 +83,10 @@ class Grammar:
     def is_complete(self, at: Configuration) -> bool:
         return not at[1] and bool(self.accepting[at[0]])
 
+    def is_free(self, at: Configuration) -> bool:
+        """Whether the text may end and any byte may follow."""
+        return self.is_complete(at) and min(self.next[at[0]]) >= 0
+
     def nearest(self, state: int) -> tuple[int, int, int | None]:
         """Byte, next state and state to return to of the nearest move of a state that is not accepting."""
         for of_byte, to in enumerate(self.next[state]):
@@ -122,9 +128,10 @@ class Grammar:
             "__metadata__": {"format": "omnidraft.grammar", "version": "1", "depth": str(self.depth)}
         }
         data = b""
-        for name in ("classes", "next", "calls", "accepting", "closing", "nesting"):
-            kind = "B" if name in ("classes", "accepting") else "i"
-            values = getattr(self, name)
+        names = ("classes", "next", "calls", "accepting", "closing", "nesting")
+        for name in (*names, "tools") if self.tools else names:
+            kind = "B" if name in ("classes", "accepting", "tools") else "i"
+            values = list(self.tools.encode()) if name == "tools" else getattr(self, name)
             flat = [x for row in values for x in row] if name in ("next", "calls") else values
             start, data = len(data), data + struct.pack(f"<{len(flat)}{kind}", *flat)
             shape = shapes.get(name, [len(values)])
@@ -157,10 +164,16 @@ def hexadecimal(tokens: Tokens) -> list[str | None]:
 
 
 class TokenRules:
-    """What a grammar allows in a vocabulary."""
+    """What a grammar allows in a vocabulary; `controls` is what outputs show of control tokens."""
 
-    def __init__(self, grammar: Grammar, tokens: Tokens, eos_ids: Collection[int] = ()) -> None:
-        self.grammar, self.tokens, self.eos_ids = grammar, tokens, eos_ids
+    def __init__(
+        self,
+        grammar: Grammar,
+        tokens: Tokens,
+        eos_ids: Collection[int] = (),
+        controls: Mapping[int, bytes] = MappingProxyType({}),
+    ) -> None:
+        self.grammar, self.tokens, self.eos_ids, self.controls = grammar, tokens, eos_ids, controls
         self._longest = max((len(token) for token in tokens if token), default=0)
         self._bounds: dict[int, int] = {}
 
@@ -171,6 +184,16 @@ class TokenRules:
     def allowed(self, at: Configuration, room: int) -> set[int]:
         """The ids that may come next, end tokens among them."""
         return self._with_bytes(at, room) | (set(self.eos_ids) if self.grammar.is_complete(at) else set())
+
+    def silent(self, at: Configuration, room: int, width: int) -> set[int]:
+        """The ids without bytes, other than end tokens, that may come next."""
+        free = self.grammar.is_free(at)
+        if not (free or at == START):
+            return set()
+        shown = {t: self.grammar.read(at, data) for t, data in self.controls.items()}
+        fitting = {t for t, to in shown.items() if to is not None and self.bound(to) < min(room, INFINITE)}
+        without = {t for t in range(width) if t >= len(self.tokens) or not self.tokens[t]}
+        return fitting | (without - self.controls.keys() if free else set())
 
     def is_last(self, at: Configuration, room: int) -> bool:
         """Whether the text is complete and no token with bytes may follow."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from omnidraft.errors import PromptError
@@ -24,8 +25,9 @@ _TOOLS: list[dict[str, Any]] = [
     }
     for name in ("first_tool", "second_tool")
 ]
-_CALLS = [ToolCall(name, {"x": "a value"}) for name in ("first_tool", "second_tool")]
-_USER, _SYSTEM, _ANSWER = "the user's message", "the system prompt", "an answer"
+_CALLS = [ToolCall(f"{name}_tool", {"x": "a value"}, f"{name:x<9}") for name in ("first", "second")]
+_ID = 9  # characters of their ids
+_USER, _SYSTEM, _ANSWER, _LATER = "the user's message", "the system prompt", "an answer", " another message "
 _RESULTS = ['a "first" result', 'a "second" result']  # with what JSON escapes
 
 
@@ -72,26 +74,47 @@ def _compiled(template: JinjaTemplate, prompt: PromptTemplate) -> ToolForm:
     if prompt.system is not None:
         whole = template.render([_said("system", _SYSTEM), *said], _TOOLS[:1])
         system = ListingSlot(*_split(whole, _SYSTEM, texts[0], end=_USER))
-    results = _results(template, prompt)
-    return ToolForm(before, after, system, between, indent, _calls(template, prompt, results), results)
+    results = _results(template)
+    results = replace(results, after=_without(results.after, prompt.begin))
+    calls = _calls(template, prompt, results)
+    return ToolForm(before, after, system, between, indent, calls, results, _later(template, texts))
 
 
-def _results(template: JinjaTemplate, prompt: PromptTemplate) -> ResultForm:
+def _without(text: str, begin: str) -> str:
+    if not text.endswith(begin):
+        raise ValueError("no answer begins behind results")
+    return text[: len(text) - len(begin)]
+
+
+def _later(template: JinjaTemplate, texts: Sequence[str]) -> str | None:
+    """The text from an answer to the tools, where they stand before the last message."""
+    whole = template.render(
+        [_said("user", _USER), _said("assistant", _ANSWER), _said("user", _LATER)], _TOOLS
+    )
+    if whole.index(texts[0]) < whole.index(_ANSWER):
+        return None
+    return _split(whole, _ANSWER, texts[0])[1]
+
+
+def _results(template: JinjaTemplate) -> ResultForm:
     """The text around results; an answer without calls is before them, so that nothing of calls is in it."""
     asked = [_said("user", _USER), _said("assistant", _ANSWER)]
-    whole = template.render([*asked, *(_said("tool", each) for each in _RESULTS)], _TOOLS)
+    whole = template.render([*asked, *map(_result, _CALLS, _RESULTS)], _TOOLS)
     is_quoted = json.dumps(_RESULTS[0]) in whole
-    _, before, between, after = _split(whole, _ANSWER, *map(json.dumps if is_quoted else str, _RESULTS))
-    if not after.endswith(prompt.begin):
-        raise ValueError("no answer begins behind results")
-    return ResultForm(before, between, after[: len(after) - len(prompt.begin)], is_quoted)
+    first, second = map(json.dumps if is_quoted else str, _RESULTS)
+    if _CALLS[0].id not in whole:
+        _, before, between, after = _split(whole, _ANSWER, first, second)
+        return ResultForm(before, between, after, is_quoted)
+    ids = [call.id for call in _CALLS]
+    _, before, named, between, _, after = _split(whole, _ANSWER, first, ids[0], second, ids[1])
+    return ResultForm(before, between, after, is_quoted, named)
 
 
 def _calls(template: JinjaTemplate, prompt: PromptTemplate, results: ResultForm) -> CallForm:
     """The text of calls, between that of a message and that of a result."""
     whole = template.render(_asked(_CALLS[:1], _RESULTS[:1]), _TOOLS)
-    for arguments in _KEYS:
-        form = CallForm("", None, "", arguments)
+    for arguments, id_length in product(_KEYS, (_ID, 0)):
+        form = CallForm("", None, "", arguments, id_length)
         if form.object(_CALLS[0]) in whole:
             break
     opened, closed = _split(whole[whole.index(_USER) :], form.object(_CALLS[0]), end=results.before)
@@ -121,7 +144,7 @@ def _checked(form: ToolForm, *, has_system: bool) -> list[Conversation]:
     """Conversations on which strings and template must agree."""
     most = 1 if form.calls.between is None else 2
     called = _asked(_CALLS[:most], _RESULTS[:most])
-    later = [_said("assistant", _ANSWER), _said("user", " another message ")]
+    later = [_said("assistant", _ANSWER), _said("user", _LATER)]
     bodies = [[_said("user", " a message ")], [_said("user", _USER), *later], called, [*called, *later]]
     heads: list[Conversation] = [[], [_said("system", _SYSTEM)]] if has_system else [[]]
     return [[*head, *body] for head in heads for body in bodies]
@@ -133,28 +156,35 @@ def _written(
     """The text of a conversation by the strings."""
     system = messages[0]["content"] if messages[0]["role"] == "system" else None
     users = [each for each in messages if each["role"] == "user"]
-    parts = prompt.parts(len(users), system=system is not None)[1 if system is None else 2 :]
+    parts = prompt.parts(len(users), system=system is not None)
     ends = prompt.trimmed(len(users), system=system is not None)
+    written = [parts.pop(0)]
     if system is not None:
         system = trimmed(system, ends.pop(0))
+        written += [system, parts.pop(0)]
     if users[-1] is not messages[-1]:  # an answer follows, so nothing begins one
         parts[-1] = parts[-1].removesuffix(prompt.begin) if prompt.begin else parts[-1]
-    written = form.opening(form.listing(tools), system)
-    results: list[str] = []
+    listing, listed = form.listing(tools), 0 if form.later is None else len(users) - 1
+    if listed == 0:
+        written = form.opening(listing, system)
+    results, called = list[str](), ""
     for number, each in enumerate(messages):
         if each["role"] == "user":
             at = users.index(each)
             before = [parts.pop(0)] if at else []
+            if at and at == listed:
+                before = form.moved(listing)
             behind = parts.pop(0)
             written += [*before, trimmed(each["content"], ends[at]), behind]
         elif each["role"] == "tool":
             results.append(each["content"])
             if number == len(messages) - 1 or messages[number + 1]["role"] != "tool":
-                written += form.answered(results, prompt.begin if number == len(messages) - 1 else "")
+                begin = prompt.begin if number == len(messages) - 1 else ""
+                written += form.answered(results, begin, called)
         elif each["role"] == "assistant":
             calls = map(form.calls.object, _CALLS[: len(each.get("tool_calls", ()))])
-            text = form.calls.open + (form.calls.between or "").join(calls) + form.calls.close
-            written.append(text if "tool_calls" in each else prompt.lead + each["content"])
+            called = form.calls.open + (form.calls.between or "").join(calls) + form.calls.close
+            written.append(called if "tool_calls" in each else prompt.lead + each["content"])
     return written
 
 
@@ -164,6 +194,13 @@ def _said(role: str, content: str) -> dict[str, Any]:
 
 def _asked(calls: Sequence[ToolCall], results: Sequence[str]) -> Conversation:
     """A message, calls and their results."""
-    called = [{"type": "function", "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
+    called = [
+        {"type": "function", "function": {"name": c.name, "arguments": c.arguments}, "id": c.id}
+        for c in calls
+    ]
     answer = {**_said("assistant", ""), "tool_calls": called}
-    return [_said("user", _USER), answer, *(_said("tool", each) for each in results)]
+    return [_said("user", _USER), answer, *map(_result, calls, results)]
+
+
+def _result(call: ToolCall, content: str) -> dict[str, Any]:
+    return {**_said("tool", content), "tool_call_id": call.id}

@@ -1,6 +1,7 @@
 """The grammar of answers that call tools. spec/17-grammar.md, "Tools"."""
 
 import json
+import string
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from omnidraft.grammar.expression import (
     Alternatives,
     Embedded,
     Expression,
+    OneOf,
     Repetition,
     choice,
     literal,
@@ -41,7 +43,10 @@ def from_calls(schemas: Mapping[str, Any], form: CallForm, *, free: bool, most: 
 def _of_calls(
     schemas: Mapping[str, Any], form: CallForm, free: bool, most: int | None, budget: Budget, shares: bool
 ) -> Grammar:
-    calls, rules = list[Expression](), dict[str, Expression]()
+    calls, rules, named = list[Expression](), dict[str, Expression](), list[Expression]()
+    if form.id_length:
+        letter = OneOf(sum(1 << byte for byte in (string.ascii_letters + string.digits).encode()))
+        named = [literal(', "id": "'), Repetition(letter, form.id_length, form.id_length), literal('"')]
     for name, schema in schemas.items():
         compiler = SchemaCompiler(schema, "space", budget, shares=shares, name=name)
         try:
@@ -50,7 +55,7 @@ def _of_calls(
             raise type(error)(f"the tool {name}: {error.message}", error.remedy) from None
         rules |= compiler.rules
         begin = f'{{"name": {json.dumps(name)}, "{form.arguments}": '
-        calls.append(sequence(literal(begin), arguments, literal("}")))
+        calls.append(sequence(literal(begin), arguments, *named, literal("}")))
     call, more = choice(calls), list[Expression]()
     if form.between is not None and most != 1:
         more.append(Repetition(sequence(literal(form.between), call), 0, most and most - 1))

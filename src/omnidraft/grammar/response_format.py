@@ -18,10 +18,11 @@ class ResponseFormat:
 
     Attributes:
         parse: reads a whole text; None where a text is its own value.
+        grammar: None for an output that is only read.
         calls: how calls of tools are written in it; None where it has none.
     """
 
-    grammar: Grammar
+    grammar: Grammar | None
     parse: Callable[[str], Any] | None = None
     calls: CallForm | None = None
 
@@ -40,8 +41,11 @@ class PydanticModel(Protocol):
 Format = Grammar | Mapping[str, Any] | PydanticModel
 
 
-def response_format(value: Format | None) -> ResponseFormat | None:
+def response_format(value: Format | None, calls: CallForm | None = None) -> ResponseFormat | None:
     """The format that a caller gave: a grammar, a JSON Schema, or a pydantic model.
+
+    Args:
+        calls: of a grammar of tools.
 
     Raises:
         GrammarError: the schema is not supported.
@@ -49,7 +53,7 @@ def response_format(value: Format | None) -> ResponseFormat | None:
     if value is None:
         return None
     if isinstance(value, Grammar):
-        return ResponseFormat(value)
+        return ResponseFormat(value, None, calls)
     if isinstance(value, PydanticModel):
         return ResponseFormat(_of_schema(json.dumps(value.model_json_schema())), value.model_validate_json)
     return ResponseFormat(_of_schema(json.dumps(value)), json.loads)

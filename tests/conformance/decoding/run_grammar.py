@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from omnidraft.runtime.grammar.constraint import Constraint, DraftSide, Mask
 from omnidraft.runtime.grammar.grammar import START, Grammar
 from omnidraft.runtime.grammar.grammar_file import load_grammar, read_grammar
 from omnidraft.runtime.grammar.token_masks import TokenMasks
+from omnidraft.runtime.grammar.tool_calls import CallForm, CallStream
 
 INFINITE = 65535
 Tokens = Sequence[bytes | None]
@@ -21,7 +23,7 @@ Tokens = Sequence[bytes | None]
 
 def run_valid_grammar(vector: Vector) -> None:
     grammar, expect = _grammar(vector["input"]["file"]), vector["expect"]
-    assert grammar.depth == expect["depth"]
+    assert (grammar.depth, grammar.tools) == (expect["depth"], expect["tools"])
     for text, places, is_complete in zip(
         vector["input"]["texts"], expect["configurations"], expect["complete"], strict=True
     ):
@@ -47,7 +49,8 @@ def run_tokens(vector: Vector) -> None:
             TokenMasks(grammar, trie, given["eos_ids"])
         assert caught.value.fault == expect["fault"]
         return
-    masks = TokenMasks(grammar, trie, given["eos_ids"])
+    controls = {int(token): bytes.fromhex(data) for token, data in given.get("controls", {}).items()}
+    masks = TokenMasks(grammar, trie, given["eos_ids"], controls)
     for text, place in zip(given["places"], expect["places"], strict=True):
         at = grammar.read(START, bytes.fromhex(text))
         assert at is not None
@@ -59,6 +62,19 @@ def run_tokens(vector: Vector) -> None:
         found = {"bound": None if bound == INFINITE else bound, "fixed": masks.forced(at).hex(),
                  "last": masks.is_last(at, 0), "allowed": allowed}  # fmt: skip
         assert found == place, text
+
+
+def run_calls(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    form = CallForm(**given["form"])
+    if "file" in given:
+        assert form.fits(_grammar(given["file"])) == (expect["fault"] is None)
+        return
+    stream = CallStream(form)
+    parts = [list(stream.push(text)) for text in given["texts"]]
+    assert [*parts, [stream.end(), ""]] == expect["parts"]
+    assert form.marker == expect["marker"]
+    assert [asdict(call) for call in form.read("".join(given["texts"]))] == expect["calls"]
 
 
 def constraint_of(given: Vector, draft_allowed: Mask) -> Constraint | None:

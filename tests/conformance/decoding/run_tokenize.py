@@ -12,8 +12,15 @@ from omnidraft.errors import PromptError
 from omnidraft.runtime.chat.output_text import OutputText
 from omnidraft.runtime.chat.prompt_template import TRIMMED_ANSWERS, PromptTemplate, SystemSlot, ThinkTags
 from omnidraft.runtime.chat.thinking import ThoughtStream, answer_start, kept_start
+from omnidraft.runtime.chat.tool_form import read_tool_form
 from omnidraft.runtime.decoding.speculate import DecoderState
-from omnidraft.runtime.session.conversation import Turn, conversation_ids, draft_context, given_turn
+from omnidraft.runtime.session.conversation import (
+    ToolText,
+    Turn,
+    conversation_ids,
+    draft_context,
+    given_turn,
+)
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
@@ -72,14 +79,30 @@ def run_template(vector: Vector, read: Read) -> None:
     names = ("prefix", "suffix", "between", "after", "begin", "lead")
     slot = None if given["slot"] is None else SystemSlot(**given["slot"])
     strings = {name: given[name] for name in names}
-    template = PromptTemplate(**strings, system=slot, think=think, trim=trim)
-    turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
+    form = None if given.get("tools") is None else read_tool_form(given["tools"])
+    template = PromptTemplate(**strings, system=slot, think=think, trim=trim, tools=form)
+    turns = [
+        Turn(turn["message"], tuple(turn["answer"]), tuple(turn.get("results", ())))
+        for turn in given["turns"]
+    ]
+    asked, tools = Turn(given["message"], results=tuple(given.get("results", ()))), None
+    if "listing" in given:
+        assert template.tool_form is not None
+        tools = ToolText(template.tool_form, given["listing"], template.begin, tokenizer.text_of)
     if "refused" in expect:
         with pytest.raises(PromptError, match=r"single turn|no place for a system prompt"):
-            conversation_ids(tokenizer, template, turns, given["message"], given["system"])
+            conversation_ids(tokenizer, template, turns, asked, given["system"])
         return
-    ids = conversation_ids(tokenizer, template, turns, given["message"], given["system"])
+    ids = conversation_ids(tokenizer, template, turns, asked, given["system"], tools)
     assert ids == expect["ids"]
+
+
+def run_prompt(vector: Vector) -> None:
+    if "fault" in vector["expect"]:
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            read_tool_form(vector["input"]["tools"])
+        return
+    run_template(vector)
 
 
 @_with_both

@@ -17,7 +17,7 @@ from omnidraft import LanguageModel, TextSession, __version__
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
-from omnidraft.runtime.chat.prompt_template import PromptTemplate
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.session.session_file import (
@@ -126,6 +126,7 @@ def _session(given: dict[str, Any]) -> TextSession:
     manifest = {
         "files": {name: {"sha256": digest} for name, digest in identity["graphs"].items()},
     }
-    costs, template = Costs((0.001,), 0.001, 0.0), PromptTemplate("", "", "", "")
+    # With a place for a system prompt, tools have the generic form.
+    costs, template = Costs((0.001,), 0.001, 0.0), PromptTemplate("", "", "", "", system=SystemSlot("", ""))
     bundle = Bundle(Path("vectors"), entries["target"], entries["drafter"], template, costs, "map", manifest)
     return TextSession(LanguageModel(bundle, target, tokenizer, vocab_map, drafter, tokenizer))

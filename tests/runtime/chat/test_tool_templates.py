@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,21 @@ from omnidraft.runtime.chat.prompt_template import PromptTemplate, read_prompt
 from omnidraft.runtime.grammar.tool_calls import CallForm, ToolCall
 from omnidraft.runtime.session.conversation import ToolText, Turn, conversation_ids, given_turn
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
-from support.chat_templates import CHATML, LLAMA_TOOLS, QWEN_TOOLS, TOOLS_LAST
+from support.chat_templates import CHATML, LLAMA_TOOLS, MISTRAL_TOOLS, NEMO_TOOLS, QWEN_TOOLS, TOOLS_LAST
 from support.tiny_tokenizers import byte_level
 
 pytest.importorskip("jinja2")
 
-CONTROLS = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>"]
+CONTROLS = [
+    *("<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "[INST]", "[/INST]"),
+    *("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
+]
 MESSAGE = 'Is that <s> all, or "more"?'
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": f"É {name}", "parameters": parameters}}
     for name, parameters in (("a", {"type": "object"}), ("b", {"type": "object", "required": ["x"]}))
 ]
-CALLS = [ToolCall("a", {}), ToolCall("b", {"x": ["é", 1.5, None]})]
+CALLS = [ToolCall("a", {}, "D681PevKs"), ToolCall("b", {"x": ["é", 1.5, None]}, "1234567890")]
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +47,14 @@ def written(tokenizer: LibraryTokenizer, ids: list[int]) -> str:
     return b"".join(names.get(i) or tokenizer.text_of([i]) for i in ids).decode()
 
 
-@pytest.mark.parametrize(("source", "calls"), [(QWEN_TOOLS, CALLS), (LLAMA_TOOLS, CALLS[1:])])
-@pytest.mark.parametrize("system", [None, "\tBe brief. "])
+@pytest.mark.parametrize(
+    ("source", "calls", "system"),
+    [
+        *((QWEN_TOOLS, CALLS, system) for system in (None, "\tBe brief. ")),
+        *((LLAMA_TOOLS, CALLS[1:], system) for system in (None, "\tBe brief. ")),
+        *((source, CALLS, None) for source in (MISTRAL_TOOLS, NEMO_TOOLS)),
+    ],
+)
 def test_a_conversation_with_tools_is_what_jinja_makes_of_it(
     source: str, calls: list[ToolCall], system: str | None, tokenizer: LibraryTokenizer, tmp_path: Path
 ) -> None:
@@ -53,14 +62,18 @@ def test_a_conversation_with_tools_is_what_jinja_makes_of_it(
     result = compiled(tmp_path, source, tokenizer)
     prompt, form = result.prompt, result.prompt.tools
     assert form is not None and result.jinja is not None and result.no_tools is None
-    called = [{"function": {"name": c.name, "arguments": c.arguments}, "type": "function"} for c in calls]
+    ids = ["D681PevKs", "000000001"]  # the second is none of Mistral's
+    called = [
+        {"function": {"name": c.name, "arguments": c.arguments}, "type": "function", "id": each}
+        for c, each in zip(calls, ids, strict=False)
+    ]
     results = tuple(f'result <s> "{call.name}"\n' for call in calls)
-    content = "" if form.calls.is_whole_answer else "Wait."  # Llama's template leaves such a text out
+    content = "Wait." if source == QWEN_TOOLS else ""  # the other templates leave such a text out
     messages: list[dict[str, Any]] = [
         *([] if system is None else [{"role": "system", "content": system}]),
         {"role": "user", "content": f" {MESSAGE}\n"},
         {"role": "assistant", "content": content, "tool_calls": called},
-        *({"role": "tool", "content": each} for each in results),
+        *({"role": "tool", "content": r, "tool_call_id": i} for r, i in zip(results, ids, strict=False)),
         {"role": "assistant", "content": "So it is."},
         {"role": "user", "content": MESSAGE},
     ]
@@ -68,7 +81,9 @@ def test_a_conversation_with_tools_is_what_jinja_makes_of_it(
         given_turn(tokenizer, prompt, f" {MESSAGE}\n", content, calls),
         given_turn(tokenizer, prompt, Turn("", results=results), "So it is."),
     ]
-    text = ToolText(form, form.listing(TOOLS), prompt.begin)
+    text = ToolText(
+        form, form.listing(TOOLS), prompt.begin, lambda ids: written(tokenizer, list(ids)).encode()
+    )
     for upto, asked in ((1, Turn("", results=results)), (2, Turn(MESSAGE))):
         ids = conversation_ids(tokenizer, prompt, turns[:upto], asked, system, text)
         end = len(messages) - 2 * (2 - upto)
@@ -76,7 +91,7 @@ def test_a_conversation_with_tools_is_what_jinja_makes_of_it(
 
 
 def test_the_record_is_read_as_it_is_written(tokenizer: LibraryTokenizer, tmp_path: Path) -> None:
-    for source in (QWEN_TOOLS, LLAMA_TOOLS, CHATML):
+    for source in (QWEN_TOOLS, LLAMA_TOOLS, MISTRAL_TOOLS, CHATML):
         prompt = compiled(tmp_path, source, tokenizer).prompt
         record = json.loads(json.dumps(asdict(prompt)))
         assert read_prompt(record) == prompt
@@ -116,13 +131,15 @@ def test_other_templates_have_the_generic_form_or_none(
         (CallForm("[TOOL_CALLS] [", ", ", "]", "arguments"), "[TOOL_CALLS]"),
         (CallForm("", None, "", "parameters"), '{"name": "'),
         (CallForm("\ncall: ", None, "", "parameters"), "call: "),
+        (CallForm("[TOOL_CALLS] [", ", ", "]", "arguments", 10), "[TOOL_CALLS]"),
     ],
 )
 def test_the_marker_of_calls(form: CallForm, marker: str) -> None:
     assert form.marker == marker
     text = "Sure. " + form.open + form.object(CALLS[1])
-    assert form.read(text) == (() if form.is_whole_answer else (CALLS[1],))
-    assert form.read(form.open + form.object(CALLS[1])) == (CALLS[1],)
+    call = CALLS[1] if form.id_length else replace(CALLS[1], id="")
+    assert form.read(text) == (() if form.is_whole_answer else (call,))
+    assert form.read(form.open + form.object(CALLS[1])) == (call,)
     assert form.read(form.open + form.object(CALLS[1])[:-1]) == ()
 
 

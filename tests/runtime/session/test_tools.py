@@ -10,12 +10,20 @@ from typing import Any, Literal
 import pytest
 
 from omnidraft import GenerationConfig, LanguageModel, TextSession, ToolCall, load_bundle
-from omnidraft.errors import GrammarError, OmnidraftError, PromptError, SessionError, SettingError
-from omnidraft.grammar import compile_grammar
+from omnidraft.errors import (
+    GrammarError,
+    OmnidraftError,
+    PromptError,
+    SessionError,
+    SessionFileError,
+    SettingError,
+)
+from omnidraft.grammar import compile_grammar, file_bytes
 from omnidraft.grammar.call_grammar import from_calls
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot
 from omnidraft.runtime.chat.tool_form import ListingSlot, ResultForm, ToolForm
 from omnidraft.runtime.chat.tools import read_tools
+from omnidraft.runtime.grammar.grammar_file import read_grammar
 from omnidraft.runtime.grammar.tool_calls import CallForm, CallStream
 
 QUESTION = "How many legs do 3 cats have?"
@@ -154,6 +162,42 @@ def test_results_are_answered_in_the_conversation(loaded: LanguageModel) -> None
     assert session.undo() == QUESTION and session.turns == []
 
 
+def test_calls_with_ids_are_answered_by_them_and_tools_move_to_the_last_message(
+    loaded: LanguageModel,
+) -> None:
+    """The form of Mistral."""
+    calls = replace(CALLS, id_length=9)
+    results = ResultForm("\nQ:<r>", "</r><r>", "</r>\nA:", is_quoted=False, named=" of ")
+    form = replace(FORM, calls=calls, results=results, later="\nT:")
+    mistral = replace(loaded, bundle=replace(loaded.bundle, prompt=replace(CHAT, tools=form)))
+    session = TextSession(mistral)
+    first = session.chat(
+        QUESTION, SAMPLED, tools=[CLOCK], tool_choice="required", most_calls=2, seed=4
+    ).finish()
+    text_of = loaded.target_tokenizer.text_of
+    before, told = text_of(first.prompt_ids).decode(), [f"result {i}" for i in range(len(first.calls))]
+    assert all(len(call.id) == 9 and call.id.isalnum() and call.id in first.text for call in first.calls)
+    second = session.tool_result(*told, max_new_tokens=4, temperature=0.0, tool_choice="none").finish()
+    named = "</r><r>".join(f"{r} of {c.id}" for r, c in zip(told, first.calls, strict=True))
+    assert text_of(second.prompt_ids).decode() == f"{before}{first.text}\nQ:<r>{named}</r>\nA:"
+    third = session.chat("Thanks.", max_new_tokens=4, temperature=0.0, tool_choice="none")
+    prompt = text_of(third.prompt_ids).decode()
+    assert prompt.startswith(QUESTION + "\nA:<call>[") and prompt.count("T:") == 1
+    assert f"{second.text}\nT:" in prompt and prompt.endswith("\nQ:Thanks.\nA:")
+
+
+def test_old_turns_are_left_out_with_the_results_of_their_calls(loaded: LanguageModel) -> None:
+    session = TextSession(loaded)
+    session.drops_oldest = True
+    session.chat(QUESTION, SAMPLED, tools=[CLOCK], tool_choice="clock").finish()
+    session.tool_result("12", max_new_tokens=4, temperature=0.0, tool_choice="none").finish()
+    size = session.context_size
+    while not (asked := session.chat("More?", max_new_tokens=size // 8, tool_choice="none")).dropped_turns:
+        asked.finish()
+    prompt = loaded.target_tokenizer.text_of(asked.prompt_ids).decode()
+    assert prompt.startswith("T:") and "<r>" not in prompt and asked.dropped_turns >= 2
+
+
 def test_results_come_in_the_order_of_their_calls(loaded: LanguageModel) -> None:
     call = {"type": "function", "function": {"name": "clock", "arguments": {}}}
     messages: list[dict[str, Any]] = [
@@ -230,7 +274,70 @@ def test_tools_that_are_refused_change_nothing(loaded: LanguageModel, tools: Any
     assert session.answer is None and session.text.tools == ()
 
 
-def test_other_refusals(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> None:
+def test_a_conversation_with_tools_is_saved_and_goes_on(loaded: LanguageModel, tmp_path: Path) -> None:
+    session, other, file = TextSession(loaded), TextSession(loaded), tmp_path / "talk.session"
+    greedy = GenerationConfig(max_new_tokens=6, temperature=0.0, mode="plain", ignore_eos=True)
+    first = session.chat(QUESTION, SAMPLED, tools=[CLOCK], tool_choice="clock").finish()
+    session.save(file)
+    other.load(file)
+    assert other.answer is not None and other.answer.calls == first.calls
+    assert other.text.tools == session.text.tools and other.answer.answer == ""
+    begun = session.tool_result("12", config=greedy, tool_choice="none")
+    next(iter(begun))
+    session.save(file)
+    whole = begun.finish()
+    again = other.tool_result("12", config=greedy, tool_choice="none").finish()
+    assert (again.prompt_ids, again.token_ids) == (whole.prompt_ids, whole.token_ids)
+    other.load(file)
+    assert other.resume().finish().token_ids == whole.token_ids
+    later = session.chat("Thanks.", greedy, tool_choice="none").prompt_ids
+    assert other.chat("Thanks.", greedy, tool_choice="none").prompt_ids == later
+    assert session.copy().regenerate(greedy).prompt_ids == later
+    called = other.chat("Again?", SAMPLED, tool_choice="clock").finish().calls
+    assert [call.name for call in called] == ["clock"]
+
+
+def test_a_file_with_other_tools_is_refused(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> None:
+    session, file = TextSession(loaded), tmp_path / "talk.session"
+    session.chat(QUESTION, SAMPLED, tools=[CLOCK], tool_choice="clock").finish()
+    bare = replace(loaded, bundle=replace(loaded.bundle, prompt=PromptTemplate("", "", "", "")))
+    session.save(file)
+    with pytest.raises(SessionFileError, match="no chat template that lists any") as refused:
+        TextSession(bare).load(file)
+    assert refused.value.fault == "state"
+    indented = replace(
+        loaded, bundle=replace(loaded.bundle, prompt=replace(CHAT, tools=replace(FORM, indent=2)))
+    )
+    with pytest.raises(SessionFileError, match="in another form"):
+        TextSession(indented).load(file)
+
+
+def test_a_grammar_of_tools_brings_them(loaded: LanguageModel) -> None:
+    tools = read_tools([CLOCK, PAINT])
+    grammar = replace(
+        from_calls({"clock": tools[0].arguments}, CALLS, free=False, most=1),
+        tools=FORM.listing([tool.value for tool in tools]),
+    )
+    grammar = read_grammar(file_bytes(grammar))
+    session = TextSession(loaded)
+    answer = session.chat(QUESTION, SAMPLED, grammar=grammar).finish()
+    named = TextSession(loaded).chat(QUESTION, SAMPLED, tools=[CLOCK, PAINT], tool_choice="clock").finish()
+    assert (answer.prompt_ids, answer.token_ids, answer.calls) == (
+        named.prompt_ids,
+        named.token_ids,
+        named.calls,
+    )
+    assert session.tool_result("12", max_new_tokens=4, tool_choice="none").finish().text
+    for other in (replace(CALLS, open="<tool>["), replace(CALLS, open="")):
+        form = replace(FORM, calls=other)
+        strange = TextSession(
+            replace(loaded, bundle=replace(loaded.bundle, prompt=replace(CHAT, tools=form)))
+        )
+        with pytest.raises(GrammarError, match=r"in another form than this bundle \(its calls"):
+            strange.chat(QUESTION, SAMPLED, grammar=grammar)
+
+
+def test_other_refusals(loaded: LanguageModel, bundle: Path) -> None:
     session = TextSession(loaded)
     for choice in ("other", "required"):
         with pytest.raises(SettingError, match=f"tool_choice is '{choice}', and the tools are none"):
@@ -239,8 +346,6 @@ def test_other_refusals(loaded: LanguageModel, bundle: Path, tmp_path: Path) -> 
         session.chat(QUESTION, tools=[CLOCK], tool_choice="required", grammar={"type": "null"})
     session.chat(QUESTION, tools=[CLOCK], grammar={"type": "null"}, max_new_tokens=8).finish()
     assert session.answer is not None and session.answer.parsed is None and session.answer.calls == ()
-    with pytest.raises(SessionError, match="a conversation with tools is not saved"):
-        session.save(tmp_path / "talk.session")
     bare = load_bundle(bundle)
     bare = replace(bare, bundle=replace(bare.bundle, prompt=PromptTemplate("", "", "", "")))
     with pytest.raises(OmnidraftError, match="no chat template that tools could be listed in"):

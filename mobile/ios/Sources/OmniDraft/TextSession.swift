@@ -96,11 +96,24 @@ public final class TextSession: Sendable {
     /// - Parameters:
     ///   - message: of the user.
     ///   - config: settings of the answer.
-    ///   - grammar: what the answer must be; nil for any text.
+    ///   - grammar: what the answer must be; nil for any text. One of tools lists them in the prompt, also for later
+    ///     messages, and the result has the calls.
     /// - Returns: the answer, piece after piece; see ``generate(_:_:grammar:)`` for what it throws.
     public func chat(
         _ message: String, _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
     ) -> AsyncThrowingStream<Piece, any Error> { stream { try $0.chat(message, config, grammar: grammar) } }
+
+    /// Answers the results of the tools that the last answer called.
+    ///
+    /// - Parameters:
+    ///   - results: one for each call, in the order of the calls.
+    ///   - config: settings of the answer.
+    ///   - grammar: as for a message; nil for an answer that is text.
+    /// - Returns: the answer, piece after piece. It throws ``OmniDraftError/session(_:)`` where there are not as many
+    ///   results as calls.
+    public func toolResults(
+        _ results: [String], _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
+    ) -> AsyncThrowingStream<Piece, any Error> { stream { try $0.toolResults(results, config, grammar: grammar) } }
 
     /// Answers the last message of a whole conversation, with or without a system prompt, which takes the place of the
     /// session's own. Answers that this session gave keep the ids that were generated.
@@ -141,7 +154,7 @@ public final class TextSession: Sendable {
         try await desk.alone(between: true) { try $0.setSystem(text) }
     }
 
-    /// Takes back the last message and its answer.
+    /// Takes back the last message and all answers to it, also those to results.
     ///
     /// - Returns: the message.
     /// - Throws: ``OmniDraftError/session(_:)``: there is no message, or another task is using this session.
@@ -182,7 +195,7 @@ public final class TextSession: Sendable {
         try await desk.alone(between: true) { [publicKey] in TextSession(copied: try $0.copy(), publicKey: publicKey) }
     }
 
-    /// Forgets the conversation and its counts, not the system prompt and not what was learned.
+    /// Forgets the conversation and its counts, not system prompt, tools and what was learned.
     ///
     /// - Throws: ``OmniDraftError/session(_:)``: another task is using this session.
     public func reset() async throws { try await desk.alone { try $0.reset() } }

@@ -32,7 +32,7 @@ LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=
 State = dict[str, Any]
 
 
-def pack(state: State, cache: bytes, *, version: int = 4, reserved: int = 0) -> bytes:
+def pack(state: State, cache: bytes, *, version: int = 5, reserved: int = 0) -> bytes:
     """The bytes of a session file."""
     text = dump(state)
     head = struct.pack(
@@ -82,8 +82,10 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
             "share": bits(0.0025),
         },
         "system": None,
+        "tools": None,
         "turns": [],
         "message": None,
+        "results": [],
         "answer": answer,
     }
     return state, due
@@ -125,6 +127,7 @@ def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
     yield "conversation", "an earlier turn, and the message being answered", _turns("ab", "S"), empty, DUE
     told = _turns("ab", "S")
     yield "system", "a conversation with a system prompt", {**told, "system": "Be \u3042."}, empty, DUE
+    yield "tools", "a conversation with tools, whose results are being answered", _called(), empty, DUE
     taken_back = {**told, "message": None, "answer": None}
     yield "taken_back", "every message has its answer: the last one was taken back", taken_back, empty, None
     yield "escapes", "each kind of character in a string", _turns(ODD_TEXT, "S"), empty, DUE
@@ -139,8 +142,23 @@ LAST = (1 << 31) - 1
 
 
 def _turns(first: str, message: str) -> State:
-    turns = [{"message": first, "answer": TOY.t("S F")}, {"message": "", "answer": []}]
+    turns = [
+        {"message": first, "results": [], "answer": TOY.t("S F")},
+        {"message": "", "results": [], "answer": []},
+    ]
     return changed(lambda s: s.update(turns=turns, message=message))
+
+
+TOOLS = '{"type": "function", "function": {"name": "f", "description": "", "parameters": {"type": "object"}}}'
+
+
+def _called() -> State:
+    """Two answers that call tools."""
+    turns = [
+        {"message": "ab", "results": [], "answer": TOY.t("S F")},
+        {"message": "", "results": ["12", "\u3042"], "answer": TOY.t("S")},
+    ]
+    return changed(lambda s: s.update(tools=TOOLS, turns=turns, message="", results=["[]"]))
 
 
 def _settings() -> State:

@@ -1,7 +1,7 @@
 """Vectors of `session/invalid`: session files with one fault each, and the name of the fault."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,7 +63,7 @@ def _bytes() -> Iterator[Case]:
             why = f"the header says {size} bytes of {name}: a reader must not reserve them"
             yield f"{name}_{word}", why, fault, data
     yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
-    for version in (0, 1, 2, 3, 5):
+    for version in (0, 1, 2, 3, 4, 6):
         yield f"version_{version}", "another version", "version", pack(BASE, CACHE, version=version)
     yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
     for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
@@ -77,7 +77,7 @@ def _bytes() -> Iterator[Case]:
 def _texts() -> Iterator[Text]:
     """States that are JSON, or nearly so, and are not written in the one way that there is."""
     text, writer = dump(BASE), b'"omnidraft":"0"'
-    accented = dump(changed(lambda s: s.update(turns=[{"message": "\u3041", "answer": []}], message="S")))
+    accented = dump(changed(lambda s: s.update(turns=[_turn("\u3041")], message="S")))
     cases: list[tuple[str, str, bytes]] = [
         ("no_state", "a state of no bytes", b""),
         ("state_list", "an array", b"[]"),
@@ -103,6 +103,10 @@ def _texts() -> Iterator[Text]:
     for name, why, state in cases:
         assert state != text, name
         yield name, why, "state", state
+
+
+def _turn(message: str = "S", answer: Sequence[int] = (), results: Sequence[str] = ()) -> dict[str, Any]:
+    return {"message": message, "results": list(results), "answer": list(answer)}
 
 
 def _turn_graphs(state: State) -> None:
@@ -146,8 +150,20 @@ def _fields() -> Iterator[Text]:
         ("context_of_lookup", "mode lookup has none either", _config(mode="lookup")),
         ("system_empty", "a system prompt without text", lambda s: s.update(system="")),
         ("turn_without_message", "an earlier turn, and an answer without its message",
-         lambda s: s.update(turns=[{"message": "S", "answer": []}])),
+         lambda s: s.update(turns=[_turn()])),
         ("message_without_answer", "a message, and no answer", lambda s: s.update(message="S", answer=None)),
+        ("tools_empty", "tools without text", lambda s: s.update(tools="", message="S")),
+        ("results_first", "results that no answer called for", lambda s: s.update(message="", results=["1"])),
+        ("results_alone", "results, and no message", lambda s: s.update(results=["1"], answer=None)),
+        ("results_and_message", "results and a message",
+         lambda s: s.update(turns=[_turn()], message="S", results=["1"])),
+        ("turn_results_first", "the same of an earlier turn",
+         lambda s: s.update(turns=[_turn("", results=["1"])], message="S")),
+        ("turn_results_and_message", "the same of an earlier turn",
+         lambda s: s.update(turns=[_turn(), _turn(results=["1"])], message="S")),
+        ("results_too_many", "1,025 results",
+         lambda s: s.update(turns=[_turn()], message="", results=["1"] * 1025)),
+        ("result_number", "a result is text", lambda s: s.update(turns=[_turn()], message="", results=[1])),
         ("turn_text", "a turn is an object", lambda s: s.update(turns=["S"], message="S")),
         ("fingerprint_short", "63 digits",
          lambda s: s["identity"].update(draft_fingerprint="d" * 63)),
@@ -251,7 +267,7 @@ def _other_bundle() -> Iterator[Text]:
          lambda s: s["answer"].update(output=[13])),
         ("prompt_id_outside", "an id of the prompt", "id_range", lambda s: s["answer"].update(prompt=[13])),
         ("turn_id_outside", "an id of an earlier turn", "id_range",
-         lambda s: s.update(turns=[{"message": "S", "answer": [13]}], message="S")),
+         lambda s: s.update(turns=[_turn(answer=[13])], message="S")),
         ("draft_id_outside", "the map has 9 draft tokens", "id_range",
          lambda s: s["answer"].update(context=[9])),
         ("text_too_long", "66 tokens for 64 positions; the last token needs none", "context",

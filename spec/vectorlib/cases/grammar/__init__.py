@@ -4,6 +4,6 @@
 Begin with grammars.py, which holds the grammars; texts.py has whole generations.
 """
 
-from vectorlib.cases.grammar import files, texts, tokens
+from vectorlib.cases.grammar import calls, files, prompts, texts, tokens
 
-CASES = (files, tokens, texts)
+CASES = (files, tokens, texts, calls, prompts)

@@ -21,6 +21,8 @@ READ: list[tuple[str, str, list[str]]] = [
     ("letters", "a complete text that goes on", ["no", "nono", "on", "no\xff", "n\xff"]),
     ("calls", "a rule that ends where another ends", ["xyabcz", "xyabz", "xyac"]),
     ("empty", "only the empty text", ["", "a"]),
+    ("tools", "the tools that the texts call",
+     ["<<t", "<t>[", '<t>[{"name": "f", "arguments": {}}]', "<t>]"]),
 ]  # fmt: skip
 Case = tuple[str, str, str, bytes]
 
@@ -33,7 +35,12 @@ def write(writer: VectorWriter) -> None:
         given = {"file": f"{name}.grammar", "texts": [text.encode("latin-1").hex() for text in texts]}
         ways = [way(GRAMMARS[name], text.encode("latin-1")) for text in texts]
         complete = [at is not None and GRAMMARS[name].is_complete(at) for *_, at in ways]
-        expect = {"depth": GRAMMARS[name].depth, "configurations": ways, "complete": complete}
+        expect = {
+            "tools": GRAMMARS[name].tools,
+            "depth": GRAMMARS[name].depth,
+            "configurations": ways,
+            "complete": complete,
+        }
         valid.append(vector(name, why, given, expect))
     writer.vectors("grammar/valid", "texts", valid)
     bad = [
@@ -123,8 +130,22 @@ def _shapes() -> Iterator[Case]:
     yield "short_accepting", "accepting of fewer states", "tables", short.file()
     long = replace(WAY, closing=[*WAY.closing, 0])
     yield "long_closing", "closing of more states", "tables", long.file()
+    for name, why, data in (
+        ("tools_empty", "tools of no bytes", _listed(b"")),
+        ("tools_bytes", "tools that are not UTF-8", _listed(b"\xff")),
+        ("tools_rows", "tools in two dimensions", _listed(b"abcd", shape=[2, 2])),
+        ("tools_signed", "tools of I8", _listed(b"abcd", dtype="I8")),
+    ):
+        yield name, why, "tables", data
     many = replace(WAY, next=[[*row, *[-1] * 257] for row in WAY.next])
     yield "classes_259", "more than 256 classes", "tables", many.file()
+
+
+def _listed(tools: bytes, **fields: Any) -> bytes:
+    """The good file with tools."""
+    at = len(TABLES)
+    entry = {"dtype": "U8", "shape": [len(tools)], "data_offsets": [at, at + len(tools)], **fields}
+    return with_header(json.dumps({**HEADER, "tools": entry}).encode(), TABLES + tools)
 
 
 def _changed(values: list[int], at: int, value: int) -> list[int]:

@@ -1,6 +1,7 @@
 """The grammars of the vectors, as the moves of each state."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vectorlib.reference.grammar import Grammar, Move
 
@@ -62,6 +63,32 @@ FLATTER = Grammar.of(
 )
 
 
+def _tools() -> Grammar:
+    """Any text without `<t>`, and behind it nothing, or one call."""
+    every, rest = "".join(map(chr, range(256))), '<t>[{"name": "f", "arguments": {}}]'
+    rows: list[Mapping[str, Move]] = []
+    for state, letters in enumerate(("<", "<t", "<>")):
+        others = "".join(letter for letter in every if letter not in letters)
+        rows.append({others: 0, "<": 1, **({letters[1]: state + 1} if state else {})})
+    rows += [{letter: 4 + i} for i, letter in enumerate(rest[3:])]
+    return replace(Grammar.of([*rows, {}], {0, 1, 2, len(rest)}), tools="the tools, \u3042")
+
+
+def _clock() -> Grammar:
+    """One call of the tool `clock`, in the generic form of 03-bundle.md."""
+    before, after = '<tool_call>[{"name": "clock", "arguments": {"utc": ', "}}]</tool_call>"
+    rows: list[Mapping[str, Move]] = [{letter: i + 1} for i, letter in enumerate(before)]
+    at = len(rows)
+    rows += [{"t": at + 1, "f": at + 4}, {"r": at + 2}, {"u": at + 3}, {"e": at + 8}]
+    rows += [{letter: at + 5 + i} for i, letter in enumerate("alse")]
+    rows += [{letter: at + 9 + i} for i, letter in enumerate(after)]
+    schema = '{"type": "object", "properties": {"utc": {"type": "boolean"}}, "required": ["utc"]}'
+    tool = (
+        f'{{"type": "function", "function": {{"name": "clock", "description": "", "parameters": {schema}}}}}'
+    )
+    return replace(Grammar.of([*rows, {}], {len(rows)}), tools=tool)
+
+
 def doubled(times: int) -> Grammar:
     """2 ** (times + 1) - 1 bytes `a`: each rule is an `a` and twice the rule before it."""
     first = [{"a": (2 * i - 1, 2 * i + 2)} if i else {} for i in range(times + 1)]
@@ -74,4 +101,5 @@ GRAMMARS = {
     "lists": LISTS, "shallow": SHALLOW, "flat": FLAT, "classes": CLASSES, "bytes": BYTES, "letters": LETTERS,
     "way": WAY, "calls": CALLS, "open": OPEN, "empty": EMPTY, "song": SONG, "nest": NEST,
     "refrain": REFRAIN, "chorus": CHORUS, "flatter": FLATTER, "doubled": doubled(12), "too_long": doubled(15),
+    "tools": _tools(), "clock": _clock(),
 }  # fmt: skip

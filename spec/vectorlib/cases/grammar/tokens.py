@@ -1,6 +1,7 @@
 """Vectors of `grammar/tokens`: which tokens may come next, bounds, and fixed bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from vectorlib.cases.grammar.grammars import GRAMMARS
@@ -141,16 +142,36 @@ CASES: list[tuple[str, str, str, list[bytes | None], list[int], list[str]]] = [
 ]
 
 
+FREE: list[bytes | None] = [
+    b"<", b"t", b">", b"<t", b"<t>", b"a", b'[{"name": "', b"a<", b'f", "arguments": {}}]',
+    None, None, None, None,
+]  # fmt: skip
+
+
 def write(writer: VectorWriter) -> None:
-    writer.vectors("grammar/tokens", "tokens", [_vector(*case) for case in CASES])
+    made = [_vector(*case) for case in CASES]
+    texts = ["", "a", "a<", "<t", "<t>", '<t>[{"name": "f']
+    why = "free places: tokens without bytes are allowed, and control tokens by what an output shows of them"
+    made.append(_vector("free", why, "tools", FREE, [9], texts, {10: b"<t>", 11: b"<t>{"}))
+    why = "at the start of a text that is not free, a control token by what an output shows of it"
+    made.append(_vector("shown", why, "way", words("a b c d ~ ~"), [], ["", "a"], {4: b"ab", 5: b"b"}))
+    writer.vectors("grammar/tokens", "tokens", made)
 
 
 def _vector(
-    name: str, why: str, file: str, tokens: list[bytes | None], eos_ids: list[int], texts: list[str]
+    name: str,
+    why: str,
+    file: str,
+    tokens: list[bytes | None],
+    eos_ids: list[int],
+    texts: list[str],
+    controls: Mapping[int, bytes] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    rules = TokenRules(GRAMMARS[file], tokens, eos_ids)
-    given = {"file": f"{file}.grammar", "tokens": hexadecimal(tokens), "width": len(tokens) + 2,
-             "eos_ids": eos_ids}  # fmt: skip
+    rules, width = TokenRules(GRAMMARS[file], tokens, eos_ids, controls), len(tokens) + 2
+    given: dict[str, Any] = {"file": f"{file}.grammar", "tokens": hexadecimal(tokens), "width": width,
+                             "eos_ids": eos_ids}  # fmt: skip
+    if controls:
+        given["controls"] = {str(t): data.hex() for t, data in controls.items()}
     if rules.bound(START) == INFINITE:
         return vector(name, why, given, {"fault": "vocabulary"})
     places, expected = [], []
@@ -163,7 +184,9 @@ def _vector(
             "fixed": rules.grammar.fixed(at).hex(),
             "last": rules.is_last(at, 0),
             "allowed": [
-                [room, sorted(rules.allowed(at, room)), rules.is_last(at, room)] for room in _rooms(bound)
+                [room, sorted(rules.allowed(at, room) | rules.silent(at, room, width)),
+                 rules.is_last(at, room)]
+                for room in _rooms(bound)
             ],
         })  # fmt: skip
         places.append(text.encode("latin-1").hex())

@@ -44,7 +44,7 @@ class _Message:
     role: str
     content: str
     calls: tuple[ToolCall, ...] = ()
-    ids: tuple[str, ...] = ()  # of the calls, or of the call that it is the result of
+    call_id: str = ""  # of the call that it is the result of
 
 
 def read_messages(value: object) -> MessageList:
@@ -126,18 +126,16 @@ def _message(number: int, value: object) -> _Message:
         raise PromptError(f"{name}, of the {role}, has no text", "leave it out, or give it a text")
     check_utf8(content, name)
     if role == "tool":
-        return _Message(role, content, ids=(str(value.get("tool_call_id")),))
-    read, ids = _calls(calls, name)
-    return _Message(role, content, read, ids)
+        return _Message(role, content, call_id=str(value.get("tool_call_id")))
+    return _Message(role, content, _calls(calls, name))
 
 
-def _calls(value: object, name: str) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
-    """The calls of an assistant's message in OpenAI's form, and their ids."""
+def _calls(value: object, name: str) -> tuple[ToolCall, ...]:
+    """The calls of an assistant's message in OpenAI's form."""
     try:
         if not isinstance(value, Sequence) or len(value) > MOST_CALLS:
             raise ValueError
-        calls = [_call(each["function"]) for each in value]
-        ids = tuple(str(each.get("id")) for each in value)
+        calls = tuple(_call(each["function"], str(each.get("id"))) for each in value)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise PromptError(
             f"the calls of {name} are not of OpenAI's form",
@@ -145,15 +143,15 @@ def _calls(value: object, name: str) -> tuple[tuple[ToolCall, ...], tuple[str, .
         ) from None
     for call in calls:
         check_utf8(json.dumps([call.name, call.arguments], ensure_ascii=False), name)
-    return tuple(calls), ids
+    return calls
 
 
-def _call(function: Mapping[str, Any]) -> ToolCall:
+def _call(function: Mapping[str, Any], call_id: str) -> ToolCall:
     name, arguments = function["name"], function["arguments"]
     arguments = json.loads(arguments) if isinstance(arguments, str) else dict(arguments)
     if not isinstance(name, str) or not isinstance(arguments, dict):
         raise TypeError
-    return ToolCall(name, arguments)
+    return ToolCall(name, arguments, call_id)
 
 
 def _results(answered: _Message, results: Sequence[_Message], number: int) -> tuple[str, ...]:
@@ -163,9 +161,9 @@ def _results(answered: _Message, results: Sequence[_Message], number: int) -> tu
             f"the results from message {number} on are fewer than the {len(answered.calls)} calls",
             "give one message of the role tool for each call",
         )
-    given = {each.ids[0]: each.content for each in results}
-    if len(given) == len(results) and given.keys() == set(answered.ids):
-        return tuple(given[each] for each in answered.ids)
+    given, ids = {each.call_id: each.content for each in results}, [call.id for call in answered.calls]
+    if len(given) == len(results) and given.keys() == set(ids):
+        return tuple(given[each] for each in ids)
     return tuple(each.content for each in results)
 
 

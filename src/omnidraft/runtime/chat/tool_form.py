@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnidraft.runtime.disk.json_fields import mapping, text
+from omnidraft.runtime.disk.json_fields import integer, mapping, text
 from omnidraft.runtime.grammar.tool_calls import CallForm
 
 MAX_TEXT = 1 << 16  # bytes of each text
-MOST_INDENT = 8
+MOST_INDENT, MOST_ID = 8, 64
 GENERIC_CALLS = CallForm("<tool_call>[", ", ", "]</tool_call>", "arguments")
 _TOLD = "You can call these tools. Each line describes one, with the JSON Schema of its arguments.\n<tools>\n"
 _ASKED = (
@@ -35,12 +35,14 @@ class ResultForm:
     Attributes:
         before, between, after: all results, two of them.
         is_quoted: a result that is text is written as a JSON string.
+        named: between a result and the id of its call; None where results have no ids.
     """
 
     before: str
     between: str
     after: str
     is_quoted: bool
+    named: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class ToolForm:
         between: two tools.
         indent: of the JSON of a tool; None for one line.
         calls, results: how they are written.
+        later: from the end of an answer to the tools, where they stand before the last message of the user;
+            None where they stand before the first.
     """
 
     before: str
@@ -62,10 +66,30 @@ class ToolForm:
     indent: int | None
     calls: CallForm
     results: ResultForm
+    later: str | None = None
 
     def listing(self, tools: Sequence[dict[str, Any]]) -> str:
         """The text of tools in OpenAI's form."""
         return self.between.join(json.dumps(each, ensure_ascii=False, indent=self.indent) for each in tools)
+
+    def listed(self, listing: str) -> list[Any]:
+        """The JSON values of the tools in a listing.
+
+        Raises:
+            ValueError: it is none of this form.
+        """
+        decoder, values, at = json.JSONDecoder(), list[Any](), 0
+        while True:
+            value, at = decoder.raw_decode(listing, at)
+            values.append(value)
+            if at == len(listing):
+                break
+            if not listing.startswith(self.between, at):
+                raise ValueError(f"the tools go on with {listing[at : at + 20]!r}")
+            at += len(self.between)
+        if self.listing(values) != listing:
+            raise ValueError("the tools are written in another form")
+        return values
 
     def opening(self, listing: str, system: str | None) -> list[str]:
         """The strings before the first message, as `Tokenizer.encode_prompt` takes them."""
@@ -74,17 +98,25 @@ class ToolForm:
         assert self.system is not None, "the template was asked for its place of a system prompt"
         return [self.system.before, system, self.system.between, listing, self.system.after]
 
-    def answered(self, results: Sequence[str], begin: str) -> list[str]:
+    def moved(self, listing: str) -> list[str]:
+        """The strings before a later message, where the tools move to the last one."""
+        return [self.later or "", listing, self.after]
+
+    def answered(self, results: Sequence[str], begin: str, called: str = "") -> list[str]:
         """The strings from the end of the calls to the answer to their results.
 
         Args:
             begin: of the template, before an answer that is to be written.
+            called: the answer with the calls, which has their ids.
         """
-        parts = [self.results.before]
-        for result in results:
-            parts += [json.dumps(result, ensure_ascii=False) if self.results.is_quoted else result]
-            parts += [self.results.between]
-        return [*parts[:-1], self.results.after + begin]
+        parts, form = [self.results.before], self.results
+        ids = [call.id for call in self.calls.read(called)] if form.named is not None else []
+        for number, result in enumerate(results):
+            parts += [json.dumps(result, ensure_ascii=False) if form.is_quoted else result]
+            name = ids[number] if number < len(ids) else ""
+            parts += [form.between if form.named is None else form.named + name + form.between]
+        last = parts.pop().removesuffix(form.between)
+        return [*parts, last + form.after + begin]
 
 
 def generic_form(before: str, after: str, between: str, behind: str) -> ToolForm:
@@ -112,6 +144,7 @@ def read_tool_form(data: dict[str, Any]) -> ToolForm:
     """
     system, calls, results = data["system"], mapping(data["calls"]), mapping(data["results"])
     indent, arguments, quoted = data["indent"], calls["arguments"], results["is_quoted"]
+    named, later = results["named"], data["later"]
     if arguments not in ("arguments", "parameters") or type(quoted) is not bool:
         raise ValueError(f"prompt.tools has calls {calls!r:.200} or results {results!r:.200}")
     if indent is not None and not (type(indent) is int and 0 <= indent <= MOST_INDENT):
@@ -121,13 +154,25 @@ def read_tool_form(data: dict[str, Any]) -> ToolForm:
         None if calls["between"] is None else _text(calls, "between"),
         _text(calls, "close"),
         arguments,
+        integer(calls["id_length"], 0, MOST_ID),
     )
     answering = ResultForm(
-        _text(results, "before"), _text(results, "between"), _text(results, "after"), quoted
+        _text(results, "before"),
+        _text(results, "between"),
+        _text(results, "after"),
+        quoted,
+        None if named is None else _text(results, "named"),
     )
     slot = None if system is None else _slot(mapping(system))
     return ToolForm(
-        _text(data, "before"), _text(data, "after"), slot, _text(data, "between"), indent, calling, answering
+        _text(data, "before"),
+        _text(data, "after"),
+        slot,
+        _text(data, "between"),
+        indent,
+        calling,
+        answering,
+        None if later is None else _text(data, "later"),
     )
 
 

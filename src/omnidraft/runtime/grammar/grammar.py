@@ -40,6 +40,7 @@ class Grammar:
             least; shape [states].
         nesting: how much deeper the stack gets on that way; shape [states].
         depth: how deep the stack may get.
+        tools: that the texts call, as a prompt lists them; empty for other grammars.
     """
 
     classes: npt.NDArray[np.uint8]
@@ -49,6 +50,7 @@ class Grammar:
     closing: Ids
     nesting: Ids
     depth: int
+    tools: str = ""
 
     def step(self, at: Configuration, byte: int) -> Configuration | None:
         """The configuration behind one more byte; None where no text goes on so."""
@@ -144,7 +146,8 @@ class Grammar:
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """What a grammar file holds."""
-        return {name: getattr(self, name) for name in TYPES}
+        listed = {"tools": np.frombuffer(self.tools.encode(), np.uint8)} if self.tools else {}
+        return {name: getattr(self, name) for name in TYPES} | listed
 
     def metadata(self) -> dict[str, str]:
         """The metadata of a grammar file."""

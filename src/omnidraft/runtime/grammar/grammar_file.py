@@ -19,7 +19,7 @@ from omnidraft.runtime.grammar.grammar import (
     Grammar,
 )
 
-MOST_BYTES, MOST_HEADER = 1 << 25, 1 << 14
+MOST_BYTES, MOST_HEADER, MOST_TOOLS = 1 << 25, 1 << 14, 1 << 22
 
 
 def load_grammar(path: str | Path) -> Grammar:
@@ -56,6 +56,7 @@ def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
     def broken(why: str) -> GrammarError:
         return GrammarError(f"{name} is no grammar: {why}", "make it again", fault="tables")
 
+    listed = tensors.pop("tools", None)
     if {key: tensor.dtype for key, tensor in tensors.items()} != TYPES:
         raise broken(f"it has the tensors {', '.join(sorted(tensors))[:200]}")
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -81,7 +82,15 @@ def _checked(tensors: dict[str, Tensor], depth: int, name: str) -> Grammar:
         or (arrays["nesting"] > MOST_STACK).any()
     ):
         raise broken("a state of it is none")
-    grammar = Grammar(depth=depth, **arrays)
+    try:
+        tools = "" if listed is None else bytes(listed.data).decode()
+    except UnicodeDecodeError:
+        raise broken("its tools are no text") from None
+    if listed is not None and (listed.dtype, len(listed.shape)) != ("U8", 1):
+        raise broken("its tools are no bytes")
+    if listed is not None and not 0 < len(listed.data) <= MOST_TOOLS:
+        raise broken(f"its tools have {len(listed.data)} bytes")
+    grammar = Grammar(depth=depth, tools=tools, **arrays)
     _check_closing(grammar, broken)
     return grammar
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from omnidraft.runtime.grammar.grammar import START, Grammar
+
 Arguments = Literal["arguments", "parameters"]
 _TAG = re.compile(r"\s*(<[^>]*>|\[[^\]]*\])")
 
@@ -17,10 +19,12 @@ class ToolCall:
     Attributes:
         name: of the tool.
         arguments: by name; valid by the tool's schema.
+        id: by which its result names it, where the model or the program gives one.
     """
 
     name: str
     arguments: dict[str, Any]
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,14 @@ class CallForm:
         open, close: around all calls of an answer.
         between: two of them; None for a model that writes one call in an answer.
         arguments: the name of the property with the arguments.
+        id_length: letters and digits of the property `id` behind them; 0 for a model that writes none.
     """
 
     open: str
     between: str | None
     close: str
     arguments: Arguments
+    id_length: int = 0
 
     @property
     def marker(self) -> str:
@@ -49,6 +55,12 @@ class CallForm:
         """Whether nothing marks calls, so that they are calls only at the beginning of an answer."""
         return not self.open.strip()
 
+    def fits(self, grammar: Grammar) -> bool:
+        """Whether a grammar calls tools in this form: what begins a call is no free text in it."""
+        begun = self.open + '{"name": "'
+        places = (grammar.read(START, each.encode()) for each in (begun, begun.lstrip()))
+        return any(at is not None and not grammar.is_free(at) for at in places)
+
     def start(self, output: str) -> int:
         """The character of an output at which its calls begin; its length where there are none."""
         if self.is_whole_answer:
@@ -56,12 +68,19 @@ class CallForm:
         at = output.find(self.marker)
         return len(output) if at < 0 else at
 
-    def object(self, call: ToolCall) -> str:
-        """The JSON text of one call."""
-        return json.dumps({"name": call.name, self.arguments: call.arguments}, ensure_ascii=False)
+    def object(self, call: ToolCall, number: int = 0) -> str:
+        """The JSON text of one call.
+
+        Args:
+            number: of the call in its answer, from which its id is made where it has none of the form.
+        """
+        value = {"name": call.name, self.arguments: call.arguments}
+        if self.id_length:
+            value["id"] = call.id if self._is_id(call.id) else f"{number:0{self.id_length}}"
+        return json.dumps(value, ensure_ascii=False)
 
     def read(self, output: str) -> tuple[ToolCall, ...]:
-        """The whole calls of an output that belongs to a grammar of calls."""
+        """The calls of an output, up to one that is not whole."""
         return tuple(self._calls(output[self.start(output) :].removeprefix(self.open.lstrip())))
 
     def _calls(self, text: str) -> Iterator[ToolCall]:
@@ -69,12 +88,20 @@ class CallForm:
         while text.startswith("{", at):
             try:
                 value, at = decoder.raw_decode(text, at)
-            except ValueError:  # the output was cut in a call
+            except (RecursionError, ValueError):  # the output was cut in a call
                 return
-            yield ToolCall(value["name"], value[self.arguments])
+            name, arguments = value.get("name"), value.get(self.arguments)
+            call_id = value.get("id") if self.id_length else ""
+            is_call = isinstance(name, str) and isinstance(arguments, dict)
+            if not is_call or (self.id_length and not self._is_id(call_id)):
+                return
+            yield ToolCall(name, arguments, call_id)
             if self.between is None or not text.startswith(self.between, at):
                 return
             at += len(self.between)
+
+    def _is_id(self, value: object) -> bool:
+        return isinstance(value, str) and bool(re.fullmatch(f"[A-Za-z0-9]{{{self.id_length}}}", value))
 
 
 class CallStream:
@@ -87,16 +114,19 @@ class CallStream:
         """The text before calls, and the text of calls, that became certain."""
         if self._state == "call":
             return "", text
+        if self._state == "answer" and self._form.is_whole_answer:
+            return text, ""
         self._held += text
         start, marker = self._form.start(self._held), self._form.marker
         if start < len(self._held):
             self._state = "call"
             return self._take(start), self._take(len(self._held))
         if self._form.is_whole_answer:
-            keep = len(self._held) if marker.startswith(self._held) and self._state == "text" else 0
-            self._state = "text" if keep else "answer"
+            keep = len(self._held) if marker.startswith(self._held) else 0
         else:
             keep = next((n for n in range(len(marker) - 1, 0, -1) if self._held.endswith(marker[:n])), 0)
+        if keep < len(self._held):
+            self._state = "answer"
         return self._take(len(self._held) - keep), ""
 
     def end(self) -> str:

@@ -4,7 +4,7 @@ An answer is never encoded again: other ids would change what the target is cond
 A message is always plain text; nothing in it is read as a control token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from omnidraft.runtime.chat.messages import MessageList
@@ -38,11 +38,13 @@ class ToolText:
 
     Attributes:
         begin: of the template, before an answer that is to be written.
+        text_of: the text of an answer, with the tags around calls.
     """
 
     form: ToolForm
     listing: str
     begin: str
+    text_of: Callable[[Sequence[int]], bytes]
 
 
 def conversation_ids(
@@ -57,24 +59,32 @@ def conversation_ids(
 
     Args:
         asked: the last message, or a turn without an answer.
-        tools: that are listed before the first message; needed where turns have results.
+        tools: that are listed before the first message or the last; needed where turns have results.
     """
+    all_turns = [*turns, Turn(asked) if isinstance(asked, str) else asked]
     parts = template.parts(len(turns) + 1, system=system is not None)
     ends = template.trimmed(len(turns) + 1, system=system is not None)
     before = [parts.pop(0)]
     if system is not None:
         system = trimmed(system, ends.pop(0))
         before += [system, parts.pop(0)]
+    listed = None
     if tools is not None and tools.listing:
-        before = tools.form.opening(tools.listing, system)
+        moves = tools.form.later is not None
+        listed = max(i for i, turn in enumerate(all_turns) if not turn.results) if moves else 0
     ids: list[int] = []
-    for number, turn in enumerate((*turns, Turn(asked) if isinstance(asked, str) else asked)):
+    for number, turn in enumerate(all_turns):
         if turn.results:
             assert tools is not None, "a session knows the form of results"
-            results = tools.form.answered(turn.results, tools.begin if number == len(turns) else "")
+            called = tools.text_of(turns[number - 1].answer).decode("utf-8", "replace")
+            begin = tools.begin if number == len(turns) else ""
+            results = tools.form.answered(turn.results, begin, called)
             ids += tokenizer.encode_prompt(*results, goes_on=True)
         else:
             before = [parts[2 * number - 1]] if number else before
+            if tools is not None and number == listed:
+                form = tools.form
+                before = form.opening(tools.listing, system) if number == 0 else form.moved(tools.listing)
             text = trimmed(turn.message, ends[number])
             ids += tokenizer.encode_prompt(*before, text, parts[2 * number], goes_on=number > 0)
         ids += turn.answer
@@ -120,8 +130,8 @@ def _given_parts(prompt: PromptTemplate, text: str, calls: Sequence[ToolCall]) -
     assert prompt.tool_form is not None, "calls are refused where the model has no form of them"
     form = prompt.tool_form.calls
     parts = ["", answer, ("\n" if answer else "") + form.open]
-    for call in calls:
-        parts += [form.object(call), form.between or ""]
+    for number, call in enumerate(calls):
+        parts += [form.object(call, number), form.between or ""]
     return [*parts[:-1], form.close]
 
 

@@ -1,4 +1,4 @@
-"""The file of a session, format version 4: spec/09-session.md.
+"""The file of a session, format version 5: spec/09-session.md.
 
 Reading is total: every length is checked before it is used, every field before it is trusted, and each
 failure has a name. A state has one way to be written, so a reader writes it again and compares the bytes.
@@ -20,13 +20,13 @@ from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSes
 from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
 MAGIC = b"\x89ODSN\r\n\x1a"
-VERSION = 4
+VERSION = 5
 MAX_STATE_BYTES = 1 << 24
 # magic, version, reserved, bytes of the state, bytes of the cache, CRC-32 of each
 _HEADER = struct.Struct("<8s6I")
 HEADER_BYTES = _HEADER.size
 MAX_FILE_BYTES = HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
-MAX_TURNS, MAX_GRAPH_FILES = 1 << 16, 256
+MAX_TURNS, MAX_RESULTS, MAX_GRAPH_FILES = 1 << 16, 1 << 10, 256
 MAX_COUNT = 1e9  # of a decayed count
 _STOP_REASONS = (None, "eos", "stop", "length", "context", "cancelled")
 _LARGEST = 1.7976931348623157e308
@@ -114,15 +114,19 @@ def _state(saved: SavedSession) -> dict[str, Any]:
         "costs": _bits_of_fields(saved.costs),
         "draft_length": _bits_of_fields(saved.lengths),
         "system": saved.system,
-        "turns": [{"message": turn.message, "answer": turn.answer} for turn in saved.turns],
+        "tools": saved.tools,
+        "turns": [
+            {"message": turn.message, "results": turn.results, "answer": turn.answer} for turn in saved.turns
+        ],
         "message": saved.message,
+        "results": saved.results,
         "answer": None if saved.answer is None else _answer_object(saved.answer),
     }
 
 
 def _saved(value: object) -> SavedSession:
     state = mapping(value)
-    system, message, answer = (state[name] for name in ("system", "message", "answer"))
+    system, tools, message, answer = (state[name] for name in ("system", "tools", "message", "answer"))
     saved = SavedSession(
         omnidraft=text(state["omnidraft"], 64),
         identity=_identity(mapping(state["identity"])),
@@ -132,12 +136,25 @@ def _saved(value: object) -> SavedSession:
         message=None if message is None else text(message),
         answer=None if answer is None else _answer(mapping(answer)),
         system=None if system is None else text(system),
+        tools=None if tools is None else text(tools),
+        results=_results(state["results"]),
     )
+    _check_turns(saved)
+    return saved
+
+
+def _check_turns(saved: SavedSession) -> None:
+    """The rules between the fields of a conversation."""
     if saved.message is None and saved.turns and saved.answer is not None:
         raise ValueError("the last answer of a conversation has no message")
     if (saved.message is not None and saved.answer is None) or saved.system == "":
         raise ValueError("a message has no answer, or the system prompt is empty")
-    return saved
+    asked = [(turn.message, turn.results) for turn in saved.turns]
+    asked += [] if saved.message is None else [(saved.message, saved.results)]
+    if (saved.results and saved.message is None) or saved.tools == "" or (asked and asked[0][1]):
+        raise ValueError("results answer nothing, or the tools are empty")
+    if any(message and results for message, results in asked):
+        raise ValueError("a turn has a message and results")
 
 
 def _bits(value: Any) -> Any:
@@ -187,7 +204,11 @@ def _trials(trials: object, successes: object, count: int) -> tuple[list[float],
 
 
 def _turn(value: Mapping[str, Any]) -> Turn:
-    return Turn(text(value["message"]), ids(value["answer"]))
+    return Turn(text(value["message"]), ids(value["answer"]), _results(value["results"]))
+
+
+def _results(value: object) -> tuple[str, ...]:
+    return tuple(text(each) for each in array(value, MAX_RESULTS))
 
 
 def _answer_object(answer: SavedAnswer) -> dict[str, Any]:

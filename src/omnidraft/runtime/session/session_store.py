@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from omnidraft.errors import CacheFileError, SessionError, SessionFileError
+from omnidraft.errors import CacheFileError, PromptError, SessionFileError
+from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.chat.tool_form import ToolForm
+from omnidraft.runtime.chat.tools import read_tools
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
 from omnidraft.runtime.disk.read_file import read_file, read_whole
@@ -84,15 +87,7 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
 
 
 def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes]:
-    """The state of a session as its file holds it, and the bytes of its cache.
-
-    Raises:
-        SessionError: the conversation has tools, which the file has no place for.
-    """
-    if text.tools or any(turn.results for turn in text.turns):
-        raise SessionError(
-            "a conversation with tools is not saved", "keep its messages, and give them to chat() as a list"
-        )
+    """The state of a session as its file holds it, and the bytes of its cache."""
     answer, loaded, saved_answer = text.answer, models.loaded, None
     if answer is not None:
         reason = answer.stop_reason
@@ -116,6 +111,8 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
         message=None if text.asked is None else text.asked.message,
         answer=saved_answer,
         system=text.system,
+        tools=_form(loaded.bundle).listing([tool.value for tool in text.tools]) if text.tools else None,
+        results=() if text.asked is None else text.asked.results,
     )
     return saved, encode(text.cache.table())
 
@@ -142,13 +139,21 @@ def restore(
         restored = TextState(_cache(cache_bytes, text.cache), saved.costs, text.decoder)
         restored.lengths = saved.lengths.copy()
         restored.turns, restored.system = list(saved.turns), saved.system
-        restored.asked = None if saved.message is None else Turn(saved.message)
+        restored.asked = None if saved.message is None else Turn(saved.message, results=saved.results)
+        if saved.tools is not None:
+            restored.tools = read_tools(_form(models.loaded.bundle).listed(saved.tools))
         if saved.answer is not None:
             restored.answer = _replay(models, restored, saved.answer)
-    except (SessionFileError, ValueError) as error:
+    except (PromptError, RecursionError, SessionFileError, ValueError) as error:
         fault = error.fault if isinstance(error, SessionFileError) else "state"
         raise SessionFileError(f"{path} is refused: {error}", _REMEDY, fault=fault) from None
     return restored, notice
+
+
+def _form(bundle: Bundle) -> ToolForm:
+    if bundle.prompt.tool_form is None:
+        raise ValueError("it has tools, and the model has no chat template that lists any")
+    return bundle.prompt.tool_form
 
 
 def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Generation:
@@ -163,6 +168,8 @@ def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Gener
     generation = generate_from_state(models, text, saved.config, saved.prompt, emitted)
     if generation.end() != (None if saved.stop_reason == "cancelled" else saved.stop_reason):
         raise ValueError("its output ended in another way than it says")
+    if text.tools and saved.stop_reason is not None:
+        generation.read_as(ResponseFormat(None, calls=_form(loaded.bundle).calls))
     return generation
 
 

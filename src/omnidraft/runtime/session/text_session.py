@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import PromptError, SessionError, SettingError, counted
+from omnidraft.errors import GrammarError, PromptError, SessionError, SettingError, counted
 from omnidraft.grammar.response_format import Format, ResponseFormat, call_format, response_format
 from omnidraft.runtime.chat.messages import checked_text, read_messages
 from omnidraft.runtime.chat.tool_form import ToolForm
 from omnidraft.runtime.chat.tools import CHOICES, Choice, Tool, ToolLike, read_tools, result_text
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.session.conversation import (
     ToolText,
     Turn,
@@ -114,7 +115,8 @@ class TextSession(SessionResources):
             message: text; or a list of messages, each with `role` (system, user, assistant or tool) and
                 `content`, an assistant's with `tool_calls` as OpenAI has them.
             config: settings of the answer.
-            grammar: what the answer must be, as for `generate`; then it calls no tools.
+            grammar: what the answer must be, as for `generate`; then it calls no tools, but those that the
+                grammar lists (`omnidraft grammar --tools`).
             tools: that the answer may call: functions with type hints, or dicts in OpenAI's form. None: those
                 of the message before, and none for a list of messages.
             tool_choice: "auto" for text or calls, "none", "required", or the name of the tool to call. See
@@ -133,6 +135,8 @@ class TextSession(SessionResources):
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
             config.check()
+            if isinstance(grammar, Grammar) and grammar.tools:
+                tools = self._tools_in(grammar)
             turns, given = self._finished_turns(), None if tools is None else read_tools(tools)
             if isinstance(message, str):
                 asked = Asked(turns, Turn(checked_text(message)), self.system, self._tools(given))
@@ -276,7 +280,7 @@ class TextSession(SessionResources):
         tokens both sessions go on alike, and in float32 so does greedy text.
 
         Raises:
-            SessionError: another thread is using this session, or the conversation has tools.
+            SessionError: another thread is using this session.
         """
         with self.exclusive():
             saved, cache = capture(self.models, self.text)
@@ -305,7 +309,8 @@ class TextSession(SessionResources):
         text = None
         if asked.tools or asked.last.results or any(turn.results for turn in asked.turns):
             form = self._tool_form()
-            text = ToolText(form, form.listing([t.value for t in asked.tools]), self.bundle.prompt.begin)
+            listing = form.listing([tool.value for tool in asked.tools])
+            text = ToolText(form, listing, self.bundle.prompt.begin, self.loaded.output_text.text)
 
         def ids_of(first: int) -> list[int]:
             turns = asked.turns[first:]
@@ -316,9 +321,29 @@ class TextSession(SessionResources):
         ids = ids_of(0)
         if not self.drops_oldest or len(ids) + config.max_new_tokens <= self.context_size:
             return asked.turns, ids
-        sizes = [len(ids), *(len(ids_of(first)) for first in range(1, len(asked.turns) + 1))]
-        first = first_kept(sizes, self.context_size, config.max_new_tokens)
+        # Results stay with the calls that they belong to.
+        starts = [i for i, turn in enumerate((*asked.turns, asked.last)) if not turn.results]
+        sizes = [len(ids_of(start)) for start in starts]
+        first = starts[first_kept(sizes, self.context_size, config.max_new_tokens)]
         return asked.turns[first:], ids_of(first)
+
+    def _tools_in(self, grammar: Grammar) -> Sequence[ToolLike]:
+        """The tools that a grammar lists.
+
+        Raises:
+            GrammarError: it was compiled for another form of calls.
+        """
+        form = self._tool_form()
+        try:
+            if form.calls.fits(grammar):
+                return form.listed(grammar.tools)
+            raise ValueError("its calls are others")
+        except (RecursionError, ValueError) as error:
+            raise GrammarError(
+                f"the grammar has tools in another form than this bundle ({error!s:.80})",
+                "compile it for this bundle",
+                fault="calls",
+            ) from None
 
     def _tools(self, given: tuple[Tool, ...] | None) -> tuple[Tool, ...]:
         return self.text.tools if given is None else given
@@ -347,7 +372,8 @@ class TextSession(SessionResources):
         if grammar is not None and choice not in ("auto", "none"):
             raise SettingError("the answer has a grammar and must call a tool", "leave one of them out")
         if grammar is not None or not names or choice == "none":
-            return response_format(grammar)
+            calls = isinstance(grammar, Grammar) and grammar.tools
+            return response_format(grammar, self._tool_form().calls if calls else None)
         chosen = {t.name: t.arguments for t in asked.tools if choice in (*CHOICES, t.name)}
         most = most_calls if choice in CHOICES else 1
         return call_format(chosen, self._tool_form().calls, free=choice == "auto", most=most)

@@ -94,6 +94,8 @@ class SavedSession:
     Attributes:
         omnidraft: version of the package that wrote it.
         answer: the last generation; None before the first, and where it was taken back.
+        tools: as the prompt lists them; None without any.
+        results: that are being answered, in the place of the message.
     """
 
     omnidraft: str
@@ -104,3 +106,5 @@ class SavedSession:
     message: str | None
     answer: SavedAnswer | None
     system: str | None = None
+    tools: str | None = None
+    results: tuple[str, ...] = ()

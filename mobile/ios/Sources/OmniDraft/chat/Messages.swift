@@ -84,6 +84,6 @@ private func checkMessage(_ number: Int, _ role: String, _ content: String) thro
     try checkSize(content, name)
 }
 
-private func checkSize(_ text: String, _ name: String) throws {
+func checkSize(_ text: String, _ name: String) throws {
     if text.utf8.count > maxContent { throw promptError("\(name) has more than \(maxContent) bytes", "shorten it") }
 }

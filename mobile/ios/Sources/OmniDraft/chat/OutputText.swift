@@ -1,18 +1,24 @@
-// The bytes of an output's text, with think tags; the ids that a conversation keeps (spec/01-tokens.md, Thoughts).
+// The bytes of an output's text, with its tags; the ids that a conversation keeps (spec/01-tokens.md, Thoughts).
 
 private let mostTail = 128  // ids at the end of a prompt in which an open tag is looked for
 private let whiteBytes = Array(" \t\n\r".utf8)  // behind the open tag
 
-/// Reads the ids of outputs as text in which think tags are written.
+/// Reads the ids of outputs as text in which tags of thoughts and calls are written.
 struct OutputText: Sendable {
     private let tokenizer: Tokenizer
     private let think: ThinkTags?
     private let plainBytesOf: @Sendable (Int32) -> [UInt8]
-    private let tags: [Int32: [UInt8]]
+    /// What the text has of a control token.
+    let shown: [Int32: [UInt8]]
     private let silent: Set<Int32>
 
-    /// - Parameter think: tags of the model; nil for a model that writes no thoughts.
-    init(_ tokenizer: Tokenizer, think: ThinkTags?, _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]) {
+    /// - Parameters:
+    ///   - think: tags of the model; nil for a model that writes no thoughts.
+    ///   - calls: how calls of tools are written; nil for a model that cannot call any.
+    init(
+        _ tokenizer: Tokenizer, think: ThinkTags?, calls: CallForm? = nil,
+        _ plainBytesOf: @escaping @Sendable (Int32) -> [UInt8]
+    ) {
         self.tokenizer = tokenizer
         self.think = think
         self.plainBytesOf = plainBytesOf
@@ -20,12 +26,19 @@ struct OutputText: Sendable {
         for name in [think?.open, think?.close].compactMap({ $0 }) {
             if let control = tokenizer.control(named: name) { tags[control.id] = Array(name.utf8) }
         }
-        self.tags = tags
         silent = Set(tokenizer.controls.map(\.id)).subtracting(tags.keys)
+        if let calls {
+            let called = Array((calls.open + calls.close).utf8)
+            for control in tokenizer.controls {
+                let name = Array(control.content.utf8)
+                if called.indices.contains(where: { called[$0...].starts(with: name) }) { tags[control.id] = name }
+            }
+        }
+        shown = tags
     }
 
-    /// Bytes of an id: a think tag is written, every other control token is silent.
-    func bytesOf(_ token: Int32) -> [UInt8] { tags[token] ?? plainBytesOf(token) }
+    /// Bytes of an id: tags of thoughts and calls are written, every other control token is silent.
+    func bytesOf(_ token: Int32) -> [UInt8] { shown[token] ?? plainBytesOf(token) }
 
     func text(_ ids: some Sequence<Int32>) -> [UInt8] { ids.flatMap(bytesOf) }
 

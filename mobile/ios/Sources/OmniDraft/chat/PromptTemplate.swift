@@ -75,6 +75,15 @@ struct PromptTemplate: Sendable, Equatable {
     var think: ThinkTags?
     /// The ends of messages at which the template leaves out white space.
     var trim = trimmedAnswers
+    /// How tools are listed, called and answered; nil where the template has no text for them.
+    var tools: ToolForm?
+
+    /// How tools are listed, called and answered: as the template has it, else in the generic form; nil for a model without a
+    /// chat template, or without a place for a system prompt or later turns.
+    var toolForm: ToolForm? {
+        guard tools == nil, let system, let between, let after else { return tools }
+        return genericForm(system, between: between, behind: after)
+    }
 
     /// Whether no text stands around messages: the model has no template, and continues what it reads.
     var isBare: Bool {
@@ -147,7 +156,8 @@ func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
         lead: try text(data.at("lead"), most: maxPrompt),
         system: try data.orNull("system").map { try systemSlot(mapping($0)) },
         think: try data.orNull("think").map { try thinkTags(mapping($0)) },
-        trim: try data.given("trim").map(trimmedEnds) ?? trimmedAnswers)
+        trim: try data.given("trim").map(trimmedEnds) ?? trimmedAnswers,
+        tools: try data.given("tools").map { try readToolForm(mapping($0)) })
 }
 
 private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {

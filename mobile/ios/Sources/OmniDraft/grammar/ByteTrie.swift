@@ -24,6 +24,8 @@ final class ByteTrie: Sendable {
     let tokens: [Int32]
     /// Bytes of the longest token.
     let longest: Int
+    /// Ids that have no bytes.
+    let silent: [Int32]
 
     /// - Parameter tokens: bytes of each id; nil for control tokens and unused ids.
     init(_ tokens: [[UInt8]?], width: Int) {
@@ -35,6 +37,7 @@ final class ByteTrie: Sendable {
         self.tokens = sorted.map(\.id)
         longest = sorted.map(\.text.count).max() ?? 0
         nodes = nodesOf(sorted.map(\.text))
+        silent = Set(0..<Int32(width)).subtracting(known.map(\.id)).sorted()
     }
 
     /// The node behind one more byte; nil where no token goes on so.

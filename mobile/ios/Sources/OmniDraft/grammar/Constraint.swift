@@ -113,7 +113,6 @@ final class Constraint {
     }
 
     private func behind(_ place: Configuration?, _ token: Int32) -> Configuration? {
-        let data = bytesOf(token)
-        return data.isEmpty ? nil : place.flatMap { masks.grammar.read($0, data) }
+        place.flatMap { masks.behind($0, token, bytesOf(token)) }
     }
 }

@@ -46,6 +46,8 @@ public struct Grammar: Sendable {
     let depth: Int
     /// The SHA-256 of the file.
     let digest: [UInt8]
+    /// That the texts call, as a prompt lists them; empty for other grammars.
+    let tools: String
 
     /// Reads a grammar file, of at most 32 MiB.
     ///
@@ -57,7 +59,7 @@ public struct Grammar: Sendable {
     /// Of tables whose sizes and ranges were checked.
     init(
         classes: [UInt8], next: [Int32], returns: [Int: Int32], accepting: [Bool], closing: [Int32], nesting: [Int32],
-        depth: Int, digest: [UInt8]
+        depth: Int, digest: [UInt8], tools: String = ""
     ) {
         self.classes = classes
         self.next = next
@@ -68,6 +70,7 @@ public struct Grammar: Sendable {
         self.nesting = nesting
         self.depth = depth
         self.digest = digest
+        self.tools = tools
     }
 
     /// The configuration behind one more byte; nil where no text goes on so.
@@ -96,6 +99,12 @@ public struct Grammar: Sendable {
 
     /// Whether a text may end here.
     func isComplete(_ at: Configuration) -> Bool { at.stack.isEmpty && accepting[Int(at.state)] }
+
+    /// Whether a text may end here and any byte may follow: the text is no business of the grammar yet.
+    func isFree(_ at: Configuration) -> Bool {
+        let row = Int(at.state) * classCount
+        return isComplete(at) && next[row..<row + classCount].allSatisfy { $0 >= 0 }
+    }
 
     /// Whether a byte may follow a state.
     func goesOn(_ state: Int32) -> Bool {

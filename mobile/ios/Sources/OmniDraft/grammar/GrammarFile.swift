@@ -3,6 +3,7 @@
 private let (format, version) = ("omnidraft.grammar", "1")
 private let (mostBytes, mostHeader) = (1 << 25, 1 << 14)
 private let (mostStates, mostStack) = (1 << 16, 64)
+private let mostTools = 1 << 22  // bytes
 private let types = [
     "classes": "U8", "next": "I32", "calls": "I32", "accepting": "U8", "closing": "I32", "nesting": "I32",
 ]
@@ -47,7 +48,9 @@ private func broken(_ why: String) -> ValueError { ValueError(why, fault: "table
 
 /// The grammar of a file's tensors, whose numbers are in their ranges.
 private func checked(_ tensors: ByName<Tensor>, _ depth: Int, digest: [UInt8]) throws -> Grammar {
-    guard tensors.count == types.count, let next = tensors["next"], let calls = tensors["calls"],
+    let listed = tensors["tools"]
+    guard tensors.count == types.count + (listed == nil ? 0 : 1), let next = tensors["next"],
+        let calls = tensors["calls"],
         types.allSatisfy({ tensors[$0.key]?.dtype == $0.value })
     else { throw broken("its tensors are not those of a grammar") }
     guard next.shape.count == 2, (1...mostStates).contains(next.shape[0]), (1...256).contains(next.shape[1]),
@@ -67,7 +70,18 @@ private func checked(_ tensors: ByName<Tensor>, _ depth: Int, digest: [UInt8]) t
             numbers("calls", calls, in: 0..<mostStates), moves, states: states, classCount: classCount),
         accepting: try table("accepting", states, below: 2).map { $0 == 1 },
         closing: try table("closing", states, below: 1 << 31),
-        nesting: try table("nesting", states, below: mostStack + 1), depth: depth, digest: digest)
+        nesting: try table("nesting", states, below: mostStack + 1), depth: depth, digest: digest,
+        tools: try listed.map(toolsOf) ?? "")
+}
+
+/// The tools that a file lists.
+private func toolsOf(_ tensor: Tensor) throws -> String {
+    guard tensor.dtype == "U8", tensor.shape.count == 1, (1...mostTools).contains(tensor.shape[0]) else {
+        throw broken("its tools are not 1 to \(mostTools) bytes")
+    }
+    let data = IntTable(tensor.data, width: 1).array().map { UInt8(truncatingIfNeeded: $0) }
+    if !isUtf8(data) { throw broken("its tools are no text") }
+    return String(decoding: data, as: UTF8.self)
 }
 
 /// The numbers of a tensor, which are in a range.

@@ -18,7 +18,7 @@ final class TextGrammars {
     /// - Throws: ``OmniDraftError/grammar(_:)`` `vocabulary`: the target's tokens cannot write any text of the grammar.
     func constraint(_ grammar: Grammar, eosIds: Set<Int32>, proposes: Bool) throws -> Constraint {
         let tokenizer = loaded.targetTokenizer
-        let masks = try ofTarget.masks(grammar, loaded.targetTrie, eosIds)
+        let masks = try ofTarget.masks(grammar, loaded.targetTrie, eosIds, loaded.outputText.shown)
         let bytesOf: (Int32) -> [UInt8] = { tokenizer.bytes(of: $0) ?? [] }
         if !proposes { return Constraint(masks, bytesOf: bytesOf) }
         return Constraint(
@@ -41,12 +41,14 @@ final class TextGrammars {
 private struct RecentMasks {
     private var recent: [(grammar: [UInt8], eosIds: Set<Int32>, masks: TokenMasks)] = []
 
-    mutating func masks(_ grammar: Grammar, _ trie: ByteTrie, _ eosIds: Set<Int32>) throws -> TokenMasks {
+    mutating func masks(
+        _ grammar: Grammar, _ trie: ByteTrie, _ eosIds: Set<Int32>, _ controls: [Int32: [UInt8]] = [:]
+    ) throws -> TokenMasks {
         let masks: TokenMasks
         if let place = recent.firstIndex(where: { $0.grammar == grammar.digest && $0.eosIds == eosIds }) {
             masks = recent.remove(at: place).masks
         } else {
-            masks = try TokenMasks(grammar, trie, eosIds: eosIds)
+            masks = try TokenMasks(grammar, trie, eosIds: eosIds, controls: controls)
         }
         recent = [(grammar.digest, eosIds, masks)] + recent.prefix(mostGrammars - 1)
         return masks

@@ -31,6 +31,7 @@ final class TokenMasks {
     let grammar: Grammar
     private let trie: ByteTrie
     private let eosIds: [Int32]
+    private let controls: [Int32: [UInt8]]
     private let stateBounds: [UInt16]
     private let kept: Int
     private let mostConfigurations: Int
@@ -53,13 +54,16 @@ final class TokenMasks {
     /// - Parameters:
     ///   - trie: the bytes of the target's tokens.
     ///   - eosIds: end tokens, which are allowed where a text is complete.
+    ///   - controls: what outputs show of control tokens.
     /// - Throws: ``OmniDraftError/grammar(_:)`` `vocabulary`: the target's tokens cannot write any text of the grammar.
     init(
-        _ grammar: Grammar, _ trie: ByteTrie, eosIds: some Sequence<Int32>, limits: MaskLimits = MaskLimits()
+        _ grammar: Grammar, _ trie: ByteTrie, eosIds: some Sequence<Int32>, controls: [Int32: [UInt8]] = [:],
+        limits: MaskLimits = MaskLimits()
     ) throws {
         self.grammar = grammar
         self.trie = trie
         self.eosIds = eosIds.filter { Int($0) < trie.width }
+        self.controls = controls
         stateBounds = boundsOf(grammar, trie)
         kept = max(1, min(mostMasks, limits.bytes / (2 * trie.width)))
         mostConfigurations = limits.configurations
@@ -89,6 +93,17 @@ final class TokenMasks {
         if !grammar.isComplete(at) { return false }
         if !grammar.goesOn(at.state) { return true }
         return Int(entry(at).least.withBytes) >= (room == 0 ? Int(never) : min(room, Int(never)))
+    }
+
+    /// The configuration behind an allowed token; nil behind an end token, or one that is not allowed.
+    ///
+    /// - Parameter data: the bytes of the token.
+    func behind(_ at: Configuration, _ token: Int32, _ data: [UInt8]) -> Configuration? {
+        if !data.isEmpty { return grammar.read(at, data) }
+        let isFree = grammar.isFree(at)
+        if eosIds.contains(token) || !(isFree || at == .start) { return nil }
+        // Without a shown text it goes on without the token's bytes.
+        return controls[token].map { grammar.read(at, $0) } ?? (isFree ? at : nil)
     }
 
     /// The bytes that every text has next, up to a place where it may end or has a choice; some at most.
@@ -136,10 +151,13 @@ final class TokenMasks {
             node += 1
         }
         let leastWithBytes = found.min() ?? never
-        let isComplete = grammar.isComplete(at)
-        if isComplete { for id in eosIds { found[Int(id)] = 0 } }
-        let least = isComplete && !eosIds.isEmpty ? 0 : leastWithBytes
-        return Entry(bounds: found, least: (any: least, withBytes: leastWithBytes), lastUse: 0)
+        if grammar.isComplete(at) { for id in eosIds { found[Int(id)] = 0 } }
+        let isFree = grammar.isFree(at)
+        if isFree { for id in trie.silent { found[Int(id)] = 0 } }
+        if isFree || at == .start {
+            for (id, data) in controls { found[Int(id)] = grammar.read(at, data).map(bound) ?? never }
+        }
+        return Entry(bounds: found, least: (any: found.min() ?? never, withBytes: leastWithBytes), lastUse: 0)
     }
 
     /// Discards all numbers; number 0 marks bytes that leave the grammar.

@@ -1,22 +1,50 @@
 // A conversation as target ids: messages inside a template, answers as the ids that were generated. An answer is never encoded
 // again: other ids would change what the target is conditioned on.
 
-/// The target ids of a conversation, up to the position at which the answer to `message` begins.
+/// The tools of a conversation as its template lists them.
+struct ToolText {
+    let form: ToolForm
+    /// Empty without tools.
+    let listing: String
+    /// Of the template, before an answer that is to be written.
+    let begin: String
+    /// The text of an answer, with the tags around calls.
+    let textOf: ([Int32]) -> [UInt8]
+}
+
+/// The target ids of a conversation, up to the position at which an answer begins.
 ///
-/// - Parameter system: the system prompt; nil without one.
+/// - Parameters:
+///   - asked: what is to be answered.
+///   - system: the system prompt; nil without one.
+///   - tools: that are listed before the first message or the last; needed where turns have results.
 /// - Throws: ``OmniDraftError/prompt(_:)``: see ``Template/parts(turns:system:)``.
 func conversationIds(
-    _ tokenizer: Tokenizer, template: PromptTemplate, turns: [Turn], message: String, system: String? = nil
+    _ tokenizer: Tokenizer, template: PromptTemplate, turns: [Turn], asked: Turn, system: String? = nil,
+    tools: ToolText? = nil
 ) throws -> [Int32] {
     var parts = try template.parts(turns: turns.count + 1, system: system != nil)
     var ends = template.trimmed(turns: turns.count + 1, system: system != nil)
-    var before = [parts.removeFirst()]
-    if let system { before += [trimmed(system, ends.removeFirst()), parts.removeFirst()] }
+    var begun = [parts.removeFirst()]
+    let prompt = system.map { trimmed($0, ends.removeFirst()) }
+    if let prompt { begun += [prompt, parts.removeFirst()] }
+    let all = turns + [asked]
+    let told = tools.flatMap { $0.listing.isEmpty ? nil : $0 }
+    let listed = told?.form.later == nil ? 0 : all.lastIndex { $0.results.isEmpty } ?? 0
+    if let told, listed == 0 { begun = told.form.opening(told.listing, system: prompt) }
     var ids: [Int32] = []
-    for (number, turn) in (turns + [Turn(message: message, answer: [])]).enumerated() {
-        if number > 0 { before = [parts[2 * number - 1]] }
-        let text = trimmed(turn.message, ends[number])
-        ids += tokenizer.encodePrompt(before + [text, parts[2 * number]], goesOn: number > 0)
+    for (number, turn) in all.enumerated() {
+        if turn.results.isEmpty {
+            var before = number == 0 ? begun : [parts[2 * number - 1]]
+            if let told, number > 0, number == listed { before = told.form.moved(told.listing) }
+            let around = before + [trimmed(turn.message, ends[number]), parts[2 * number]]
+            ids += tokenizer.encodePrompt(around, goesOn: number > 0)
+        } else {
+            guard let tools else { preconditionFailure("a session knows the form of results") }
+            let begin = number == turns.count ? tools.begin : ""
+            let called = tools.textOf(all[number - 1].answer)
+            ids += tokenizer.encodePrompt(tools.form.answered(turn.results, begin: begin, called: called), goesOn: true)
+        }
         ids += turn.answer
     }
     return ids
@@ -47,7 +75,9 @@ func listedTurns(_ loaded: LoadedBundle, messages: MessageList, known: [Turn]) -
     let prompt = loaded.bundle.prompt
     var isOwn = true
     return messages.turns.enumerated().map { number, given in
-        isOwn = isOwn && number < known.count && isSame(known[number].message, given.message)
+        isOwn =
+            isOwn && number < known.count && isSame(known[number].message, given.message)
+            && known[number].results.isEmpty
         if isOwn {
             let written = utf8Text(loaded.outputText.text(known[number].answer))
             isOwn = isSame(givenAnswer(written, prompt.think), givenAnswer(given.answer, prompt.think))

@@ -233,5 +233,6 @@ extension GenerationResult {
         stats = generation.statistics.stats(answers: 1)
         logprobs = generation.logprobs
         droppedTurns = generation.droppedTurns
+        calls = generation.calls
     }
 }

@@ -44,8 +44,8 @@ final class Generation: @unchecked Sendable {
     let config: GenerationConfig
     /// Target ids of the prompt.
     let prompt: [Int32]
-    /// The output so far, without stop string and end token. A think tag that is a control token of the target is
-    /// written, too.
+    /// The output so far, without stop string and end token. A tag of thoughts or calls that is a control token of the
+    /// target is written, too.
     private(set) var text = ""
     /// Target ids of the output so far. An end token, or the token that completed the stop string, is the last of them
     /// and counts.
@@ -69,6 +69,8 @@ final class Generation: @unchecked Sendable {
     private let clock: Clock
     private let shared = Guarded(Shared())
     private var stream: ThoughtStream?
+    private var callForm: CallForm?  // how calls of tools are written; nil where the output has none
+    private var callStream: CallStream?
     private var pieces: [Piece] = []  // of the last round, that were not given yet
 
     init(
@@ -92,13 +94,26 @@ final class Generation: @unchecked Sendable {
     /// Whether the output begins inside a thought, because the prompt ends with the open tag.
     var beginsInside: Bool { thoughts.inside }
     /// What the model thought before its answer, without the tags; empty for most models.
-    var thought: String { splitThought(text, thoughts.tags, inside: thoughts.inside).thought }
-    /// The text behind the thought; empty while the model is thinking.
-    var answer: String { splitThought(text, thoughts.tags, inside: thoughts.inside).answer }
+    var thought: String { splitThought(uncalled, thoughts.tags, inside: thoughts.inside).thought }
+    /// The text behind the thought and before calls of tools; empty while the model is thinking.
+    var answer: String { splitThought(uncalled, thoughts.tags, inside: thoughts.inside).answer }
+    /// The calls of tools that are whole, in their order.
+    var calls: [ToolCall] { callForm?.read(Array(text.utf8)) ?? [] }
+    private var uncalled: String {
+        guard let callForm else { return text }
+        let data = Array(text.utf8)
+        return String(decoding: data[..<callForm.start(data)], as: UTF8.self)
+    }
     /// Whether the output belongs to a grammar.
     var hasGrammar: Bool { limits.constraint != nil }
     /// The byte of the output at which the stop string began; nil where no stop string ended it.
     var stopStart: Int? { stopText.start }
+
+    /// Reads the output as a text that may call tools; before the first round.
+    func readCalls(_ form: CallForm) {
+        callForm = form
+        callStream = CallStream(form)
+    }
 
     /// Ends this generation within one operator of a graph; from any thread.
     ///
@@ -133,7 +148,7 @@ final class Generation: @unchecked Sendable {
             shared.with { $0.stopReason = .cancelled }
             let rest = stopText.end()
             text += rest
-            return parts(rest).map { Piece(text: $0.text, isThought: $0.isThought) }
+            return parts(rest).map { Piece(text: $0.text, kind: $0.kind) }
         }
         tokenIds += round.emitted
         logprobs += round.logprobs
@@ -147,19 +162,27 @@ final class Generation: @unchecked Sendable {
         let certain = stopText.take() + (ended == nil ? "" : stopText.end())
         text += certain
         var parts = parts(certain)
-        if parts.isEmpty { parts = [StreamPart(text: "", isThought: stream?.isThinking ?? false)] }
+        if parts.isEmpty { parts = [("", stream?.isThinking == true ? .thought : .text)] }
         return parts.enumerated().map { number, part in
             Piece(
                 text: part.text, tokenIds: number == 0 ? round.emitted : [], drafted: number == 0 ? round.accepted : 0,
-                isThought: part.isThought)
+                kind: part.kind)
         }
     }
 
-    /// Text that became certain, in parts of thought or answer; at the end all that was held back.
-    private func parts(_ text: String) -> [StreamPart] {
-        if stream == nil { return text.isEmpty ? [] : [StreamPart(text: text, isThought: false)] }
-        let pushed = stream?.push(text) ?? []
-        return pushed + (stopReason == nil ? [] : stream?.end() ?? [])
+    /// Text that became certain, in parts of one kind; at the end all that was held back.
+    private func parts(_ text: String) -> [(text: String, kind: Piece.Kind)] {
+        var (said, called) = callStream?.push(text) ?? (text, "")
+        if stopReason != nil { said += callStream?.end() ?? "" }
+        var parts: [(text: String, kind: Piece.Kind)] = []
+        if stream == nil {
+            if !said.isEmpty { parts.append((said, .text)) }
+        } else {
+            var spoken = stream?.push(said) ?? []
+            if stopReason != nil || !called.isEmpty { spoken += stream?.end() ?? [] }
+            parts = spoken.map { ($0.text, $0.isThought ? .thought : .text) }
+        }
+        return called.isEmpty ? parts : parts + [(called, .call)]
     }
 
     /// Takes over earlier output of this generation; its text is not given again.

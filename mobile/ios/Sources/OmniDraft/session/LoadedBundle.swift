@@ -44,7 +44,9 @@ final class LoadedBundle: @unchecked Sendable {
         self.engine = engine
         device = DeviceCosts(costs: bundle.costs, source: .manifest)
         self.notice = notice
-        outputText = OutputText(targetTokenizer, think: bundle.prompt.think) { vocabMap.bytesOf($0) }
+        outputText = OutputText(targetTokenizer, think: bundle.prompt.think, calls: bundle.prompt.toolForm?.calls) {
+            vocabMap.bytesOf($0)
+        }
     }
 
     /// The models of the bundle as an adapter sees them.

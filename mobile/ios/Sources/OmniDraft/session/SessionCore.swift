@@ -8,9 +8,18 @@ private let undoRemedy =
     + "and with dropsOldest the oldest ones are left out"
 private let leaveOutRemedy = "shorten the message, or leave out earlier ones"
 
+/// What is to be answered: the turns of a conversation before the last, which has no answer, and its tools.
+private struct Asked {
+    let turns: [Turn]
+    let last: Turn
+    let system: String?
+    let tools: String?
+    var all: [Turn] { turns + [last] }
+}
+
 /// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
 final class SessionCore: SessionResources, @unchecked Sendable {
-    /// Forgets the conversation and its counts, not the system prompt and not what was learned.
+    /// Forgets the conversation and its counts, not system prompt, tools and what was learned.
     func reset() throws { try turn { text.forgetText() } }
 
     /// Starts a text and forgets the last one.
@@ -41,7 +50,30 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     ) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            return try answer(finishedTurns(), checkedText(message), text.system, config, grammar: grammar)
+            let asked = Asked(
+                turns: finishedTurns(), last: Turn(message: try checkedText(message)), system: text.system,
+                tools: try tools(of: grammar) ?? text.tools)
+            return try answer(asked, config, grammar: grammar)
+        }
+    }
+
+    /// Answers the results of the tools that the last answer called, one for each call, in the order of the calls.
+    func toolResults(
+        _ results: [String], _ config: GenerationConfig = GenerationConfig(), grammar: Grammar? = nil
+    ) throws -> Generation {
+        try turn(generates: true) {
+            try config.check()
+            let calls = text.asked == nil ? 0 : answer?.calls.count ?? 0
+            if calls == 0 || calls != results.count {
+                throw sessionError(
+                    "there are \(results.count) results of \(calls) calls",
+                    "give one result for each call of the last answer")
+            }
+            for result in results { try checkSize(result, "the result") }
+            let asked = Asked(
+                turns: finishedTurns(), last: Turn(message: "", results: results), system: text.system,
+                tools: try tools(of: grammar) ?? text.tools)
+            return try answer(asked, config, grammar: grammar)
         }
     }
 
@@ -53,7 +85,10 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         try turn(generates: true) {
             try config.check()
             let turns = listedTurns(loaded, messages: messages, known: finishedTurns())
-            return try answer(turns, messages.message, messages.system, config, leaveOutRemedy, grammar: grammar)
+            let asked = Asked(
+                turns: turns, last: Turn(message: messages.message), system: messages.system,
+                tools: try tools(of: grammar))
+            return try answer(asked, config, leaveOutRemedy, grammar: grammar)
         }
     }
 
@@ -68,11 +103,12 @@ final class SessionCore: SessionResources, @unchecked Sendable {
             guard let last = turns.popLast() else {
                 throw sessionError("there is no answer to generate again", "begin with a message")
             }
-            return try answer(turns, last.message, text.system, config)
+            let again = Turn(message: last.message, results: last.results)
+            return try answer(Asked(turns: turns, last: again, system: text.system, tools: text.tools), config)
         }
     }
 
-    /// Takes back the last message and its answer; what was learned stays.
+    /// Takes back the last message and all answers to it, those to results of tools too; what was learned stays.
     ///
     /// The KV buffers keep the text until the next message, which rewinds them to what both texts share.
     ///
@@ -80,11 +116,12 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     func undo() throws -> String {
         try turn {
             var turns = finishedTurns()
+            while turns.last?.results.isEmpty == false { turns.removeLast() }
             guard let last = turns.popLast() else {
                 throw sessionError("there is no message to take back", "begin with one")
             }
             text.turns = turns
-            text.message = nil
+            text.asked = nil
             text.begin(nil)
             return last.message
         }
@@ -151,43 +188,71 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         let generation = try generateFromPrompt(
             models, text: text, ids: ids, config: config, recording: recording(), grammar: grammar)
         text.turns = []
-        text.message = nil
+        text.asked = nil
         return generation
     }
 
     /// Begins the answer to a message; nothing changes where it is refused.
     private func answer(
-        _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig,
+        _ asked: Asked, _ config: GenerationConfig,
         _ tooLong: String = undoRemedy, grammar: Grammar? = nil
     ) throws -> Generation {
+        let tools = try toolText(asked)
         func ids(_ kept: [Turn]) throws -> [Int32] {
-            try conversationIds(targetTokenizer, template: template, turns: kept, message: message, system: system)
+            try conversationIds(
+                targetTokenizer, template: template, turns: kept, asked: asked.last, system: asked.system, tools: tools)
         }
-        let dropped = dropsOldest ? try turnsToDrop(turns, config) { try ids($0).count } : 0
-        let kept = Array(turns.dropFirst(dropped))
+        let dropped = dropsOldest ? try turnsToDrop(asked, config) { try ids($0).count } : 0
+        let kept = Array(asked.turns.dropFirst(dropped))
         let remedy = kept.isEmpty ? tooLongRemedy : tooLong
         let generation = try generateFromPrompt(
             models, text: text, ids: ids(kept), config: config, recording: recording(), tooLong: remedy,
             grammar: grammar)
         generation.droppedTurns = dropped
         text.turns = kept
-        text.message = message
-        text.system = system
+        text.asked = asked.last
+        text.system = asked.system
+        text.tools = asked.tools
         return generation
     }
 
     private func turnsToDrop(
-        _ turns: [Turn], _ config: GenerationConfig, size: ([Turn]) throws -> Int
+        _ asked: Asked, _ config: GenerationConfig, size: ([Turn]) throws -> Int
     ) rethrows -> Int {
-        let whole = try size(turns)
-        if whole + config.maxNewTokens <= contextSize { return 0 }
-        let sizes = try [whole] + turns.indices.map { try size(Array(turns.dropFirst($0 + 1))) }
-        return firstKept(sizes, limit: contextSize, new: config.maxNewTokens)
+        if try size(asked.turns) + config.maxNewTokens <= contextSize { return 0 }
+        // Results stay with the calls that they belong to.
+        let starts = asked.all.indices.filter { asked.all[$0].results.isEmpty }
+        let sizes = try starts.map { try size(Array(asked.turns.dropFirst($0))) }
+        return starts[firstKept(sizes, limit: contextSize, new: config.maxNewTokens)]
+    }
+
+    /// How a conversation lists its tools and has their results; nil where it has neither.
+    private func toolText(_ asked: Asked) throws -> ToolText? {
+        if asked.tools == nil && asked.all.allSatisfy({ $0.results.isEmpty }) { return nil }
+        let outputText = loaded.outputText
+        return ToolText(
+            form: try toolForm(), listing: asked.tools ?? "", begin: bundle.prompt.begin,
+            textOf: { outputText.text($0) })
+    }
+
+    private func toolForm() throws -> ToolForm {
+        if let form = bundle.prompt.toolForm { return form }
+        throw promptError(
+            "this model has no chat template that tools could be listed in",
+            "use another model, or describe the call in the message and give a grammar")
+    }
+
+    /// The tools that a grammar lists; nil for another one.
+    private func tools(of grammar: Grammar?) throws -> String? {
+        guard let grammar, !grammar.tools.isEmpty else { return nil }
+        if try toolForm().calls.fits(grammar) { return grammar.tools }
+        let message = "the grammar calls tools in another form than this bundle"
+        throw grammarError("calls", message, "compile it for this bundle")
     }
 
     /// All turns so far, with the last answer as far as it went.
     private func finishedTurns() -> [Turn] {
-        guard let message = text.message, let answer else { return text.turns }
-        return text.turns + [Turn(message: message, answer: answerIds(loaded, answer))]
+        guard let asked = text.asked, let answer else { return text.turns }
+        return text.turns + [Turn(message: asked.message, answer: answerIds(loaded, answer), results: asked.results)]
     }
 }

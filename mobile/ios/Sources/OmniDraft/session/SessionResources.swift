@@ -105,7 +105,9 @@ class SessionResources: @unchecked Sendable {
     /// - Throws: ``OmniDraftError/prompt(_:)``: the template has no place for the session's system prompt.
     func encode(_ prompt: String, raw: Bool = false) throws -> [Int32] {
         if raw { return targetTokenizer.encodePrompt(["", prompt, ""]) }
-        return try conversationIds(targetTokenizer, template: template, turns: [], message: prompt, system: text.system)
+        return try conversationIds(
+            targetTokenizer, template: template, turns: [], asked: Turn(message: prompt),
+            system: text.system)
     }
 
     /// Runs something as the one user of the models, with the adapters that were given last.

@@ -67,8 +67,8 @@ func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: Saved
     }
     let saved = SavedSession(
         omnidraft: libraryVersion, identity: identityOf(loaded.bundle, models.adapters.mapValues(\.digest)),
-        costs: text.costs, lengths: text.lengths.state, turns: text.turns, message: text.message, answer: answer,
-        system: text.system)
+        costs: text.costs, lengths: text.lengths.state, turns: text.turns, asked: text.asked, answer: answer,
+        system: text.system, tools: text.tools)
     return (saved, try encodeCache(text.cache.table()))
 }
 
@@ -92,8 +92,9 @@ func restore(
         let restored = TextState(try cacheOf(cache, text.cache), saved.costs)
         restored.lengths = Lengths(saved.lengths)
         restored.turns = saved.turns
-        restored.message = saved.message
+        restored.asked = saved.asked
         restored.system = saved.system
+        restored.tools = saved.tools
         restored.drops = models.drops
         if let answer = saved.answer { restored.answer = try replay(models, restored, answer) }
         return (restored, notice)
@@ -109,6 +110,9 @@ private func replay(_ models: SessionModels, _ text: TextState, _ saved: SavedAn
         models, text: text, config: saved.config, prompt: saved.prompt, context: context, emitted: emitted)
     let due = saved.stopReason == .cancelled ? nil : saved.stopReason
     if generation.end() != due { throw ValueError("its output ended in another way than it says") }
+    if text.tools != nil, saved.stopReason != nil, let form = models.loaded.bundle.prompt.toolForm {
+        generation.readCalls(form.calls)
+    }
     return generation
 }
 

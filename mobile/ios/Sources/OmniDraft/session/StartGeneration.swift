@@ -40,6 +40,9 @@ func generateFromPrompt(
     let generation = try generateFromState(
         models, text: text, config: config, prompt: ids, context: context, emitted: EarlierOutput(),
         recording: recording, constraint: constraint)
+    if let grammar, !grammar.tools.isEmpty, let form = models.loaded.bundle.prompt.toolForm {
+        generation.readCalls(form.calls)
+    }
     text.begin(generation)
     return generation
 }
@@ -93,7 +96,7 @@ private func roomFor(_ config: GenerationConfig, _ models: SessionModels, _ prom
 private func constraintFor(
     _ grammar: Grammar, _ models: SessionModels, _ prompt: [Int32], _ config: GenerationConfig
 ) throws -> Constraint {
-    if models.loaded.outputText.endsInThought(prompt) {
+    if models.loaded.outputText.endsInThought(prompt) && !grammar.isFree(.start) {
         let message = "the prompt ends inside a thought, and a grammar is for a whole output"
         throw grammarError("", message, "use another template")
     }

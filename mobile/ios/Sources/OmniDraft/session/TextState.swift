@@ -19,10 +19,12 @@ final class TextState {
     /// What the draft length "auto" learned of the texts so far.
     var lengths = Lengths()
     var turns: [Turn] = []
-    /// The message that is being answered; nil where every message has its turn.
-    var message: String?
+    /// What is being answered; nil where every message has its turn.
+    var asked: Turn?
     /// The system prompt of texts that begin in the template; nil for none.
     var system: String?
+    /// The tools that the model may call, as the prompt lists them; nil without any.
+    var tools: String?
     /// How often the drafter had been dropped when the last text began; see ``SessionModels/drops``.
     var drops = 0
     // What statistics are made of, replaced as a whole: any thread may read it.
@@ -60,10 +62,10 @@ final class TextState {
         }
     }
 
-    /// Forgets the conversation and its counts, not the system prompt and not what was learned.
+    /// Forgets the conversation and its counts, not system prompt, tools and what was learned.
     func forgetText() {
         turns = []
-        message = nil
+        asked = nil
         counted.with { $0 = Counted() }
     }
 }

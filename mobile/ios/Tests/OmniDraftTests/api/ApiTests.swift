@@ -21,7 +21,7 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(pieces.map(\.drafted).reduce(0, +), result.stats.accepted)
         XCTAssertEqual(result.text, result.answer)
         XCTAssertEqual(result.thought, "")
-        XCTAssertFalse(pieces.contains { $0.isThought })
+        XCTAssertTrue(pieces.allSatisfy { $0.kind == .text })
         XCTAssertEqual(result.tokenIds.count, result.stats.emitted)
         XCTAssertEqual(result.stats.rounds, session.stats.rounds)
         XCTAssertEqual(result.stopReason, session.stopReason)

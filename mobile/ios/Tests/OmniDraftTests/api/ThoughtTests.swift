@@ -26,16 +26,16 @@ final class ThoughtTests: XCTestCase {
         XCTAssertEqual(result.tokenIds, plain.tokenIds)
         XCTAssertEqual(pieces.map(\.text).joined(), plain.text)
         XCTAssertEqual(pieces.flatMap(\.tokenIds), plain.tokenIds)
-        let thoughts = pieces.filter(\.isThought).map(\.text).joined()
-        let answer = pieces.filter { !$0.isThought }.map(\.text).joined()
+        let thoughts = pieces.filter { $0.kind == .thought }.map(\.text).joined()
+        let answer = pieces.filter { $0.kind == .text }.map(\.text).joined()
         XCTAssertTrue(thoughts.trimmingCharacters(in: .whitespaces).hasPrefix(open), thoughts)
         XCTAssertTrue(thoughts.hasSuffix(close), thoughts)
         XCTAssertFalse(answer.isEmpty)
         XCTAssertEqual(answer.trimmingCharacters(in: .whitespaces), result.answer.trimmingCharacters(in: .whitespaces))
         XCTAssertFalse(result.thought.isEmpty)
         XCTAssertFalse(result.thought.contains(close))
-        let first = try XCTUnwrap(pieces.firstIndex { !$0.isThought && !$0.text.isEmpty })
-        XCTAssertFalse(pieces[first...].contains { $0.isThought }, "no thought behind the answer's beginning")
+        let first = try XCTUnwrap(pieces.firstIndex { $0.kind == .text && !$0.text.isEmpty })
+        XCTAssertFalse(pieces[first...].contains { $0.kind == .thought }, "no thought behind the answer's beginning")
     }
 
     private func makeThinking(_ place: URL, _ open: String, _ close: String) throws {

@@ -8,6 +8,7 @@ final class GrammarVectorsTests: VectorTestCase {
         try run("grammar/valid") { vector in
             let (grammar, expected) = (try grammarOf(vector.input["file"]!), vector.expected)
             try same("the depth", grammar.depth, expected["depth"]!.int)
+            try same("the tools", grammar.tools, expected["tools"]!.string)
             let due = zip(expected["configurations"]!.array, expected["complete"]!.array)
             for (text, (places, isComplete)) in zip(vector.input["texts"]!.array, due) {
                 for (end, place) in places.array.enumerated() {
@@ -36,11 +37,42 @@ final class GrammarVectorsTests: VectorTestCase {
                 try same("the fault", try faultOf { _ = try TokenMasks(grammar, trie, eosIds: eosIds) }, fault)
                 return
             }
+            let controls = (given["controls"]?.object.members ?? []).map { (Int32($0.name)!, $0.value.hex) }
             // What is forgotten is computed again.
             for limits in [MaskLimits(), MaskLimits(bytes: 1, configurations: 2)] {
-                let masks = try TokenMasks(grammar, trie, eosIds: eosIds, limits: limits)
+                let masks = try TokenMasks(
+                    grammar, trie, eosIds: eosIds, controls: Dictionary(uniqueKeysWithValues: controls), limits: limits)
                 try check(masks, zip(given["places"]!.array, expected["places"]!.array.map(\.object)), width)
             }
+        }
+    }
+
+    func testCalls() throws {
+        try run("grammar/calls") { vector in
+            let (given, expected) = (vector.input, vector.expected)
+            let fields = given["form"]!.object
+            let form = CallForm(
+                open: fields["open"]!.string, between: fields["between"]!.optional?.string,
+                close: fields["close"]!.string, arguments: fields["arguments"]!.string,
+                idLength: fields["id_length"]!.int)
+            if let file = given["file"] {
+                try same("whether it fits", form.fits(try grammarOf(file)), expected["fault"]!.isNull)
+                return
+            }
+            let texts = given["texts"]!.strings
+            var stream = CallStream(form)
+            var parts = texts.map { text in
+                let (said, called) = stream.push(text)
+                return [said, called]
+            }
+            parts.append([stream.end(), ""])
+            try same("the parts", parts, expected["parts"]!.array.map(\.strings))
+            try same("the marker", form.marker, Array(expected["marker"]!.string.utf8))
+            let calls = try form.read(Array(texts.joined().utf8)).map { call -> JsonValue in
+                let arguments = try parseJson(Array(call.arguments.utf8))
+                return ["name": .string(call.name), "arguments": arguments, "id": .string(call.id)]
+            }
+            try same("the calls", calls, expected["calls"]!.array)
         }
     }
 

@@ -37,43 +37,60 @@ final class TextVectorsTests: VectorTestCase {
         }
     }
 
-    func testTemplate() throws {
-        try run("template") { vector in
-            let (given, expected) = (vector.input, vector.expected)
-            let tokenizer = try self.tokenizer(given["tokenizer"]!.string)
-            let think = given["think"]!.optional.map { thinkTags($0.object) }
-            if let text = given["given"]?.string {
-                let prompt = PromptTemplate(
-                    prefix: "", suffix: "", lead: given["lead"]!.string, think: think, trim: trimOf(given))
-                try same(
-                    "ids", givenTurn(tokenizer, prompt: prompt, message: "", answer: text).answer,
-                    expected["ids"]!.int32s)
-                return
-            }
-            let template = templateOf(given, think)
-            let turns = given["turns"]!.array.map(\.object).map {
-                Turn(message: $0["message"]!.string, answer: $0["answer"]!.int32s)
-            }
-            let (message, system) = (given["message"]!.string, given["system"]?.optional?.string)
-            let ids = {
-                try conversationIds(tokenizer, template: template, turns: turns, message: message, system: system)
-            }
-            if expected["refused"] != nil {
-                try same("the refusal of a prompt", isRefused { _ = try ids() }, true)
-            } else {
-                try same("ids", ids(), expected["ids"]!.int32s)
-            }
+    func testTemplate() throws { try run("template", runTemplate) }
+
+    func testPrompt() throws {
+        try run("grammar/prompt") { vector in
+            if vector.expected["fault"] == nil { return try runTemplate(vector) }
+            XCTAssertThrowsError(try readToolForm(vector.input["tools"]!.object)) { XCTAssert($0 is ValueError) }
+        }
+    }
+
+    private func runTemplate(_ vector: Vector) throws {
+        let (given, expected) = (vector.input, vector.expected)
+        let tokenizer = try self.tokenizer(given["tokenizer"]!.string)
+        let think = given["think"]!.optional.map { thinkTags($0.object) }
+        if let text = given["given"]?.string {
+            let prompt = PromptTemplate(
+                prefix: "", suffix: "", lead: given["lead"]!.string, think: think, trim: trimOf(given))
+            try same(
+                "ids", givenTurn(tokenizer, prompt: prompt, message: "", answer: text).answer,
+                expected["ids"]!.int32s)
+            return
+        }
+        let template = try templateOf(given, think)
+        let turns = given["turns"]!.array.map { turn($0.object) }
+        let tools = try given["listing"].map {
+            ToolText(
+                form: try XCTUnwrap(template.toolForm), listing: $0.string, begin: template.begin,
+                textOf: { tokenizer.textOf($0) })
+        }
+        let ids = {
+            try conversationIds(
+                tokenizer, template: template, turns: turns, asked: turn(given),
+                system: given["system"]?.optional?.string, tools: tools)
+        }
+        if expected["refused"] != nil {
+            try same("the refusal of a prompt", isRefused { _ = try ids() }, true)
+        } else {
+            try same("ids", ids(), expected["ids"]!.int32s)
         }
     }
 }
 
-private func templateOf(_ given: JsonObject, _ think: ThinkTags?) -> PromptTemplate {
+private func turn(_ given: JsonObject) -> Turn {
+    Turn(
+        message: given["message"]!.string, answer: given["answer"]?.int32s ?? [],
+        results: given["results"]?.strings ?? [])
+}
+
+private func templateOf(_ given: JsonObject, _ think: ThinkTags?) throws -> PromptTemplate {
     let slot = given["slot"]!.optional?.object
     return PromptTemplate(
         prefix: given["prefix"]!.string, suffix: given["suffix"]!.string, between: given["between"]!.optional?.string,
         after: given["after"]!.optional?.string, begin: given["begin"]!.string, lead: given["lead"]!.string,
         system: slot.map { SystemSlot(before: $0["before"]!.string, after: $0["after"]!.string) }, think: think,
-        trim: trimOf(given))
+        trim: trimOf(given), tools: try given.given("tools").map { try readToolForm($0.object) })
 }
 
 private func trimOf(_ given: JsonObject) -> [TrimmedEnd] {

@@ -49,6 +49,37 @@ final class GrammarTests: XCTestCase {
         }
     }
 
+    func testToolsAreCalledAndTheirResultsAnswered() throws {
+        struct Clock: Decodable { let utc: Bool }
+        let loaded = try StarterBundles.load("a")
+        let (session, other) = (try SessionCore(loaded), try SessionCore(loaded))
+        let file = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
+        addTeardownBlock { try FileManager.default.removeItem(atPath: file) }
+        let settings = GenerationConfig(maxNewTokens: 80, temperature: 1, seed: 7)
+        let greedy = GenerationConfig(maxNewTokens: 24, mode: .plain)
+        let result = try session.chat(question, settings, grammar: grammar("clock"))
+        var pieces: [Piece] = []
+        while let piece = try result.next() { pieces.append(piece) }
+        let call = try XCTUnwrap(result.calls.first)
+        XCTAssertEqual(result.calls.count, 1)
+        XCTAssertEqual(call.name, "clock")
+        XCTAssertEqual(call.arguments, "{\"utc\": \(try call.decoded(as: Clock.self).utc)}")
+        XCTAssertEqual(result.answer, "")
+        XCTAssertTrue(pieces.allSatisfy { $0.kind == .call || $0.text.isEmpty })
+        try session.save(file)
+        XCTAssertEqual(try faultOf { _ = try session.toolResults(["1", "2"], greedy) }, "")
+        let answer = try session.toolResults(["12"], greedy).finish()
+        XCTAssertTrue(answer.calls.isEmpty && !answer.text.isEmpty)
+        let again = try session.chat(question, greedy).finish()
+        try other.load(file)
+        XCTAssertEqual(try other.toolResults(["12"], greedy).finish().text, answer.text)
+        XCTAssertEqual(try other.chat(question, greedy).finish().text, again.text)
+        _ = try session.undo()
+        XCTAssertEqual(try session.undo(), question)
+        XCTAssertEqual(try faultOf { _ = try session.toolResults(["12"], greedy) }, "")
+        XCTAssertEqual(try faultOf { _ = try session.chat(question, greedy, grammar: grammar("tools")) }, "calls")
+    }
+
     func testTheOutputEndsWhereNothingMayFollow() throws {
         let session = try SessionCore(StarterBundles.load("a"))
         let before = try session.generate(question, config).finish().text

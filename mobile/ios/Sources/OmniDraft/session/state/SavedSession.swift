@@ -4,10 +4,14 @@
 struct Turn: Sendable, Equatable {
     let message: String
     /// Target ids, without the token or string that ended it.
-    let answer: [Int32]
+    var answer: [Int32] = []
+    /// Of the tools that the answer before called; they take the place of the message.
+    var results: [String] = []
 
     /// Texts are compared by their bytes.
-    static func == (a: Turn, b: Turn) -> Bool { isSame(a.message, b.message) && a.answer == b.answer }
+    static func == (a: Turn, b: Turn) -> Bool {
+        isSame(a.message, b.message) && a.answer == b.answer && a.results.elementsEqual(b.results, by: isSame)
+    }
 }
 
 /// What a session belongs to.
@@ -48,10 +52,12 @@ struct SavedSession: Sendable {
     /// What the draft length "auto" learned.
     let lengths: LengthState
     let turns: [Turn]
-    /// The message that is being answered; nil where every message has its turn.
-    let message: String?
+    /// What is being answered; nil where every message has its turn.
+    let asked: Turn?
     /// The last generation; nil before the first, and where it was taken back.
     let answer: SavedAnswer?
     /// The system prompt; nil for none.
     let system: String?
+    /// The tools as the prompt lists them; nil without any.
+    let tools: String?
 }

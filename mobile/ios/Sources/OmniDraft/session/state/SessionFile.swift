@@ -1,7 +1,7 @@
-// The file of a session, format version 4: spec/09-session.md.
+// The file of a session, format version 5: spec/09-session.md.
 
 let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
-let sessionVersion = 4
+let sessionVersion = 5
 /// Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each.
 let sessionHeaderBytes = 32
 /// Bytes of a session file at most.
@@ -10,6 +10,7 @@ let maxSessionBytes = sessionHeaderBytes + maxStateBytes + maxSavedCacheBytes
 private let maxStateBytes = 1 << 24
 private let maxSavedCacheBytes = 1 << 28
 private let maxTurns = 1 << 16
+private let maxResults = 1 << 10
 private let maxGraphFiles = 256
 private let maxDecayed = 1e9  // of a decayed count
 private let fingerprintDigits = 64
@@ -99,7 +100,9 @@ private func checkSizes(_ stateBytes: Int, _ cacheBytes: Int) throws {
 private func stateOf(_ saved: SavedSession) -> JsonValue {
     let identity = saved.identity
     let graphs = identity.graphs.sorted.map { ($0.name, JsonValue.string($0.value)) }
-    let turns: [JsonValue] = saved.turns.map { ["message": .string($0.message), "answer": idsOf($0.answer)] }
+    let turns: [JsonValue] = saved.turns.map {
+        ["message": .string($0.message), "results": texts($0.results), "answer": idsOf($0.answer)]
+    }
     return [
         "omnidraft": .string(saved.omnidraft),
         "identity": [
@@ -109,10 +112,13 @@ private func stateOf(_ saved: SavedSession) -> JsonValue {
             "target_adapter": optional(identity.adapters[.target]),
         ],
         "costs": costsObject(saved.costs), "draft_length": lengthsObject(saved.lengths),
-        "system": optional(saved.system), "turns": .array(turns), "message": optional(saved.message),
+        "system": optional(saved.system), "tools": optional(saved.tools), "turns": .array(turns),
+        "message": optional(saved.asked?.message), "results": texts(saved.asked?.results ?? []),
         "answer": saved.answer.map(answerObject) ?? .null,
     ]
 }
+
+private func texts(_ texts: [String]) -> JsonValue { .array(texts.map { .string($0) }) }
 
 private func optional(_ text: String?) -> JsonValue { text.map { .string($0) } ?? .null }
 
@@ -120,22 +126,37 @@ private func idsOf(_ ids: [Int32]) -> JsonValue { .array(ids.map { .integer(Int6
 
 private func savedOf(_ value: JsonValue) throws -> SavedSession {
     let state = try mapping(value)
+    let results = try resultsOf(state.at("results"))
     let saved = SavedSession(
         omnidraft: try text(state.at("omnidraft"), most: 64),
         identity: try identityOf(mapping(state.at("identity"))),
         costs: try costsOf(mapping(state.at("costs"))),
         lengths: try lengthsOf(mapping(state.at("draft_length"))),
         turns: try array(state.at("turns"), most: maxTurns).map { try turnOf(mapping($0)) },
-        message: try state.orNull("message").map { try text($0) },
+        asked: try state.orNull("message").map { Turn(message: try text($0), results: results) },
         answer: try state.orNull("answer").map { try answerOf(mapping($0)) },
-        system: try state.orNull("system").map { try text($0) })
-    if saved.message == nil && !saved.turns.isEmpty && saved.answer != nil {
+        system: try state.orNull("system").map { try text($0) },
+        tools: try state.orNull("tools").map { try text($0) })
+    try checkTurns(saved, results)
+    return saved
+}
+
+/// The rules between the fields of a conversation.
+private func checkTurns(_ saved: SavedSession, _ results: [String]) throws {
+    if saved.asked == nil && !saved.turns.isEmpty && saved.answer != nil {
         throw ValueError("the last answer of a conversation has no message")
     }
-    if (saved.message != nil && saved.answer == nil) || saved.system?.isEmpty == true {
+    if (saved.asked != nil && saved.answer == nil) || saved.system?.isEmpty == true {
         throw ValueError("a message has no answer, or the system prompt is empty")
     }
-    return saved
+    let asked = saved.turns + (saved.asked.map { [$0] } ?? [])
+    let isLost = saved.asked == nil && !results.isEmpty
+    if isLost || saved.tools?.isEmpty == true || asked.first?.results.isEmpty == false {
+        throw ValueError("results answer nothing, or the tools are empty")
+    }
+    if asked.contains(where: { !$0.message.isEmpty && !$0.results.isEmpty }) {
+        throw ValueError("a turn has a message and results")
+    }
 }
 
 private func identityOf(_ value: JsonObject) throws -> Identity {
@@ -204,7 +225,13 @@ private func trials(_ trials: JsonValue, _ successes: JsonValue, _ count: Int) t
 }
 
 private func turnOf(_ value: JsonObject) throws -> Turn {
-    Turn(message: try text(value.at("message")), answer: try ids(value.at("answer")))
+    Turn(
+        message: try text(value.at("message")), answer: try ids(value.at("answer")),
+        results: try resultsOf(value.at("results")))
+}
+
+private func resultsOf(_ value: JsonValue) throws -> [String] {
+    try array(value, most: maxResults).map { try text($0) }
 }
 
 private func answerObject(_ answer: SavedAnswer) -> JsonValue {

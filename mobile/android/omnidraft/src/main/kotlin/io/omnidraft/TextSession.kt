@@ -74,7 +74,10 @@ public class TextSession internal constructor(
         onPiece: (Piece) -> Unit,
     ): GenerationResult = write(executor, onPiece) { inner.generate(prompt, config, grammar) }
 
-    /** Answers the next message of a conversation; see [generate] for the errors. */
+    /**
+     * Answers the next message of a conversation; see [generate] for the errors. A [grammar] of tools lists them in the
+     * prompt, also for later messages; the result has the calls.
+     */
     public fun chat(
         message: String,
         config: GenerationConfig = GenerationConfig(),
@@ -82,6 +85,21 @@ public class TextSession internal constructor(
         grammar: Grammar? = null,
         onPiece: (Piece) -> Unit,
     ): GenerationResult = write(executor, onPiece) { inner.chat(message, config, grammar) }
+
+    /**
+     * Answers the results of the tools that the last answer called.
+     *
+     * @param results one for each call, in the order of the calls.
+     * @param grammar as for [chat]; null for an answer that is text.
+     * @throws SessionException there are not as many results as calls.
+     */
+    public fun toolResults(
+        results: List<String>,
+        config: GenerationConfig = GenerationConfig(),
+        executor: Executor,
+        grammar: Grammar? = null,
+        onPiece: (Piece) -> Unit,
+    ): GenerationResult = write(executor, onPiece) { inner.toolResults(results, config, grammar) }
 
     /**
      * Answers the last message of a whole conversation, with or without a system prompt, which takes the place of the
@@ -118,7 +136,7 @@ public class TextSession internal constructor(
         write(executor, onPiece) { inner.resume() }
 
     /**
-     * Takes back the last message and its answer, and returns the message.
+     * Takes back the last message and all answers to it, also those to results, and returns the message.
      *
      * @throws SessionException there is no message.
      */
@@ -153,7 +171,7 @@ public class TextSession internal constructor(
      */
     public fun copy(): TextSession = inHeap { TextSession(inner.copy(), SessionOptions(), publicKey) }
 
-    /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
+    /** Forgets the conversation and its counts, not system prompt, tools and what was learned. */
     public fun reset(): Unit = alone { inner.reset() }
 
     /**

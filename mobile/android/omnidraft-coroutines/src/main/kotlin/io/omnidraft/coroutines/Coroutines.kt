@@ -63,6 +63,14 @@ public fun TextSession.chat(
     onResult: (GenerationResult) -> Unit = {},
 ): Flow<Piece> = pieces(onResult) { executor, onPiece -> chat(message, config, executor, grammar, onPiece) }
 
+/** The answer to results of tools; see [chat] and [TextSession.toolResults]. */
+public fun TextSession.toolResults(
+    results: List<String>,
+    config: GenerationConfig = GenerationConfig(),
+    grammar: Grammar? = null,
+    onResult: (GenerationResult) -> Unit = {},
+): Flow<Piece> = pieces(onResult) { executor, onPiece -> toolResults(results, config, executor, grammar, onPiece) }
+
 /** The answer to the last message of a whole conversation; see [chat]. */
 public fun TextSession.chat(
     messages: List<ChatMessage>,

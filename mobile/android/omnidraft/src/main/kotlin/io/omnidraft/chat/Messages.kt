@@ -74,7 +74,7 @@ private fun checkMessage(number: Int, role: String, content: String) {
     checkUtf8(content, name)
 }
 
-private fun checkUtf8(text: String, name: String) {
+internal fun checkUtf8(text: String, name: String) {
     if (hasHalfPair(text)) throw PromptException("$name holds half a surrogate pair", "give whole text")
     if (text.length > MAX_CONTENT || text.toByteArray(Charsets.UTF_8).size > MAX_CONTENT) {
         throw PromptException("$name has more than $MAX_CONTENT bytes", "shorten it")

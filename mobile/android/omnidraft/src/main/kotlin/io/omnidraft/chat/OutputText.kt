@@ -2,28 +2,36 @@ package io.omnidraft.chat
 
 import io.omnidraft.decoding.NO_IDS
 import io.omnidraft.decoding.wholeTokens
+import io.omnidraft.grammar.CallForm
 import io.omnidraft.vocab.tokenizer.Tokenizer
 import java.io.ByteArrayOutputStream
 
 /*
- * The bytes of an output's text, with think tags; the ids that a conversation keeps (spec/01-tokens.md, Thoughts).
+ * The bytes of an output's text, with tags of thoughts and calls; the ids that a conversation keeps (spec/01-tokens.md, Thoughts).
  */
 
 private const val MOST_TAIL = 128 // ids at the end of a prompt in which an open tag is looked for
 private val WHITE_BYTES = " \t\n\r".toByteArray(Charsets.US_ASCII) // behind the open tag
 
-/** Reads the ids of outputs as text in which think tags are written. */
+/** Reads the ids of outputs as text in which tags of thoughts and calls are written. */
 internal class OutputText(
     private val tokenizer: Tokenizer,
     private val think: ThinkTags?, // tags of the model; null for a model that writes no thoughts
+    calls: CallForm? = null, // how calls of tools are written; null for a model that cannot call any
     private val plainBytesOf: (Int) -> ByteArray, // the bytes of a target id; none for a control token
 ) {
     private val tags: Map<Int, ByteArray> = listOfNotNull(think?.open, think?.close)
         .mapNotNull { name -> tokenizer.controls[name]?.let { it.id to name.toByteArray(Charsets.UTF_8) } }.toMap()
     private val silent: Set<Int> = tokenizer.controls.values.map { it.id }.toSet() - tags.keys
 
-    /** Bytes of an id: a think tag is written, every other control token is silent. */
-    fun bytesOf(token: Int): ByteArray = tags[token] ?: plainBytesOf(token)
+
+    /** What the text has of a control token. */
+    val shown: Map<Int, ByteArray> = tags + tokenizer.controls.entries
+        .filter { calls != null && it.key in calls.open + calls.close }
+        .associate { it.value.id to it.key.toByteArray(Charsets.UTF_8) }
+
+    /** Bytes of an id: tags of thoughts and calls are written, every other control token is silent. */
+    fun bytesOf(token: Int): ByteArray = shown[token] ?: plainBytesOf(token)
 
     fun text(ids: IntArray): ByteArray {
         val text = ByteArrayOutputStream()

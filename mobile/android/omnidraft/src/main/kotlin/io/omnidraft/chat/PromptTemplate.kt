@@ -97,7 +97,16 @@ internal data class PromptTemplate(
     val system: SystemSlot? = null,
     val think: ThinkTags? = null, // the tags of thoughts; null for a model that writes none
     val trim: List<TrimmedEnd> = TRIMMED_ANSWERS, // the ends of messages at which the template leaves out white space
+    val tools: ToolForm? = null, // how tools are listed, called and answered; null where the template has no text for them
 ) : Template {
+    /**
+     * How tools are listed, called and answered: as the template has it, else in the generic form; null for a model
+     * without a chat template, or without a place for a system prompt or later turns.
+     */
+    val toolForm: ToolForm?
+        get() = if (tools != null || system == null || between == null || after == null) tools
+        else genericForm(system, between, after)
+
     /** Whether no text stands around messages: the model has no template, and continues what it reads. */
     val isBare: Boolean
         get() = suffix.isEmpty() && begin.isEmpty() && system == null && between == "" && after == ""
@@ -161,6 +170,7 @@ internal fun readPrompt(data: Map<String, Any?>): PromptTemplate {
         field(data, "system")?.let { system(mapping(it)) },
         field(data, "think")?.let { think(mapping(it)) },
         data["trim"]?.let { trim(it) } ?: TRIMMED_ANSWERS,
+        data["tools"]?.let { readToolForm(mapping(it)) },
     )
 }
 

@@ -34,6 +34,11 @@ internal class Level(
  */
 internal class ByteTrie(tokens: List<ByteArray?>, val width: Int) {
     val levels: List<Level> = levelsOf(tokens)
+
+    /** Whether an id has no bytes. */
+    val silent: BooleanArray = BooleanArray(width) { true }.also { silent ->
+        for (level in levels) for (id in level.tokens) silent[id] = false
+    }
 }
 
 private fun levelsOf(tokens: List<ByteArray?>): List<Level> {

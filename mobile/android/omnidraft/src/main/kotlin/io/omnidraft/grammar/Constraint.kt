@@ -105,8 +105,5 @@ internal class Constraint(
         return Emitted(emitted, false)
     }
 
-    private fun behind(at: Configuration?, token: Int): Configuration? {
-        val data = bytesOf(token)
-        return if (at == null || data.isEmpty()) null else masks.grammar.read(at, data)
-    }
+    private fun behind(at: Configuration?, token: Int): Configuration? = at?.let { masks.behind(it, token, bytesOf(token)) }
 }

@@ -32,6 +32,7 @@ public class Grammar internal constructor(
     internal val closing: IntArray, // the fewest bytes to the end, of those ways that nest least
     internal val nesting: IntArray, // how much deeper the stack gets on that way
     internal val depth: Int, // how deep the stack may get
+    internal val tools: String = "", // that the texts call, as a prompt lists them; empty for other grammars
 ) {
     internal val states: Int get() = accepting.size
 
@@ -71,6 +72,10 @@ public class Grammar internal constructor(
 
     /** Whether a text may end here. */
     internal fun isComplete(at: Configuration): Boolean = at.stack.isEmpty() && accepting[at.state]
+
+    /** Whether a text may end here and any byte may follow: the text is no business of the grammar yet. */
+    internal fun isFree(at: Configuration): Boolean =
+        isComplete(at) && (at.state * width until (at.state + 1) * width).all { next[it] >= 0 }
 
     /** Whether any byte leads on from a state. */
     internal fun goesOn(state: Int): Boolean = (state * width until (state + 1) * width).any { next[it] >= 0 }

@@ -13,6 +13,7 @@ import io.omnidraft.reason
 import java.io.File
 import java.io.IOException
 import java.nio.ByteBuffer
+import java.nio.charset.CharacterCodingException
 
 /* Reads a grammar file, strictly (spec/17-grammar.md). */
 
@@ -21,6 +22,7 @@ private const val VERSION = "1"
 private const val MOST_BYTES = 1L shl 25
 private const val MOST_HEADER = 1 shl 14
 private const val MOST_CLASSES = 256
+private const val MOST_TOOLS = 1 shl 22 // bytes
 private const val REMEDY = "give a file that `omnidraft grammar` wrote"
 private val TYPES = mapOf(
     "classes" to "U8", "next" to "I32", "calls" to "I32", "accepting" to "U8", "closing" to "I32", "nesting" to "I32",
@@ -62,7 +64,8 @@ private fun checked(tensors: Map<String, Tensor>, depth: Int, name: String): Gra
     fun check(isRight: Boolean, why: String) {
         if (!isRight) throw GrammarException("tables", "$name is no grammar: $why", "make it again")
     }
-    check(tensors.mapValues { it.value.dtype } == TYPES, "it has the tensors ${tensors.keys.sorted().joinToString().take(200)}")
+    val listed = tensors["tools"]
+    check((tensors - "tools").mapValues { it.value.dtype } == TYPES, "it has the tensors ${tensors.keys.sorted().joinToString().take(200)}")
     val moves = tensors.getValue("next").shape
     check(moves.size == 2, "its moves are not by state and class")
     check(moves[0] in 1..MOST_STATES && moves[1] in 1..MOST_CLASSES, "it has ${moves[0]} states and ${moves[1]} classes")
@@ -80,6 +83,8 @@ private fun checked(tensors: Map<String, Tensor>, depth: Int, name: String): Gra
     val accepting = bytes(tensors.getValue("accepting"))
     val nesting = numbers(tensors.getValue("nesting"))
     check(accepting.all { it <= 1 } && nesting.all { it in 0..MOST_STACK }, "a state of it is none")
+    val tools = if (listed == null) "" else toolsOf(listed)
+    check(tools != null, "its tools are no text of 1 to $MOST_TOOLS bytes")
     val keys = IntArray(called.size / 3) { called[3 * it] * width + called[3 * it + 1] }
     check((1 until keys.size).all { keys[it - 1] < keys[it] }, "its calls are not sorted")
     check(keys.all { next[it] >= 0 }, "a call leads nowhere")
@@ -93,6 +98,7 @@ private fun checked(tensors: Map<String, Tensor>, depth: Int, name: String): Gra
         numbers(tensors.getValue("closing")),
         nesting,
         depth,
+        tools.orEmpty(),
     )
     check(nesting[0] <= depth, "no text is shallow enough")
     for (state in 0 until states) {
@@ -115,6 +121,17 @@ internal fun nearest(grammar: Grammar, state: Int): Int {
         if (left < closing[state] && deep <= nesting[state]) return ofByte
     }
     return -1
+}
+
+/** The tools that a file lists; null where the tensor has no such text. */
+private fun toolsOf(tensor: Tensor): String? {
+    val size = tensor.data.limit()
+    if (tensor.dtype != "U8" || tensor.shape.size != 1 || size !in 1..MOST_TOOLS) return null
+    return try {
+        Charsets.UTF_8.newDecoder().decode(tensor.data.duplicate()).toString()
+    } catch (_: CharacterCodingException) {
+        null
+    }
 }
 
 private fun bytes(tensor: Tensor): IntArray = IntArray(tensor.data.limit()) { tensor.data.get(it).toInt() and 0xff }

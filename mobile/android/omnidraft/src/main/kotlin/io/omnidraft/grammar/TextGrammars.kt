@@ -21,6 +21,7 @@ internal class TextGrammars(
     private val target: ModelTokens,
     private val drafter: ModelTokens?, // null without one
     private val draftAllowed: () -> IdSet, // the draft ids that it may propose
+    private val controls: () -> Map<Int, ByteArray>, // what outputs show of control tokens of the target
 ) {
     private val ofTarget = Kept<Pair<Grammar, Set<Int>>, TokenMasks>(MOST_GRAMMARS)
     private val ofDrafter = Kept<Grammar, DraftSide?>(MOST_GRAMMARS)
@@ -33,7 +34,7 @@ internal class TextGrammars(
      * @throws GrammarException the target's tokens cannot write any text of the grammar.
      */
     fun constraint(grammar: Grammar, eosIds: Set<Int>, proposes: Boolean): Constraint {
-        val masks = ofTarget.getOrPut(grammar to eosIds) { TokenMasks(grammar, target.trie(), eosIds) }
+        val masks = ofTarget.getOrPut(grammar to eosIds) { TokenMasks(grammar, target.trie(), eosIds, controls()) }
         if (!proposes) return Constraint(masks, target::bytesOf)
         return Constraint(masks, target::bytesOf, target.tokenizer::spell, draftSide(grammar))
     }

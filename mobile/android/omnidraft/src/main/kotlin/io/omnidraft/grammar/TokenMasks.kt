@@ -44,6 +44,7 @@ internal class TokenMasks(
     val grammar: Grammar,
     private val trie: ByteTrie, // the bytes of the model's tokens
     eosIds: Collection<Int>, // end tokens, which are allowed where a text is complete
+    private val controls: Map<Int, ByteArray> = emptyMap(), // what outputs show of control tokens
 ) {
     private val eos = eosIds.filter { it in 0 until trie.width }.toIntArray()
     private val stateBounds = stateBounds(grammar, trie)
@@ -98,6 +99,15 @@ internal class TokenMasks(
         return !grammar.goesOn(at.state) || entry(at).least >= if (room > 0) minOf(room, NEVER) else NEVER
     }
 
+    /** The configuration behind an allowed token with some bytes; null behind an end token, or one that is not allowed. */
+    fun behind(at: Configuration, token: Int, data: ByteArray): Configuration? {
+        if (data.isNotEmpty()) return grammar.read(at, data)
+        val isFree = grammar.isFree(at)
+        if (token in eos || !(isFree || at == START)) return null
+        val shown = controls[token] ?: return if (isFree) at else null // text without the token's bytes goes on
+        return grammar.read(at, shown)
+    }
+
     /** The bytes that every text has next, up to a place where it may end or has a choice. */
     fun forced(at: Configuration): ByteArray {
         val data = ByteArrayOutputStream()
@@ -132,13 +142,21 @@ internal class TokenMasks(
             }
             before = behind.also { behind = before }
         }
-        if (grammar.isComplete(at)) {
-            for (id in eos) {
-                into?.set(id, 0)
+        val withBytes = least
+        fun allow(id: Int, bound: Int) {
+            if (bound < NEVER) {
+                into?.set(id, bound.toShort())
                 allowed.add(id)
+                most = maxOf(most, bound)
             }
         }
-        return Entry(allowed, most, least)
+        if (grammar.isComplete(at)) for (id in eos) allow(id, 0)
+        val isFree = grammar.isFree(at)
+        if (isFree) for (id in trie.silent.indices) if (trie.silent[id] && id !in controls) allow(id, 0)
+        if (isFree || at == START) {
+            for ((id, data) in controls) allow(id, grammar.read(at, data)?.let { bound(it) } ?: NEVER)
+        }
+        return Entry(allowed, most, withBytes)
     }
 
     /** The numbers of the configurations behind the nodes of a level; false where no text goes on. */

@@ -4,6 +4,7 @@ import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.PromptTemplate
 import io.omnidraft.chat.Template
+import io.omnidraft.chat.ToolForm
 import io.omnidraft.chat.givenAnswer
 import io.omnidraft.chat.trimmed
 import io.omnidraft.decoding.Utf8Stream
@@ -17,23 +18,47 @@ import io.omnidraft.vocab.tokenizer.Tokenizer
  * (spec/04-speculation.md).
  */
 
-/** The target ids of a conversation, up to the position at which the answer to [message] begins. */
+/** The tools of a conversation as its template lists them. */
+internal class ToolText(
+    val form: ToolForm,
+    val listing: String, // empty without tools
+    val begin: String, // of the template, before an answer that is to be written
+    val textOf: (IntArray) -> ByteArray, // the text of an answer, with the tags around calls
+)
+
+/** The target ids of a conversation, up to the position at which the answer to [asked] begins, which has none. */
 internal fun conversationIds(
     tokenizer: Tokenizer,
     template: Template,
     turns: List<Turn>,
-    message: String,
+    asked: Turn,
     system: String? = null, // the system prompt; null without one
+    tools: ToolText? = null, // that are listed before the first message or the last; needed where turns have results
 ): IntArray {
     val parts = template.parts(turns.size + 1, system != null).toMutableList()
     val ends = template.trimmed(turns.size + 1, system != null).toMutableList()
-    var before = listOf(parts.removeAt(0))
-    if (system != null) before = before + trimmed(system, ends.removeAt(0)) + parts.removeAt(0)
+    val all = turns + asked
+    val told = tools?.takeIf { it.listing.isNotEmpty() }
+    val listed = if (told?.form?.later == null) 0 else all.indexOfLast { it.results.isEmpty() }
     val ids = IntList()
-    for ((number, turn) in (turns + Turn(message, IntArray(0))).withIndex()) {
-        if (number > 0) before = listOf(parts[2 * number - 1])
-        val around = before + trimmed(turn.message, ends[number]) + parts[2 * number]
-        ids.addAll(tokenizer.encodePrompt(around, goesOn = number > 0))
+    val opening = parts.removeAt(0)
+    val prompt = system?.let { trimmed(it, ends.removeAt(0)) }
+    val begun = if (prompt == null) listOf(opening) else listOf(opening, prompt, parts.removeAt(0))
+    for ((number, turn) in all.withIndex()) {
+        if (turn.results.isEmpty()) {
+            val before = when {
+                told != null && number == listed && number == 0 -> told.form.opening(told.listing, prompt)
+                told != null && number == listed -> told.form.moved(told.listing)
+                else -> if (number == 0) begun else listOf(parts[2 * number - 1])
+            }
+            val around = before + trimmed(turn.message, ends[number]) + parts[2 * number]
+            ids.addAll(tokenizer.encodePrompt(around, goesOn = number > 0))
+        } else {
+            val text = checkNotNull(tools) { "a session knows the form of results" }
+            val called = utf8Text(text.textOf(all[number - 1].answer))
+            val begin = if (number == turns.size) text.begin else ""
+            ids.addAll(tokenizer.encodePrompt(text.form.answered(turn.results, begin, called), goesOn = true))
+        }
         ids.addAll(turn.answer)
     }
     return ids.toArray()
@@ -70,7 +95,7 @@ internal fun listedTurns(loaded: LoadedBundle, messages: MessageList, known: Lis
     var isOwn = true
     for ((number, given) in messages.turns.withIndex()) {
         val (message, text) = given
-        isOwn = isOwn && number < known.size && known[number].message == message
+        isOwn = isOwn && number < known.size && known[number].message == message && known[number].results.isEmpty()
         if (isOwn) {
             val written = utf8Text(loaded.outputText.text(known[number].answer))
             isOwn = givenAnswer(written, prompt.think) == givenAnswer(text, prompt.think)

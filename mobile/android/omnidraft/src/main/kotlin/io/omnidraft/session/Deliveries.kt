@@ -100,4 +100,5 @@ private fun resultOf(generation: Generation) = GenerationResult(
     stats = generation.statistics.stats(answers = 1),
     logprobs = generation.logprobs,
     droppedTurns = generation.droppedTurns,
+    calls = generation.calls,
 )

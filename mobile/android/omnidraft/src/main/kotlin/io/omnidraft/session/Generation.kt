@@ -3,13 +3,15 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.Piece
 import io.omnidraft.StopReason
-import io.omnidraft.chat.StreamPart
+import io.omnidraft.ToolCall
 import io.omnidraft.chat.ThinkTags
 import io.omnidraft.chat.ThoughtStream
 import io.omnidraft.chat.splitThought
 import io.omnidraft.decoding.Cancelled
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.StopText
+import io.omnidraft.grammar.CallForm
+import io.omnidraft.grammar.CallStream
 import io.omnidraft.grammar.Constraint
 import io.omnidraft.session.state.Statistics
 import io.omnidraft.vocab.IntList
@@ -55,6 +57,8 @@ internal class Generation(
     private var probabilities = DoubleArray(0)
     private val stream = thoughts.tags?.let { ThoughtStream(it, thoughts.inside) }
     private val pieces = ArrayDeque<Piece>() // of the last round, that were not given yet
+    private var callForm: CallForm? = null // how calls of tools are written; null where the output has none
+    private var callStream: CallStream? = null
 
     /** Oldest turns of the conversation that were left out for this answer. */
     var droppedTurns = 0
@@ -72,8 +76,8 @@ internal class Generation(
         private set
 
     /**
-     * The output so far, without stop string and end token. A think tag that is a control token of the target is
-     * written, too.
+     * The output so far, without stop string and end token. A tag of thoughts or calls that is a control token of the
+     * target is written, too.
      */
     val text: String get() = written.toString()
 
@@ -90,10 +94,15 @@ internal class Generation(
     val beginsInside: Boolean get() = thoughts.inside
 
     /** What the model thought before its answer, without the tags; empty for most models. */
-    val thought: String get() = splitThought(text, thoughts.tags, thoughts.inside).thought
+    val thought: String get() = splitThought(uncalled, thoughts.tags, thoughts.inside).thought
 
-    /** The text behind the thought; empty while the model is thinking. */
-    val answer: String get() = splitThought(text, thoughts.tags, thoughts.inside).answer
+    /** The text behind the thought and before calls of tools; empty while the model is thinking. */
+    val answer: String get() = splitThought(uncalled, thoughts.tags, thoughts.inside).answer
+
+    /** The calls of tools that are whole, in their order. */
+    val calls: List<ToolCall> get() = callForm?.read(text).orEmpty()
+
+    private val uncalled: String get() = callForm?.let { text.substring(0, it.start(text)) } ?: text
 
     /** Whether the output belongs to a grammar. */
     val hasGrammar: Boolean get() = limits.constraint != null
@@ -113,12 +122,18 @@ internal class Generation(
         rounds.interrupt()
     }
 
+    /** Reads the output as a text that may call tools; before the first round. */
+    fun readCalls(form: CallForm) {
+        callForm = form
+        callStream = CallStream(form)
+    }
+
     override fun hasNext(): Boolean = pieces.isNotEmpty() || stopReason == null
 
     override fun next(): Piece {
         if (pieces.isEmpty()) pieces.addAll(roundPieces())
         // A cancelled generation that held nothing back ends with a piece without text.
-        return pieces.removeFirstOrNull() ?: Piece("", IntArray(0), 0, false)
+        return pieces.removeFirstOrNull() ?: Piece("", IntArray(0), 0)
     }
 
     /** Runs a round; its text as pieces. The first piece has the ids. */
@@ -130,7 +145,7 @@ internal class Generation(
             stopReason = StopReason.CANCELLED
             val rest = stopText.end()
             written.append(rest)
-            return parts(rest).map { Piece(it.text, IntArray(0), 0, it.isThought) }
+            return parts(rest).map { (text, kind) -> Piece(text, IntArray(0), 0, kind) }
         }
         ids.addAll(round.emitted)
         probabilities += round.logprobs
@@ -140,17 +155,27 @@ internal class Generation(
         stopReason = ended
         val text = stopText.take() + if (ended == null) "" else stopText.end()
         written.append(text)
-        val parts = parts(text).ifEmpty { listOf(StreamPart("", stream?.isThinking ?: false)) }
-        return parts.mapIndexed { number, part ->
+        val silent = if (stream?.isThinking == true) Piece.Kind.THOUGHT else Piece.Kind.TEXT
+        return parts(text).ifEmpty { listOf("" to silent) }.mapIndexed { number, (part, kind) ->
             val isFirst = number == 0
-            Piece(part.text, if (isFirst) round.emitted else IntArray(0), if (isFirst) round.accepted else 0, part.isThought)
+            Piece(part, if (isFirst) round.emitted else IntArray(0), if (isFirst) round.accepted else 0, kind)
         }
     }
 
-    /** Text that became certain, in parts of thought or answer; at the end all that was held back. */
-    private fun parts(text: String): List<StreamPart> {
-        val stream = stream ?: return if (text.isEmpty()) emptyList() else listOf(StreamPart(text, false))
-        return stream.push(text) + if (stopReason == null) emptyList() else stream.end()
+    /** Text that became certain, in parts of one kind; at the end all that was held back. */
+    private fun parts(text: String): List<Pair<String, Piece.Kind>> {
+        val (before, called) = callStream?.push(text) ?: (text to "")
+        val said = before + if (stopReason == null) "" else callStream?.end().orEmpty()
+        val parts = ArrayList<Pair<String, Piece.Kind>>()
+        if (stream == null) {
+            if (said.isNotEmpty()) parts.add(said to Piece.Kind.TEXT)
+        } else {
+            val ends = stopReason != null || called.isNotEmpty()
+            val spoken = stream.push(said) + if (ends) stream.end() else emptyList()
+            spoken.mapTo(parts) { it.text to if (it.isThought) Piece.Kind.THOUGHT else Piece.Kind.TEXT }
+        }
+        if (called.isNotEmpty()) parts.add(called to Piece.Kind.CALL)
+        return parts
     }
 
     fun finish(): Generation {

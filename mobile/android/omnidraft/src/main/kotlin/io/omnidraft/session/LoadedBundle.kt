@@ -67,7 +67,9 @@ internal class LoadedBundle(
     /** Seconds that the draft length "auto" begins with. */
     val costs: Costs get() = device?.costs ?: bundle.costs
 
-    val outputText: OutputText by lazy { OutputText(targetTokenizer, bundle.prompt.think, vocabMap::bytesOf) }
+    val outputText: OutputText by lazy {
+        OutputText(targetTokenizer, bundle.prompt.think, bundle.prompt.toolForm?.calls, vocabMap::bytesOf)
+    }
 
     /** The bytes of the target's tokens, for grammars. */
     val targetTrie: ByteTrie by lazy { ByteTrie(targetTokenizer.tokens, bundle.target.vocabSize) }

@@ -2,8 +2,12 @@ package io.omnidraft.session
 
 import io.omnidraft.GenerationConfig
 import io.omnidraft.Grammar
+import io.omnidraft.GrammarException
+import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.chat.MessageList
+import io.omnidraft.chat.ToolForm
+import io.omnidraft.chat.checkUtf8
 import io.omnidraft.chat.checkedText
 import io.omnidraft.session.state.TOO_LONG
 import io.omnidraft.session.state.Turn
@@ -22,6 +26,11 @@ private const val UNDO = "shorten the message, or make room: undo() takes the la
     "conversation, and with dropsOldest the oldest ones are left out"
 private const val LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
+/** What is to be answered: the turns of a conversation before [last], which has no answer, and its tools. */
+private class Asked(val turns: List<Turn>, val last: Turn, val system: String?, val tools: String?) {
+    val all: List<Turn> get() = turns + last
+}
+
 /** A conversation on a loaded bundle, with its KV buffers and n-gram cache; see [SessionResources]. */
 internal class Session(
     loaded: LoadedBundle,
@@ -29,7 +38,7 @@ internal class Session(
     adapter: File? = null,
     trace: TraceStore? = null,
 ) : SessionResources(loaded, cache, adapter, trace) {
-    /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
+    /** Forgets the conversation and its counts, not system prompt, tools and what was learned. */
     fun reset() = turn { text.forgetText() }
 
     /** Starts a text and forgets the last one. */
@@ -55,7 +64,25 @@ internal class Session(
         grammar: Grammar? = null,
     ): Generation = turn(generates = true) {
         config.check()
-        answer(finishedTurns(), checkedText(message), system, config, grammar = grammar)
+        val asked = Asked(finishedTurns(), Turn(checkedText(message)), system, toolsOf(grammar) ?: text.tools)
+        answer(asked, config, grammar = grammar)
+    }
+
+    /** Answers the results of the tools that the last answer called, one for each call, in the order of the calls. */
+    fun toolResults(
+        results: List<String>,
+        config: GenerationConfig = GenerationConfig(),
+        grammar: Grammar? = null,
+    ): Generation = turn(generates = true) {
+        config.check()
+        val calls = if (text.asked == null) 0 else answer?.calls?.size ?: 0
+        if (calls == 0 || calls != results.size) {
+            val message = "there are ${results.size} results of $calls calls"
+            throw SessionException(message, "give one result for each call of the last answer")
+        }
+        results.forEach { checkUtf8(it, "the result") }
+        val asked = Asked(finishedTurns(), Turn("", results = results), system, toolsOf(grammar) ?: text.tools)
+        answer(asked, config, grammar = grammar)
     }
 
     /**
@@ -69,7 +96,8 @@ internal class Session(
     ): Generation = turn(generates = true) {
         config.check()
         val turns = listedTurns(loaded, messages, finishedTurns())
-        answer(turns, messages.message, messages.system, config, LEAVE_OUT, grammar)
+        val asked = Asked(turns, Turn(messages.message), messages.system, toolsOf(grammar))
+        answer(asked, config, LEAVE_OUT, grammar)
     }
 
     /** Answers the last message once more, in place of its answer. */
@@ -77,15 +105,16 @@ internal class Session(
         config.check()
         val turns = finishedTurns()
         if (turns.isEmpty()) throw SessionException("there is no answer to generate again", "begin with a message")
-        answer(turns.dropLast(1), turns.last().message, system, config)
+        val last = Turn(turns.last().message, results = turns.last().results)
+        answer(Asked(turns.dropLast(1), last, system, text.tools), config)
     }
 
-    /** Takes back the last message and its answer; what was learned stays. */
+    /** Takes back the last message and all answers to it, those to results of tools too; what was learned stays. */
     fun undo(): String = turn {
-        val turns = finishedTurns()
+        val turns = finishedTurns().dropLastWhile { it.results.isNotEmpty() }
         if (turns.isEmpty()) throw SessionException("there is no message to take back", "begin with one")
         text.turns = turns.dropLast(1)
-        text.message = null
+        text.asked = null
         text.begin(null)
         turns.last().message
     }
@@ -154,42 +183,57 @@ internal class Session(
     private fun begin(ids: IntArray, config: GenerationConfig, grammar: Grammar? = null): Generation {
         val generation = generateFromPrompt(models, text, ids, config, recording(), grammar = grammar)
         text.turns = emptyList()
-        text.message = null
+        text.asked = null
         return generation
     }
 
     /** Begins the answer to a message; nothing changes where it is refused. */
     private fun answer(
-        turns: List<Turn>,
-        message: String,
-        system: String?,
+        asked: Asked,
         config: GenerationConfig,
         tooLong: String = UNDO, // the remedy where there are earlier turns and the context cannot hold them all
         grammar: Grammar? = null,
     ): Generation {
-        fun idsOf(kept: List<Turn>) = conversationIds(targetTokenizer, template, kept, message, system)
-        val dropped = if (dropsOldest) turnsToDrop(turns, config) { idsOf(it).size } else 0
-        val kept = turns.drop(dropped)
+        val tools = if (asked.tools == null && asked.all.all { it.results.isEmpty() }) null
+        else ToolText(toolForm(), asked.tools.orEmpty(), bundle.prompt.begin, loaded.outputText::text)
+        fun idsOf(kept: List<Turn>) = conversationIds(targetTokenizer, template, kept, asked.last, asked.system, tools)
+        val dropped = if (dropsOldest) turnsToDrop(asked, config) { idsOf(it).size } else 0
+        val kept = asked.turns.drop(dropped)
         val remedy = if (kept.isEmpty()) TOO_LONG else tooLong
         val generation = generateFromPrompt(models, text, idsOf(kept), config, recording(), remedy, grammar)
         generation.droppedTurns = dropped
         text.turns = kept
-        text.message = message
-        text.system = system
+        text.asked = asked.last
+        text.system = asked.system
+        text.tools = asked.tools
         return generation
     }
 
-    private fun turnsToDrop(turns: List<Turn>, config: GenerationConfig, size: (List<Turn>) -> Int): Int {
-        val whole = size(turns)
-        if (whole + config.maxNewTokens.toLong() <= contextSize) return 0
-        val sizes = listOf(whole) + (1..turns.size).map { size(turns.drop(it)) }
-        return firstKept(sizes, contextSize, config.maxNewTokens)
+    private fun turnsToDrop(asked: Asked, config: GenerationConfig, size: (List<Turn>) -> Int): Int {
+        if (size(asked.turns) + config.maxNewTokens.toLong() <= contextSize) return 0
+        // Results stay with the calls that they belong to.
+        val starts = asked.all.indices.filter { asked.all[it].results.isEmpty() }
+        val sizes = starts.map { size(asked.turns.drop(it)) }
+        return starts[firstKept(sizes, contextSize, config.maxNewTokens)]
+    }
+
+    private fun toolForm(): ToolForm = bundle.prompt.toolForm ?: throw PromptException(
+        "this model has no chat template that tools could be listed in",
+        "use another model, or describe the call in the message and give a grammar",
+    )
+
+    /** The tools that a grammar lists; null for another one. */
+    private fun toolsOf(grammar: Grammar?): String? {
+        if (grammar == null || grammar.tools.isEmpty()) return null
+        if (toolForm().calls.fits(grammar)) return grammar.tools
+        val message = "the grammar calls tools in another form than this bundle"
+        throw GrammarException("calls", message, "compile it for this bundle")
     }
 
     /** All turns so far, with the last answer as far as it went. */
     private fun finishedTurns(): List<Turn> {
-        val message = text.message ?: return text.turns
+        val asked = text.asked ?: return text.turns
         val answer = answer ?: return text.turns
-        return text.turns + Turn(message, answerIds(loaded, answer))
+        return text.turns + Turn(asked.message, answerIds(loaded, answer), asked.results)
     }
 }

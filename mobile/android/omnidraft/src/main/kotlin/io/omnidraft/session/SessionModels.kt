@@ -50,7 +50,8 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         TextGrammars(
             ModelTokens(loaded.targetTokenizer) { loaded.targetTrie },
             loaded.drafterTokenizer?.let { ModelTokens(it) { loaded.draftTrie } },
-        ) { loaded.draftAllowed }
+            { loaded.draftAllowed },
+        ) { loaded.outputText.shown }
     }
     private val withoutDrafter = noDrafter(loaded.bundle.drafter.vocabSize)
     private val chosen = EnumMap<Role, Fitted>(Role::class.java)

@@ -9,6 +9,7 @@ import io.omnidraft.decoding.LengthState
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.Role
 import io.omnidraft.models.readAdapter
+import io.omnidraft.session.state.Turn
 import io.omnidraft.traces.TraceStore
 import io.omnidraft.traces.Tracer
 import io.omnidraft.vocab.NgramCache
@@ -114,7 +115,7 @@ internal open class SessionResources(
     }
 
     /** Target ids of a prompt, inside the template and behind the system prompt. */
-    fun encode(prompt: String): IntArray = conversationIds(targetTokenizer, template, emptyList(), prompt, system)
+    fun encode(prompt: String): IntArray = conversationIds(targetTokenizer, template, emptyList(), Turn(prompt), system)
 
     /**
      * Runs something as the one user of the models, with the adapters that were given last.

@@ -93,7 +93,7 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
         costs = text.costs,
         lengths = text.lengths.copy(),
         turns = text.turns,
-        message = text.message,
+        asked = text.asked,
         answer = text.answer?.let { answer ->
             SavedAnswer(
                 config = answer.config,
@@ -106,6 +106,7 @@ internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession,
             )
         },
         system = text.system,
+        tools = text.tools,
     )
     return saved to encode(text.cache.table())
 }
@@ -136,8 +137,9 @@ internal fun restore(
         val restored = TextState(cacheOf(cacheBytes, text.cache), saved.costs, DecoderState())
         restored.lengths = saved.lengths.copy()
         restored.turns = saved.turns
-        restored.message = saved.message
+        restored.asked = saved.asked
         restored.system = saved.system
+        restored.tools = saved.tools
         restored.drops = models.drops
         saved.answer?.let { restored.answer = replay(models, restored, it) }
         return restored to notice
@@ -156,6 +158,9 @@ private fun replay(models: SessionModels, text: TextState, saved: SavedAnswer): 
     val generation = generateFromState(models, text, saved.config, saved.prompt, context, emitted)
     val reason = if (saved.stopReason == StopReason.CANCELLED) null else saved.stopReason
     if (generation.end() != reason) throw ValueError("its output ended in another way than it says")
+    if (text.tools != null && saved.stopReason != null) {
+        models.loaded.bundle.prompt.toolForm?.let { generation.readCalls(it.calls) }
+    }
     return generation
 }
 

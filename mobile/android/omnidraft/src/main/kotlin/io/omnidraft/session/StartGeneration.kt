@@ -4,6 +4,7 @@ import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.Grammar
 import io.omnidraft.GrammarException
+import io.omnidraft.START
 import io.omnidraft.SessionException
 import io.omnidraft.decoding.Cut
 import io.omnidraft.decoding.DecoderState
@@ -92,13 +93,14 @@ internal fun generateFromState(
     val limits = Limits(eosIds, models.target.maxLength, constraint)
     val thoughts = Thoughts(loaded.bundle.prompt.think, loaded.outputText.endsInThought(prompt))
     val generation = Generation(rounds, config, prompt, stopText, limits, thoughts)
+    if (grammar != null && grammar.tools.isNotEmpty()) loaded.bundle.prompt.toolForm?.let { generation.readCalls(it.calls) }
     generation.replay(emitted)
     return generation
 }
 
 /** Refuses a grammar that no output can belong to. */
 private fun checkGrammar(models: SessionModels, config: GenerationConfig, grammar: Grammar, ids: IntArray) {
-    if (models.loaded.outputText.endsInThought(ids)) {
+    if (models.loaded.outputText.endsInThought(ids) && !grammar.isFree(START)) {
         val message = "the prompt ends inside a thought, and a grammar is for a whole output"
         throw GrammarException("", message, "use another template")
     }

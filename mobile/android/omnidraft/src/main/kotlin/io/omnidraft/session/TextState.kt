@@ -19,8 +19,9 @@ internal class TextState(
     var random: SplitMix64 = SplitMix64(0), // the source of randomness of the last generation
     @Volatile var lengths: LengthState = LengthState(), // what the draft length "auto" learned of the texts so far
     @Volatile var turns: List<Turn> = emptyList(), // earlier turns of a conversation
-    @Volatile var message: String? = null, // the message that is being answered; null where every message has its turn
+    @Volatile var asked: Turn? = null, // what is being answered; null where every message has its turn
     @Volatile var system: String? = null, // the system prompt of texts that begin in the template; null for none
+    @Volatile var tools: String? = null, // that the model may call, as the prompt lists them; null without any
 ) {
     /** How often the drafter had been dropped when the last text began; see [SessionModels.drops]. */
     var drops: Int = 0
@@ -49,10 +50,10 @@ internal class TextState(
         counted = Counted(counted.all(), counted.answers + if (answer == null) 0 else 1, answer)
     }
 
-    /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
+    /** Forgets the conversation and its counts, not system prompt, tools and what was learned. */
     fun forgetText() {
         turns = emptyList()
-        message = null
+        asked = null
         counted = Counted(Statistics(), 0, null)
     }
 }

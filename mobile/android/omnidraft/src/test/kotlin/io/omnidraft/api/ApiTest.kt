@@ -266,6 +266,39 @@ internal class ApiTest {
     }
 
     @Test
+    fun toolsAreCalledAndTheirResultsAnswered() {
+        val clock = vectorGrammar("clock.grammar")
+        val file = File(work, "tools.session")
+        val pieces = ArrayList<Piece>()
+        val settings = GenerationConfig(maxNewTokens = 80, temperature = 1.0, seed = 7)
+        val greedy = config.copy(mode = GenerationConfig.Mode.PLAIN)
+        bundle.session().use { session ->
+            val result = session.chat(question, settings, here, clock) { pieces.add(it) }
+            val call = result.calls.single()
+            assertEquals("clock", call.name)
+            assertTrue(call.arguments.getValue("utc") is Boolean && call.arguments.size == 1 && call.id.isEmpty())
+            assertTrue(result.answer.isEmpty() && pieces.all { it.kind == Piece.Kind.CALL || it.text.isEmpty() })
+            session.save(file)
+            assertThrows(SessionException::class.java) { session.toolResults(listOf("1", "2"), greedy, here) {} }
+            val answer = session.toolResults(listOf("12"), greedy, here) {}
+            assertTrue(answer.calls.isEmpty() && answer.text.isNotEmpty())
+            val again = session.chat(question, greedy, here) {}
+            bundle.session().use { other ->
+                other.load(file)
+                assertEquals(answer.text, other.toolResults(listOf("12"), greedy, here) {}.text)
+                assertEquals(again.text, other.chat(question, greedy, here) {}.text)
+            }
+            session.undo()
+            assertEquals(question, session.undo())
+            assertThrows(SessionException::class.java) { session.toolResults(listOf("12"), greedy, here) {} }
+            val refused = assertThrows(GrammarException::class.java) {
+                session.chat(question, greedy, here, vectorGrammar("tools.grammar")) {}
+            }
+            assertEquals("calls", refused.fault)
+        }
+    }
+
+    @Test
     fun aTextThatNothingMayFollowEndsAsComplete() {
         bundle.session().use { session ->
             val result = session.generate(question, config, here, vectorGrammar("way.grammar")) {}

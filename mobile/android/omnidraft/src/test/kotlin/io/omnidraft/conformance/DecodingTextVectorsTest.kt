@@ -13,14 +13,17 @@ import io.omnidraft.chat.ThoughtStream
 import io.omnidraft.chat.TrimmedEnd
 import io.omnidraft.chat.answerStart
 import io.omnidraft.chat.keptStart
+import io.omnidraft.chat.readToolForm
 import io.omnidraft.decoding.NO_IDS
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.StopText
 import io.omnidraft.decoding.Utf8Stream
 import io.omnidraft.decoding.cutAtStop
+import io.omnidraft.disk.ValueError
 import io.omnidraft.session.Generation
 import io.omnidraft.session.Limits
 import io.omnidraft.session.Rounds
+import io.omnidraft.session.ToolText
 import io.omnidraft.session.conversationIds
 import io.omnidraft.session.givenTurn
 import io.omnidraft.session.state.Turn
@@ -69,7 +72,15 @@ class DecodingTextVectorsTest : VectorsRun() {
     }
 
     @TestFactory
-    fun template(): List<DynamicTest> = folder("template") { vector ->
+    fun template(): List<DynamicTest> = folder("template", ::runTemplate)
+
+    @TestFactory
+    fun prompt(): List<DynamicTest> = folder("grammar/prompt") { vector ->
+        if ("fault" !in vector.expected) return@folder runTemplate(vector)
+        assertThrows(ValueError::class.java, { readToolForm(vector.input["tools"].obj()) }, vector.why)
+    }
+
+    private fun runTemplate(vector: Vector) {
         val (given, expected) = vector.input to vector.expected
         val tokenizer = tokenizer(given["tokenizer"])
         val think = given["think"]?.let { thinkTags(it.obj()) }
@@ -78,8 +89,11 @@ class DecodingTextVectorsTest : VectorsRun() {
             assertSame(vector, "ids", expected["ids"], givenTurn(tokenizer, prompt, "", given["given"].str()).answer)
         } else {
             val template = templateOf(given, think)
-            val turns = given["turns"].list().map { Turn(it.obj()["message"].str(), it.obj()["answer"].ints()) }
-            val ids = { conversationIds(tokenizer, template, turns, given["message"].str(), given["system"]?.str()) }
+            val turns = given["turns"].list().map { turnOf(it.obj()) }
+            val tools = given["listing"]?.let {
+                ToolText(checkNotNull(template.toolForm), it.str(), template.begin, tokenizer::textOf)
+            }
+            val ids = { conversationIds(tokenizer, template, turns, turnOf(given), given["system"]?.str(), tools) }
             if ("refused" in expected) assertThrows(PromptException::class.java, { ids() }, vector.why)
             else assertSame(vector, "ids", expected["ids"], ids())
         }
@@ -90,6 +104,13 @@ class DecodingTextVectorsTest : VectorsRun() {
         given["begin"].str(), given["lead"].str(),
         given["slot"]?.let { SystemSlot(it.obj()["before"].str(), it.obj()["after"].str()) }, think,
         trimOf(given),
+        given["tools"]?.let { readToolForm(it.obj()) },
+    )
+
+    private fun turnOf(given: Json) = Turn(
+        given["message"].str(),
+        given["answer"]?.ints() ?: NO_IDS,
+        given["results"]?.list()?.map { it.str() }.orEmpty(),
     )
 
     private fun trimOf(given: Json): List<TrimmedEnd> =

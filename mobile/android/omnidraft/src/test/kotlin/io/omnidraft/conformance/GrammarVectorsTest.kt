@@ -7,6 +7,8 @@ import io.omnidraft.START
 import io.omnidraft.decoding.IdSet
 import io.omnidraft.disk.hexOf
 import io.omnidraft.grammar.ByteTrie
+import io.omnidraft.grammar.CallForm
+import io.omnidraft.grammar.CallStream
 import io.omnidraft.grammar.NEVER
 import io.omnidraft.grammar.TokenMasks
 import io.omnidraft.support.WatchedText
@@ -23,6 +25,7 @@ class GrammarVectorsTest : VectorsRun() {
     fun valid(): List<DynamicTest> = folder("grammar/valid") { vector ->
         val grammar = vectorGrammar(vector.input["file"].str())
         assertSame(vector, "depth", vector.expected["depth"], grammar.depth)
+        assertSame(vector, "tools", vector.expected["tools"], grammar.tools)
         val texts = vector.input["texts"].list().map { it.hex() }
         val ways = texts.zip(vector.expected["configurations"].list()).map { (text, way) ->
             List(way.list().size) { grammar.read(START, text.copyOf(it))?.let { at -> listOf(at.state, at.stack) } }
@@ -48,7 +51,8 @@ class GrammarVectorsTest : VectorsRun() {
             val refused = assertThrows(GrammarException::class.java) { TokenMasks(grammar, trie, eos) }
             assertEquals(vector.expected["fault"], refused.fault, vector.why)
         } else {
-            val masks = TokenMasks(grammar, trie, eos)
+            val controls = given["controls"]?.obj().orEmpty().entries.associate { it.key.toInt() to it.value.hex() }
+            val masks = TokenMasks(grammar, trie, eos, controls)
             for ((text, place) in given["places"].list().zip(vector.expected["places"].list())) {
                 val at = checkNotNull(grammar.read(START, text.hex()))
                 assertSame(vector, "place $text", place, placeOf(masks, at, place.obj()["allowed"].list()))
@@ -66,6 +70,25 @@ class GrammarVectorsTest : VectorsRun() {
     )
 
     private fun idsOf(ids: IdSet?): List<Int> = if (ids == null) emptyList() else (0 until ids.size).filter { it in ids }
+
+    @TestFactory
+    fun calls(): List<DynamicTest> = folder("grammar/calls") { vector ->
+        val (given, expected) = vector.input to vector.expected
+        val form = given["form"].obj().let {
+            CallForm(it["open"].str(), it["between"]?.str(), it["close"].str(), it["arguments"].str(), it["id_length"].int())
+        }
+        if ("file" in given) {
+            assertSame(vector, "fits", expected["fault"] == null, form.fits(vectorGrammar(given["file"].str())))
+            return@folder
+        }
+        val texts = given["texts"].list().map { it.str() }
+        val stream = CallStream(form)
+        val parts = texts.map { stream.push(it).toList() } + listOf(listOf(stream.end(), ""))
+        assertSame(vector, "parts", expected["parts"], parts)
+        assertSame(vector, "marker", expected["marker"], form.marker)
+        val calls = form.read(texts.joinToString("")).map { mapOf("name" to it.name, "arguments" to it.arguments, "id" to it.id) }
+        assertSame(vector, "calls", expected["calls"], calls)
+    }
 
     @TestFactory
     fun generate(): List<DynamicTest> = folder("grammar/generate") { vector -> runGeneration(vector) }

@@ -4,6 +4,7 @@ import io.omnidraft.GenerationConfig
 import io.omnidraft.StopReason
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.LengthState
+import io.omnidraft.decoding.NO_IDS
 import io.omnidraft.models.Role
 
 /* What a session file holds, as values (spec/05-session.md). */
@@ -12,10 +13,11 @@ import io.omnidraft.models.Role
  * A message and its answer.
  *
  * @property answer target ids, without the token or string that ended it.
+ * @property results of the tools that the answer before called; they take the place of the message.
  */
-internal class Turn(val message: String, val answer: IntArray) {
-    override fun equals(other: Any?): Boolean =
-        other is Turn && message == other.message && answer.contentEquals(other.answer)
+internal class Turn(val message: String, val answer: IntArray = NO_IDS, val results: List<String> = emptyList()) {
+    override fun equals(other: Any?): Boolean = other is Turn && message == other.message &&
+        answer.contentEquals(other.answer) && results == other.results
 
     override fun hashCode(): Int = 31 * message.hashCode() + answer.contentHashCode()
 }
@@ -44,7 +46,8 @@ internal class SavedSession(
     val costs: Costs, // seconds on this device
     val lengths: LengthState, // what the draft length "auto" learned
     val turns: List<Turn>, // earlier turns of a conversation
-    val message: String?, // the message that is being answered; null where every message has its turn
+    val asked: Turn?, // what is being answered; null where every message has its turn
     val answer: SavedAnswer?, // the last generation; null before the first, and where it was taken back
     val system: String? = null, // the system prompt; null for none
+    val tools: String? = null, // as the prompt lists them; null without any
 )

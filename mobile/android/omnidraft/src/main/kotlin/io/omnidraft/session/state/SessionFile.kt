@@ -26,10 +26,10 @@ import io.omnidraft.disk.u32
 import io.omnidraft.models.Role
 import io.omnidraft.parts.BY_UTF8
 
-/* The file of a session, format version 4: spec/09-session.md. */
+/* The file of a session, format version 5: spec/09-session.md. */
 
 internal val SESSION_MAGIC: ByteArray = byteArrayOf(0x89.toByte(), 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a)
-internal const val SESSION_VERSION = 4L
+internal const val SESSION_VERSION = 5L
 
 /** Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each. */
 internal const val SESSION_HEADER_BYTES = 32
@@ -38,6 +38,7 @@ private const val MAX_CACHE_BYTES = 1L shl 28
 
 internal const val MAX_SESSION_BYTES: Long = SESSION_HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
 private const val MAX_TURNS = 1 shl 16
+private const val MAX_RESULTS = 1 shl 10
 private const val MAX_GRAPH_FILES = 256
 private const val MAX_COUNT = 1e9 // of a decayed count
 private const val FINGERPRINT_DIGITS = 64
@@ -130,8 +131,12 @@ private fun stateOf(saved: SavedSession): Map<String, Any?> = linkedMapOf(
     "costs" to costsObject(saved.costs),
     "draft_length" to lengthsObject(saved.lengths),
     "system" to saved.system,
-    "turns" to saved.turns.map { linkedMapOf("message" to it.message, "answer" to longs(it.answer)) },
-    "message" to saved.message,
+    "tools" to saved.tools,
+    "turns" to saved.turns.map {
+        linkedMapOf("message" to it.message, "results" to it.results, "answer" to longs(it.answer))
+    },
+    "message" to saved.asked?.message,
+    "results" to saved.asked?.results.orEmpty(),
     "answer" to saved.answer?.let { answerObject(it) },
 )
 
@@ -139,23 +144,38 @@ private fun longs(ids: IntArray): List<Long> = ids.map { it.toLong() }
 
 private fun savedOf(value: Any?): SavedSession {
     val state = mapping(value)
+    val results = results(state.at("results"))
     val saved = SavedSession(
         omnidraft = text(state.at("omnidraft"), 64),
         identity = identityOf(mapping(state.at("identity"))),
         costs = costsOf(mapping(state.at("costs"))),
         lengths = lengthsOf(mapping(state.at("draft_length"))),
         turns = array(state.at("turns"), MAX_TURNS).map { turnOf(mapping(it)) },
-        message = state.at("message")?.let { text(it) },
+        asked = state.at("message")?.let { Turn(text(it), results = results) },
         answer = state.at("answer")?.let { answerOf(mapping(it)) },
         system = state.at("system")?.let { text(it) },
+        tools = state.at("tools")?.let { text(it) },
     )
-    if (saved.message == null && saved.turns.isNotEmpty() && saved.answer != null) {
+    checkTurns(saved, results)
+    return saved
+}
+
+/** The rules between the fields of a conversation. */
+private fun checkTurns(saved: SavedSession, results: List<String>) {
+    if (saved.asked == null && saved.turns.isNotEmpty() && saved.answer != null) {
         throw ValueError("the last answer of a conversation has no message")
     }
-    if ((saved.message != null && saved.answer == null) || saved.system == "") {
+    if ((saved.asked != null && saved.answer == null) || saved.system == "") {
         throw ValueError("a message has no answer, or the system prompt is empty")
     }
-    return saved
+    val asked = saved.turns + listOfNotNull(saved.asked)
+    val isLost = saved.asked == null && results.isNotEmpty()
+    if (isLost || saved.tools == "" || asked.firstOrNull()?.results?.isNotEmpty() == true) {
+        throw ValueError("results answer nothing, or the tools are empty")
+    }
+    if (asked.any { it.message.isNotEmpty() && it.results.isNotEmpty() }) {
+        throw ValueError("a turn has a message and results")
+    }
 }
 
 private fun identityOf(value: Map<String, Any?>): Identity {
@@ -231,7 +251,10 @@ private fun trials(trials: Any?, successes: Any?, count: Int): Pair<DoubleArray,
     return a to b
 }
 
-private fun turnOf(value: Map<String, Any?>) = Turn(text(value.at("message")), ids(value.at("answer")))
+private fun turnOf(value: Map<String, Any?>) =
+    Turn(text(value.at("message")), ids(value.at("answer")), results(value.at("results")))
+
+private fun results(value: Any?): List<String> = array(value, MAX_RESULTS).map { text(it) }
 
 private fun answerObject(answer: SavedAnswer): Map<String, Any?> = linkedMapOf(
     "config" to configObject(answer.config),
