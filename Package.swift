@@ -40,7 +40,9 @@ let package = Package(
         .library(name: "OmniDraft", targets: ["OmniDraft", "OmniDraftORT"])
     ],
     targets: engine + cryptography + [
-        .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
+        // Loops over whole rows, which Swift without optimization takes fifty times longer for.
+        .target(name: "CRowMath", path: "mobile/ios/Sources/CRowMath"),
+        .target(name: "OmniDraft", dependencies: ["CRowMath"], path: "mobile/ios/Sources/OmniDraft"),
         // The manifest is here, for the whole package: SwiftPM's code for resources needs the name Bundle for itself.
         .target(
             name: "OmniDraftORT", dependencies: ["OmniDraft", "COnnxRuntime"], path: "mobile/ios/Sources/OmniDraftORT",

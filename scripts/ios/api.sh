@@ -12,6 +12,7 @@ target=$(inside swiftc -print-target-info | sed -n 's/^ *"unversionedTriple": "\
 for module in OmniDraft OmniDraftORT; do
     inside swift-symbolgraph-extract -module-name "$module" -target "$target" -I "$modules" \
         -I /opt/onnxruntime/include -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/COnnxRuntime/module.modulemap \
+        -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/CRowMath/include/module.modulemap \
         -minimum-access-level public -skip-synthesized-members -output-dir /out/api
 done
 cd "$ROOT"

@@ -12,6 +12,7 @@ modules=$(cd "$OUT" && find build -path '*/Modules/OmniDraft.swiftmodule' -print
 common="-typecheck -swift-version 6 -warnings-as-errors"
 # shellcheck disable=SC2086
 inside sh -c "swiftc $common -module-name Readme -parse-as-library -I $modules -I /opt/onnxruntime/include \
-    -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/COnnxRuntime/module.modulemap /out/readme/Block*.swift"
+    -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/COnnxRuntime/module.modulemap \
+    -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/CRowMath/include/module.modulemap /out/readme/Block*.swift"
 inside swiftc $common -package-description-version 6.0 -I /usr/libexec/swift/lib/swift/pm/ManifestAPI /out/readme/Package.swift
 echo "README.md: its blocks compile"

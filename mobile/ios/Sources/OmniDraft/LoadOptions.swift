@@ -7,7 +7,8 @@ public struct LoadOptions: Sendable {
     public var publicKey: [UInt8]?
     /// Where the models run.
     public var provider: ExecutionProvider
-    /// Of a target pass; 0: by the target's size. The drafter runs on one.
+    /// Of a target pass; 0: those that it is fastest with on this device, which are found out where there is a ``state``.
+    /// The drafter runs on one.
     public var threads: Int
     /// Whether the drafter is loaded.
     public var withDrafter: Bool

@@ -5,6 +5,8 @@ protocol Distribution {
     var size: Int { get }
     /// Whether one token has all the mass.
     var isCertain: Bool { get }
+    /// The largest probability.
+    var confidence: Double { get }
 
     func probability(_ id: Int32) -> Double
     /// The sum of the probabilities of distinct ids.
@@ -27,6 +29,8 @@ protocol Distribution {
 struct OneHot: Distribution {
     let token: Int32
     let size: Int
+    /// Of a drafter, the token's probability in the softmax of its row.
+    var confidence = 1.0
 
     var isCertain: Bool { true }
     func probability(_ id: Int32) -> Double { id == token ? 1 : 0 }
@@ -70,6 +74,7 @@ struct Categorical: Distribution {
     private var weights: UnsafeMutablePointer<Float> { row.numbers }
 
     var isCertain: Bool { false }
+    var confidence: Double { Double(weights[argmax(weights, size)]) / total }
 
     func probability(_ id: Int32) -> Double { Double(weights[Int(id)]) / total }
 

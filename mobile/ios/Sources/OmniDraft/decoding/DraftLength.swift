@@ -2,6 +2,7 @@
 
 private let priorRounds = Defaults.draftLengthPriorRounds
 private let longestDraft = Defaults.draftLengthLongest
+private let leastGain = 1e-9  // target tokens that a draft token gives; a divisor
 
 /// Where the tokens of a round come from; the raw value is the name in vectors.
 enum Source: String, Sendable {
@@ -11,16 +12,23 @@ enum Source: String, Sendable {
 /// What the next round proposes.
 struct Plan: Sendable, Equatable {
     var source = Source.none
-    /// Draft tokens, or copied target tokens; 0 where the source is none.
+    /// Draft tokens at most, or copied target tokens; 0 where the source is none.
     var count = 0
     /// Whether the drafter forgets its context but for the last `mostUnread` tokens: more of it were not read, and reading
     /// them would take longer than it gains.
     var fresh = false
+    /// The probability that a draft token is accepted, by the class of its confidence; none where the draft has the whole
+    /// count.
+    var chances: [Double] = []
+    /// The draft goes on after its first, second, ... token if it is accepted so far with at least this probability;
+    /// `longestDraft - 1` numbers, where there are chances.
+    var least: [Double] = []
 }
 
 /// What a draft length learns from a round.
 struct RoundCounts: Sendable, Equatable {
-    let drafted: Int
+    /// Of the confidence of each draft token that was drawn.
+    let classes: [Int]
     let evaluated: Int
     let accepted: Int
     /// Target tokens.
@@ -81,6 +89,7 @@ class MeasuredLength: DraftLength {
     private let longest: Int
     private let drafts: Bool
     private let copies: Bool
+    private let more: [Double]  // seconds of one more draft token after the first, the second, ...
 
     /// - Parameter longest: tokens of a round at most.
     init(
@@ -92,36 +101,54 @@ class MeasuredLength: DraftLength {
         self.drafts = drafts
         self.copies = copies
         self.longest = longest
+        more = (1..<longestDraft).map { costs.roundSeconds($0 + 1) - costs.roundSeconds($0) }
     }
+
+    /// Expected tokens a second where the context has no match.
+    var speed: Double { max(fastest(otherOptions(0)).speed, fastest(draftOptions()).speed) }
 
     func next(_ match: Int) -> Plan {
         let best = fastest(otherOptions(match))
         if !drafts { return Plan(source: best.source, count: best.count) }
-        let draft = fastest(draftOptions())
-        if draft.speed > (1 + Defaults.draftLengthMargin) * best.speed {
+        var (speed, plan) = draft(best.speed)
+        if speed > (1 + Defaults.draftLengthMargin) * best.speed {
             state.idle = 0
             state.share = Defaults.draftLengthFirstShare
-            return drafting(draft.count)
+            return plan
         }
         if isProbeDue(best) {
             state.idle = 0
             state.share = max(state.share / 2, Defaults.draftLengthLastShare)
-            return drafting(min(Defaults.draftLengthProbe, longest))
+            plan.count = min(Defaults.draftLengthProbe, longest)
+            return plan
         }
         state.idle += 1
         return Plan(source: best.source, count: best.count)
     }
 
-    private func drafting(_ count: Int) -> Plan {
-        Plan(source: .draft, count: count, fresh: state.unread > Defaults.draftLengthMostUnread)
-    }
-
-    private func draftOptions() -> [ProposalOption] {
-        let (ratio, read) = (ratio(), reading() / Defaults.draftLengthRepaid)
-        return expected(Array(chances().prefix(longest))).enumerated().map { index, tokens in
-            let seconds = costs.roundSeconds(index + 1) + read
-            return ProposalOption(source: .draft, count: index + 1, tokens: 1 + ratio * tokens, seconds: seconds)
+    /// The expected speed of a draft, and its plan.
+    ///
+    /// A further draft token is worth its time if it brings as many tokens a second as the text has on average. Of a token
+    /// that is not drawn yet, the chance is the mean over the classes.
+    ///
+    /// - Parameter other: speed of the best round without a drafter.
+    private func draft(_ other: Double) -> (speed: Double, plan: Plan) {
+        let chances = chances()
+        let unseen = weight(state.evaluated.reduce(0, +)) / Double(chances.count)
+        let trials = state.evaluated.map { $0 + unseen }
+        let total = trials.reduce(0, +)
+        let gain = ratio() * zip(trials, chances).reduce(0) { $0 + $1.0 * $1.1 } / total
+        var (tokens, seconds) = (1 + gain, costs.roundSeconds(1) + reading() / Defaults.draftLengthRepaid)
+        let worth = max(other, tokens / seconds) * more[0]  // of the seconds of a second token, in tokens
+        for (trial, chance) in zip(trials, chances) where chance * gain >= worth {
+            tokens += trial / total * chance * gain
+            seconds += trial / total * more[0]
         }
+        let speed = tokens / seconds
+        let scale = max(other, speed) / max(gain, leastGain)
+        let fresh = state.unread > Defaults.draftLengthMostUnread
+        let least = more.map { scale * $0 }
+        return (speed, Plan(source: .draft, count: longest, fresh: fresh, chances: chances, least: least))
     }
 
     /// Plain decoding and all copies; of equal speeds the first one counts.
@@ -137,15 +164,20 @@ class MeasuredLength: DraftLength {
         return options
     }
 
-    /// The probability that each draft token is accepted, given those before it; `longestDraft` numbers.
-    func chances() -> [Double] { running(costs.acceptance, state.accepted, state.evaluated) }
+    /// The probability that a draft token is accepted, by the class of its confidence.
+    func chances() -> [Double] {
+        let scale = min(1, costs.acceptance / Defaults.draftLengthPriorAcceptance)
+        return Defaults.draftLengthChances.enumerated().map { each, chance in
+            share(scale * chance, state.accepted[each], state.evaluated[each])
+        }
+    }
 
     /// Target tokens for each accepted draft token: n-grams give less than one, expansions more.
     func ratio() -> Double { min(1.5, (state.targets + priorRounds) / (state.drafts + priorRounds)) }
 
     func record(_ counts: RoundCounts) {
-        state.unread = counts.drafted > 0 ? 0 : state.unread + counts.emitted
-        if counts.drafted > 0 { recordDraft(counts) }
+        state.unread = counts.classes.isEmpty ? state.unread + counts.emitted : 0
+        if !counts.classes.isEmpty { recordDraft(counts) }
         if counts.match > 0 {
             for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {
                 state.countCopy(matchClass(counts.match + index), isRight: index < counts.agreed)
@@ -154,15 +186,9 @@ class MeasuredLength: DraftLength {
     }
 
     private func recordDraft(_ counts: RoundCounts) {
-        // What was not tried becomes like the depth before.
-        for depth in min(counts.drafted, longestDraft)..<longestDraft {
-            state.evaluated[depth] *= Defaults.draftLengthDecay
-            state.accepted[depth] *= Defaults.draftLengthDecay
-        }
-        // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that those
-        // before it were accepted.
-        for depth in 0..<min(counts.evaluated, counts.accepted + 1, longestDraft) {
-            state.countDraft(depth, isRight: depth < counts.accepted)
+        // Of a refused target token only the first piece counts.
+        for (index, each) in counts.classes.prefix(min(counts.evaluated, counts.accepted + 1)).enumerated() {
+            state.countDraft(each, isRight: index < counts.accepted)
         }
         state.drafts = state.drafts * Defaults.draftLengthDecay + Double(counts.accepted)
         state.targets = state.targets * Defaults.draftLengthDecay + Double(counts.emitted - 1)
@@ -180,6 +206,11 @@ class MeasuredLength: DraftLength {
     }
 }
 
+/// The index of a confidence in the lists of ``LengthState``.
+func confidenceClass(_ confidence: Double) -> Int {
+    Defaults.draftLengthConfidences.firstIndex { confidence < $0 } ?? confidenceClasses - 1
+}
+
 /// The index of a match's length in the lists of ``LengthState``.
 func matchClass(_ match: Int) -> Int {
     min(match, Defaults.draftLengthLongestMatch) - Defaults.draftLengthShortestMatch
@@ -189,11 +220,19 @@ func matchClass(_ match: Int) -> Int {
 func running(_ prior: Double, _ successes: [Double], _ trials: [Double]) -> [Double] {
     var assumed = prior
     return zip(successes, trials).map { success, trial in
-        let weight = priorRounds * priorRounds / (priorRounds + trial)
-        assumed = (success + weight * assumed) / (trial + weight)
+        assumed = share(assumed, success, trial)
         return assumed
     }
 }
+
+/// The share of success, with an assumption.
+private func share(_ assumed: Double, _ success: Double, _ trial: Double) -> Double {
+    let weight = weight(trial)
+    return (success + weight * assumed) / (trial + weight)
+}
+
+/// The weight of an assumption beside trials, in trials; it falls with them.
+private func weight(_ trial: Double) -> Double { priorRounds * priorRounds / (priorRounds + trial) }
 
 /// The first of the options of the largest speed.
 private func fastest(_ options: [ProposalOption]) -> ProposalOption {

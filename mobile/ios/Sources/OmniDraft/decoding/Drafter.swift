@@ -12,6 +12,8 @@ struct Draft {
     var tokens: [Int32] = []
     /// One for each draft token, over the draft vocabulary. They live until the next draft: it borrows the same memory.
     var distributions: [any Distribution] = []
+    /// Of each draft token's confidence; none where the plan asks for none.
+    var classes: [Int] = []
     /// Target ids from the context.
     var copied: [Int32] = []
     /// Whether the draft ended because the drafter gave logits of which nothing can be drawn: NaN or infinity. A damaged
@@ -37,16 +39,19 @@ class Drafter {
     ///
     /// - Parameters:
     ///   - context: all draft ids so far, without the start.
+    ///   - plan: how many tokens at most, and where a draft ends that is unlikely to be accepted.
     ///   - temperature: of the drafter's distribution; 0 takes the argmax.
     ///   - banned: draft ids that may not be drawn.
     ///   - allowed: of the drafted ids so far, which may follow them; nil ends the draft.
     func propose(
-        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource,
+        _ context: [Int32], plan: Plan, temperature: Double, banned: [Int32], random: any RandomSource,
         allowed: Allowed? = nil
     ) throws -> Draft {
         guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
         workspace.reset()
-        let most = min(count, model.maxLength / 2)
+        let most = min(plan.count, model.maxLength / 2)
+        let isConfident = !plan.chances.isEmpty
+        var reach = 1.0  // the probability that all tokens of the draft are accepted
         var pending = most > 0 ? try read(start + context[window(context.count, model)...], model) : []
         var draft = Draft()
         while draft.tokens.count < most {
@@ -58,7 +63,7 @@ class Drafter {
             do {
                 distribution = try draftDistribution(
                     row, row: row.rows - 1, temperature: temperature, banned: banned, workspace: workspace,
-                    allowed: mask)
+                    allowed: mask, isConfident: isConfident)
             } catch OmniDraftError.bundle {
                 // What was drawn before is right, and the round goes on with it.
                 draft.unsound = true
@@ -68,6 +73,12 @@ class Drafter {
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
+            if isConfident {
+                let each = confidenceClass(distribution.confidence)
+                draft.classes.append(each)
+                reach *= plan.chances[each]
+                if draft.tokens.count < most && reach < plan.least[draft.tokens.count - 1] { break }
+            }
         }
         return draft
     }

@@ -1,8 +1,8 @@
 // What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds both.
 
-private let longest = Defaults.draftLengthLongest
-private let classes = Defaults.draftLengthLongestMatch - Defaults.draftLengthShortestMatch + 1
-private let textRounds = Defaults.draftLengthTextRounds  // weight of all earlier texts at most, in rounds
+/// Classes of the confidence of a draft token.
+let confidenceClasses = Defaults.draftLengthConfidences.count + 1
+private let matchClasses = Defaults.draftLengthLongestMatch - Defaults.draftLengthShortestMatch + 1
 
 /// Seconds on one device.
 struct Costs: Sendable, Equatable {
@@ -36,17 +36,17 @@ struct Costs: Sendable, Equatable {
 
 /// All that a measured draft length learned, as decayed counts; a session file holds it.
 struct LengthState: Sendable, Equatable {
-    /// Draft tokens verified by depth, given that those before them were accepted.
-    var evaluated = [Double](repeating: 0, count: longest)
+    /// Draft tokens that were verified, by the class of their confidence.
+    var evaluated = [Double](repeating: 0, count: confidenceClasses)
     /// Those of them that were accepted.
-    var accepted = [Double](repeating: 0, count: longest)
+    var accepted = [Double](repeating: 0, count: confidenceClasses)
     var drafts = 0.0
     /// The target tokens that they gave.
     var targets = 0.0
     /// Tokens that a copy would have proposed, by the length of the match before the token, from the shortest on.
-    var compared = [Double](repeating: 0, count: classes)
+    var compared = [Double](repeating: 0, count: matchClasses)
     /// Those of them that were right.
-    var agreed = [Double](repeating: 0, count: classes)
+    var agreed = [Double](repeating: 0, count: matchClasses)
     /// Rounds since the last draft.
     var idle = 0
     /// Tokens of the text that the drafter has not read.
@@ -54,29 +54,29 @@ struct LengthState: Sendable, Equatable {
     /// Of their time, what a probe may cost.
     var share = Defaults.draftLengthFirstShare
 
-    /// Cap the weight of the texts before, because texts differ; probe again at the start of a text.
+    /// Probe again at the start of a text, and count what the drafter has not read of it.
     ///
     /// - Parameters:
     ///   - length: of the drafter's context.
     ///   - shared: tokens that it has in common with the context of the text before, from the first one on.
     mutating func beginText(_ length: Int, shared: Int) {
         unread = min(length, unread + length - shared)
-        for depth in evaluated.indices where evaluated[depth] > textRounds {
-            accepted[depth] = min(textRounds, accepted[depth] * textRounds / evaluated[depth])
-            evaluated[depth] = textRounds
-        }
         share = min(2 * share, Defaults.draftLengthFirstShare)
     }
 
-    /// Count one draft token that was verified at a depth.
-    mutating func countDraft(_ depth: Int, isRight: Bool) { count(&accepted, &evaluated, depth, isRight) }
+    /// Count one draft token of a class that was verified; all before it fade.
+    mutating func countDraft(_ each: Int, isRight: Bool) {
+        for index in evaluated.indices {
+            evaluated[index] *= Defaults.draftLengthEvaluatedDecay
+            accepted[index] *= Defaults.draftLengthEvaluatedDecay
+        }
+        evaluated[each] += 1
+        if isRight { accepted[each] += 1 }
+    }
 
     /// Count one token that a copy would have proposed, behind a match of a class.
-    mutating func countCopy(_ place: Int, isRight: Bool) { count(&agreed, &compared, place, isRight) }
-}
-
-/// Count one trial at a place.
-private func count(_ successes: inout [Double], _ trials: inout [Double], _ place: Int, _ isRight: Bool) {
-    successes[place] = successes[place] * Defaults.draftLengthDecay + (isRight ? 1 : 0)
-    trials[place] = trials[place] * Defaults.draftLengthDecay + 1
+    mutating func countCopy(_ each: Int, isRight: Bool) {
+        compared[each] = compared[each] * Defaults.draftLengthDecay + 1
+        agreed[each] = agreed[each] * Defaults.draftLengthDecay + (isRight ? 1 : 0)
+    }
 }

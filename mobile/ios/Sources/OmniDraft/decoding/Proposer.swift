@@ -68,7 +68,7 @@ class TrieProposer: Proposer {
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
         if plan.count == 0 { return Draft() }
         return try drafter.propose(
-            context, count: plan.count, temperature: temperature, banned: banned, random: random, allowed: allowed)
+            context, plan: plan, temperature: temperature, banned: banned, random: random, allowed: allowed)
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {

@@ -170,28 +170,35 @@ private func penalise(
 /// - Parameters:
 ///   - banned: draft ids that are never drawn.
 ///   - allowed: which ids may come at all; nil for all that are not banned.
+///   - isConfident: whether the confidence is computed at temperature 0; otherwise it is 1 there.
 /// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `logits`.
 func draftDistribution(
     _ logits: Logits, row: Int, temperature: Double, banned: [Int32], workspace: Workspace = Workspace(),
-    allowed: Mask? = nil
+    allowed: Mask? = nil, isConfident: Bool = false
 ) throws -> any Distribution {
     let width = logits.width
     let numbers = logits.row(row)
+    let isCertain = temperature == 0
     let best = argmax(numbers, width)
     try checkFinite(numbers[best], "drafter")
     let isBanned = banned.contains(Int32(best)) || allowed?.allows(Int32(best)) == false
-    // The usual case needs no copy.
-    if temperature == 0 && !isBanned { return OneHot(token: Int32(best), size: width) }
+    // A row of which only the argmax counts needs no copy.
+    if isCertain && !isConfident && !isBanned { return OneHot(token: Int32(best), size: width) }
     let weights = workspace.row(width)
     copyRow(numbers, width, allowed, into: weights.numbers)
     for id in banned { weights.numbers[Int(id)] = -.infinity }
     let token = isBanned ? argmax(weights.numbers, width) : best
     let largest = weights.numbers[token]
     try checkFinite(largest, "drafter")
-    if temperature == 0 { return OneHot(token: Int32(token), size: width) }
+    if isCertain && !isConfident { return OneHot(token: Int32(token), size: width) }
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
     let blocks = exponentials(
-        weights.numbers, size: width, largest: largest, temperature: divisor(temperature), into: weights.numbers)
+        weights.numbers, size: width, largest: largest, temperature: isCertain ? 1 : divisor(temperature),
+        into: weights.numbers)
+    if isCertain {
+        return OneHot(
+            token: Int32(token), size: width, confidence: Double(weights.numbers[token]) / blocks.reduce(0, +))
+    }
     return Categorical(weights, width, workspace, blocks: blocks)
 }
 

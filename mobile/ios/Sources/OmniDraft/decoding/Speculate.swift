@@ -235,6 +235,6 @@ private struct Stopwatch {
 private func counts(_ outcome: Outcome, _ copy: Copy) -> RoundCounts {
     let agreed = zip(copy.tokens, outcome.emitted).prefix { $0 == $1 }.count
     return RoundCounts(
-        drafted: outcome.draft.tokens.count, evaluated: outcome.verdict.evaluated,
+        classes: outcome.draft.classes, evaluated: outcome.verdict.evaluated,
         accepted: outcome.verdict.acceptedDrafts, emitted: outcome.emitted.count, match: copy.match, agreed: agreed)
 }

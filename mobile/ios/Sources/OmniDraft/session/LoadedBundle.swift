@@ -78,7 +78,7 @@ final class LoadedBundle: @unchecked Sendable {
 /// How a bundle is loaded.
 struct Loading {
     let engine: any InferenceEngine
-    /// Of a target pass; 0: by the target's size. The drafter always runs on one.
+    /// Of a target pass; 0: chosen for this device. The drafter always runs on one.
     var threads = 0
     /// Whether to load the drafter; without it only mode lookup drafts anything.
     var drafter = true
@@ -91,8 +91,9 @@ struct Loading {
 
 /// Loads the graphs of a bundle once, for any number of sessions.
 ///
+/// - Parameter most: threads of a target pass at most, where `loading` names no number; nil: by the target's size.
 /// - Throws: ``OmniDraftError``: the bundle is damaged or incomplete, or the number of threads is out of range.
-func loadBundle(_ bundle: ModelBundle, _ loading: Loading) throws -> LoadedBundle {
+func loadBundle(_ bundle: ModelBundle, _ loading: Loading, most: Int? = nil) throws -> LoadedBundle {
     if loading.threads != 0 { try checkThreads(loading.threads) }
     let targetTokenizer = try loadTokenizer(bundle, bundle.target)
     let drafts = loading.drafter && !bundle.drafter.isAbsent
@@ -102,19 +103,65 @@ func loadBundle(_ bundle: ModelBundle, _ loading: Loading) throws -> LoadedBundl
         draftFingerprint: drafterTokenizer?.fingerprint ?? vocabMap.draftFingerprint,
         targetFingerprint: targetTokenizer.fingerprint, draftSize: bundle.drafter.vocabSize,
         targetSize: bundle.target.vocabSize)
-    let threads = loading.threads == 0 ? threadsFor(bundle.target.parameters) : loading.threads
     let (engine, provider) = (loading.engine, loading.provider)
-    let target = try SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }.ready()
-    let drafter =
-        drafts ? try SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) }.ready() : nil
-    let loaded = LoadedBundle(
-        bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
-        drafterTokenizer: drafterTokenizer, engine: engine, notice: loading.notice)
-    loaded.device = try deviceCosts(
-        loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn,
-        here: thisMachine(onnxruntime: engine.version, threads: threads), measure: loading.measure
-    ) { try timed(loaded) }
-    return loaded
+    let drafter = drafts ? SharedGraph { try graphOf(bundle, bundle.drafter, engine, 1, provider) } : nil
+    let trial = ThreadTrial(loading) { threads in
+        let target = SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }
+        return LoadedBundle(
+            bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
+            drafterTokenizer: drafterTokenizer, engine: engine, notice: loading.notice)
+    }
+    return try trial.fastest(most ?? threadsFor(bundle.target.parameters))
+}
+
+/// Opens a bundle with other numbers of threads, of which it keeps the costs, and one by one: each has weights of its own.
+private final class ThreadTrial {
+    private let loading: Loading
+    private let withThreads: (Int) -> LoadedBundle
+    private var devices: [Int: DeviceCosts] = [:]  // by threads
+
+    init(_ loading: Loading, withThreads: @escaping (Int) -> LoadedBundle) {
+        self.loading = loading
+        self.withThreads = withThreads
+    }
+
+    /// The bundle with the threads that it is fastest with, where costs are measured and kept; else with `most`.
+    func fastest(_ most: Int) throws -> LoadedBundle {
+        let isKept = loading.measure == .auto && loading.state.root != nil
+        let chosen = loading.threads == 0 && isKept ? try fastestThreads(most, speed: speed) : most
+        let threads = loading.threads == 0 ? chosen : loading.threads
+        let loaded = withThreads(threads)
+        try loaded.target.ready()
+        try loaded.drafter?.ready()
+        let device = try costs(loaded, threads)
+        let all = Array(devices.values)  // since threads were compared by them
+        loaded.device = DeviceCosts(costs: device.costs, source: device.source) { for each in all { each.forget() } }
+        return loaded
+    }
+
+    /// Expected tokens a second; nil where the costs are not those of this device.
+    private func speed(_ threads: Int) throws -> Double? {
+        let loaded = withThreads(threads)
+        let device = try costs(loaded, threads)
+        let isOfThis = device.source != .manifest || loaded.bundle.measuredOn == machine(threads)
+        return isOfThis ? MeasuredLength(device.costs).speed : nil
+    }
+
+    /// The costs of the models here; they are timed where nothing is known of this machine.
+    private func costs(_ loaded: LoadedBundle, _ threads: Int) throws -> DeviceCosts {
+        if let known = devices[threads] { return known }
+        let bundle = loaded.bundle
+        let found = try deviceCosts(
+            loading.state, seal: bundle.seal, costs: bundle.costs, measuredOn: bundle.measuredOn,
+            here: machine(threads), measure: loading.measure
+        ) { try timed(loaded) }
+        devices[threads] = found
+        return found
+    }
+
+    private func machine(_ threads: Int) -> Machine {
+        thisMachine(onnxruntime: loading.engine.version, threads: threads)
+    }
 }
 
 private func timed(_ loaded: LoadedBundle) throws -> Costs? {

@@ -29,6 +29,7 @@ final class SharedGraph: @unchecked Sendable {
         }
     }
 
+    @discardableResult
     func ready() throws -> SharedGraph {
         try state.with { now in if now.graph == nil { now.graph = try load() } }
         return self

@@ -189,29 +189,36 @@ private func checkTexts(_ vector: Vector, _ costs: Costs) throws {
         let context = text.object["context"]!.ints
         state.beginText(context[0], shared: context[1])
         let length = MeasuredLength(costs, state, drafts: vector.input["drafts"]!.bool, copies: true)
-        let plans = text.object["records"]!.array.flatMap { driven(length, $0.ints) }
+        let plans = text.object["records"]!.array.flatMap { driven(length, $0.array) }
         let duePlans = due.object["plans"]!.array.flatMap { row in
-            [Plan](
-                repeating: Plan(
-                    source: Source(rawValue: row.array[1].string)!, count: row.array[2].int, fresh: row.array[3].bool),
-                count: row.array[0].int)
+            [JsonValue](repeating: .array(Array(row.array.dropFirst())), count: row.array[0].int)
         }
-        try same("plans", plans, duePlans)
+        try same(
+            "plans", plans.map { .array([.string($0.source.rawValue), .int($0.count), .bool($0.fresh)]) }, duePlans)
+        try checkLast(plans.last { $0.source == .draft }, due.object["last_draft"]!)
         state = length.state
         try checkState(state, due.object["state"]!.object)
     }
 }
 
 /// The plans of a round that is repeated.
-private func driven(_ length: MeasuredLength, _ record: [Int]) -> [Plan] {
-    (0..<record[0]).map { _ in
-        let plan = length.next(record[1])
+private func driven(_ length: MeasuredLength, _ record: [JsonValue]) -> [Plan] {
+    (0..<record[0].int).map { _ in
+        let plan = length.next(record[1].int)
         length.record(
             RoundCounts(
-                drafted: record[2], evaluated: record[3], accepted: record[4], emitted: record[5], match: record[1],
-                agreed: record[6]))
+                classes: record[2].ints, evaluated: record[3].int, accepted: record[4].int, emitted: record[5].int,
+                match: record[1].int, agreed: record[6].int))
         return plan
     }
+}
+
+/// Where the last draft of a text would have ended.
+private func checkLast(_ plan: Plan?, _ due: JsonValue) throws {
+    try same("a draft was planned", plan != nil, due != .null)
+    guard let plan else { return }
+    try close("chances", plan.chances, due.object["chances"]!.nums)
+    try close("least", plan.least, due.object["least"]!.nums)
 }
 
 private func checkState(_ state: LengthState, _ expected: JsonObject) throws {
@@ -232,7 +239,7 @@ private final class ContextRecorder: Drafter, @unchecked Sendable {
     var context: [Int32] = []
 
     override func propose(
-        _ context: [Int32], count: Int, temperature: Double, banned: [Int32], random: any RandomSource,
+        _ context: [Int32], plan: Plan, temperature: Double, banned: [Int32], random: any RandomSource,
         allowed: Allowed? = nil
     ) throws -> Draft {
         self.context = context

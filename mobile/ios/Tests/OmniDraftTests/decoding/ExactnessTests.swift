@@ -11,6 +11,20 @@ private let caches = [[], ["FO"], ["FLAKE", "FO"], allGrams]
 /// How the proposals of a case are made and verified.
 private enum Kind: CaseIterable { case token, block, match, lookup, copying, plain }
 
+/// A fixed number of draft tokens, but a draft ends where the drafter is not confident.
+private final class EndingLength: DraftLength {
+    private let plan: Plan
+
+    init(_ count: Int, _ least: Double) {
+        plan = Plan(
+            source: .draft, count: count, chances: Defaults.draftLengthChances,
+            least: [Double](repeating: least, count: count))
+    }
+
+    func next(_ match: Int) -> Plan { plan }
+    func record(_ counts: RoundCounts) {}
+}
+
 /// One generation whose distribution is enumerated.
 private struct Case {
     var kind: Kind
@@ -20,6 +34,7 @@ private struct Case {
     var grams = allGrams
     var most = 16
     var rounds = 1
+    var least = 0.0  // a draft ends early where it is accepted so far with less than this probability
     var drafter: (any CausalModel)?
 
     init(_ kind: Kind, _ sampling: SamplingConfig? = nil, seed: UInt64 = 3, grams: [String] = allGrams) throws {
@@ -53,7 +68,7 @@ private struct Case {
         switch kind {
         case .plain: return try FixedLength(0)
         case .lookup, .copying: return try FixedLength(count, source: .copy)
-        case .token, .block, .match: return try FixedLength(count)
+        case .token, .block, .match: return least > 0 ? EndingLength(count, least) : try FixedLength(count)
         }
     }
 
@@ -140,12 +155,37 @@ final class ExactnessTests: XCTestCase {
         }
     }
 
-    /// Three draft tokens reach every node of the trie, and the limit cuts proposals.
+    /// Three draft tokens reach every node of the trie, and the limit, or the confidence, cuts proposals.
     func testALongRoundHasTheTargetsDistribution() throws {
         for kind in [Kind.token, .block] {
             let each = try Case(kind, seed: 1, grams: ["FLAKE", "FO"])
-            try check("long", each.with { ($0.count, $0.most) = (3, 3) })
+            for least in [0, 0.2] {
+                try check("long \(least)", each.with { ($0.count, $0.most, $0.least) = (3, 3, least) })
+            }
         }
+    }
+
+    /// Each limit lets other drafts end early; a block whose length depends on the path is exact, too.
+    func testADraftThatEndsByItsConfidenceLeavesTheTargetsDistribution() throws {
+        for kind in [Kind.token, .block, .match] {
+            for grams in caches {
+                for (seed, least) in [(1, 0.15), (grams.count, 0.25), (3, 0.4)] {
+                    let each = try Case(kind, seed: UInt64(seed), grams: grams)
+                    try check("\(grams) \(least)", each.with { $0.least = least })
+                }
+            }
+        }
+    }
+
+    /// So the test above is not of a fixed length in disguise.
+    func testDraftsOfOneTextEndAtDifferentLengths() throws {
+        let drafter = Drafter(ContextModel(7, draftTokens.count))
+        let plan = EndingLength(3, 0.25).next(0)
+        let drafts = try (0..<20).map { seed in
+            try drafter.propose([0, 3], plan: plan, temperature: 1, banned: [], random: SplitMix64(seed))
+        }
+        XCTAssertGreaterThan(Set(drafts.map(\.tokens.count)).count, 1)
+        XCTAssertTrue(drafts.allSatisfy { $0.tokens.count == $0.classes.count })
     }
 
     func testARoundOfOtherProposersHasTheTargetsDistribution() throws {

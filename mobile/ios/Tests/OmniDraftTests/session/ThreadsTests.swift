@@ -1,4 +1,5 @@
 import Foundation
+import OmniDraftORT
 import XCTest
 
 @testable import OmniDraft
@@ -98,6 +99,44 @@ final class ThreadsTests: XCTestCase {
         try session.useAdapter(nil)
         XCTAssertEqual(try session.generate(question, greedy()).finish().tokenIds, whole)
         XCTAssertNil(session.models.digest(.drafter))
+    }
+
+    func testFewerThreadsAreTriedUntilTheyAreSlower() {
+        /// The threads, and how many numbers were tried; speeds are tokens a second from the most threads on.
+        func tried(_ speeds: Double?...) -> [Int] {
+            var asked = 0
+            let threads = fastestThreads(speeds.count) { threads in
+                asked += 1
+                return speeds[speeds.count - threads]
+            }
+            return [threads, asked]
+        }
+        XCTAssertEqual(tried(10, 9, 12, 1), [4, 2])
+        XCTAssertEqual(tried(10, 9.6, 9.4, 1), [3, 3], "each is compared with the fastest")
+        XCTAssertEqual(tried(10, 12, 11, 1), [3, 3])
+        XCTAssertEqual(tried(1, 1), [1, 2])
+        XCTAssertEqual(tried(1), [1, 0])
+        XCTAssertEqual(tried(nil, 1), [2, 1], "nothing was measured")
+        XCTAssertEqual(tried(1, nil), [2, 2])
+    }
+
+    func testCostsOfEachNumberOfThreadsAreKeptAndForgottenTogether() throws {
+        try inDirectory { place in
+            let engine = try OrtEngine.shared()
+            let bundle = try openBundle(StarterBundles.directory("a"))
+            let loading = Loading(engine: engine, state: StateDirectory(root: place))
+            func kept(_ threads: Int) -> Costs? {
+                let machine = thisMachine(onnxruntime: engine.version, threads: threads)
+                return keptCosts(loading.state, seal: bundle.seal, machine)
+            }
+            let first = try loadBundle(bundle, loading, most: 2)
+            XCTAssert([1, 2].allSatisfy { kept($0) != nil || bundle.measuredOn?.threads == $0 })
+            let second = try loadBundle(bundle, loading, most: 2)
+            XCTAssertEqual(first.costs, second.costs)
+            XCTAssertNotEqual(second.device.source, .measured)
+            second.device.forget()
+            XCTAssertNil(kept(1) ?? kept(2))
+        }
     }
 
     func testAConversationReadsOnlyWhatIsNew() throws {

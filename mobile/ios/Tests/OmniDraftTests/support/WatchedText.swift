@@ -12,7 +12,7 @@ final class CountingSource: SplitMix64 {
     }
 }
 
-private let nothing = RoundCounts(drafted: 0, evaluated: 0, accepted: 0, emitted: 0)
+private let nothing = RoundCounts(classes: [], evaluated: 0, accepted: 0, emitted: 0)
 
 /// The runtime's own draft length, which records what a round asked and learned.
 final class WatchedLength: MeasuredLength {

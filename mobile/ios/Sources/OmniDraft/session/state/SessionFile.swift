@@ -182,10 +182,9 @@ private func lengthsObject(_ lengths: LengthState) -> JsonValue {
 
 private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     var state = LengthState()
-    let depths = state.evaluated.count
-    (state.evaluated, state.accepted) = try trials(value.at("evaluated"), value.at("accepted"), depths)
-    let classes = state.compared.count
-    (state.compared, state.agreed) = try trials(value.at("compared"), value.at("agreed"), classes)
+    (state.evaluated, state.accepted) = try trials(
+        value.at("evaluated"), value.at("accepted"), state.evaluated.count)
+    (state.compared, state.agreed) = try trials(value.at("compared"), value.at("agreed"), state.compared.count)
     state.drafts = try real(value.at("drafts"), in: 0...maxDecayed)
     state.targets = try real(value.at("targets"), in: 0...maxDecayed)
     state.idle = try integer(value.at("idle"), from: 0)

@@ -8,7 +8,8 @@ import java.io.File
  * @property publicKey of the signer, Ed25519: the 32 bytes, or the 44 bytes that the Base64 of a PEM file holds. A bundle
  *   that is not signed with it is refused. Null checks no signature.
  * @property provider where the models run.
- * @property threads of a target pass; 0: by the target's size. The drafter runs on one.
+ * @property threads of a target pass; 0: those that it is fastest with on this device, which are found out where there
+ *   is a [state]. The drafter runs on one.
  * @property withDrafter whether the drafter is loaded.
  * @property freeMemory bytes that the app may still use; where both models would need more, the bundle is opened
  *   without the drafter, and where the target alone would, it is refused (fault `memory`). Null: not looked at.

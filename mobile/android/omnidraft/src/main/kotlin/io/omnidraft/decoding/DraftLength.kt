@@ -84,6 +84,9 @@ internal open class MeasuredLength(
     private val copies: Boolean = false, // whether the context can be used
     val longest: Int = LONGEST, // tokens of a round at most
 ) : DraftLength {
+    /** Expected tokens a second where the context has no match. */
+    val speed: Double get() = maxOf(fastest(otherOptions(0)).speed, fastest(draftOptions()).speed)
+
     override fun next(match: Int): Plan {
         val best = fastest(otherOptions(match))
         if (!drafts) return Plan(best.source, best.count)

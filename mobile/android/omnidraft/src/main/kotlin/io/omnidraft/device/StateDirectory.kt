@@ -53,18 +53,27 @@ internal class StateDirectory(val root: File?) {
      * @return whether the record was written; else the directory cannot be written, or is not this user's alone.
      */
     fun writeRecord(kind: String, key: String, data: ByteArray): Boolean {
-        if (root == null || data.size > MOST_RECORD_BYTES) return false
-        val place = File(root, kind)
+        if (data.size > MOST_RECORD_BYTES) return false
+        val place = directory(kind) ?: return false
         try {
-            makePrivate(root)
-            makePrivate(place)
-            if (!isPrivate(root, kind)) return false
             writeAtomically(File(place, key + END), data)
         } catch (_: IOException) {
             return false // nothing is remembered, and nothing is said
         }
-        deleteOldest(place)
+        deleteOldest(place, END, MOST_RECORDS)
         return true
+    }
+
+    /** The directory of a kind, which is made; null where it cannot be written, or is not this user's alone. */
+    fun directory(kind: String): File? {
+        val place = File(root ?: return null, kind)
+        return try {
+            makePrivate(root)
+            makePrivate(place)
+            place.takeIf { isPrivate(root, kind) }
+        } catch (_: IOException) {
+            null
+        }
     }
 
     /** Deletes a record, where there is one. */
@@ -95,12 +104,10 @@ private fun makePrivate(place: File) {
 private fun isPrivate(root: File, kind: String): Boolean =
     isOwnDirectory(root) && isOwnDirectory(File(root, kind), isPrivate = true)
 
-/** Deletes the oldest records where there are too many; what has another name is not a record. */
-private fun deleteOldest(place: File) {
-    val found = place.listFiles().orEmpty().filter { isRecord(it.name) && !it.isDirectory }
-    val records = found.map { it.lastModified() to it }
-    val oldest = records.sortedWith(compareBy({ it.first }, { it.second.name }))
-    oldest.take(maxOf(0, records.size - MOST_RECORDS)).forEach { it.second.delete() }
+/** Deletes the oldest files of a directory that are named by a key, where there are more than [most]; no others. */
+internal fun deleteOldest(place: File, end: String, most: Int) {
+    fun isKey(name: String) = name.endsWith(end) && isHexadecimal(name.removeSuffix(end), KEY_DIGITS)
+    val files = place.listFiles().orEmpty().filter { isKey(it.name) && !it.isDirectory }.map { it.lastModified() to it }
+    val oldest = files.sortedWith(compareBy({ it.first }, { it.second.name }))
+    oldest.take(maxOf(0, files.size - most)).forEach { it.second.delete() }
 }
-
-private fun isRecord(name: String): Boolean = name.endsWith(END) && isHexadecimal(name.removeSuffix(END), KEY_DIGITS)

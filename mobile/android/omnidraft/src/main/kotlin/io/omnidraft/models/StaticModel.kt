@@ -29,7 +29,12 @@ internal class StaticForm(
 )
 
 /** Loaded static graphs: any number of [StaticModel]s may run them, each from its own thread. */
-internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(), threads: Int = 1) : Weights {
+internal class StaticGraphs(
+    val form: StaticForm,
+    provider: Provider,
+    threads: Int,
+    compiled: CompiledGraphs,
+) : Weights {
     /** By the number of tokens of a block, ascending. */
     val sessions = TreeMap<Int, OrtSession>()
 
@@ -41,7 +46,7 @@ internal class StaticGraphs(val form: StaticForm, provider: Provider = Provider(
 
     init {
         try {
-            for ((block, path) in form.graphs) sessions[block] = openGraph(path, provider, threads)
+            for ((block, path) in form.graphs) sessions[block] = openGraph(path, provider, threads, compiled)
             tables = HostTables.read(form.host, form.kv, form.vocabSize)
             for ((block, session) in sessions) checkValues(form.graphs.getValue(block), session, values(block))
         } catch (error: Throwable) {

@@ -9,6 +9,7 @@ import java.io.IOException
 private const val THREADS_PER_CORE = 4 // at most; more only take memory and time
 private const val SMALL = 50_000_000 // parameters; waking threads costs a smaller model more time than they save
 private const val MOST_THREADS = 4 // of a phone; more cores wait for memory, and heat it
+private const val LEAST_SPEED = 0.95 // of the fastest; fewer threads heat a phone less
 private const val MOST_DIGITS = 20
 
 /** What says how fast a processor is, and the least share of the fastest one's that a fast processor has. */
@@ -24,6 +25,23 @@ internal fun checkThreads(threads: Int) {
 }
 
 internal fun threadsFor(parameters: Long): Int = if (parameters < SMALL) 1 else minOf(MOST_THREADS, fastCores())
+
+/**
+ * The threads of a target pass that this device is fastest with: one less, from [most] on, until that is slower.
+ *
+ * @param speed tokens a second with a number of threads, drafted; null where it is not known, and nothing is compared.
+ */
+internal fun fastestThreads(most: Int, speed: (Int) -> Double?): Int {
+    var threads = most
+    var best = if (most > 1) speed(most) else null
+    while (best != null && threads > 1) {
+        val fewer = speed(threads - 1)
+        if (fewer == null || fewer < LEAST_SPEED * best) break
+        best = maxOf(best, fewer)
+        threads -= 1
+    }
+    return threads
+}
 
 /** Processors that are about as fast as the fastest one; all, where the system does not tell how fast they are. */
 internal fun fastCores(folder: File = File("/sys/devices/system/cpu"), cores: Int = cores()): Int {

@@ -20,6 +20,7 @@ import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.MeasuredLength
 import io.omnidraft.decoding.Source
 import io.omnidraft.decoding.blockPays
+import io.omnidraft.device.CostsSource
 import io.omnidraft.device.DeviceCosts
 import io.omnidraft.device.Machine
 import io.omnidraft.device.Measure
@@ -29,6 +30,7 @@ import io.omnidraft.device.thisMachine
 import io.omnidraft.grammar.ByteTrie
 import io.omnidraft.models.Engine
 import io.omnidraft.models.checkThreads
+import io.omnidraft.models.fastestThreads
 import io.omnidraft.models.threadsFor
 import io.omnidraft.session.state.asksDrafter
 import io.omnidraft.session.state.copies
@@ -90,7 +92,7 @@ internal class LoadedBundle(
 }
 
 internal class Loading(
-    val threads: Int = 0, // of a target pass; 0: by the target's size. The drafter always runs on one.
+    val threads: Int = 0, // of a target pass; 0: chosen for this device. The drafter always runs on one.
     val drafter: Boolean = true, // whether to load the drafter; without it only mode lookup drafts anything
     val xnnpack: Boolean = false, // whether kernels of XNNPACK are used
     val targetOn: String = CPU_GRAPH, // where the target runs; see placed
@@ -103,8 +105,16 @@ internal class Loading(
     fun onCpu(notice: String?): Loading = Loading(threads, drafter, measure = measure, state = state, notice = notice)
 }
 
-/** Loads the graphs of a bundle once, for any number of sessions. */
-internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
+/**
+ * Loads the graphs of a bundle once, for any number of sessions.
+ *
+ * @param most threads of a target pass at most, where [loading] names no number.
+ */
+internal fun loadBundle(
+    bundle: Bundle,
+    loading: Loading = Loading(),
+    most: Int = threadsFor(bundle.target.parameters),
+): LoadedBundle {
     if (loading.threads != 0) checkThreads(loading.threads)
     val opened = placed(bundle, loading.targetOn, loading.drafterOn)
     val targetTokenizer = loadTokenizer(opened, opened.target)
@@ -117,28 +127,68 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
         opened.drafter.vocabSize,
         opened.target.vocabSize,
     )
-    val threads = if (loading.threads == 0) threadsFor(opened.target.parameters) else loading.threads
-    val target = SharedGraph { openWeights(opened, opened.target, threads, loading.xnnpack) }.ready()
+    val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading) } else null
+    val trial = ThreadTrial(loading) { threads ->
+        val target = SharedGraph { openWeights(opened, opened.target, threads, loading) }
+        LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notice)
+    }
     try {
-        val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading.xnnpack) } else null
-        drafter?.ready()
-        val loaded =
-            LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notice)
-        val machine = thisMachine(Engine.version, threads, loading.targetOn, loading.drafterOn)
-        loaded.device = deviceCostsOf(loaded, machine, loading)
-        return loaded
+        return trial.fastest(most)
     } catch (error: Throwable) {
-        target.close()
+        drafter?.close()
         throw error
     }
 }
 
-/** The costs of the models here; they are timed where nothing is known of this machine. */
-private fun deviceCostsOf(loaded: LoadedBundle, machine: Machine, loading: Loading): DeviceCosts {
-    val bundle = loaded.bundle
-    return deviceCosts(loading.state, bundle.seal, bundle.costs, bundle.measuredOn, machine, loading.measure) {
-        timed(loaded)
+/** Opens a bundle with other numbers of threads, of which it keeps the costs, and one by one: each has weights of its own. */
+private class ThreadTrial(private val loading: Loading, private val withThreads: (Int) -> LoadedBundle) {
+    private val devices = HashMap<Int, DeviceCosts>() // by threads
+
+    /** The bundle with the threads that it is fastest with, where costs are measured and kept; else with [most]. */
+    fun fastest(most: Int): LoadedBundle {
+        val isKept = loading.measure == Measure.AUTO && loading.state.root != null
+        val threads = when {
+            loading.threads != 0 -> loading.threads
+            isKept && loading.targetOn == CPU_GRAPH -> fastestThreads(most, ::speed)
+            else -> most
+        }
+        val loaded = withThreads(threads)
+        try {
+            loaded.target.ready()
+            loaded.drafter?.ready()
+            val device = costs(loaded, threads)
+            // All, since threads were compared by them.
+            loaded.device = DeviceCosts(device.costs, device.source) { devices.values.forEach { it.forget() } }
+            return loaded
+        } catch (error: Throwable) {
+            loaded.target.close()
+            throw error
+        }
     }
+
+    /** Expected tokens a second; null where the costs are not those of this device. */
+    private fun speed(threads: Int): Double? {
+        val loaded = withThreads(threads)
+        try {
+            val device = costs(loaded, threads)
+            val isOfThis = device.source != CostsSource.MANIFEST || loaded.bundle.measuredOn == machine(threads)
+            return if (isOfThis) MeasuredLength(device.costs).speed else null
+        } finally {
+            loaded.target.close()
+        }
+    }
+
+    /** The costs of the models here; they are timed where nothing is known of this machine. */
+    private fun costs(loaded: LoadedBundle, threads: Int): DeviceCosts = devices.getOrPut(threads) {
+        val bundle = loaded.bundle
+        val here = machine(threads)
+        deviceCosts(loading.state, bundle.seal, bundle.costs, bundle.measuredOn, here, loading.measure) {
+            timed(loaded)
+        }
+    }
+
+    private fun machine(threads: Int): Machine =
+        thisMachine(Engine.version, threads, loading.targetOn, loading.drafterOn)
 }
 
 private fun timed(loaded: LoadedBundle): Costs? {
