@@ -48,7 +48,7 @@ class Graph:
         Args:
             path: the graph; weights in a file beside it are mapped into memory, not read.
             kv: shape of its KV buffers.
-            threads: of one pass; a drafter is fastest on one.
+            threads: of one pass.
 
         Raises:
             BundleError: onnxruntime cannot load the graph, or it has other inputs and outputs.

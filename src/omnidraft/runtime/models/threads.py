@@ -1,4 +1,4 @@
-"""How many threads a pass of the target runs on."""
+"""How many threads a pass runs on."""
 
 import os
 
@@ -25,3 +25,8 @@ def check_threads(threads: int) -> None:
 def threads_for(parameters: int) -> int:
     """Threads of a target pass; waking threads costs a small model more time than they save."""
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
+
+
+def drafter_threads(parameters: int, target: int) -> int:
+    """Threads of a drafter's pass, beside a target's; two where it reads megabytes of weights."""
+    return min(2, target) if parameters >= 4_000_000 else 1

@@ -20,7 +20,7 @@ from omnidraft.runtime.grammar.byte_trie import ByteTrie
 from omnidraft.runtime.models.load_graph import load_graph
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticGraphs
-from omnidraft.runtime.models.threads import check_threads, threads_for
+from omnidraft.runtime.models.threads import check_threads, drafter_threads, threads_for
 from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.measure import machine_here, measure_within
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
@@ -104,7 +104,7 @@ def load_bundle(
 
     Args:
         bundle: from `open_bundle`, or its directory.
-        threads: of a target pass; by the target's size when None. The drafter always runs on one.
+        threads: of a target pass; by the target's size when None. A drafter takes two of them at most.
         drafter: whether to load the drafter; without it only mode lookup drafts anything.
         target_on, drafter_on: where each of them runs (see `placement.placed`).
         public_key: of the signer; a bundle without a signature by this key is refused. `open_bundle` checks
@@ -139,12 +139,16 @@ def load_bundle(
         target=load_graph(opened, opened.target, threads),
         target_tokenizer=target_tokenizer,
         vocab_map=vocab_map,
-        drafter=load_graph(opened, opened.drafter, 1) if drafter else None,
+        drafter=_drafter_graph(opened, threads) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
     check_unchanged(opened.places, opened.stamps)
     machine = machine_here(opened, threads, target_on, drafter_on)
     return replace(loaded, device=_device_costs(loaded, machine, measure))
+
+
+def _drafter_graph(bundle: Bundle, threads: int) -> Graph | StaticGraphs:
+    return load_graph(bundle, bundle.drafter, drafter_threads(bundle.drafter.parameters, threads))
 
 
 def _device_costs(loaded: LanguageModel, machine: Machine, measure: Measure) -> DeviceCosts:

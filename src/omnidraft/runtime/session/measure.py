@@ -26,7 +26,7 @@ from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
-_DRAFTED = 3
+_DRAFTED = 2
 _TURNS, _ROUNDS, _REPEATS = 4, 5, 3  # turns; rounds and repeats of each pass in a turn
 _TOKENS = 96  # more than all these rounds can emit
 _PASSES = (1, 5, 9, 3, 7, 2, 4, 6, 8)  # tokens of the timed passes; the others follow from the first ones
@@ -70,7 +70,12 @@ class Timings:
         """The costs; passes that were not timed lie on the line between those that were."""
         known = {n: median(seconds) for n, seconds in sorted(self.passes.items())}
         seconds = [_between(known, n) for n in range(1, max(known) + 1)]
-        drafts = [r.seconds.draft / len(r.draft) for r in self.timed]
+        # The pass after a draft takes longer than those after other passes: the drafter's weights took the caches.
+        after = [r.seconds.target - seconds[min(len(r.proposed), len(seconds) - 1)] for r in self.timed]
+        drafts = [
+            (r.seconds.draft + max(0.0, more)) / len(r.draft)
+            for r, more in zip(self.timed, after, strict=True)
+        ]
         rounds = self.timed or self.rounds
         hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in rounds]
         evaluated = sum(r.evaluated for r in self.rounds)

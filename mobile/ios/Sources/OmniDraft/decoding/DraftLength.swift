@@ -105,7 +105,10 @@ class MeasuredLength: DraftLength {
     }
 
     /// Expected tokens a second where the context has no match.
-    var speed: Double { max(fastest(otherOptions(0)).speed, fastest(draftOptions()).speed) }
+    var speed: Double {
+        let best = fastest(otherOptions(0)).speed
+        return max(best, draft(best).speed)
+    }
 
     func next(_ match: Int) -> Plan {
         let best = fastest(otherOptions(match))

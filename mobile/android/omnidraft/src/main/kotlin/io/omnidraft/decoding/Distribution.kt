@@ -12,6 +12,9 @@ internal interface Distribution {
 
     val isCertain: Boolean
 
+    /** The largest probability. */
+    val confidence: Double
+
     fun probability(id: Int): Double
 
     /** The sum of the probabilities of distinct ids. */
@@ -36,8 +39,16 @@ internal interface Distribution {
     fun without(id: Int): Distribution
 }
 
-/** All mass on one token: what temperature 0 makes of a row (ties: lowest id). */
-internal class OneHot(val token: Int, override val size: Int) : Distribution {
+/**
+ * All mass on one token: what temperature 0 makes of a row (ties: lowest id).
+ *
+ * @property confidence of a drafter, the token's probability in the softmax of its row.
+ */
+internal class OneHot(
+    val token: Int,
+    override val size: Int,
+    override val confidence: Double = 1.0,
+) : Distribution {
     override val isCertain: Boolean get() = true
 
     override fun probability(id: Int): Double = if (id == token) 1.0 else 0.0
@@ -71,6 +82,8 @@ internal class Categorical(
     private val total = blocks.sum()
 
     override val isCertain: Boolean get() = false
+
+    override val confidence: Double get() = probability(workspace.math.argmax(weights, size))
 
     override fun probability(id: Int): Double = weights[id] / total
 

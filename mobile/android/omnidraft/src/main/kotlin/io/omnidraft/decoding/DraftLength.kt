@@ -3,12 +3,14 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE as COPY_ACCEPTANCE
 import io.omnidraft.Defaults.DRAFT_LENGTH_DECAY as DECAY
+import io.omnidraft.Defaults.DRAFT_LENGTH_EVALUATED_DECAY as EVALUATED_DECAY
 import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LAST_SHARE as LAST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
 import io.omnidraft.Defaults.DRAFT_LENGTH_MARGIN as MARGIN
 import io.omnidraft.Defaults.DRAFT_LENGTH_MOST_UNREAD as MOST_UNREAD
+import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
 import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ROUNDS as PRIOR_ROUNDS
 import io.omnidraft.Defaults.DRAFT_LENGTH_PROBE as PROBE
 import io.omnidraft.Defaults.DRAFT_LENGTH_READ as READ
@@ -18,19 +20,34 @@ import io.omnidraft.SettingException
 
 /* How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md). */
 
+/** Of a draft token by its class, where [PRIOR_ACCEPTANCE] is measured. */
+private val CHANCES = Defaults.DRAFT_LENGTH_CHANCES.toDoubleArray()
+private const val LEAST_GAIN = 1e-9 // target tokens that a draft token gives; a divisor
+private val NO_NUMBERS = DoubleArray(0)
+
 internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COPY("copy") }
 
 /**
  * What the next round proposes.
  *
- * @property count draft tokens, or copied target tokens; 0 where the source is none.
+ * @property count draft tokens at most, or copied target tokens; 0 where the source is none.
  * @property fresh whether the drafter forgets its context but for the last [MOST_UNREAD] tokens: more of it were not
  *   read, and reading them would take longer than it gains.
+ * @property chances the probability that a draft token is accepted, by the class of its confidence; none where the
+ *   draft has the whole count.
+ * @property least the draft goes on after its first, second, ... token if it is accepted so far with at least this
+ *   probability; one number less than [count] at least.
  */
-internal data class Plan(val source: Source = Source.NONE, val count: Int = 0, val fresh: Boolean = false)
+internal class Plan(
+    val source: Source = Source.NONE,
+    val count: Int = 0,
+    val fresh: Boolean = false,
+    val chances: DoubleArray = NO_NUMBERS,
+    val least: DoubleArray = NO_NUMBERS,
+)
 
-internal data class RoundCounts(
-    val drafted: Int, // draft tokens drawn
+internal class RoundCounts(
+    val classes: IntArray, // of the confidence of each draft token that was drawn
     val evaluated: Int, // draft tokens verified
     val accepted: Int, // draft tokens accepted
     val emitted: Int, // target tokens
@@ -84,36 +101,60 @@ internal open class MeasuredLength(
     private val copies: Boolean = false, // whether the context can be used
     val longest: Int = LONGEST, // tokens of a round at most
 ) : DraftLength {
+    /** Seconds of one more draft token after the first, the second, ... */
+    private val more = DoubleArray(LONGEST - 1) { costs.roundSeconds(it + 2) - costs.roundSeconds(it + 1) }
+
     /** Expected tokens a second where the context has no match. */
-    val speed: Double get() = maxOf(fastest(otherOptions(0)).speed, fastest(draftOptions()).speed)
+    val speed: Double
+        get() {
+            val best = fastest(otherOptions(0)).speed
+            return maxOf(best, draft(best).first)
+        }
 
     override fun next(match: Int): Plan {
         val best = fastest(otherOptions(match))
         if (!drafts) return Plan(best.source, best.count)
-        val draft = fastest(draftOptions())
-        if (draft.speed > (1.0 + MARGIN) * best.speed) {
+        val (speed, plan) = draft(best.speed)
+        if (speed > (1.0 + MARGIN) * best.speed) {
             state.idle = 0
             state.share = FIRST_SHARE
-            return drafting(draft.count)
+            return plan
         }
         if (probeIsDue(best)) {
             state.idle = 0
             state.share = maxOf(state.share / 2.0, LAST_SHARE)
-            return drafting(minOf(PROBE, longest))
+            return Plan(plan.source, minOf(PROBE, longest), plan.fresh, plan.chances, plan.least)
         }
         state.idle += 1
         return Plan(best.source, best.count)
     }
 
-    private fun drafting(count: Int) = Plan(Source.DRAFT, count, fresh = state.unread > MOST_UNREAD)
-
-    private fun draftOptions(): List<Option> {
-        val expected = expected(chances().copyOf(longest))
-        val ratio = ratio()
-        val read = reading() / REPAID
-        return List(longest) {
-            Option(Source.DRAFT, it + 1, 1.0 + ratio * expected[it], costs.roundSeconds(it + 1) + read)
+    /**
+     * The expected speed of a draft, and its plan.
+     *
+     * A further draft token is worth its time if it brings as many tokens a second as the text has on average. Of a
+     * token that is not drawn yet, the chance is the mean over the classes.
+     *
+     * @param other speed of the best round without a drafter.
+     */
+    private fun draft(other: Double): Pair<Double, Plan> {
+        val chances = chances()
+        val unseen = weight(state.evaluated.sum()) / CLASSES
+        val trials = DoubleArray(CLASSES) { state.evaluated[it] + unseen }
+        val total = trials.sum()
+        val gain = ratio() * trials.indices.sumOf { trials[it] * chances[it] } / total
+        var tokens = 1.0 + gain
+        var seconds = costs.roundSeconds(1) + reading() / REPAID
+        val worth = maxOf(other, tokens / seconds) * more[0] // of the seconds of a second token, in tokens
+        for (i in 0 until CLASSES) {
+            if (chances[i] * gain < worth) continue
+            tokens += trials[i] / total * chances[i] * gain
+            seconds += trials[i] / total * more[0]
         }
+        val speed = tokens / seconds
+        val scale = maxOf(other, speed) / maxOf(gain, LEAST_GAIN)
+        val least = DoubleArray(more.size) { scale * more[it] }
+        return speed to Plan(Source.DRAFT, longest, state.unread > MOST_UNREAD, chances, least)
     }
 
     /** Plain decoding and all copies; of equal speeds the first one counts. */
@@ -128,15 +169,18 @@ internal open class MeasuredLength(
         return options
     }
 
-    /** The probability that each draft token is accepted, given those before it; [LONGEST] numbers. */
-    fun chances(): DoubleArray = running(costs.acceptance, state.accepted, state.evaluated)
+    /** The probability that a draft token is accepted, by the class of its confidence. */
+    private fun chances(): DoubleArray {
+        val scale = minOf(1.0, costs.acceptance / PRIOR_ACCEPTANCE)
+        return DoubleArray(CLASSES) { share(scale * CHANCES[it], state.accepted[it], state.evaluated[it]) }
+    }
 
     /** Target tokens for each accepted draft token: n-grams give less than one, expansions more. */
-    fun ratio(): Double = minOf(1.5, (state.targets + PRIOR_ROUNDS) / (state.drafts + PRIOR_ROUNDS))
+    private fun ratio(): Double = minOf(1.5, (state.targets + PRIOR_ROUNDS) / (state.drafts + PRIOR_ROUNDS))
 
     override fun record(counts: RoundCounts) {
-        state.unread = if (counts.drafted > 0) 0 else state.unread + counts.emitted
-        if (counts.drafted > 0) recordDraft(counts)
+        state.unread = if (counts.classes.isEmpty()) state.unread + counts.emitted else 0
+        if (counts.classes.isNotEmpty()) recordDraft(counts)
         if (counts.match > 0) {
             val tokens = minOf(counts.emitted, counts.agreed + 1, LONGEST)
             for (j in 0 until tokens) {
@@ -146,14 +190,15 @@ internal open class MeasuredLength(
     }
 
     private fun recordDraft(counts: RoundCounts) {
-        // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that
-        // those before it were accepted.
-        val depths = minOf(counts.evaluated, counts.accepted + 1, LONGEST)
-        for (j in counts.drafted until LONGEST) { // what was not tried becomes like the depth before
-            state.evaluated[j] *= DECAY
-            state.accepted[j] *= DECAY
+        // Of a refused target token only the first piece counts.
+        for (j in 0 until minOf(counts.evaluated, counts.accepted + 1, counts.classes.size)) {
+            for (i in 0 until CLASSES) {
+                state.evaluated[i] *= EVALUATED_DECAY
+                state.accepted[i] *= EVALUATED_DECAY
+            }
+            state.evaluated[counts.classes[j]] += 1.0
+            if (j < counts.accepted) state.accepted[counts.classes[j]] += 1.0
         }
-        for (j in 0 until depths) count(state.accepted, state.evaluated, j, j < counts.accepted)
         state.drafts = state.drafts * DECAY + counts.accepted
         state.targets = state.targets * DECAY + (counts.emitted - 1)
     }
@@ -168,18 +213,29 @@ internal open class MeasuredLength(
     private fun reading(): Double = minOf(state.unread, MOST_UNREAD.toLong()) * READ * costs.draft
 }
 
+/** The index of a confidence in the arrays of [LengthState]. */
+internal fun confidenceClass(confidence: Double): Int = CONFIDENCES.count { it <= confidence }
+
 /** The index of a match's length in the arrays of [LengthState]. */
 internal fun matchClass(match: Int): Int = minOf(match, LONGEST_MATCH) - SHORTEST_MATCH
 
 /** Shares of success; each is the assumption for the next, with a weight that falls with the trials. */
-internal fun running(prior: Double, successes: DoubleArray, trials: DoubleArray): DoubleArray {
+private fun running(prior: Double, successes: DoubleArray, trials: DoubleArray): DoubleArray {
     var assumed = prior
     return DoubleArray(trials.size) {
-        val weight = PRIOR_ROUNDS * PRIOR_ROUNDS / (PRIOR_ROUNDS + trials[it])
-        assumed = (successes[it] + weight * assumed) / (trials[it] + weight)
+        assumed = share(assumed, successes[it], trials[it])
         assumed
     }
 }
+
+/** The share of success, with an assumption. */
+private fun share(assumed: Double, successes: Double, trials: Double): Double {
+    val weight = weight(trials)
+    return (successes + weight * assumed) / (trials + weight)
+}
+
+/** The weight of an assumption beside trials, in trials; it falls with them. */
+private fun weight(trials: Double): Double = PRIOR_ROUNDS * PRIOR_ROUNDS / (PRIOR_ROUNDS + trials)
 
 /** The first of the options of the largest speed. */
 private fun fastest(options: List<Option>): Option {

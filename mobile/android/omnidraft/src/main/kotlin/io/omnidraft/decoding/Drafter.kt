@@ -19,6 +19,7 @@ internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a
 internal class Draft(
     val tokens: IntList = IntList(), // draft ids; none where the context was copied from
     val distributions: MutableList<Distribution> = ArrayList(),
+    val classes: IntList = IntList(), // of each draft token's confidence; none where the plan asks for none
     val copied: IntArray = NO_IDS, // target ids from the context
 ) {
     /**
@@ -36,7 +37,7 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
     /** Draw tokens that may follow a context of draft ids. */
     open fun propose(
         context: IntList, // all draft ids so far, without the start
-        count: Int, // how many tokens to draw
+        plan: Plan, // how many tokens at most, and where a draft ends that is unlikely to be accepted
         temperature: Double, // of the drafter's distribution; 0 takes the argmax
         banned: IntArray, // draft ids that may not be drawn
         random: RandomSource,
@@ -45,14 +46,17 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
         if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
         workspace.reset()
         val draft = Draft()
-        val most = minOf(count, model.maxLength / 2)
+        val most = minOf(plan.count, model.maxLength / 2)
+        val isConfident = plan.chances.isNotEmpty()
+        var reach = 1.0
         var pending = if (most > 0) read(start + context.toArray(window(context.size))) else NO_IDS
         while (draft.tokens.size < most) {
             val mayFollow = if (allowed == null) null else allowed(draft.tokens) ?: break
             val row = model.score(pending, 1)
             cached.addAll(pending)
+            if (temperature == 0.0) workspace.reset() // certain distributions borrow no memory
             val distribution = try {
-                draftDistribution(row, row.rows - 1, temperature, banned, workspace, mayFollow)
+                draftDistribution(row, row.rows - 1, temperature, banned, workspace, mayFollow, isConfident)
             } catch (error: LogitsError) {
                 draft.unsound = true // what was drawn before is right, and the round goes on with it
                 break
@@ -61,6 +65,12 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
             draft.tokens.add(token)
             draft.distributions.add(distribution)
             pending = intArrayOf(token)
+            if (isConfident) {
+                val found = confidenceClass(distribution.confidence)
+                draft.classes.add(found)
+                reach *= plan.chances[found]
+                if (draft.tokens.size == most || reach < plan.least[draft.tokens.size - 1]) break
+            }
         }
         return draft
     }

@@ -1,16 +1,19 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
 import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
-import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
 import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
 import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
-import io.omnidraft.Defaults.DRAFT_LENGTH_TEXT_ROUNDS as TEXT_ROUNDS
 
 /*
  * What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds
  * both.
  */
+
+/** The least confidence of each class after the first. */
+internal val CONFIDENCES: DoubleArray = Defaults.DRAFT_LENGTH_CONFIDENCES.toDoubleArray()
+internal val CLASSES: Int = CONFIDENCES.size + 1
 
 /**
  * Seconds on one device.
@@ -54,13 +57,13 @@ internal class Costs(
 /**
  * All that a measured draft length learned, as decayed counts; a session file holds it.
  *
- * @property evaluated draft tokens verified by depth, given that those before them were accepted; [LONGEST] numbers.
+ * @property evaluated draft tokens verified, by the class of their confidence; [CLASSES] numbers.
  * @property compared tokens that a copy would have proposed, by the length of the match before the token, from
  *   [SHORTEST_MATCH] on.
  */
 internal class LengthState(
-    val evaluated: DoubleArray = DoubleArray(LONGEST),
-    val accepted: DoubleArray = DoubleArray(LONGEST), // those of them that were accepted
+    val evaluated: DoubleArray = DoubleArray(CLASSES),
+    val accepted: DoubleArray = DoubleArray(CLASSES), // those of them that were accepted
     var drafts: Double = 0.0, // accepted draft tokens
     var targets: Double = 0.0, // the target tokens that they gave
     val compared: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
@@ -74,18 +77,13 @@ internal class LengthState(
     )
 
     /**
-     * Cap the weight of the texts before, because texts differ; probe again at the start of a text.
+     * Probe again at the start of a text, and count what the drafter has not read of it.
      *
      * @param length of the drafter's context.
      * @param shared tokens that it has in common with the context of the text before, from the first one on.
      */
     fun beginText(length: Int, shared: Int) {
         unread = minOf(length.toLong(), unread + length - shared)
-        for (j in evaluated.indices) {
-            if (evaluated[j] <= TEXT_ROUNDS) continue
-            accepted[j] = minOf(TEXT_ROUNDS, accepted[j] * TEXT_ROUNDS / evaluated[j])
-            evaluated[j] = TEXT_ROUNDS
-        }
         share = minOf(2.0 * share, FIRST_SHARE)
     }
 }

@@ -65,7 +65,7 @@ internal open class TrieProposer(
     override fun find(tokens: IntList): Copy = NO_COPY
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
-        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, temperature, banned, random, allowed)
+        if (plan.count == 0) Draft() else drafter.propose(context, plan, temperature, banned, random, allowed)
 
     override fun translate(draft: Draft, room: Int): Proposal = translate(draft.tokens, trie, room)
 

@@ -163,12 +163,14 @@ internal fun draftDistribution(
     banned: IntArray, // draft ids that are never drawn
     workspace: Workspace = Workspace(), // lends the distribution its memory
     allowed: IdSet? = null, // the ids that may be drawn; null: all that are not banned
+    isConfident: Boolean = false, // whether the confidence is computed at temperature 0; otherwise it is 1 there
 ): Distribution {
     val width = logits.width
     var best = workspace.math.argmax(logits, row)
     checkFinite(logits[row, best], "drafter")
     val isFree = best !in banned && (allowed == null || best in allowed)
-    if (temperature == 0.0 && isFree) return OneHot(best, width) // the usual case needs no copy
+    val isBare = temperature == 0.0 && !isConfident
+    if (isBare && isFree) return OneHot(best, width) // needs no copy
     val weights = workspace.row(width)
     logits.read(row, 0, width, weights)
     allowed?.restrict(weights)
@@ -176,10 +178,12 @@ internal fun draftDistribution(
     if (!isFree) best = workspace.math.argmax(weights, width)
     val largest = weights[best]
     checkFinite(largest, "drafter")
-    if (temperature == 0.0) return OneHot(best, width)
+    if (isBare) return OneHot(best, width)
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
     val blocks = emptyBlocks(width)
-    workspace.math.exponentials(weights, width, largest, divisor(temperature), blocks)
+    val divisor = if (temperature == 0.0) 1f else divisor(temperature)
+    workspace.math.exponentials(weights, width, largest, divisor, blocks)
+    if (temperature == 0.0) return OneHot(best, width, weights[best] / blocks.sum())
     return Categorical(weights, width, workspace, blocks)
 }
 

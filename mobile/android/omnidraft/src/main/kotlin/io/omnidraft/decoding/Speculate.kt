@@ -196,6 +196,6 @@ private fun counts(outcome: Outcome, copy: Copy): RoundCounts {
     val emitted = outcome.emitted
     val most = minOf(copy.tokens.size, emitted.size)
     val agreed = (0 until most).firstOrNull { copy.tokens[it] != emitted[it] } ?: most
-    val drafted = outcome.draft.tokens.size
-    return RoundCounts(drafted, verdict.evaluated, verdict.acceptedDrafts, emitted.size, copy.match, agreed)
+    val classes = outcome.draft.classes.toArray()
+    return RoundCounts(classes, verdict.evaluated, verdict.acceptedDrafts, emitted.size, copy.match, agreed)
 }

@@ -198,8 +198,11 @@ class DecodingVectorsTest : VectorsRun() {
             val (context, shared) = text.obj()["context"].ints().asList()
             state.beginText(context, shared)
             val length = MeasuredLength(costs, state, drafts = vector.input["drafts"].bool(), copies = true)
-            val plans = driven(length, text.obj()["records"].list())
-            assertSame(vector, "plans", expected.obj()["plans"].list().flatMap { repeated(it.list()) }, plans)
+            val plans = text.obj()["records"].list().flatMap { driven(length, it.list()) }
+            val rows = plans.map { listOf(it.source.word, it.count, it.fresh) }
+            assertSame(vector, "plans", expected.obj()["plans"].list().flatMap { repeated(it.list()) }, rows)
+            val last = plans.lastOrNull { it.source == Source.DRAFT }
+            checkDraft(vector, expected.obj()["last_draft"], last)
             checkState(vector, expected.obj()["state"].obj(), state)
         }
         assertEquals(vector.expected["texts"].list().size, texts.size, vector.why)
@@ -207,14 +210,22 @@ class DecodingVectorsTest : VectorsRun() {
 
     private fun repeated(row: List<Any?>): List<Any?> = List(row[0].int()) { row.drop(1) }
 
-    private fun driven(length: MeasuredLength, records: List<Any?>): List<List<Any>> = records.flatMap { record ->
-        val (times, match, drafted, evaluated, accepted) = record.ints().asList()
-        val (emitted, agreed) = record.ints().drop(5)
-        List(times) {
+    private fun driven(length: MeasuredLength, record: List<Any?>): List<Plan> {
+        val match = record[1].int()
+        val classes = record[2].ints()
+        val (evaluated, accepted, emitted, agreed) = record.drop(3).map { it.int() }
+        return List(record[0].int()) {
             val plan = length.next(match)
-            length.record(RoundCounts(drafted, evaluated, accepted, emitted, match, agreed))
-            listOf(plan.source.word, plan.count, plan.fresh)
+            length.record(RoundCounts(classes, evaluated, accepted, emitted, match, agreed))
+            plan
         }
+    }
+
+    private fun checkDraft(vector: Vector, expected: Any?, draft: Plan?) {
+        assertEquals(expected == null, draft == null, vector.why)
+        if (draft == null) return
+        assertClose(vector, "chances", expected.obj()["chances"].nums(), draft.chances)
+        assertClose(vector, "least", expected.obj()["least"].nums(), draft.least)
     }
 
     private fun checkState(vector: Vector, expected: Json, state: LengthState) {
@@ -239,7 +250,7 @@ private class ContextRecorder : Drafter(NothingModel) {
 
     override fun propose(
         context: IntList,
-        count: Int,
+        plan: Plan,
         temperature: Double,
         banned: IntArray,
         random: RandomSource,

@@ -1,5 +1,7 @@
 package io.omnidraft.decoding
 
+import io.omnidraft.Defaults
+import io.omnidraft.vocab.IntList
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.DynamicTest
@@ -23,6 +25,14 @@ private val TRUNCATED = mapOf(
 /** How the proposals of a case are made and verified. */
 private enum class Kind { TOKEN, BLOCK, MATCH, LOOKUP, COPYING, PLAIN }
 
+/** A fixed number of draft tokens, but a draft ends where the drafter is not confident. */
+private class EndingLength(count: Int, least: Double) : DraftLength by FixedLength(count) {
+    private val chances = Defaults.DRAFT_LENGTH_CHANCES.toDoubleArray()
+    private val plan = Plan(Source.DRAFT, count, chances = chances, least = DoubleArray(count) { least })
+
+    override fun next(match: Int): Plan = plan
+}
+
 /** One generation whose distribution is enumerated. */
 private data class Case(
     val kind: Kind,
@@ -33,6 +43,7 @@ private data class Case(
     val most: Int = 16,
     val rounds: Int = 1,
     val drafter: Model? = null,
+    val least: Double = 0.0, // a draft ends early where it is accepted so far with less than this probability
 )
 
 /** Exactness by enumeration: at every temperature, the output has exactly the target's distribution. */
@@ -54,7 +65,7 @@ class ExactnessTest {
     private fun lengthOf(case: Case): DraftLength = when (case.kind) {
         Kind.PLAIN -> FixedLength(0)
         Kind.LOOKUP, Kind.COPYING -> FixedLength(case.count, source = Source.COPY)
-        else -> FixedLength(case.count)
+        else -> if (case.least > 0.0) EndingLength(case.count, case.least) else FixedLength(case.count)
     }
 
     /** The distribution of the first tokens, by the real loop, drafter, translator and verifier. */
@@ -111,10 +122,36 @@ class ExactnessTest {
             }
         }
 
-    /** Three draft tokens reach every node of the trie, and the limit cuts proposals. */
+    /** Three draft tokens reach every node of the trie, and the limit, or the confidence, cuts proposals. */
     @TestFactory
-    fun aLongRoundHasTheTargetsDistribution(): List<DynamicTest> = listOf(Kind.TOKEN, Kind.BLOCK).map {
-        check("$it", Case(it, seed = 1, count = 3, grams = listOf("FLAKE", "FO"), most = 3))
+    fun aLongRoundHasTheTargetsDistribution(): List<DynamicTest> =
+        listOf(Kind.TOKEN, Kind.BLOCK).flatMap { kind ->
+            listOf(0.0, 0.2).map {
+                val grams = listOf("FLAKE", "FO")
+                check("$kind $it", Case(kind, seed = 1, count = 3, grams = grams, most = 3, least = it))
+            }
+        }
+
+    /** Each limit lets other drafts end early; a block whose length depends on the path is exact, too. */
+    @TestFactory
+    fun aDraftThatEndsByItsConfidenceLeavesTheTargetsDistribution(): List<DynamicTest> =
+        listOf(Kind.TOKEN, Kind.BLOCK, Kind.MATCH).flatMap { kind ->
+            CACHES.flatMap { grams ->
+                listOf(1L to 0.15, grams.size.toLong() to 0.25, 3L to 0.4).map { (seed, least) ->
+                    check("$kind $grams $seed $least", Case(kind, seed = seed, grams = grams, least = least))
+                }
+            }
+        }
+
+    /** So the test above is not of a fixed length in disguise. */
+    @Test
+    fun draftsOfOneTextEndAtDifferentLengths() {
+        val drafter = Drafter(ContextModel(7, DRAFT_TOKENS.size))
+        val context = IntList().apply { addAll(intArrayOf(0, 3)) }
+        val plan = EndingLength(3, 0.25).next()
+        val drafts = List(20) { drafter.propose(context, plan, 1.0, NO_IDS, SplitMix64(it.toLong())) }
+        assertTrue(drafts.map { it.tokens.size }.toSet().size > 1)
+        for (draft in drafts) assertEquals(draft.tokens.size, draft.classes.size)
     }
 
     @TestFactory

@@ -67,6 +67,26 @@ class SamplingTest {
     }
 
     @Test
+    fun theConfidenceIsTheLargestProbability() {
+        val row = row(3.0)
+        val best = (0 until width).sortedByDescending { row[it] }
+        val banned = intArrayOf(best[0], best[2])
+        val allowed = IdSet(width).also { set -> for (id in 0 until width) if (id != best[1]) set.add(id) }
+        val logits = Logits.of(row, width)
+        val open = row.copyOf().also { for (id in best.take(3)) it[id] = Float.NEGATIVE_INFINITY }
+        for ((temperature, softmax) in listOf(0.0 to 1.0, 0.7 to 0.7, 1.0 to 1.0)) {
+            val free = draftDistribution(logits, 0, temperature, NO_IDS, isConfident = true)
+            val some = draftDistribution(logits, 0, temperature, banned, Workspace(), allowed, isConfident = true)
+            for ((due, actual) in listOf(row to free, open to some)) {
+                val largest = processed(due, SamplingConfig(softmax), emptyList()).max()
+                assertEquals(largest, actual.confidence, 1e-6 * largest)
+                assertEquals(temperature == 0.0, actual.isCertain)
+            }
+        }
+        assertEquals(1.0, draftDistribution(logits, 0, 0.0, banned).confidence, "nobody asked for it")
+    }
+
+    @Test
     fun rowsWithoutADistributionAreRefusedByName() {
         val spoiled = listOf(
             floatArrayOf(1f, Float.NaN, 0f), floatArrayOf(1f, Float.POSITIVE_INFINITY, 0f),

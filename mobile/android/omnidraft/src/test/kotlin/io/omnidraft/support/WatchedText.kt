@@ -49,7 +49,7 @@ internal class CountingSource(seed: Long) : SplitMix64(seed) {
     }
 }
 
-private val NOTHING = RoundCounts(0, 0, 0, 0)
+private val NOTHING = RoundCounts(IntArray(0), 0, 0, 0)
 
 /** The runtime's own draft length, which records what a round asked and learned. */
 internal class WatchedLength(private val length: MeasuredLength) : DraftLength by length {
