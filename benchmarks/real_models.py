@@ -4,10 +4,10 @@
 
 N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row that training may read,
 HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
-target and other names and drafters. Each prompt is answered plainly and by the default of each bundle, in an
-order that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed that the rounds would
-have if they took only the passes and draft tokens that were timed before. Needs OMNIDRAFT_DATA, and an idle
-machine.
+target and other names and drafters. Each prompt is answered plainly, by copies alone, and by the default of
+each bundle, in an order that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed
+that the rounds would have if they took only the passes and draft tokens that were timed before. Needs
+OMNIDRAFT_DATA, and an idle machine.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from omnidraft.runtime.session.statistics import Statistics
 TOKENS = 96
 PARTS = ("tokens a pass", "copies", "drafts", "slower, worst")
 TOP_P = 0.9  # of sampled texts
+COPIES = "copies alone"
 
 
 def prompts(count: int) -> dict[str, list[str]]:
@@ -39,8 +40,12 @@ def prompts(count: int) -> dict[str, list[str]]:
 
 
 def opened(bundles: Sequence[Path], first: str) -> dict[str, TextSession]:
-    """A session of each bundle by its name, timed on this machine; all have the first one's target passes."""
+    """A session of each bundle by its name, and one without a drafter, timed on this machine.
+
+    All have the target passes that were timed first.
+    """
     sessions = {bundle.name: load(bundle, measure="never") for bundle in bundles}
+    sessions[COPIES] = load(bundles[0], measure="never", drafter=False)
     targets = {(s.bundle.target.fingerprint, s.bundle.target.quantization) for s in sessions.values()}
     assert len(targets) == 1, f"the bundles have {len(targets)} different targets"
     passes = next(iter(sessions.values())).measure(first).target
