@@ -42,7 +42,7 @@ def real_vocabularies(data: Path, export_packages: None, tmp_path_factory: pytes
     place = tmp_path_factory.mktemp("real")
     target = small_checkpoint(data / "tokenizers/qwen2", 151_936, place / "qwen2")
     drafter = small_checkpoint(data / "tokenizers/llama2", 32_000, place / "llama2")
-    export_bundle(str(target), str(drafter), place / "bundle", Options(INT4, max_length=256))
+    export_bundle(str(target), str(drafter), place / "bundle", Options(INT4, max_length=128))
     return place / "bundle"
 
 
