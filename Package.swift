@@ -40,7 +40,7 @@ let package = Package(
         .library(name: "OmniDraft", targets: ["OmniDraft", "OmniDraftORT"])
     ],
     targets: engine + cryptography + [
-        // Loops over whole rows, which Swift without optimization takes fifty times longer for.
+        // Loops over whole rows, which take Swift much longer without optimization.
         .target(name: "CRowMath", path: "mobile/ios/Sources/CRowMath"),
         .target(name: "OmniDraft", dependencies: ["CRowMath"], path: "mobile/ios/Sources/OmniDraft"),
         // The manifest is here, for the whole package: SwiftPM's code for resources needs the name Bundle for itself.
