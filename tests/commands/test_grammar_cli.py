@@ -46,8 +46,8 @@ def test_tools_are_compiled_for_a_bundle(run: Run, bundle: Path, tmp_path: Path)
         file.write_text(json.dumps({"tools": tools, "tool_choice": choice}))
         run("grammar", file, "--tools", bundle, "-o", out)
         assert load_grammar(out).matches(call) and not load_grammar(out).matches(b"No.")
-    for choice in ("g", ["f"]):
-        file.write_text(json.dumps({"tools": tools, "tool_choice": choice}))
+    for wrong in ("g", ["f"]):
+        file.write_text(json.dumps({"tools": tools, "tool_choice": wrong}))
         refused(run("grammar", file, "--tools", bundle, "-o", out), "is none of f")
     refused(run("grammar", "--tools", bundle, "-o", out), "give FILE or --regex")
     file.write_text("{}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from types import MappingProxyType
+from typing import Any
 
 from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.files.safetensors import with_header
@@ -131,7 +132,7 @@ class Grammar:
         names = ("classes", "next", "calls", "accepting", "closing", "nesting")
         for name in (*names, "tools") if self.tools else names:
             kind = "B" if name in ("classes", "accepting", "tools") else "i"
-            values = list(self.tools.encode()) if name == "tools" else getattr(self, name)
+            values: list[Any] = list(self.tools.encode()) if name == "tools" else getattr(self, name)
             flat = [x for row in values for x in row] if name in ("next", "calls") else values
             start, data = len(data), data + struct.pack(f"<{len(flat)}{kind}", *flat)
             shape = shapes.get(name, [len(values)])

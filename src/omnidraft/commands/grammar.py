@@ -85,8 +85,9 @@ def _of_tools(value: Any, bundle: Path) -> Grammar:
     Args:
         value: a list of tools, or an object of `tools` and `tool_choice` as OpenAI's requests have them.
     """
-    listed = value if isinstance(value, dict) else {"tools": value}
-    choice, read = listed.get("tool_choice", "auto"), read_tools(listed.get("tools"))
+    listed: dict[str, Any] = value if isinstance(value, dict) else {"tools": value}
+    tools: Any = listed.get("tools")
+    choice, read = listed.get("tool_choice", "auto"), read_tools(tools)
     form = open_bundle(bundle).prompt.tool_form
     if form is None:
         raise SettingError(f"{bundle} has no chat template that lists tools", "use another bundle")

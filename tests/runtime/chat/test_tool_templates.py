@@ -85,9 +85,9 @@ def test_a_conversation_with_tools_is_what_jinja_makes_of_it(
         form, form.listing(TOOLS), prompt.begin, lambda ids: written(tokenizer, list(ids)).encode()
     )
     for upto, asked in ((1, Turn("", results=results)), (2, Turn(MESSAGE))):
-        ids = conversation_ids(tokenizer, prompt, turns[:upto], asked, system, text)
+        read = conversation_ids(tokenizer, prompt, turns[:upto], asked, system, text)
         end = len(messages) - 2 * (2 - upto)
-        assert written(tokenizer, ids) == result.jinja.render(messages[:end], TOOLS)
+        assert written(tokenizer, read) == result.jinja.render(messages[:end], TOOLS)
 
 
 def test_the_record_is_read_as_it_is_written(tokenizer: LibraryTokenizer, tmp_path: Path) -> None:

@@ -85,11 +85,11 @@ def _refused() -> Iterator[tuple[str, str, Form]]:
     ):  # fmt: skip
         for i, value in enumerate(values):
             yield f"{name}_{i}", f"{value!r:.30}", {**whole, name: value}
-    for part, name, values in (
+    for part, name, wrong in (
         ("calls", "open", [None]), ("calls", "between", [1]), ("calls", "close", [None]),
         ("calls", "arguments", ["parameter", None]), ("calls", "id_length", [-1, 65, None]),
         ("results", "before", [None]), ("results", "between", [None]), ("results", "after", [None]),
         ("results", "is_quoted", [0, None]), ("results", "named", [1]),
     ):  # fmt: skip
-        for i, value in enumerate(values):
+        for i, value in enumerate(wrong):
             yield f"{part}_{name}_{i}", f"{value!r:.30}", {**whole, part: {**whole[part], name: value}}

@@ -100,7 +100,7 @@ class CallForm:
                 return
             at += len(self.between)
 
-    def _is_id(self, value: object) -> bool:
+    def _is_id(self, value: Any) -> bool:
         return isinstance(value, str) and bool(re.fullmatch(f"[A-Za-z0-9]{{{self.id_length}}}", value))
 
 

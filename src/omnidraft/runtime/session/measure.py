@@ -70,7 +70,7 @@ class Timings:
         """The costs; passes that were not timed lie on the line between those that were."""
         known = {n: median(seconds) for n, seconds in sorted(self.passes.items())}
         seconds = [_between(known, n) for n in range(1, max(known) + 1)]
-        # The pass after a draft takes longer than one after another pass: the drafter's weights took the caches.
+        # The pass after a draft takes longer than others: the drafter's weights took the caches.
         after = [r.seconds.target - seconds[min(len(r.proposed), len(seconds) - 1)] for r in self.timed]
         drafts = [
             (r.seconds.draft + max(0.0, more)) / len(r.draft)
