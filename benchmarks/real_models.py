@@ -70,14 +70,11 @@ def measured(
 ) -> Iterator[dict[str, BenchLine]]:
     """The figures of each prompt by bundle; a session's cache learns from text to text as a user's does."""
     plain_of = next(iter(sessions.values()))
+    # Without a seed, as users sample: with one, each text would begin with a new draft length.
+    config = GenerationConfig(
+        max_new_tokens=tokens, temperature=temperature, top_p=TOP_P if temperature else 1.0
+    )
     for number, text in enumerate(texts):
-        config = GenerationConfig(
-            max_new_tokens=tokens,
-            temperature=temperature,
-            top_p=TOP_P if temperature else 1.0,
-            seed=number,
-        )
-
         arms: list[tuple[str, TextSession, Mode]] = [("", plain_of, "plain")]
         arms += [(name, session, "trie") for name, session in sessions.items()]
         turn = number % len(arms)
