@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vectorlib.reference import thought
+from vectorlib.reference.chat import thought
 from vectorlib.reference.tokenizer import Tokenizer, byte_level, markup
 from vectorlib.writer import VectorWriter, vector
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vectorlib.cases.grammar.grammars import GRAMMARS
-from vectorlib.reference.calls import BEGUN, Form, calls, marker, parts
+from vectorlib.reference.chat.calls import BEGUN, Form, calls, marker, parts
 from vectorlib.reference.grammar import START
 from vectorlib.writer import VectorWriter, vector
 

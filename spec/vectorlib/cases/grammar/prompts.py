@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vectorlib.cases.decoding.template import CHATML, PLAIN, SLOT
-from vectorlib.reference.calls import Form, answered, generic
+from vectorlib.reference.chat.calls import Form, answered, generic
 from vectorlib.reference.tokenizer import byte_level
 from vectorlib.writer import VectorWriter, vector
 
