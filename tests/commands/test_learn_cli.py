@@ -220,7 +220,6 @@ def test_options_of_the_export_are_refused_in_a_sentence(
         (lambda m: m["drafter"]["train"].pop("graph"), "field"),
         (lambda m: m["drafter"]["train"].update(rank=0), "field"),
         (lambda m: m["drafter"]["train"]["tensors"].pop(), "field"),
-        (lambda m: m["drafter"]["train"].update(terms=["trie"]), "field"),
         (lambda m: m["drafter"].pop("lora"), "field"),
         (lambda m: m["files"].pop(STEP), "no_hash"),
         (lambda m: m["files"][STEP].update(sha256="0" * 64), "checksum"),
