@@ -48,6 +48,7 @@ class Answerer:
         session.cache = NgramCache.of_table(self._ngrams, session.vocab_map)
         session.text.lengths = LengthState()
         session.models.drafter.forget()
+        session.text.decoder.context = []  # so nothing of it counts as read
         if asked.is_chat:
             messages = cast(Sequence[Mapping[str, Any]], asked.prompt)
             generation = session.chat(
