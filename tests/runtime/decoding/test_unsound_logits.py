@@ -32,7 +32,7 @@ LENGTH = 6
 PROMPT = (0, 3, 1, 0, 3)
 SETTINGS = [
     SamplingConfig(temperature, **others)
-    for temperature in (0.0, 0.7)
+    for temperature in (0.0, 0.7, 1.0)
     for others in ({}, {"top_k": 3}, {"top_p": 0.8}, {"min_p": 0.1}, {"repetition_penalty": 1.3})
 ]
 

@@ -207,7 +207,7 @@ def _nucleus(weights: Row, sampling: SamplingConfig) -> Ids:
     else:
         total = float(weights.sum(dtype=np.float64))
         ids = _ranked(weights, 1, sampling.top_p * total)
-    if sampling.top_p == 1.0:
+    if sampling.top_p == 1.0 or not len(ids):  # no weight is a number: the distribution is not sound
         return ids
     before = np.cumsum(np.append(0.0, weights[ids[:-1]]), dtype=np.float64)
     return ids[before < sampling.top_p * total]
