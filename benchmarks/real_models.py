@@ -1,6 +1,7 @@
 """Speed and tokens a pass of real models: unseen prompts of five tasks, plain decoding beside the default.
 
     python -m benchmarks.real_models BUNDLE ... [--prompts N] [--temperatures 0 0.7] [--json FILE]
+        [--picture PNG]
 
 N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row that training may read,
 HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
@@ -103,6 +104,37 @@ def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str
     )
 
 
+Bar = tuple[str, str, float, float, float]  # task, bundle, copies and drafts of a pass, speed
+
+
+def draw(bars: Sequence[Bar], file: Path) -> None:
+    """Write a PNG: tokens of a target pass by source, and the speed, for each task and bundle."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 1.2 + 0.36 * len(bars)), layout="constrained")
+    axes = figure.add_subplot()
+    parts = (("target", "#9aa5b1"), ("copies of the text", "#8fb3f2"), ("drafts", "#2f6fde"))
+    for at, (_, bundle, copies, drafts, ratio) in enumerate(reversed(bars)):
+        left = 0.0
+        for (label, colour), width in zip(parts, (1.0, copies, drafts), strict=True):
+            axes.barh(at, width, left=left, height=0.8, color=colour, label=None if at else label)
+            left += width
+        axes.text(0.02, at, bundle, va="center", fontsize=8)
+        axes.text(left, at, f" {ratio:.2f}x", va="center", fontsize=9)
+    axes.set_yticks(range(len(bars)), [task for task, *_ in reversed(bars)])
+    axes.set_xlabel("tokens for each pass of the target; beside the bars: speed over plain decoding")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.1)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    figure.savefig(file, dpi=130)
+
+
+def bar(name: str, bundle: str, lines: Sequence[BenchLine]) -> Bar:
+    """The bar of a row of the table."""
+    speed = speed_of([line.statistics for line in lines], [line.ratio for line in lines])
+    return name, bundle, speed.copies, speed.drafts, speed.ratio
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("bundles", type=Path, nargs="+")
@@ -110,22 +142,26 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=TOKENS)
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0, 0.7])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--picture", type=Path, help="PNG of the first temperature")
     options = parser.parse_args()
     require("tasks")
     tasks = prompts(options.prompts)
     sessions = opened(options.bundles, tasks["chat"][0])
     found: list[dict[str, Any]] = []
+    bars: list[Bar] = []
     for temperature in options.temperatures:
         print(f"\nT = {temperature:g}, at most {options.tokens} tokens\n")
         names = ("task", "bundle", "plain tok/s", "speed (95 %)", "limit", *PARTS)
         print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
         every: dict[str, list[BenchLine]] = {name: [] for name in sessions}
+        first = temperature == options.temperatures[0]
         for task, texts in tasks.items():
             lines = list(measured(sessions, texts, temperature, options.tokens))
             for name in sessions:
                 own = [line[name] for line in lines]
                 every[name] += own
                 print(row(task, name, own, sessions[name].costs), flush=True)
+                bars += [bar(task, name, own)] * first
                 found += [
                     {"task": task, "bundle": name, "temperature": temperature, "ratio": line.ratio,
                      "plain": line.plain, "same": line.same_text,
@@ -135,6 +171,9 @@ def main() -> None:
                 ]  # fmt: skip
         for name, own in every.items():
             print(row("all", name, own, sessions[name].costs), flush=True)
+            bars += [bar("all", name, own)] * first
+    if options.picture:
+        draw(bars, options.picture)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
