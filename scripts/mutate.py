@@ -27,6 +27,18 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = {
+    "a likely coin always falls to one side": Mutation(
+        "runtime/decoding/rng.py", "probability >= 1.0 or", "probability >= 0.9 or",
+        "conformance/test_vectors.py -k random"),
+    "a long prompt loses a token behind each piece": Mutation(
+        "runtime/models/ort_model.py", "tokens[_PREFILL_CHUNK:], head", "tokens[_PREFILL_CHUNK + 1 :], head",
+        "runtime/models/test_ort_model.py"),
+    "a pass has the adapter of before": Mutation(
+        "runtime/models/ort_model.py", "        self._blocks = {}  # a binding cannot drop an input\n", "",
+        "runtime/models/test_ort_model.py"),
+    "a pass of many rows shares the buffer of few": Mutation(
+        "runtime/models/ort_model.py", "if count > _MOST_ROWS:", "if False:",
+        "runtime/models/test_ort_model.py"),
     "rounding leads to a weight of zero": Mutation(
         "runtime/decoding/distribution.py", "weights[index] <= 0.0 and index > 0", "False",
         "runtime/decoding/test_sampler_rng.py"),
