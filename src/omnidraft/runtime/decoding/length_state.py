@@ -59,7 +59,7 @@ class LengthState:
     """All that a measured draft length learned, as decayed counts; a session file holds it.
 
     Attributes:
-        evaluated, accepted: draft tokens by the class of their confidence [CLASSES].
+        seen, evaluated, accepted: draft tokens by the class of their confidence [CLASSES].
         drafts, targets: accepted draft tokens, and the target tokens that they gave.
         compared, agreed: tokens that a copy would have proposed, and those that were right, by the length of
             the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
@@ -68,6 +68,7 @@ class LengthState:
         share: of their time, what a probe may cost.
     """
 
+    seen: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     evaluated: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     accepted: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     drafts: float = 0.0
@@ -80,9 +81,8 @@ class LengthState:
 
     def copy(self) -> "LengthState":
         """An independent state of equal values."""
-        lists = (list(each) for each in (self.evaluated, self.accepted, self.compared, self.agreed))
-        evaluated, accepted, compared, agreed = lists
-        return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
+        lists = {name: list(each) for name, each in vars(self).items() if isinstance(each, list)}
+        return replace(self, **lists)
 
     def begin_text(self, length: int, shared: int = 0) -> None:
         """Probe again at the start of a text, and count what the drafter has not read of it.
