@@ -2,10 +2,10 @@
 
     python -m benchmarks.stream BUNDLE [--answers 1000] [--tokens 48] [--temperature 0]
 
-Four kinds of task follow one another, and the kind changes every 50 answers: questions of GSM8K, code (MBPP and
-HumanEval), summaries of SciTLDR, stories that go on from Frankenstein. One session keeps what it learns. Each
-prompt is answered plainly as well, before or after in turn. A line is 20 answers; the speed of a stretch is that
-of all its tokens. Needs OMNIDRAFT_DATA, and an idle machine.
+Four kinds of task follow one another, and the kind changes every 50 answers: questions of GSM8K, code (MBPP
+and HumanEval), summaries of SciTLDR, stories that go on from Frankenstein. One session keeps what it learns.
+Each prompt is answered plainly as well, before or after in turn. A line is 20 answers; the speed of a stretch
+is that of all its tokens. Needs OMNIDRAFT_DATA, and an idle machine.
 """
 
 import argparse

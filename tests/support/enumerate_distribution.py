@@ -93,7 +93,7 @@ def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
 class EndingLength(FixedLength):
     """A fixed number of draft tokens, but a draft ends where the drafter is not confident.
 
-    It ends before a token of a little less confidence than that after which it ends.
+    It ends before a token of half the confidence of that after which it ends.
     """
 
     def __init__(self, count: int, least: float) -> None:
@@ -102,7 +102,7 @@ class EndingLength(FixedLength):
 
     def next(self, match: int = 0) -> Plan:
         plan = super().next(match)
-        worth, least = ([share * self._least] * plan.count for share in (0.7, 1.0))
+        worth, least = ([share * self._least] * plan.count for share in (0.5, 1.0))
         return replace(plan, chances=CHANCES, worth=worth, least=least)
 
 

@@ -83,7 +83,7 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
      replace(EVEN, acceptance=0.05, host=0.00109), [Text(17, [ALL])] * 8),
     ("confidences", "tokens of every class: a draft ends after an unlikely one, and each class is learned",
      EVEN, [Text(40, [ALL, NONE, HALF], classes=(7, 6, 3, 4)), Text(40, [HALF, ALL], classes=(0, 5, 1, 2))]),
-    ("not_worth", "unlikely tokens are not proposed, and their classes are seen all the same: soon probes alone",
+    ("not_worth", "unlikely tokens are not proposed, but their classes are seen: soon probes alone",
      EVEN, [Text(60, [ALL], classes=(0,)), Text(90, [ALL], classes=(6, 0))]),
     ("confident_and_wrong", "a drafter that is sure and wrong: its class is learned, and drafts soon end",
      EVEN, [Text(60, [NONE], classes=(7,)), Text(60, [ALL], classes=(2,))]),

@@ -191,7 +191,8 @@ def _lengths(value: Mapping[str, Any]) -> LengthState:
     evaluated, accepted = _trials(value["evaluated"], value["accepted"], len(empty.evaluated))
     compared, agreed = _trials(value["compared"], value["agreed"], len(empty.compared))
     return LengthState(
-        seen, evaluated, accepted, real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
+        seen, evaluated, accepted,
+        real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
         compared, agreed, integer(value["idle"], 0), integer(value["unread"], 0),
         real(value["share"], LAST_SHARE, FIRST_SHARE),
     )  # fmt: skip

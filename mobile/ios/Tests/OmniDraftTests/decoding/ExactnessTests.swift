@@ -11,15 +11,15 @@ private let caches = [[], ["FO"], ["FLAKE", "FO"], allGrams]
 /// How the proposals of a case are made and verified.
 private enum Kind: CaseIterable { case token, block, match, lookup, copying, plain }
 
-/// A fixed number of draft tokens, but a draft ends where the drafter is not confident: before a token of a little less
-/// confidence than that after which it ends.
+/// A fixed number of draft tokens, but a draft ends where the drafter is not confident: before a token of half the
+/// confidence of that after which it ends.
 private final class EndingLength: DraftLength {
     private let plan: Plan
 
     init(_ count: Int, _ least: Double) {
         plan = Plan(
             source: .draft, count: count, chances: Defaults.draftLengthChances,
-            worth: [Double](repeating: 0.7 * least, count: count), least: [Double](repeating: least, count: count))
+            worth: [Double](repeating: 0.5 * least, count: count), least: [Double](repeating: least, count: count))
     }
 
     func next(_ match: Int) -> Plan { plan }

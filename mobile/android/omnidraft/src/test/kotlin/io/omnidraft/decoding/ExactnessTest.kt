@@ -26,12 +26,12 @@ private val TRUNCATED = mapOf(
 private enum class Kind { TOKEN, BLOCK, MATCH, LOOKUP, COPYING, PLAIN }
 
 /**
- * A fixed number of draft tokens, but a draft ends where the drafter is not confident: before a token of a little less
- * confidence than that after which it ends.
+ * A fixed number of draft tokens, but a draft ends where the drafter is not confident: before a token of half the
+ * confidence of that after which it ends.
  */
 private class EndingLength(count: Int, least: Double) : DraftLength by FixedLength(count) {
     private val chances = Defaults.DRAFT_LENGTH_CHANCES.toDoubleArray()
-    private val worth = DoubleArray(count) { 0.7 * least }
+    private val worth = DoubleArray(count) { 0.5 * least }
     private val plan = Plan(Source.DRAFT, count, false, chances, worth, DoubleArray(count) { least })
 
     override fun next(match: Int): Plan = plan
