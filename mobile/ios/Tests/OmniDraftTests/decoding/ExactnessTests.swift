@@ -186,7 +186,7 @@ final class ExactnessTests: XCTestCase {
             try drafter.propose([0, 3], plan: plan, temperature: 1, banned: [], random: SplitMix64(seed))
         }
         XCTAssertGreaterThan(Set(drafts.map(\.tokens.count)).count, 1)
-        XCTAssertTrue(drafts.allSatisfy { $0.tokens.count == $0.classes.count })
+        XCTAssertEqual(Set(drafts.map { $0.classes.count - $0.tokens.count }), [0, 1], "after a token, or before one")
     }
 
     func testARoundOfOtherProposersHasTheTargetsDistribution() throws {

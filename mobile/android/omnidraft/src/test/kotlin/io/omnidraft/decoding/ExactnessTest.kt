@@ -155,7 +155,7 @@ class ExactnessTest {
         val plan = EndingLength(3, 0.25).next()
         val drafts = List(20) { drafter.propose(context, plan, 1.0, NO_IDS, SplitMix64(it.toLong())) }
         assertTrue(drafts.map { it.tokens.size }.toSet().size > 1)
-        for (draft in drafts) assertEquals(draft.tokens.size, draft.classes.size)
+        assertEquals(setOf(0, 1), drafts.map { it.classes.size - it.tokens.size }.toSet(), "after a token, or before one")
     }
 
     @TestFactory
