@@ -131,9 +131,8 @@ export class DraftLength {
       seconds += often[i] * more(1);
     });
     const speed = tokens / seconds;
-    const pace = Math.max(other, speed);
-    const worth = Array.from({ length: LENGTHS.longest }, (_, i) => (pace * verified(i + 1)) / ratio);
-    const least = Array.from({ length: LENGTHS.longest - 1 }, (_, i) => (pace * more(i + 1)) / Math.max(gain, 1e-9));
+    const worth = Array.from({ length: LENGTHS.longest }, (_, i) => (speed * verified(i + 1)) / ratio);
+    const least = Array.from({ length: LENGTHS.longest - 1 }, (_, i) => (speed * more(i + 1)) / Math.max(gain, 1e-9));
     return { speed, chances, worth, least };
   }
 
@@ -165,7 +164,7 @@ export class DraftLength {
     if (this.due(speed)) {
       this.state.idle = 0;
       this.state.share = Math.max(this.state.share / 2, LENGTHS.last_share);
-      return { source: 'draft', count: LENGTHS.probe, fresh, chances, worth: [], least };
+      return { source: 'draft', count: LENGTHS.probe, fresh, chances, worth: [], least: [] };
     }
     this.state.idle += 1;
     return { source, count, fresh: false };

@@ -153,7 +153,7 @@ class DraftLength:
             return plan
         if self._due(1 / speed):
             self.idle, self.share = 0, max(self.share / 2, self.d["last_share"])
-            return replace(plan, count=self._probe, worth=())
+            return replace(plan, count=self._probe, worth=(), least=())
         self.idle += 1
         return Plan(source, count)
 
@@ -235,8 +235,8 @@ class DraftLength:
             if not _is_less(chance * gain, least):
                 tokens, seconds = tokens + share * chance * gain, seconds + share * more[1]
         speed, fresh = tokens / seconds, self.unread > self.d["most_unread"]
-        worth = [max(other, speed) * each / ratio for each in verified]
-        limits = [max(other, speed) * each / max(gain, 1e-9) for each in more[1:]]
+        worth = [speed * each / ratio for each in verified]
+        limits = [speed * each / max(gain, 1e-9) for each in more[1:]]
         return speed, Plan("draft", self.longest, fresh, chances, worth, limits)
 
     def _others(self, match: int) -> list[Option]:

@@ -53,7 +53,8 @@ class Plan:
         chances: the probability that a draft token is accepted, by the class of its confidence [CLASSES];
             none where the draft has the whole count.
         worth: the first, second, ... draft token is proposed if it is accepted, with those before it, with at
-            least this probability [count]; otherwise the draft ends before it. None for a whole draft.
+            least this probability [count]; otherwise the draft ends before it. None where the draft has a
+            token in any case.
         least: the draft goes on after its first, second, ... token if it is accepted so far with at least
             this probability [count - 1].
     """
@@ -185,7 +186,7 @@ class MeasuredLength:
             return plan
         if self._probe_is_due(best):
             state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
-            return replace(plan, count=min(PROBE, self.longest), worth=())
+            return replace(plan, count=min(PROBE, self.longest), worth=(), least=())
         state.idle += 1
         return Plan(best.source, best.count)
 
@@ -213,10 +214,9 @@ class MeasuredLength:
                 tokens += share * chance * gain
                 seconds += share * more[0]
         speed = tokens / seconds
-        pace, fresh = max(other, speed), self.state.unread > MOST_UNREAD
-        worths = [pace / ratio * each for each in verified]
-        least = [pace / max(gain, _LEAST_GAIN) * each for each in more]
-        return speed, Plan("draft", self.longest, fresh, chances, worths, least)
+        worths = [speed / ratio * each for each in verified]
+        least = [speed / max(gain, _LEAST_GAIN) * each for each in more]
+        return speed, Plan("draft", self.longest, self.state.unread > MOST_UNREAD, chances, worths, least)
 
     def _copy_options(self, match: int) -> list[Option]:
         if not (self._copies and match):

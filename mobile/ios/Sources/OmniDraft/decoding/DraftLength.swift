@@ -21,10 +21,10 @@ struct Plan: Sendable, Equatable {
     /// count.
     var chances: [Double] = []
     /// The first, second, ... draft token is proposed if it is accepted, with those before it, with at least this
-    /// probability; otherwise the draft ends before it. None for a whole draft.
+    /// probability; otherwise the draft ends before it. None where the draft has a token in any case.
     var worth: [Double] = []
     /// The draft goes on after its first, second, ... token if it is accepted so far with at least this probability;
-    /// `longestDraft - 1` numbers, where there are chances.
+    /// `longestDraft - 1` numbers, none where the draft has one token.
     var least: [Double] = []
 }
 
@@ -128,7 +128,7 @@ class MeasuredLength: DraftLength {
         if isProbeDue(best) {
             state.idle = 0
             state.share = max(state.share / 2, Defaults.draftLengthLastShare)
-            (plan.count, plan.worth) = (min(Defaults.draftLengthProbe, longest), [])
+            (plan.count, plan.worth, plan.least) = (min(Defaults.draftLengthProbe, longest), [], [])
             return plan
         }
         state.idle += 1
@@ -159,10 +159,9 @@ class MeasuredLength: DraftLength {
             seconds += share * more[0]
         }
         let speed = tokens / seconds
-        let pace = max(other, speed)
         let plan = Plan(
             source: .draft, count: longest, fresh: state.unread > Defaults.draftLengthMostUnread, chances: chances,
-            worth: verified.map { pace / ratio * $0 }, least: more.map { pace / max(gain, leastGain) * $0 })
+            worth: verified.map { speed / ratio * $0 }, least: more.map { speed / max(gain, leastGain) * $0 })
         return (speed, plan)
     }
 

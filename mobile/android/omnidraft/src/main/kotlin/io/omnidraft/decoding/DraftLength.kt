@@ -35,9 +35,9 @@ internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COP
  * @property chances the probability that a draft token is accepted, by the class of its confidence; none where the
  *   draft has the whole count.
  * @property worth the first, second, ... draft token is proposed if it is accepted, with those before it, with at least
- *   this probability; otherwise the draft ends before it. None for a whole draft.
+ *   this probability; otherwise the draft ends before it. None where the draft has a token in any case.
  * @property least the draft goes on after its first, second, ... token if it is accepted so far with at least this
- *   probability; one number less than [count] at least.
+ *   probability; one number less than [count] at least, none where that is 1.
  */
 internal class Plan(
     val source: Source = Source.NONE,
@@ -130,7 +130,7 @@ internal open class MeasuredLength(
         if (probeIsDue(best)) {
             state.idle = 0
             state.share = maxOf(state.share / 2.0, LAST_SHARE)
-            return Plan(plan.source, minOf(PROBE, longest), plan.fresh, plan.chances, least = plan.least)
+            return Plan(plan.source, minOf(PROBE, longest), plan.fresh, plan.chances)
         }
         state.idle += 1
         return Plan(best.source, best.count)
@@ -166,9 +166,8 @@ internal open class MeasuredLength(
             seconds += shares[i] * more[0]
         }
         val speed = tokens / seconds
-        val pace = maxOf(other, speed)
-        val worth = DoubleArray(LONGEST) { pace / ratio * verified[it] }
-        val least = DoubleArray(more.size) { pace / maxOf(gain, LEAST_GAIN) * more[it] }
+        val worth = DoubleArray(LONGEST) { speed / ratio * verified[it] }
+        val least = DoubleArray(more.size) { speed / maxOf(gain, LEAST_GAIN) * more[it] }
         return speed to Plan(Source.DRAFT, longest, state.unread > MOST_UNREAD, chances, worth, least)
     }
 
