@@ -1,7 +1,7 @@
 // The file of a session, format version 6: spec/09-session.md.
 
 let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
-let sessionVersion = 5
+let sessionVersion = 6
 /// Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each.
 let sessionHeaderBytes = 32
 /// Bytes of a session file at most.
