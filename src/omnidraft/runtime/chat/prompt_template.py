@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from omnidraft.errors import PromptError
-from omnidraft.runtime.chat.tool_form import ToolForm, generic_form, optional_text, prompt_text, read_tool_form
+from omnidraft.runtime.chat.tool_form import (
+    ToolForm,
+    generic_form,
+    optional_text,
+    prompt_text,
+    read_tool_form,
+)
 from omnidraft.runtime.disk.json_fields import array, mapping, text
 
 MAX_TAG = 64  # bytes of a think tag

@@ -60,6 +60,16 @@ func vectorCounts() throws -> [String: Int] {
 
 /// A test case of vectors: `try run("folder") { vector in ... }` runs all of a folder and compares their number.
 class VectorTestCase: XCTestCase {
+    private var tokenizers: [String: Tokenizer] = [:]
+
+    /// The tokenizer of this name in the folder `tokenize`, read once in a test.
+    func tokenizer(_ name: String) throws -> Tokenizer {
+        if let known = tokenizers[name] { return known }
+        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
+        tokenizers[name] = tokenizer
+        return tokenizer
+    }
+
     /// Runs all vectors of a folder. An error, or a failed assertion of `VectorFailure`, names the vector and why it is there.
     func run(_ folder: String, _ body: (Vector) throws -> Void) throws {
         let vectors = try vectorsOf(folder)
