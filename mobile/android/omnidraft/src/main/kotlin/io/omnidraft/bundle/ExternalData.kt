@@ -99,8 +99,8 @@ internal class GraphFields(private val data: ByteBuffer) {
             val size = when (type) {
                 VARINT -> 0L.also { count(tag ushr 3, varint(next, end)) }
                 MESSAGE -> short(next, end)
-                FIXED64 -> 8
-                FIXED32 -> 4
+                FIXED64 -> 8L
+                FIXED32 -> 4L
                 else -> throw GraphFileException("a field has the unknown type $type")
             }
             if (next + size > end) throw GraphFileException("a field is longer than its message")
