@@ -21,7 +21,7 @@ class Costs:
     Attributes:
         target: one target pass over n = 1, 2, ... tokens.
         host: the round's own work (translate, verify, learn, rewind).
-        acceptance: not seconds: accepted draft tokens over evaluated ones, when last measured.
+        acceptance: not seconds: accepted draft tokens over evaluated ones, when the pair was exported.
     """
 
     target: tuple[float, ...]
