@@ -102,11 +102,6 @@ final class SessionVectorsTests: VectorTestCase {
         }
     }
 
-    private func tokenizer(_ file: String) throws -> Tokenizer {
-        let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : file
-        return try Tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
-    }
-
     private func compare(_ tensors: ByName<FloatTensor>, _ due: JsonObject) throws {
         try same("names", Set(tensors.names), Set(due.names))
         for (name, tensor) in tensors.members {

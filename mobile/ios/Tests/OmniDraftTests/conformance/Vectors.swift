@@ -62,12 +62,18 @@ func vectorCounts() throws -> [String: Int] {
 class VectorTestCase: XCTestCase {
     private var tokenizers: [String: Tokenizer] = [:]
 
-    /// The tokenizer of this name in the folder `tokenize`, read once in a test.
-    func tokenizer(_ name: String) throws -> Tokenizer {
-        if let known = tokenizers[name] { return known }
-        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
-        tokenizers[name] = tokenizer
+    /// The tokenizer in a file, read once in a test.
+    func tokenizer(file: String) throws -> Tokenizer {
+        if let known = tokenizers[file] { return known }
+        let tokenizer = try Tokenizer(file: file)
+        tokenizers[file] = tokenizer
         return tokenizer
+    }
+
+    /// The tokenizer of a name in the folder `tokenize`.
+    func tokenizer(_ name: String) throws -> Tokenizer {
+        let name = name.hasSuffix(".json") ? String(name.dropLast(5)) : name
+        return try tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
     }
 
     /// Runs all vectors of a folder. An error, or a failed assertion of `VectorFailure`, names the vector and why it is there.
