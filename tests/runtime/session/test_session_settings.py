@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import pytest
 from typer.testing import CliRunner
 
 from omnidraft import GenerationConfig, LanguageModel, TextSession, load, load_bundle
@@ -20,11 +19,6 @@ from omnidraft.runtime.vocab.cache_file import decode
 from support.command_line import config
 
 STORY = "Tell me a story."
-
-
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
 
 
 def test_a_session_carries_its_cache_as_a_cache_file(loaded: LanguageModel, tmp_path: Path) -> None:

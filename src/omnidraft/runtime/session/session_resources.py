@@ -197,11 +197,17 @@ class SessionResources:
         self.text.cache = NgramCache(self.vocab_map)
         self.text.lengths = LengthState()
 
-    def forget_context(self) -> None:
-        """Let both models read the next prompt from its first token, whatever their KV caches hold."""
+    def forget_context(self, *, of_target: bool = True) -> None:
+        """Let the models read the next prompt from its first token, whatever their KV caches hold.
+
+        Args:
+            of_target: the target too, and not the drafter alone.
+        """
         with self.exclusive():
-            self.text.decoder.cached.clear()
+            if of_target:
+                self.text.decoder.cached.clear()
             self.models.drafter.forget()
+            self.text.lengths.unread = len(self.text.decoder.context)
 
     def measure(self, prompt: str) -> Costs:
         """Time this device after a prompt; the draft length "auto" uses the result.

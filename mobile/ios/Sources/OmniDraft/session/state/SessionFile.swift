@@ -25,6 +25,11 @@ func sessionFileError(_ fault: String, _ message: String, _ remedy: String = "")
 func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
     let state = try dumpJson(stateOf(saved))
     try checkSizes(state.count, cache.count)
+    return sessionFile(state, cache)
+}
+
+/// The file of a state and a cache.
+func sessionFile(_ state: [UInt8], _ cache: [UInt8]) -> [UInt8] {
     var out = ByteWriter()
     out.put(sessionMagic)
     let sums = [Int(crc32(state)), Int(crc32(cache))]

@@ -47,6 +47,11 @@ private const val FINGERPRINT_DIGITS = 64
 internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     val state = dump(stateOf(saved))
     checkSizes(state.size.toLong(), cache.size.toLong())
+    return sessionFile(state, cache)
+}
+
+/** The file of a state and a cache. */
+internal fun sessionFile(state: ByteArray, cache: ByteArray): ByteArray {
     val out = ByteWriter(SESSION_HEADER_BYTES + state.size + cache.size)
     out.put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0).u32(state.size.toLong()).u32(cache.size.toLong())
     return out.u32(crc32(state)).u32(crc32(cache)).put(state).put(cache).bytes()
