@@ -45,3 +45,17 @@ def test_an_engine_that_is_being_imported_has_no_runs_to_end(monkeypatch: pytest
     )
     StopSignals().arrived(signal.SIGTERM)
     assert len(ended) == stop_signals.ATTEMPTS
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+@pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_signal_that_is_ignored_stays_so(before: signal.Handlers) -> None:
+    """`nohup` ignores the end of the terminal for a program; else the n-grams of `--cache` are saved."""
+    original = signal.signal(signal.SIGHUP, before)
+    try:
+        with stop_signals.stop_signals():
+            during = signal.getsignal(signal.SIGHUP)
+        assert during == (before if before == signal.SIG_IGN else stop_signals.STOP.handle)
+        assert signal.getsignal(signal.SIGHUP) == before
+    finally:
+        signal.signal(signal.SIGHUP, original)

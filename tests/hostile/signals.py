@@ -17,6 +17,7 @@ from pathlib import Path
 STATUS = {
     signal.SIGINT: {130, -signal.SIGINT, 0},
     signal.SIGTERM: {143, -signal.SIGTERM, 0},
+    signal.SIGHUP: {129, -signal.SIGHUP, 0},
 }  # 0: it had ended
 PATIENCE = 30.0
 STARTING = "interpreter starting"  # before the first line of __main__.py no program can handle a signal

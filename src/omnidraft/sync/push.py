@@ -41,13 +41,13 @@ def adapter_item(path: Path, pair: ChannelPair) -> PushItem:
     """The device's own adapter of the bundle's drafter; an `AdapterError` refuses it."""
     adapter = read_adapter(path)
     fit(adapter, pair.bundle, pair.vocab_map, "drafter")
-    tells = "numbers that the drafter learned from what was said here"
+    tells = "numbers learned from what was said here; they can confirm a guess of what was said often"
     return PushItem("adapter", path, encode_adapter(adapter), tells)
 
 
 def cache_item(path: Path, vocab_map: VocabMap) -> PushItem:
     """The device's own n-grams; a `CacheFileError` refuses them."""
-    tells = "which of the target's tokens were said here, and how often; no text"
+    tells = "which of the target's tokens, also whole words, were said here, and how often"
     return PushItem("cache", path, encode(read_table(path, vocab_map)), tells)
 
 

@@ -113,7 +113,7 @@ with stop_signals():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill with these signals")
-@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_ends_a_program_inside_a_run(name: str, status: int) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the program at any moment, also while the main thread is inside onnxruntime.
+"""Ctrl-C, SIGTERM and SIGHUP end the program at any moment, also while the main thread is inside onnxruntime.
 
 Python runs a signal handler between two of its own instructions, and a run of a graph is one of them. So a
 thread reads the signals as they arrive and ends the run; then the main thread gets to the handler.
@@ -18,7 +18,9 @@ from typing import Any, ParamSpec
 
 import typer
 
-STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+STATUS = {  # Windows has no SIGHUP, which the end of a terminal sends
+    number: 128 + number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")
+}
 ATTEMPTS, AGAIN = 3, 0.1  # to end what goes on, and seconds between them
 _ENGINE = "omnidraft.runtime.models.engine_run"
 
@@ -72,15 +74,15 @@ STOP = StopSignals()
 
 @contextmanager
 def stop_signals() -> Iterator[None]:
-    """Handle both signals as above while a command runs, in the main thread; afterwards all is as before."""
+    """Handle these signals as above while a command runs, in the main thread; afterwards all is as before."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     reading, writing = socket.socketpair()
     writing.setblocking(False)
-    ours = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # a shell's background process ignores it
-    numbers = [signal.SIGTERM, signal.SIGINT] if ours else [signal.SIGTERM]
-    before = {number: signal.signal(number, STOP.handle) for number in numbers}
+    # A shell's background process ignores Ctrl-C, and one of `nohup` the end of the terminal.
+    ours = [number for number in STATUS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, STOP.handle) for number in ours}
     wakeup, hook = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False), sys.unraisablehook
     sys.unraisablehook = STOP.lost
     threading.Thread(target=_watch, args=(reading,), name="signals", daemon=True).start()

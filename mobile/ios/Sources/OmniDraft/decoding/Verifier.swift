@@ -1,7 +1,7 @@
 // Verification: accept as much of a proposal as leaves the output's distribution exactly the target's
 // (spec/04-speculation.md, section 7).
 
-// Measured by benchmarks/block_verification.py of the Python runtime: what block verification adds to the tokens of a
+// Measured by benchmarks/block_verification.py of commit 8a60be2: what block verification adds to the tokens of a
 // round, and to its host work, which grows with the target's vocabulary because every row is asked for.
 
 /// The outcome of a verification.
