@@ -169,7 +169,7 @@ AUTO = replace(CACHED, prompt=TOY.t("S FLAKE O S FLAKE O LA S FLAKE"), costs=EVE
     max_new_tokens=60)  # fmt: skip
 # A longer pass costs so much that copies pay only after many were right.
 STEEP = Costs((0.02, 0.03317, 0.0463), 0.0207, 0.00013, acceptance=0.02)
-# A draft token costs little and a row of the target much, so that unlikely tokens are drafted and not proposed.
+# A draft token costs little and a row of the target much: unlikely tokens are drafted and not proposed.
 WARY = Costs((0.02, 0.0301, 0.0401), 0.0007, 0.0011)
 AUTO_WRONG = replace(AUTO, costs=WRONG)
 AUTO_LOOKUP = replace(AUTO, mode="lookup")

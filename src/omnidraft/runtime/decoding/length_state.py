@@ -1,6 +1,7 @@
 """What the draft length is computed from: costs, and what was learned; a session file holds both."""
 
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field
 
 from omnidraft import defaults
 
@@ -81,8 +82,7 @@ class LengthState:
 
     def copy(self) -> "LengthState":
         """An independent state of equal values."""
-        lists = {name: list(each) for name, each in vars(self).items() if isinstance(each, list)}
-        return replace(self, **lists)
+        return deepcopy(self)
 
     def begin_text(self, length: int, shared: int = 0) -> None:
         """Probe again at the start of a text, and count what the drafter has not read of it.
