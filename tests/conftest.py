@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from openai import OpenAI
 
+    from omnidraft import LanguageModel, TextSession
     from omnidraft.sync.store import Store
     from support.exported_graphs import Export
     from support.serving import Serving
@@ -138,6 +139,22 @@ def bundle_b(export_packages: None, made_once: MadeOnce) -> Path:
     from omnidraft.export.quantize.quantization import FP32
 
     return made_once("starter-b", export_of("b", Options(FP32, max_length=256, external_above=1 << 20)))
+
+
+@pytest.fixture(scope="module")
+def loaded(bundle: Path) -> LanguageModel:
+    """The starter bundle, loaded."""
+    from omnidraft import load_bundle
+
+    return load_bundle(bundle)
+
+
+@pytest.fixture
+def session(loaded: LanguageModel) -> TextSession:
+    """A new session of the starter bundle."""
+    from omnidraft import TextSession
+
+    return TextSession(loaded)
 
 
 @pytest.fixture(scope="session")

@@ -323,7 +323,7 @@ function draftLength(input) {
       for (let i = 0; i < times; i++) {
         const plan = length.plan(numbers[0]);
         plans.push([plan.source, plan.count, plan.fresh]);
-        if (plan.chances) last = { chances: plan.chances, least: plan.least };
+        if (plan.chances) last = { chances: plan.chances, worth: plan.worth, least: plan.least };
         length.record(record(numbers));
       }
     }

@@ -64,13 +64,18 @@ def repeat(data: bytearray, rng: Rng) -> None:
 MUTATIONS: tuple[Mutate, ...] = (flip, flip, overwrite, overwrite, cut, remove, insert, repeat)
 
 
+def changed(data: bytes, rng: Rng) -> bytes:
+    """A file with one to three changes."""
+    whole = bytearray(data)
+    for _ in range(rng.integers(1, 4)):
+        MUTATIONS[rng.integers(len(MUTATIONS))](whole, rng)
+    return bytes(whole)
+
+
 def mutant(data: bytes, rng: Rng) -> bytes:
     """A file with one to three changes, sealed again or not."""
     if rng.random() < 1 / 3:
-        whole = bytearray(data)
-        for _ in range(rng.integers(1, 4)):
-            MUTATIONS[rng.integers(len(MUTATIONS))](whole, rng)
-        return bytes(whole)
+        return changed(data, rng)
     lengths = struct.unpack_from("<10I", data, _TABLE)[::2]
     ends = np.cumsum([HEADER_BYTES, *lengths]).tolist()
     parts = [bytearray(data[12:_TABLE])] + [bytearray(data[a:b]) for a, b in pairwise(ends)]

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from fuzz.command import command, numbers
-from fuzz.fuzz_cache import MUTATIONS, overwrite
+from fuzz.fuzz_cache import MUTATIONS, changed, overwrite
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace_file import HEADER_BYTES, decode, encode, scan
 from support.trace_files import TOY, random_segment
@@ -27,10 +27,7 @@ Rng = np.random.Generator
 def mutant(data: bytes, rng: Rng) -> bytes:
     """A file with one to three changes, sealed again or not."""
     if rng.random() < 1 / 3:
-        whole = bytearray(data)
-        for _ in range(rng.integers(1, 4)):
-            MUTATIONS[rng.integers(len(MUTATIONS))](whole, rng)
-        return bytes(whole)
+        return changed(data, rng)
     ends, _ = scan(data)
     head = bytearray(data[12 : HEADER_BYTES - 4])
     entries = [(bytearray(data[a + 4 : a + 12]), bytearray(data[a + 12 : b - 4])) for a, b in pairwise(ends)]

@@ -91,7 +91,10 @@ def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
 
 
 class EndingLength(FixedLength):
-    """A fixed number of draft tokens, but a draft ends where the drafter is not confident."""
+    """A fixed number of draft tokens, but a draft ends where the drafter is not confident.
+
+    It ends before a token of half the confidence of that after which it ends.
+    """
 
     def __init__(self, count: int, least: float) -> None:
         super().__init__(count)
@@ -99,7 +102,8 @@ class EndingLength(FixedLength):
 
     def next(self, match: int = 0) -> Plan:
         plan = super().next(match)
-        return replace(plan, chances=CHANCES, least=[self._least] * plan.count)
+        worth, least = ([share * self._least] * plan.count for share in (0.5, 1.0))
+        return replace(plan, chances=CHANCES, worth=worth, least=least)
 
 
 @dataclass(frozen=True)

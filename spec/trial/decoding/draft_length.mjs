@@ -2,8 +2,8 @@
 
 export const LENGTHS = {
   longest: 12, shortest_match: 2, longest_match: 6, confidences: [0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97],
-  chances: [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96], evaluated_decay: 0.98, decay: 0.97, prior_rounds: 5,
-  prior_acceptance: 0.6, copy_acceptance: 0.5, probe: 1, first_share: 0.0125, last_share: 0.0025, margin: 0.03, read: 0.2,
+  chances: [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96], seen_decay: 0.98, decay: 0.97, prior_rounds: 5,
+  prior_acceptance: 0.6, copy_acceptance: 0.5, probe: 1, first_share: 0.0125, last_share: 0.0025, read: 0.2,
   repaid: 32, most_unread: 64,
 };
 export const BLOCK = { gain: 0.03, extra_seconds: 0.0002, extra_seconds_per_token: 6e-9, usual_draft: 4 };
@@ -53,8 +53,8 @@ function count(trials, successes, i, success) {
 export function newState() {
   const matches = LENGTHS.longest_match + 1 - LENGTHS.shortest_match;
   return {
-    evaluated: zeros(LENGTHS.chances.length), accepted: zeros(LENGTHS.chances.length), drafts: 0, targets: 0, compared: zeros(matches),
-    agreed: zeros(matches), idle: 0, unread: 0, share: LENGTHS.first_share,
+    seen: zeros(LENGTHS.chances.length), evaluated: zeros(LENGTHS.chances.length), accepted: zeros(LENGTHS.chances.length),
+    drafts: 0, targets: 0, compared: zeros(matches), agreed: zeros(matches), idle: 0, unread: 0, share: LENGTHS.first_share,
   };
 }
 
@@ -106,25 +106,34 @@ export class DraftLength {
     return options;
   }
 
-  /** The speed of a draft, and what a draft must reach to go on; other: speed of the best option without a drafter. */
+  /** The speed of a draft, and what its tokens must reach; other: speed of the best option without a drafter. */
   drafting(other) {
-    const { evaluated } = this.state;
+    const { seen } = this.state;
     const chances = this.chances();
-    const seen = sum(evaluated);
-    const often = evaluated.map((n) => (n + weight(seen) / chances.length) / (seen + weight(seen)));
-    const gain = this.ratio() * sum(often.map((f, i) => f * chances[i]));
+    const ratio = this.ratio();
+    const all = sum(seen);
+    const often = seen.map((n) => (n + weight(all) / chances.length) / (all + weight(all)));
+    const gain = ratio * sum(often.map((f, i) => f * chances[i]));
     const more = (k) => this.costs.round(k + 1) - this.costs.round(k);
+    const verified = (k) => more(k - 1) - this.costs.draft;
     let tokens = 1 + gain;
     let seconds = this.costs.round(1) + this.reading() / LENGTHS.repaid;
-    const worth = Math.max(other, tokens / seconds) * more(1);
+    const first = Math.max(other, tokens / seconds) * verified(1);
     chances.forEach((chance, i) => {
-      if (chance * gain < worth) return;
+      if (ratio * chance >= first) return;
+      tokens -= often[i] * ratio * chance;
+      seconds -= often[i] * verified(1);
+    });
+    const second = Math.max(other, tokens / seconds) * more(1);
+    chances.forEach((chance, i) => {
+      if (chance * gain < second) return;
       tokens += often[i] * chance * gain;
       seconds += often[i] * more(1);
     });
     const speed = tokens / seconds;
-    const limit = (k) => (Math.max(other, speed) * more(k)) / Math.max(gain, 1e-9);
-    return { speed, chances, least: Array.from({ length: LENGTHS.longest - 1 }, (_, i) => limit(i + 1)) };
+    const worth = Array.from({ length: LENGTHS.longest }, (_, i) => (speed * verified(i + 1)) / ratio);
+    const least = Array.from({ length: LENGTHS.longest - 1 }, (_, i) => (speed * more(i + 1)) / Math.max(gain, 1e-9));
+    return { speed, chances, worth, least };
   }
 
   /** Where the counts of a match length are. */
@@ -142,20 +151,20 @@ export class DraftLength {
     return Math.min(this.state.unread, LENGTHS.most_unread) * LENGTHS.read * this.costs.draft;
   }
 
-  /** {source, count, fresh}, and of a draft {chances, least} */
+  /** {source, count, fresh}, and of a draft {chances, worth, least} */
   plan(match) {
     const { source, count, speed } = this.options(match).reduce((a, b) => (b.speed > a.speed ? b : a));
     if (!this.drafts) return { source, count, fresh: false };
     const fresh = this.state.unread > LENGTHS.most_unread;
-    const { chances, least, ...draft } = this.drafting(speed);
-    if (draft.speed > (1 + LENGTHS.margin) * speed) {
+    const { chances, worth, least, ...draft } = this.drafting(speed);
+    if (draft.speed > speed) {
       Object.assign(this.state, { idle: 0, share: LENGTHS.first_share });
-      return { source: 'draft', count: LENGTHS.longest, fresh, chances, least };
+      return { source: 'draft', count: LENGTHS.longest, fresh, chances, worth, least };
     }
     if (this.due(speed)) {
       this.state.idle = 0;
       this.state.share = Math.max(this.state.share / 2, LENGTHS.last_share);
-      return { source: 'draft', count: LENGTHS.probe, fresh, chances, least };
+      return { source: 'draft', count: LENGTHS.probe, fresh, chances, worth: [], least: [] };
     }
     this.state.idle += 1;
     return { source, count, fresh: false };
@@ -166,9 +175,13 @@ export class DraftLength {
     const { longest, decay } = LENGTHS;
     state.unread = classes.length > 0 ? 0 : state.unread + emitted;
     if (classes.length > 0) {
+      classes.forEach((place) => {
+        state.seen = state.seen.map((n) => n * LENGTHS.seen_decay);
+        state.seen[place] += 1;
+      });
       classes.slice(0, Math.min(evaluated, accepted + 1)).forEach((place, j) => {
-        state.evaluated = state.evaluated.map((n) => n * LENGTHS.evaluated_decay);
-        state.accepted = state.accepted.map((n) => n * LENGTHS.evaluated_decay);
+        state.evaluated = state.evaluated.map((n) => n * LENGTHS.seen_decay);
+        state.accepted = state.accepted.map((n) => n * LENGTHS.seen_decay);
         state.evaluated[place] += 1;
         state.accepted[place] += j < accepted ? 1 : 0;
       });
@@ -182,11 +195,17 @@ export class DraftLength {
   }
 }
 
+const reach = (plan, classes) => classes.reduce((chance, place) => chance * plan.chances[place], 1);
+
+/** Whether the last of the tokens of these classes is proposed. */
+export function proposes(plan, classes) {
+  return !plan.worth?.length || reach(plan, classes) >= plan.worth[classes.length - 1];
+}
+
 /** Whether a draft goes on after tokens of these classes. */
 export function goesOn(plan, classes) {
   if (classes.length >= plan.count) return false;
-  if (!plan.chances) return true;
-  return classes.reduce((reach, place) => reach * plan.chances[place], 1) >= plan.least[classes.length - 1];
+  return !plan.chances || reach(plan, classes) >= plan.least[classes.length - 1];
 }
 
 /** A fixed length: k draft tokens in every round; in mode lookup k copied tokens. */

@@ -1,6 +1,6 @@
 // What the models read, and which positions they keep: 04-speculation.md, section 3; 03-bundle.md, "The graph".
 
-import { goesOn } from './draft_length.mjs';
+import { goesOn, proposes } from './draft_length.mjs';
 
 function commonPrefix(a, b) {
   let n = 0;
@@ -73,9 +73,10 @@ export class Drafter extends Reader {
     while (draft.length < limit) {
       passes.push(ids.length);
       const [logits] = await this.feed(ids, 1);
+      classes.push(sure(logits));
+      if (!proposes(plan, classes)) break;
       laws.push(law(logits));
       draft.push(random.sample(laws.at(-1)));
-      classes.push(sure(logits));
       if (!goesOn(plan, classes)) break;
       ids = [draft.at(-1)];
     }

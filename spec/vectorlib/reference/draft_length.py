@@ -16,24 +16,32 @@ class Plan:
     """What a round proposes.
 
     Attributes:
-        chances, least: of a draft that ends by its confidence; see the chapter.
+        chances, worth, least: of a draft that ends by its confidence; see the chapter.
     """
 
     source: str
     count: int
     fresh: bool = False
     chances: Sequence[float] = ()
+    worth: Sequence[float] = ()
     least: Sequence[float] = ()
 
     def row(self) -> list[Any]:
         """As the vectors have it."""
         return [self.source, self.count, self.fresh]
 
+    def proposes(self, classes: Sequence[int]) -> bool:
+        """Whether the last of the tokens of these classes is proposed."""
+        return not self.worth or self._reaches(classes, self.worth[len(classes) - 1])
+
     def goes_on(self, classes: Sequence[int]) -> bool:
         """Whether a draft goes on after tokens of these classes."""
         if len(classes) >= self.count or not self.chances:
             return len(classes) < self.count
-        reach, least = prod(self.chances[each] for each in classes), self.least[len(classes) - 1]
+        return self._reaches(classes, self.least[len(classes) - 1])
+
+    def _reaches(self, classes: Sequence[int], least: float) -> bool:
+        reach = prod(self.chances[each] for each in classes)
         if abs(reach - least) < 1e-9 * least:
             raise TooClose(f"a draft that is right with {reach}")
         return reach >= least
@@ -44,6 +52,12 @@ def class_of(confidence: float, defaults: Defaults) -> int:
     if any(abs(confidence - least) < 1e-5 for least in defaults["confidences"]):
         raise TooClose(f"a confidence of {confidence}")
     return sum(least <= confidence for least in defaults["confidences"])
+
+
+def _is_less(a: float, b: float) -> bool:
+    if abs(a - b) < 1e-9 * b:
+        raise TooClose(f"{a} and {b}")
+    return a < b
 
 
 def _fastest(options: Sequence[Option]) -> Option:
@@ -115,6 +129,7 @@ class DraftLength:
         self.costs, self.d, self.drafts, self.copies = costs, defaults, drafts, copies
         self.longest = int(defaults["longest"])
         self.classes = [Counter() for _ in defaults["chances"]]
+        self.seen = [0.0 for _ in defaults["chances"]]
         matches = range(int(defaults["shortest_match"]), int(defaults["longest_match"]) + 1)
         self.matches = {length: Counter() for length in matches}
         self.drafted = self.given = 0.0
@@ -131,15 +146,14 @@ class DraftLength:
         if not self.drafts:
             return Plan(source, count)
         drafting, plan = self._draft(speed)
-        least = speed * (1 + self.d["margin"])
-        if abs(drafting - least) < 1e-9 * least:
-            raise TooClose(f"speeds {drafting} and {least}")
-        if drafting > least:
+        if abs(drafting - speed) < 1e-9 * speed:
+            raise TooClose(f"speeds {drafting} and {speed}")
+        if drafting > speed:
             self.idle, self.share = 0, self.d["first_share"]
             return plan
         if self._due(1 / speed):
             self.idle, self.share = 0, max(self.share / 2, self.d["last_share"])
-            return replace(plan, count=self._probe)
+            return replace(plan, count=self._probe, worth=(), least=())
         self.idle += 1
         return Plan(source, count)
 
@@ -148,9 +162,12 @@ class DraftLength:
         decay = self.d["decay"]
         self.unread = 0 if r.classes else self.unread + r.emitted
         if r.classes:
+            for each in r.classes:
+                self.seen = [count * self.d["seen_decay"] for count in self.seen]
+                self.seen[each] += 1
             for j, each in enumerate(r.classes[: min(r.evaluated, r.accepted + 1)]):
                 for counter in self.classes:
-                    counter.fade(self.d["evaluated_decay"])
+                    counter.fade(self.d["seen_decay"])
                 self.classes[each].add(j < r.accepted, 1.0)
             self.drafted = decay * self.drafted + r.accepted
             self.given = decay * self.given + r.emitted - 1
@@ -161,6 +178,7 @@ class DraftLength:
     def state(self) -> dict[str, Any]:
         """All that it learned, as a session file names it."""
         return {
+            "seen": list(self.seen),
             "evaluated": [c.trials for c in self.classes], "accepted": [c.successes for c in self.classes],
             "drafts": self.drafted, "targets": self.given,
             "compared": [c.trials for c in self.matches.values()],
@@ -201,22 +219,25 @@ class DraftLength:
     def _draft(self, other: float) -> tuple[float, Plan]:
         """The expected speed of a draft, and its plan; other: speed of what needs no drafter."""
         chances, costs = self.chances(), self.costs
-        seen = sum(counter.trials for counter in self.classes)
-        trials = [counter.trials + self._weight(seen) / len(chances) for counter in self.classes]
-        shares = [trial / sum(trials) for trial in trials]
-        gain = self.ratio() * sum(share * chance for share, chance in zip(shares, chances, strict=True))
+        unseen, ratio = self._weight(sum(self.seen)) / len(chances), self.ratio()
+        shares = [(count + unseen) / (sum(self.seen) + unseen * len(chances)) for count in self.seen]
+        each_class = list(zip(shares, chances, strict=True))
+        gain = ratio * sum(share * chance for share, chance in each_class)
         tokens, seconds = 1 + gain, costs.of_round(1) + self._reading / self.d["repaid"]
-        least = max(other, tokens / seconds)
-        second = costs.of_round(2) - costs.of_round(1)
-        for share, chance in zip(shares, chances, strict=True):
-            if abs(chance * gain - least * second) < 1e-9 * least * second:
-                raise TooClose(f"a second token of {second} s")
-            if chance * gain >= least * second:
-                tokens, seconds = tokens + share * chance * gain, seconds + share * second
-        speed, gain = tokens / seconds, max(gain, 1e-9)
-        more = [costs.of_round(k + 1) - costs.of_round(k) for k in range(1, self.longest)]
-        limits = [max(other, speed) * each / gain for each in more]
-        return speed, Plan("draft", self.longest, self.unread > self.d["most_unread"], chances, limits)
+        more = [costs.of_round(k + 1) - costs.of_round(k) for k in range(self.longest)]
+        verified = [each - costs.draft for each in more]
+        least = max(other, tokens / seconds) * verified[0]
+        for share, chance in each_class:
+            if _is_less(ratio * chance, least):
+                tokens, seconds = tokens - share * ratio * chance, seconds - share * verified[0]
+        least = max(other, tokens / seconds) * more[1]
+        for share, chance in each_class:
+            if not _is_less(chance * gain, least):
+                tokens, seconds = tokens + share * chance * gain, seconds + share * more[1]
+        speed, fresh = tokens / seconds, self.unread > self.d["most_unread"]
+        worth = [speed * each / ratio for each in verified]
+        limits = [speed * each / max(gain, 1e-9) for each in more[1:]]
+        return speed, Plan("draft", self.longest, fresh, chances, worth, limits)
 
     def _others(self, match: int) -> list[Option]:
         """Nothing, and the copies that the round may take."""

@@ -259,13 +259,15 @@ def _draft(
         past, fed = models.drafter.read(known)
         passes += [fed] if passes else [past, fed]
         row = task.drafter.row(known)
-        distributions.append(draft_distribution(row, task.sampling.temperature, banned))
-        known.append(random.sample(distributions[-1]))
         if plan.chances:
             q = draft_distribution(row, task.sampling.temperature or 1.0, banned)
             classes.append(class_of(max(q.probability(d) for d in range(size)), task.defaults))
-            if not plan.goes_on(classes):
+            if not plan.proposes(classes):
                 break
+        distributions.append(draft_distribution(row, task.sampling.temperature, banned))
+        known.append(random.sample(distributions[-1]))
+        if plan.chances and not plan.goes_on(classes):
+            break
     return known[len(known) - len(distributions) :], distributions, passes, classes
 
 

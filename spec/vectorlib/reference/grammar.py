@@ -5,7 +5,6 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -145,7 +144,7 @@ def _ends(rows: Sequence[Mapping[int, Move]], accepting: Collection[int]) -> tup
     """`closing` and `nesting` of each state, by shorter and shorter ways until none gets shorter."""
     none = (1 << 20, 1 << 20)
     least = [(0, 0) if state in accepting else none for state in range(len(rows))]  # nesting, closing
-    for _ in count():
+    while True:
         before = list(least)
         for state, row in enumerate(rows):
             for move in () if state in accepting else row.values():
@@ -156,7 +155,6 @@ def _ends(rows: Sequence[Mapping[int, Move]], accepting: Collection[int]) -> tup
         if least == before:
             assert none not in least, "a state without a way to the end"
             return [left for _, left in least], [deep for deep, _ in least]
-    raise AssertionError
 
 
 def hexadecimal(tokens: Tokens) -> list[str | None]:

@@ -43,7 +43,7 @@ from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
 from omnidraft.export.options import DEFAULTS, Options
-from omnidraft.export.quantize.parity import Acceptance, Parity
+from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
 from omnidraft.export.write_target import WrittenTarget, write_target
@@ -130,17 +130,13 @@ def _fill(
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     together = vocabulary_verdict(target.tokenizer, vocab_map)
-    warnings = (
-        *(() if together.good else [str(together)]),
-        *_warnings(models),
-        *quality_warnings(target, quality, options.quantization),
-    )
+    warnings = [] if together.good else [str(together)]
+    warnings += [*_warnings(models), *quality_warnings(target, quality, options.quantization)]
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
     prompts = prompt_ids(target, drafter, template.prompt, lengths.target // 2)
     parity, adopted = _compare_models(work, models, prompts, options, progress)
-    before: Acceptance | None = None
-    after: Acceptance | None = None
+    before = after = None
     if drafter is None:
         progress("measure the passes", 7, STEPS)
         costs = measure_target(work, target, vocab_map, prompts[0])
@@ -149,6 +145,8 @@ def _fill(
         before = acceptance_before(work, models, vocab_map, prompts)
         progress("measure acceptance after quantisation", 7, STEPS)
         after, costs = measure_shipped(work, models, vocab_map, prompts, before, options.name)
+        if after.of_drafted < CHANCE:
+            warnings.append(str(chance_verdict(after.of_drafted)))
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     report = Report(
@@ -161,7 +159,7 @@ def _fill(
         adopted=adopted,
         limits=limits(models),
         train=drafter.train_parity if drafter else {},
-        warnings=(*warnings, *_at_chance(after)),
+        warnings=tuple(warnings),
         quantization="" if target.contract is None else target.contract.quantization,
         vocabulary=together.sentence if drafter else "",
         quality=quality,
@@ -241,13 +239,6 @@ def _warnings(models: Models) -> tuple[str, ...]:
                 f"{model.not_compiled}"
             )
     return tuple(sentence for sentence in sentences if sentence)
-
-
-def _at_chance(after: Acceptance | None) -> tuple[str, ...]:
-    """A sentence where the drafter's tokens are not accepted."""
-    if after is None or after.of_drafted >= CHANCE:
-        return ()
-    return (str(chance_verdict(after.of_drafted)),)
 
 
 def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:

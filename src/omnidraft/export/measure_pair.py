@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
@@ -80,14 +79,14 @@ def measure_shipped(
         decoder_models.target, decoder_models.drafter, lambda: NgramCache(vocab_map), prompts
     )
     refuse_collapse(before, after, quantization)
-    return after, replace(measure_costs(decoder_models, *prompts[0]), acceptance=after.of_evaluated)
+    return after, measure_costs(decoder_models, *prompts[0], after.of_evaluated)
 
 
 def measure_target(work: Path, target: ModelExport, vocab_map: VocabMap, prompt: PromptIds) -> Costs:
     """The seconds of the passes of a target without a drafter."""
     model = target.shipped_model(work, threads_for(target.parameters))
     models = DecoderModels(model, no_drafter(vocab_map.draft_size), NgramCache(vocab_map))
-    return replace(measure_costs(models, *prompt, drafts=False), acceptance=0.0)
+    return measure_costs(models, *prompt, 0.0, drafts=False)
 
 
 def default_mode(work: Path) -> tuple[Statistics, ...]:

@@ -4,7 +4,7 @@ An automaton reads one byte after another. A state of it may also call a rule: t
 the rule's text, and the state to return to waits on a stack until the rule has ended.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omnidraft.grammar.budget import Budget, check_size
@@ -174,12 +174,7 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
     end = nfa.add(part, start)
 
     def closure(states: set[int]) -> frozenset[int]:
-        found, waiting = set(states), list(states)
-        while waiting:
-            for to in nfa.silent[waiting.pop()]:
-                if to not in found:
-                    found.add(to)
-                    waiting.append(to)
+        found = _reached(states, nfa.silent.__getitem__)
         budget.spend(len(found))
         return frozenset(s for s in found if nfa.edges[s] or nfa.calls[s] or s == end)
 
@@ -205,8 +200,7 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
                 budget.spend(1)
                 for byte in _bits(bytes_):
                     moves.setdefault(byte, set()).add(to)
-            call = nfa.calls[state]
-            if call is not None:
+            if call := nfa.calls[state]:
                 returns.setdefault(call[0], set()).add(call[1])
         known: dict[frozenset[int], int] = {}
         row = {}
@@ -223,17 +217,15 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
 
 def intersection(a: Automaton, b: Automaton, budget: Budget) -> Automaton:
     """The texts of both of two automata without calls."""
-    return _product(a, b, budget, lambda p, q: p in a.accepting and q in b.accepting, needs_second=True)
+    return _product(a, b, budget, in_second=True)
 
 
 def difference(a: Automaton, b: Automaton, budget: Budget) -> Automaton:
     """The texts of the first of two automata without calls that are no texts of the second."""
-    return _product(a, b, budget, lambda p, q: p in a.accepting and q not in b.accepting, needs_second=False)
+    return _product(a, b, budget, in_second=False)
 
 
-def _product(
-    a: Automaton, b: Automaton, budget: Budget, accepts: Callable[[int, int], bool], *, needs_second: bool
-) -> Automaton:
+def _product(a: Automaton, b: Automaton, budget: Budget, *, in_second: bool) -> Automaton:
     numbers = {(0, 0): 0}
     found = [(0, 0)]
     edges: list[dict[int, int]] = []
@@ -243,7 +235,7 @@ def _product(
         budget.spend(len(a.edges[p]))
         for byte, to in a.edges[p].items():
             other = b.edges[q].get(byte, DEAD) if q != DEAD else DEAD
-            if other == DEAD and needs_second:
+            if other == DEAD and in_second:
                 continue
             pair = to, other
             if pair not in numbers:
@@ -252,13 +244,8 @@ def _product(
                 found.append(pair)
             row[byte] = numbers[pair]
         edges.append(row)
-    accepting = {i for i, (p, q) in enumerate(found) if accepts(p, q)}
+    accepting = {i for i, (p, q) in enumerate(found) if p in a.accepting and (q in b.accepting) == in_second}
     return trimmed(Automaton(edges, accepting, [{} for _ in edges]))
-
-
-def is_empty(automaton: Automaton) -> bool:
-    """Whether it has no text at all."""
-    return not automaton.accepting
 
 
 def compact(part: Expression, budget: Budget) -> Expression:
@@ -271,8 +258,7 @@ def compact(part: Expression, budget: Budget) -> Expression:
 
 def _minimal(automaton: Automaton, budget: Budget) -> Automaton:
     """The smallest automaton of the same texts, without calls (Moore, 1956)."""
-    blocks = [state in automaton.accepting for state in range(len(automaton.edges))]
-    numbered: list[int] = [int(each) for each in blocks]
+    numbered = [int(state in automaton.accepting) for state in range(len(automaton.edges))]
     while True:
         budget.spend(sum(map(len, automaton.edges)))
         seen: dict[object, int] = {}
@@ -295,17 +281,22 @@ def trimmed(automaton: Automaton) -> Automaton:
     for state, row in enumerate(automaton.edges):
         for to in row.values():
             before.setdefault(to, []).append(state)
-    alive, waiting = set(automaton.accepting), list(automaton.accepting)
-    while waiting:
-        for state in before.get(waiting.pop(), ()):
-            if state not in alive:
-                alive.add(state)
-                waiting.append(state)
-    alive.add(0)
+    alive = _reached(automaton.accepting, lambda state: before.get(state, ())) | {0}
     order = sorted(alive)
     numbers = {state: i for i, state in enumerate(order)}
     edges = [{b: numbers[t] for b, t in automaton.edges[s].items() if t in alive} for s in order]
     return Automaton(edges, {numbers[s] for s in automaton.accepting}, [{} for _ in order])
+
+
+def _reached(states: set[int], moves: Callable[[int], Iterable[int]]) -> set[int]:
+    """The states, and those to which moves lead from them."""
+    found, waiting = set(states), list(states)
+    while waiting:
+        for to in moves(waiting.pop()):
+            if to not in found:
+                found.add(to)
+                waiting.append(to)
+    return found
 
 
 def _bits(bytes_: int) -> Iterator[int]:

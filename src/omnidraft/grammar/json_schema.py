@@ -11,7 +11,7 @@ from typing import Any
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar import json_text
-from omnidraft.grammar.automaton import Automaton, compile_expression, difference, intersection, is_empty
+from omnidraft.grammar.automaton import Automaton, compile_expression, difference, intersection
 from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import (
     Call,
@@ -181,7 +181,7 @@ class SchemaCompiler:
                     (difference(names, machine, self._budget), set()),
                 )
             ]
-            classes = [each for each in split if not is_empty(each[0])]
+            classes = [each for each in split if each[0].accepting]
             if len(classes) > MOST_NAME_CLASSES:
                 raise GrammarError(
                     f"the schema at {place} has patternProperties that overlap in too many ways"

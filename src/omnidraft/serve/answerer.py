@@ -47,8 +47,7 @@ class Answerer:
         session.system = None
         session.cache = NgramCache.of_table(self._ngrams, session.vocab_map)
         session.text.lengths = LengthState()
-        session.models.drafter.forget()
-        session.text.decoder.context = []  # so nothing of it counts as read
+        session.forget_context(of_target=False)
         if asked.is_chat:
             messages = cast(Sequence[Mapping[str, Any]], asked.prompt)
             generation = session.chat(

@@ -7,7 +7,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -33,9 +33,8 @@ COUNT = f"(?:0|{NUMBER})"
 HASH = "[0-9a-f]{64}"
 _TIME = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 _FILE = f"(?:{HASH} {NUMBER}|none)"
-CHANNEL_LINES = "".join(
-    f"{name} (?P<{name}>{HASH})\n" for name in ("base", "target", "draft_tokenizer", "target_tokenizer")
-)
+_CHANNEL = "base", "target", "draft_tokenizer", "target_tokenizer"
+CHANNEL_LINES = "".join(f"{name} (?P<{name}>{HASH})\n" for name in _CHANNEL)
 _FORM = re.compile(
     f"omnidraft\\.(?P<kind>push|release) {VERSION}\nkey (?P<key>{HASH})\n{CHANNEL_LINES}"
     f"number (?P<number>{NUMBER})\nexpires (?P<expires>{_TIME})\naccepted (?P<accepted>{COUNT})\n"
@@ -64,12 +63,8 @@ class Channel:
 
     def check(self, channel: "Channel", what: str) -> None:
         """Refuse another channel (`foreign`); `what` names its owner in the message."""
-        for name, ours, theirs in (
-            ("drafter's weights", self.base, channel.base),
-            ("target's weights", self.target, channel.target),
-            ("drafter's tokenizer", self.draft_tokenizer, channel.draft_tokenizer),
-            ("target's tokenizer", self.target_tokenizer, channel.target_tokenizer),
-        ):
+        names = "drafter's weights", "target's weights", "drafter's tokenizer", "target's tokenizer"
+        for name, ours, theirs in zip(names, astuple(self), astuple(channel), strict=True):
             if ours != theirs:
                 raise SyncError(
                     f"{what} is of a {name} {theirs[:12]} and this bundle's is {ours[:12]}",
@@ -242,8 +237,7 @@ def read_head(data: bytes, kind: Kind, public_key: bytes | None) -> SignedRecord
             "give its signer's key, or do not use this store",
             fault="other_key",
         )
-    fault = fault_of(record.text, signature, bytes.fromhex(record.key))
-    if fault is not None:
+    if fault_of(record.text, signature, bytes.fromhex(record.key)) is not None:
         raise SyncError(
             f"the {kind} was changed after it was signed",
             "do not use this store, and tell its owner",
@@ -312,7 +306,7 @@ def _malformed(kind: Kind, why: str) -> SyncError:
 
 def channel_of(fields: re.Match[str]) -> Channel:
     """The channel in a text that matches `CHANNEL_LINES`."""
-    return Channel(*(fields[name] for name in ("base", "target", "draft_tokenizer", "target_tokenizer")))
+    return Channel(*fields.group(*_CHANNEL))
 
 
 def utc(days: float = 0.0) -> str:

@@ -40,8 +40,8 @@ def _drive(length: MeasuredLength, records: list[list[Any]], expect: Vector) -> 
     assert plans == [list(each) for times, *each in expect["plans"] for _ in range(int(times))]
     assert (last is None) == (expect["last_draft"] is None)
     if last is not None:
-        assert close(list(last.chances), expect["last_draft"]["chances"])
-        assert close(list(last.least), expect["last_draft"]["least"])
+        for name in ("chances", "worth", "least"):
+            assert close(list(getattr(last, name)), expect["last_draft"][name]), name
 
 
 def _counts(

@@ -133,8 +133,11 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
     for each in decode(models, text, config, length, random):
         row = {name: _plain(getattr(each, name)) for name in fields}
         row["target_passes"] = _joined(target.passes, 1)
-        row |= length.take() if isinstance(length, WatchedLength) else {}
-        row["draft_passes"] = _joined(drafter.passes, len(each.draft))
+        seen = len(each.draft)
+        if isinstance(length, WatchedLength):
+            seen = max(seen, len(length.counts.classes))  # one more where a token was not worth proposing
+            row |= length.take()
+        row["draft_passes"] = _joined(drafter.passes, seen)
         target.passes, drafter.passes = [], []
         rounds.append(row)
     assert [t for each in rounds for t in each["emitted"]] == expect["tokens"]

@@ -30,12 +30,15 @@ CONFIDENCE = 4  # class of all draft tokens
 MERGING = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.12, host=0.02)
 
 
-def drawn(plan: Plan) -> int:
-    """Tokens of a draft, as the drafter draws them."""
-    for count in range(1, plan.count):
-        if plan.chances[CONFIDENCE] ** count < plan.least[count - 1]:
-            return count
-    return plan.count
+def drawn(plan: Plan) -> tuple[int, int]:
+    """Tokens of a draft, as the drafter proposes them, and those of which it sees the confidence."""
+    for count in range(1, plan.count + 1):
+        reach = plan.chances[CONFIDENCE] ** count
+        if plan.worth and reach < plan.worth[count - 1]:
+            return count - 1, count
+        if count < plan.count and reach < plan.least[count - 1]:
+            return count, count
+    return plan.count, plan.count
 
 
 def drive(
@@ -56,13 +59,13 @@ def drive(
     match = 0 if copied is None else 3
     for _ in range(rounds):
         plan, agreed = length.next(match), right(copied or 0.0)
-        drafted = drawn(plan) if plan.source == "draft" else 0
+        drafted, seen = drawn(plan) if plan.source == "draft" else (0, 0)
         accepted = min(right(acceptance), drafted)
         emitted = 1 + (min(agreed, plan.count) if plan.source == "copy" else accepted)
         evaluated = min(drafted, accepted + 1)
-        classes = [CONFIDENCE] * drafted
+        classes = [CONFIDENCE] * seen
         length.record(RoundCounts(classes, evaluated, accepted, emitted, match, min(agreed, emitted)))
-        chosen.append(replace(plan, count=drafted or plan.count))
+        chosen.append(replace(plan, count=drafted if plan.source == "draft" else plan.count))
     return chosen
 
 

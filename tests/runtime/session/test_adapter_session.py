@@ -19,11 +19,6 @@ def loaded(bundle: Path) -> LanguageModel:
     return load_bundle(bundle, threads=1)
 
 
-@pytest.fixture
-def session(loaded: LanguageModel) -> TextSession:
-    return TextSession(loaded)
-
-
 def say(session: TextSession, temperature: float = 0.0) -> Generation:
     return session.generate(PROMPT, max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=3)
 

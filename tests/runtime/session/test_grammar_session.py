@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle, read_traces
+from omnidraft import GenerationConfig, LanguageModel, TextSession, read_traces
 from omnidraft.errors import GrammarError, SessionError
 from omnidraft.grammar import from_choices, from_regex
 
@@ -22,11 +22,6 @@ SCHEMA = {
 }
 QUESTION = "How many legs do 3 cats have?"
 SAMPLED = GenerationConfig(max_new_tokens=60, temperature=1.0, seed=5)
-
-
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
 
 
 class Person:

@@ -65,7 +65,6 @@ def test_costs_are_what_the_models_take() -> None:
     assert costs.target == pytest.approx([1.0 + 0.1 * n for n in range(1, 10)])
     assert 0.21 <= costs.draft <= 0.23, "three passes a round, the first over one or two tokens"
     assert costs.host == 0.0, "the host's work does not advance the clock"
-    assert 0.0 < costs.acceptance < 1.0
 
 
 @pytest.mark.parametrize("quarter", range(4))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle
+from omnidraft import GenerationConfig, LanguageModel, TextSession
 from omnidraft.runtime.decoding.length_state import Costs
 
 PROMPTS = (
@@ -24,11 +23,6 @@ SETTINGS = {
     "auto": replace(TOKEN, num_draft_tokens="auto"),
     "match": replace(TOKEN, mode="match"),
 }
-
-
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
 
 
 def fresh(loaded: LanguageModel) -> TextSession:

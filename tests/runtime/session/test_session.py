@@ -21,16 +21,6 @@ LONG = "How many apples are there in all? " * 24  # more than one chunk of a pro
 MODES: list[Mode] = ["plain", "trie", "match", "direct", "lookup"]
 
 
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
-
-
-@pytest.fixture
-def session(loaded: LanguageModel) -> TextSession:
-    return TextSession(loaded)
-
-
 def ids_of(answer: Generation) -> list[int]:
     return answer.finish().token_ids
 

@@ -23,11 +23,6 @@ from support.places import ROOT
 STORY = "Tell me a story."
 
 
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_after_a_restart_the_next_token_is_the_same(
     loaded: LanguageModel, bundle: Path, tmp_path: Path, temperature: float

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import pytest
 from typer.testing import CliRunner
 
 from omnidraft import GenerationConfig, LanguageModel, TextSession, load, load_bundle
@@ -20,11 +19,6 @@ from omnidraft.runtime.vocab.cache_file import decode
 from support.command_line import config
 
 STORY = "Tell me a story."
-
-
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
 
 
 def test_a_session_carries_its_cache_as_a_cache_file(loaded: LanguageModel, tmp_path: Path) -> None:
@@ -132,17 +126,9 @@ def test_the_drafter_reads_the_end_of_a_long_text_and_then_what_is_new(loaded: L
     assert 0 < sum(passes) < MOST_UNREAD + READ_CHUNK
 
 
-def test_measuring_counts_what_is_accepted(loaded: LanguageModel) -> None:
-    """The bundle's acceptance, from other prompts, has less weight than the acceptance on this prompt."""
-    acceptances = []
-    for recorded in (0.0, 1.0):
-        session = TextSession(
-            replace(
-                loaded,
-                bundle=replace(loaded.bundle, costs=replace(loaded.bundle.costs, acceptance=recorded)),
-            )
-        )
-        acceptances.append(session.measure(STORY).acceptance)
-    low, high = acceptances
-    assert 0.0 < low < high < 1.0
-    assert high - low < 0.5, "the prompt has more weight than the recorded acceptance"
+def test_measuring_keeps_the_acceptance_of_the_pair(loaded: LanguageModel) -> None:
+    """A few rounds of one prompt say little about it; a low count would stop drafts before they begin."""
+    session = TextSession(loaded)
+    known = loaded.bundle.costs
+    measured = session.measure(STORY)
+    assert measured.acceptance == known.acceptance and measured.target != known.target

@@ -5,24 +5,13 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from pathlib import Path
 
 import pytest
 from test_session import STORY, ids_of, watch
 
-from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle
+from omnidraft import GenerationConfig, LanguageModel, TextSession
 from omnidraft.errors import SessionError
 from omnidraft.runtime.models.ort_model import OrtModel
-
-
-@pytest.fixture(scope="module")
-def loaded(bundle: Path) -> LanguageModel:
-    return load_bundle(bundle)
-
-
-@pytest.fixture
-def session(loaded: LanguageModel) -> TextSession:
-    return TextSession(loaded)
 
 
 def test_sessions_share_weights_and_nothing_else(loaded: LanguageModel) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from omnidraft.errors import TokenizerError
 from omnidraft.runtime.vocab.code_point_program import find_matches, make_program
 from omnidraft.runtime.vocab.compiled_tokenizer import AddedTokens, CompiledTokenizer
-from omnidraft.runtime.vocab.tokenizer_file import growth_and_work, open_tokenizer_file, read_tokenizer_file
+from omnidraft.runtime.vocab.tokenizer_file import open_tokenizer_file, read_tokenizer_file
 from omnidraft.runtime.vocab.tokenizer_format import MOST_GROWTH, MOST_WORK, AddedFlag, Op, StepOp
+from omnidraft.runtime.vocab.tokenizer_steps import growth_and_work
 from omnidraft.runtime.vocab.tokenizer_tables import NONE, AddedToken, TextStep
 from support.places import ROOT
 

@@ -47,7 +47,7 @@ enum Defaults {
     static let draftLengthLongestMatch = 6
     static let draftLengthConfidences = [0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97]
     static let draftLengthChances = [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96]
-    static let draftLengthEvaluatedDecay = 0.98
+    static let draftLengthSeenDecay = 0.98
     static let draftLengthDecay = 0.97
     static let draftLengthPriorRounds = 5.0
     static let draftLengthPriorAcceptance = 0.6
@@ -55,7 +55,6 @@ enum Defaults {
     static let draftLengthProbe = 1
     static let draftLengthFirstShare = 0.0125
     static let draftLengthLastShare = 0.0025
-    static let draftLengthMargin = 0.03
     static let draftLengthRead = 0.2
     static let draftLengthRepaid = 32.0
     static let draftLengthMostUnread = 64

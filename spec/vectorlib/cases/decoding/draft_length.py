@@ -83,6 +83,8 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
      replace(EVEN, acceptance=0.05, host=0.00109), [Text(17, [ALL])] * 8),
     ("confidences", "tokens of every class: a draft ends after an unlikely one, and each class is learned",
      EVEN, [Text(40, [ALL, NONE, HALF], classes=(7, 6, 3, 4)), Text(40, [HALF, ALL], classes=(0, 5, 1, 2))]),
+    ("not_worth", "unlikely tokens are not proposed, but their classes are seen: soon probes alone",
+     EVEN, [Text(60, [ALL], classes=(0,)), Text(90, [ALL], classes=(6, 0))]),
     ("confident_and_wrong", "a drafter that is sure and wrong: its class is learned, and drafts soon end",
      EVEN, [Text(60, [NONE], classes=(7,)), Text(60, [ALL], classes=(2,))]),
     ("bad_after_good", "a long good text, then bad ones: older draft tokens fade", EVEN,
@@ -149,7 +151,8 @@ def _case(
             plans.append(plan.row())
         given.append({"context": list(text.context), "records": _runs(records)})
         drafted = [plan for plan in planned if plan.chances][-1:]
-        limits = [{"chances": list(plan.chances), "least": list(plan.least)} for plan in drafted]
+        names = "chances", "worth", "least"
+        limits = [{name: list(getattr(plan, name)) for name in names} for plan in drafted]
         expect.append({"plans": _runs(plans), "last_draft": [*limits, None][0], "state": length.state()})
     return vector(name, why, {"costs": asdict(costs), "drafts": drafts, "texts": given}, {"texts": expect})
 
@@ -158,11 +161,12 @@ def _record(plan: Plan, match: int, right: int, outcome: Outcome, classes: Seque
     if plan.source != "draft":
         emitted = 1 + (min(plan.count, right) if plan.source == "copy" else 0)
         return Record(match, [], 0, 0, emitted, min(right, emitted))
-    drawn = [classes[0]]
-    while plan.goes_on(drawn):
-        drawn.append(classes[len(drawn) % len(classes)])
-    evaluated, accepted, emitted = (int(share * len(drawn)) for share in outcome)
-    return Record(match, drawn, max(evaluated, 1), accepted, emitted + 1, min(right, emitted + 1))
+    seen = [classes[0]]
+    while plan.proposes(seen) and plan.goes_on(seen):
+        seen.append(classes[len(seen) % len(classes)])
+    drawn = len(seen) - (not plan.proposes(seen))
+    evaluated, accepted, emitted = (int(share * drawn) for share in outcome)
+    return Record(match, seen, max(evaluated, min(drawn, 1)), accepted, emitted + 1, min(right, emitted + 1))
 
 
 def _choice(

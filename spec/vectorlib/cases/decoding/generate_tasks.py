@@ -169,6 +169,8 @@ AUTO = replace(CACHED, prompt=TOY.t("S FLAKE O S FLAKE O LA S FLAKE"), costs=EVE
     max_new_tokens=60)  # fmt: skip
 # A longer pass costs so much that copies pay only after many were right.
 STEEP = Costs((0.02, 0.03317, 0.0463), 0.0207, 0.00013, acceptance=0.02)
+# A draft token costs little and a row of the target much: unlikely tokens are drafted and not proposed.
+WARY = Costs((0.02, 0.0301, 0.0401), 0.0007, 0.0011)
 AUTO_WRONG = replace(AUTO, costs=WRONG)
 AUTO_LOOKUP = replace(AUTO, mode="lookup")
 AUTOS: list[tuple[str, str, Task]] = [
@@ -180,6 +182,9 @@ AUTOS: list[tuple[str, str, Task]] = [
      replace(AUTO, sampling=Sampling(0.5), seed=73)),
     ("auto_probes_greedy", "a drafter that is seldom right: copies, nothing, and probes", AUTO_WRONG),
     ("auto_probes_block", "the same at temperature 1", replace(AUTO_WRONG, sampling=HOT, seed=74)),
+    ("auto_not_worth", "a draft token that the drafter is not sure of is not proposed",
+     replace(AUTO, costs=WARY)),
+    ("auto_not_worth_sampled", "the same at temperature 1", replace(AUTO, costs=WARY, sampling=HOT, seed=79)),
     ("auto_fresh", "a long text, of which the drafter reads the end",
      replace(AUTO, prompt=AUTO.prompt * 5, draft_prompt=AUTO.draft_prompt * 5, max_new_tokens=30)),
     ("auto_fresh_sampled", "the same at temperature 1", replace(AUTO, prompt=AUTO.prompt * 5, seed=78,

@@ -32,7 +32,7 @@ LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=
 State = dict[str, Any]
 
 
-def pack(state: State, cache: bytes, *, version: int = 5, reserved: int = 0) -> bytes:
+def pack(state: State, cache: bytes, *, version: int = 6, reserved: int = 0) -> bytes:
     """The bytes of a session file."""
     text = dump(state)
     head = struct.pack(
@@ -71,6 +71,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "identity": IDENTITY,
         "costs": costs,
         "draft_length": {
+            "seen": [bits(3.8), bits(0.99)] + [bits(0.0)] * 6,
             "evaluated": [bits(2.9), bits(0.97)] + [bits(0.0)] * 6,
             "accepted": [bits(1.9), bits(0.97)] + [bits(0.0)] * 6,
             "drafts": bits(1.2e-05),

@@ -63,7 +63,7 @@ def _bytes() -> Iterator[Case]:
             why = f"the header says {size} bytes of {name}: a reader must not reserve them"
             yield f"{name}_{word}", why, fault, data
     yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
-    for version in (0, 1, 2, 3, 4, 6):
+    for version in (0, 1, 2, 3, 4, 5, 7):
         yield f"version_{version}", "another version", "version", pack(BASE, CACHE, version=version)
     yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
     for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
@@ -237,6 +237,7 @@ def _lengths() -> dict[str, list[Any]]:
     """Values that the counts of the draft length cannot have."""
     one, half, zero = bits(1.0), bits(0.5), bits(0.0)
     return {
+        "seen": [[one] * 7, [one] * 9, [bits(2e9)] * 8, [bits(NAN)] * 8],
         "evaluated": [[one] * 7, [one] * 9, [half] * 8, [bits(2e9)] * 8, [bits(NAN)] * 8],
         "accepted": [[bits(-1.0)] * 8, [zero] * 7 + [one], []],
         "drafts": [bits(-1.0), bits(2e9), 0],

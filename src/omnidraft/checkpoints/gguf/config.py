@@ -56,7 +56,9 @@ class _Metadata:
     def __init__(self, header: GgufHeader, name: str) -> None:
         self._values, self._tensors, self.name = header.values, header.tensors, name
         self.architecture = _architecture(header, name)
-        self._factors = {key: _factors(header, key, name) for key in ROPE_TENSORS if key in header.tensors}
+        self._factors = {
+            key: self._read_factors(header, key) for key in ROPE_TENSORS if key in header.tensors
+        }
 
     def config(self) -> dict[str, Any]:
         self._refuse_special()
@@ -125,14 +127,13 @@ class _Metadata:
 
     def wrong(self, key: str, value: object, meant: str) -> CheckpointError:
         """The refusal of a value."""
-        if value is None:
-            return CheckpointError(
-                f"{self.name} does not state {key}, {meant}", "convert it again with llama.cpp"
-            )
-        return CheckpointError(
-            f"{self.name} states {key} as {value!r:.60}, and it must be {meant}",
-            "convert it again with llama.cpp",
-        )
+        stated = f"states {key} as {value!r:.60}, and it must be {meant}"
+        said = f"does not state {key}, {meant}" if value is None else stated
+        return CheckpointError(f"{self.name} {said}", "convert it again with llama.cpp")
+
+    def damaged(self, what: str) -> CheckpointError:
+        """The refusal of a file that is not whole."""
+        return CheckpointError(f"{self.name} {what}", "download it again")
 
     def layer_types(self, layers: int, period: int) -> list[str]:
         """Which layers attend through a window: the pattern of the file, or all but each `period`-th."""
@@ -165,16 +166,14 @@ class _Metadata:
         layers = self.size("block_count")
         found = {int(match[1]) for tensor in self._tensors if (match := _LAYER.match(tensor))}
         if found != set(range(layers)):
-            raise CheckpointError(
-                f"{self.name} states {layers} layers and holds tensors of {len(found)}", "download it again"
-            )
+            raise self.damaged(f"states {layers} layers and holds tensors of {len(found)}")
         return layers
 
     def _table(self) -> tuple[int, int]:
         """Rows and columns of the embedding."""
         entry = self._tensors.get("token_embd.weight")
         if entry is None or len(entry.shape) != 2:
-            raise CheckpointError(f"{self.name} has no embedding (token_embd.weight)", "download it again")
+            raise self.damaged("has no embedding (token_embd.weight)")
         if (hidden := self.size("embedding_length")) != entry.shape[1]:
             raise self.wrong("embedding_length", hidden, f"{entry.shape[1]}, the width of the embedding")
         return entry.shape[0], entry.shape[1]
@@ -199,9 +198,8 @@ class _Metadata:
             entry = self._tensors.get(f"blk.0.{tensor}.weight")
             if entry is None or len(entry.shape) != 2 or entry.shape[axis] != size:
                 held = "none" if entry is None else " x ".join(map(str, entry.shape))
-                raise CheckpointError(
-                    f"{self.name} holds blk.0.{tensor}.weight of {held}, and its sizes mean {size} columns",
-                    "download it again",
+                raise self.damaged(
+                    f"holds blk.0.{tensor}.weight of {held}, and its sizes mean {size} columns"
                 )
         heads, kv_heads = values["num_attention_heads"], values["num_key_value_heads"]
         if heads % kv_heads:
@@ -229,11 +227,8 @@ class _Metadata:
             "beta_fast": self.number("rope.scaling.yarn_beta_fast", 32.0),
             "beta_slow": self.number("rope.scaling.yarn_beta_slow", 1.0),
         }
-        for key in (
-            "rope.scaling.attn_factor",
-            "rope.scaling.yarn_attn_factor",
-            "rope.scaling.yarn_ext_factor",
-        ):
+        for factor in ("attn_factor", "yarn_attn_factor", "yarn_ext_factor"):
+            key = f"rope.scaling.{factor}"
             if self.number(key, 1.0) != 1.0:
                 raise self.wrong(key, self.get(key), "1")
         return scaling
@@ -243,9 +238,7 @@ class _Metadata:
         both = self._factors.get("rope_freqs.weight")
         short, long = (self._factors.get(f"rope_factors_{kind}.weight", both) for kind in ("short", "long"))
         if short is None or long is None:
-            raise CheckpointError(
-                f"{self.name} holds only one of rope_factors_short and rope_factors_long", "download it again"
-            )
+            raise self.damaged("holds only one of rope_factors_short and rope_factors_long")
         scaling: dict[str, Any] = {"rope_type": "longrope", "short_factor": short, "long_factor": long}
         if both is not None:  # the same factors at every length, and unscaled scores
             original, factor = positions, 1.0
@@ -256,6 +249,16 @@ class _Metadata:
             if self.get("rope.scaling.attn_factor") is not None:
                 scaling["attention_factor"] = self.number("rope.scaling.attn_factor")
         return scaling | {"factor": factor, "original_max_position_embeddings": original}
+
+    def _read_factors(self, header: GgufHeader, key: str) -> list[float]:
+        """The factors of the rotary frequencies in a tensor."""
+        entry = header.tensors[key]
+        if entry.kind != "F32" or len(entry.shape) != 1 or entry.shape[0] > 1024:
+            raise self.damaged(f"holds {key} as {entry.kind} of {entry.shape}")
+        values = header.data()[entry.offset : entry.offset + entry.size].view("<f4").tolist()
+        if not all(math.isfinite(value) and value > 0 for value in values):
+            raise self.damaged(f"holds factors in {key} that are not positive")
+        return [float(value) for value in values]
 
 
 def _architecture(header: GgufHeader, name: str) -> str:
@@ -278,17 +281,6 @@ def _architecture(header: GgufHeader, name: str) -> str:
     return architecture
 
 
-def _factors(header: GgufHeader, key: str, name: str) -> list[float]:
-    """The factors of the rotary frequencies in a tensor."""
-    entry = header.tensors[key]
-    if entry.kind != "F32" or len(entry.shape) != 1 or entry.shape[0] > 1024:
-        raise CheckpointError(f"{name} holds {key} as {entry.kind} of {entry.shape}", "download it again")
-    values = header.data()[entry.offset : entry.offset + entry.size].view("<f4").tolist()
-    if not all(math.isfinite(value) and value > 0 for value in values):
-        raise CheckpointError(f"{name} holds factors in {key} that are not positive", "download it again")
-    return [float(value) for value in values]
-
-
 def _llama(file: _Metadata, _: Mapping[str, Any]) -> dict[str, Any]:
     own = {"attention_bias": file.has("blk.0.attn_q.bias"), "mlp_bias": file.has("blk.0.ffn_up.bias")}
     if not np.any(file.get("attention.sliding_window", 0)):
@@ -301,11 +293,10 @@ def _phi3(file: _Metadata, values: Mapping[str, Any]) -> dict[str, Any]:
     rotated = file.size("rope.dimension_count", values["head_dim"])
     rope = values["rope_parameters"] | {"partial_rotary_factor": rotated / values["head_dim"]}
     window = file.get("attention.sliding_window")
+    original = "original_max_position_embeddings"
     return {
         "sliding_window": file.size("attention.sliding_window") if window else None,
-        "original_max_position_embeddings": rope.get(
-            "original_max_position_embeddings", values["max_position_embeddings"]
-        ),
+        original: rope.get(original, values["max_position_embeddings"]),
         "rope_parameters": rope,
     }
 
@@ -343,9 +334,5 @@ def _gemma3(file: _Metadata, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _OWN: dict[str, Callable[[_Metadata, Mapping[str, Any]], dict[str, Any]]] = {
-    "llama": _llama,
-    "phi3": _phi3,
-    "granite": _granite,
-    "gemma2": _gemma2,
-    "gemma3": _gemma3,
-}
+    "llama": _llama, "phi3": _phi3, "granite": _granite, "gemma2": _gemma2, "gemma3": _gemma3,
+}  # fmt: skip

@@ -25,18 +25,15 @@ _NOTES = {
     "examples", "example", "deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding",
     "contentSchema", "$vocabulary", "$dynamicAnchor", "$recursiveAnchor",
 }  # fmt: skip
-_PLAIN = {
+_KNOWN = {
     "type", "enum", "const", "nullable", "properties", "required", "additionalProperties", "propertyNames",
     "patternProperties", "items", "additionalItems", "prefixItems", "uniqueItems", "contains", "minContains",
     "maxContains", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
     "multipleOf", *COUNTS,
-}  # fmt: skip
-_COMBINED = {
     "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
     "dependencies", "unevaluatedProperties", "unevaluatedItems",
 }  # fmt: skip
 _REFUSED = {"$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"}
-_KNOWN = _PLAIN | _COMBINED
 _REFERS_ONLY = re.compile("draft-0[3-7]/")  # drafts in which nothing beside $ref counts
 Alternatives = list[Constraints]
 
@@ -202,12 +199,8 @@ class SchemaReader:
         if key == "required":
             return [_object({name: False}) for name in plain["required"]]
         if key == "properties":
-            return _supported(
-                [
-                    partial(self._negated_property, name, each, place)
-                    for name, each in mapping_of(value, place, key).items()
-                ]
-            )
+            named = mapping_of(value, place, key).items()
+            return _supported([partial(self._negated_property, name, each, place) for name, each in named])
         if key == "pattern":
             return [{"type": ["string"], "no_pattern": plain["pattern"]}]
         if key in COUNTS:

@@ -5,7 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from omnidraft.grammar.automaton import Automaton, compile_expression, is_empty
+from omnidraft.grammar.automaton import Automaton, compile_expression
 from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.expression import utf8
 from omnidraft.grammar.regex import parse_regex
@@ -154,7 +154,7 @@ class SchemaFacts:
             return True
         if kind == "string":
             exact = {key: value for key, value in merged.items() if key != "format"}
-            return is_empty(compile_expression(characters(exact, place, self._budget), self._budget))
+            return not compile_expression(characters(exact, place, self._budget), self._budget).accepting
         if kind in ("number", "integer") and "least" in merged and "most" in merged:
             least, most = Decimal(merged["least"][0]), Decimal(merged["most"][0])
             return least > most or (least == most and (merged["least"][1] or merged["most"][1]))

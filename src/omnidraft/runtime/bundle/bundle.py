@@ -17,7 +17,8 @@ from omnidraft.runtime.bundle.model_entry import NO_DRAFTER, ModelEntry, read_en
 from omnidraft.runtime.bundle.replaceable import unlisted
 from omnidraft.runtime.bundle.signature import PublicKey, key_id, read_public_key, read_signature
 from omnidraft.runtime.bundle.signature import verify as verify_signature
-from omnidraft.runtime.chat.prompt_template import MAX_PROMPT, PromptTemplate, read_prompt
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, read_prompt
+from omnidraft.runtime.chat.tool_form import MAX_PROMPT
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.check_record import Stamp
 from omnidraft.runtime.device.device_costs import read_costs

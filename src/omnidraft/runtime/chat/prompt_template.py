@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from omnidraft.errors import PromptError
-from omnidraft.runtime.chat.tool_form import ToolForm, generic_form, read_tool_form
+from omnidraft.runtime.chat.tool_form import (
+    ToolForm,
+    generic_form,
+    optional_text,
+    prompt_text,
+    read_tool_form,
+)
 from omnidraft.runtime.disk.json_fields import array, mapping, text
 
-MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
 MAX_TAG = 64  # bytes of a think tag
 EarlierThoughts = Literal["keep", "cut", "trim"]
 TrimmedEnd = Literal[
@@ -173,17 +178,16 @@ def read_prompt(data: dict[str, Any]) -> PromptTemplate:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    later = (data[name] for name in ("between", "after"))
-    between, after = (None if value is None else text(value, MAX_PROMPT) for value in later)
+    between, after = optional_text(data, "between"), optional_text(data, "after")
     if (between is None) != (after is None):
         raise ValueError("one of prompt.between and prompt.after is null")
     return PromptTemplate(
-        text(data["prefix"], MAX_PROMPT),
-        text(data["suffix"], MAX_PROMPT),
+        prompt_text(data, "prefix"),
+        prompt_text(data, "suffix"),
         between,
         after,
-        text(data["begin"], MAX_PROMPT),
-        text(data["lead"], MAX_PROMPT),
+        prompt_text(data, "begin"),
+        prompt_text(data, "lead"),
         None if data["system"] is None else _system(mapping(data["system"])),
         None if data["think"] is None else _think(mapping(data["think"])),
         TRIMMED_ANSWERS if data.get("trim") is None else _trim(data["trim"]),
@@ -192,7 +196,7 @@ def read_prompt(data: dict[str, Any]) -> PromptTemplate:
 
 
 def _system(data: dict[str, Any]) -> SystemSlot:
-    return SystemSlot(text(data["before"], MAX_PROMPT), text(data["after"], MAX_PROMPT))
+    return SystemSlot(prompt_text(data, "before"), prompt_text(data, "after"))
 
 
 def _trim(data: object) -> tuple[TrimmedEnd, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from omnidraft.runtime.disk.json_fields import integer, mapping, text
 from omnidraft.runtime.grammar.tool_calls import CallForm
 
-MAX_TEXT = 1 << 16  # bytes of each text
+MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
 MOST_INDENT, MOST_ID = 8, 64
 GENERIC_CALLS = CallForm("<tool_call>[", ", ", "]</tool_call>", "arguments")
 _TOLD = "You can call these tools. Each line describes one, with the JSON Schema of its arguments.\n<tools>\n"
@@ -142,43 +142,45 @@ def read_tool_form(data: dict[str, Any]) -> ToolForm:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    system, calls, results = data["system"], mapping(data["calls"]), mapping(data["results"])
+    calls, results = mapping(data["calls"]), mapping(data["results"])
     indent, arguments, quoted = data["indent"], calls["arguments"], results["is_quoted"]
-    named, later = results["named"], data["later"]
     if arguments not in ("arguments", "parameters") or type(quoted) is not bool:
         raise ValueError(f"prompt.tools has calls {calls!r:.200} or results {results!r:.200}")
     if indent is not None and not (type(indent) is int and 0 <= indent <= MOST_INDENT):
         raise ValueError(f"prompt.tools.indent {indent!r:.40} is not null or 0 to {MOST_INDENT}")
     calling = CallForm(
-        _text(calls, "open"),
-        None if calls["between"] is None else _text(calls, "between"),
-        _text(calls, "close"),
+        prompt_text(calls, "open"),
+        optional_text(calls, "between"),
+        prompt_text(calls, "close"),
         arguments,
         integer(calls["id_length"], 0, MOST_ID),
     )
     answering = ResultForm(
-        _text(results, "before"),
-        _text(results, "between"),
-        _text(results, "after"),
+        *_around(results),
         quoted,
-        None if named is None else _text(results, "named"),
+        optional_text(results, "named"),
     )
-    slot = None if system is None else _slot(mapping(system))
     return ToolForm(
-        _text(data, "before"),
-        _text(data, "after"),
-        slot,
-        _text(data, "between"),
+        prompt_text(data, "before"),
+        prompt_text(data, "after"),
+        None if data["system"] is None else ListingSlot(*_around(mapping(data["system"]))),
+        prompt_text(data, "between"),
         indent,
         calling,
         answering,
-        None if later is None else _text(data, "later"),
+        optional_text(data, "later"),
     )
 
 
-def _slot(data: dict[str, Any]) -> ListingSlot:
-    return ListingSlot(_text(data, "before"), _text(data, "between"), _text(data, "after"))
+def _around(data: dict[str, Any]) -> tuple[str, str, str]:
+    return prompt_text(data, "before"), prompt_text(data, "between"), prompt_text(data, "after")
 
 
-def _text(data: dict[str, Any], name: str) -> str:
-    return text(data[name], MAX_TEXT)
+def prompt_text(data: dict[str, Any], name: str) -> str:
+    """A text of the field `prompt`, or of a field in it."""
+    return text(data[name], MAX_PROMPT)
+
+
+def optional_text(data: dict[str, Any], name: str) -> str | None:
+    """The same; None where it is null."""
+    return None if data[name] is None else prompt_text(data, name)

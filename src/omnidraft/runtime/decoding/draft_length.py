@@ -28,12 +28,11 @@ from omnidraft.runtime.decoding.length_state import (
 MAX_DRAFT_TOKENS = defaults.MAX_DRAFT_TOKENS
 MAX_PROPOSED = defaults.MAX_PROPOSED_TOKENS  # target tokens in one pass, at most
 CHANCES = defaults.DRAFT_LENGTH_CHANCES  # of a draft token by its class, where PRIOR_ACCEPTANCE is measured
-EVALUATED_DECAY = defaults.DRAFT_LENGTH_EVALUATED_DECAY  # weight of a draft token after the next one
+SEEN_DECAY = defaults.DRAFT_LENGTH_SEEN_DECAY  # weight of a draft token after the next one
 COPY_ACCEPTANCE = defaults.DRAFT_LENGTH_COPY_ACCEPTANCE  # of a copied token, before any was compared
 PRIOR_ROUNDS = defaults.DRAFT_LENGTH_PRIOR_ROUNDS  # of what is assumed before the first round
 DECAY = defaults.DRAFT_LENGTH_DECAY  # weight of a round after the next one, relative to before
 PROBE = defaults.DRAFT_LENGTH_PROBE  # draft tokens of a probe
-MARGIN = defaults.DRAFT_LENGTH_MARGIN  # of speed, what a draft must be expected to gain
 READ = defaults.DRAFT_LENGTH_READ  # time of a token that the drafter reads, over that of a draft token
 MOST_UNREAD = defaults.DRAFT_LENGTH_MOST_UNREAD  # tokens that the drafter reads before a draft, about
 REPAID = defaults.DRAFT_LENGTH_REPAID  # rounds in which drafts must repay the reading before them
@@ -53,6 +52,9 @@ class Plan:
             not read, and reading them would take longer than it gains.
         chances: the probability that a draft token is accepted, by the class of its confidence [CLASSES];
             none where the draft has the whole count.
+        worth: the first, second, ... draft token is proposed if it is accepted, with those before it, with at
+            least this probability [count]; otherwise the draft ends before it. None where the draft has a
+            token in any case.
         least: the draft goes on after its first, second, ... token if it is accepted so far with at least
             this probability [count - 1].
     """
@@ -61,6 +63,7 @@ class Plan:
     count: int = 0
     fresh: bool = False
     chances: Sequence[float] = ()
+    worth: Sequence[float] = ()
     least: Sequence[float] = ()
 
 
@@ -69,7 +72,7 @@ class RoundCounts:
     """What a draft length learns from a round.
 
     Attributes:
-        classes: of the confidence of each draft token that was drawn.
+        classes: of the confidence of each draft token, and of the one that was not worth proposing.
         evaluated, accepted: draft tokens that were verified, and accepted.
         match: tokens of the context's match before the round; 0 for none.
         agreed: emitted tokens from the first one on that a copy would have had right, proposed or not.
@@ -170,42 +173,50 @@ class MeasuredLength:
         self._first = costs.round_seconds(1)
         # Seconds of one more draft token after the first, the second, ...
         self._more = [costs.round_seconds(k + 1) - costs.round_seconds(k) for k in range(1, LONGEST)]
+        # Seconds of verifying the first, the second, ... token when it is drafted already.
+        self._verified = [more - costs.draft for more in (self._first - self._plain.seconds, *self._more)]
 
     def next(self, match: int = 0) -> Plan:
         best, state = _fastest([self._plain, *self._copy_options(match)]), self.state
         if not self._drafts:
             return Plan(best.source, best.count)
         speed, plan = self._draft(best.speed)
-        if speed > (1.0 + MARGIN) * best.speed:
+        if speed > best.speed:
             state.idle, state.share = 0, FIRST_SHARE
             return plan
         if self._probe_is_due(best):
             state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
-            return replace(plan, count=min(PROBE, self.longest))
+            return replace(plan, count=min(PROBE, self.longest), worth=(), least=())
         state.idle += 1
         return Plan(best.source, best.count)
 
     def _draft(self, other: float) -> tuple[float, Plan]:
         """The expected speed of a draft, and its plan; other: speed of the best round without a drafter.
 
-        A further draft token is worth its time if it brings as many tokens a second as the text has on
-        average. Of a token that is not drawn yet, the chance is the mean over the classes.
+        A draft token is worth its time if it brings as many tokens a second as the text has on average: when
+        it is drafted, that of verifying it, and before, that of drafting it too. Of a token that is not
+        drafted yet, the chance is the mean over the classes.
         """
-        chances, ratio, more = self.chances(), self.ratio(), self._more
-        unseen = _weight(sum(self.state.evaluated)) / len(chances)
-        trials = [trial + unseen for trial in self.state.evaluated]
-        total = sum(trials)
-        mean = sum(map(mul, trials, chances)) / total
-        tokens, seconds = 1.0 + ratio * mean, self._first + self._reading() / REPAID
-        worth = max(other, tokens / seconds) * more[0]  # of the seconds of a second token, in tokens
-        for trial, chance in zip(trials, chances, strict=True):
-            if ratio * chance * mean >= worth:
-                tokens += trial / total * ratio * chance * mean
-                seconds += trial / total * more[0]
+        chances, ratio, more, verified = self.chances(), self.ratio(), self._more, self._verified
+        unseen = _weight(sum(self.state.seen)) / len(chances)
+        counts = [count + unseen for count in self.state.seen]
+        shares = [count / sum(counts) for count in counts]
+        gain = ratio * sum(map(mul, shares, chances))
+        tokens, seconds = 1.0 + gain, self._first + self._reading() / REPAID
+        worth = max(other, tokens / seconds) * verified[0]
+        for share, chance in zip(shares, chances, strict=True):
+            if ratio * chance < worth:
+                tokens -= share * ratio * chance
+                seconds -= share * verified[0]
+        worth = max(other, tokens / seconds) * more[0]
+        for share, chance in zip(shares, chances, strict=True):
+            if chance * gain >= worth:
+                tokens += share * chance * gain
+                seconds += share * more[0]
         speed = tokens / seconds
-        scale = max(other, speed) / max(ratio * mean, _LEAST_GAIN)
-        fresh = self.state.unread > MOST_UNREAD
-        return speed, Plan("draft", self.longest, fresh, chances, [scale * each for each in more])
+        worths = [speed / ratio * each for each in verified]
+        least = [speed / max(gain, _LEAST_GAIN) * each for each in more]
+        return speed, Plan("draft", self.longest, self.state.unread > MOST_UNREAD, chances, worths, least)
 
     def _copy_options(self, match: int) -> list[Option]:
         if not (self._copies and match):
@@ -229,10 +240,13 @@ class MeasuredLength:
         state = self.state
         state.unread = 0 if counts.classes else state.unread + counts.emitted
         if counts.classes:
+            for each in counts.classes:
+                state.seen = [count * SEEN_DECAY for count in state.seen]
+                state.seen[each] += 1.0
             # Of a refused target token only the first piece counts.
             for i, each in enumerate(counts.classes[: min(counts.evaluated, counts.accepted + 1)]):
-                state.accepted = [count * EVALUATED_DECAY for count in state.accepted]
-                state.evaluated = [count * EVALUATED_DECAY for count in state.evaluated]
+                state.accepted = [count * SEEN_DECAY for count in state.accepted]
+                state.evaluated = [count * SEEN_DECAY for count in state.evaluated]
                 state.accepted[each] += i < counts.accepted
                 state.evaluated[each] += 1.0
             state.drafts = state.drafts * DECAY + counts.accepted

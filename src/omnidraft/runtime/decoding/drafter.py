@@ -90,15 +90,17 @@ class Drafter:
             except LogitsError:  # what was drawn before is right, and the round goes on with it
                 draft.unsound = True
                 break
+            if plan.chances:  # it is the distribution that decides, not the token that is drawn from it
+                draft.classes.append(confidence_class(distribution.confidence))
+                reach *= plan.chances[draft.classes[-1]]
+                if plan.worth and reach < plan.worth[drawn]:
+                    break
             token = random.sample(distribution)
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
-            if plan.chances:
-                draft.classes.append(confidence_class(distribution.confidence))
-                reach *= plan.chances[draft.classes[-1]]
-                if drawn + 1 == count or reach < plan.least[drawn]:
-                    break
+            if plan.chances and (drawn + 1 == count or reach < plan.least[drawn]):
+                break
         return draft
 
     def forget(self) -> None:

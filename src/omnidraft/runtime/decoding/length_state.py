@@ -1,6 +1,7 @@
 """What the draft length is computed from: costs, and what was learned; a session file holds both."""
 
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field
 
 from omnidraft import defaults
 
@@ -21,7 +22,7 @@ class Costs:
     Attributes:
         target: one target pass over n = 1, 2, ... tokens.
         host: the round's own work (translate, verify, learn, rewind).
-        acceptance: not seconds: accepted draft tokens over evaluated ones, when last measured.
+        acceptance: not seconds: accepted draft tokens over evaluated ones, when the pair was exported.
     """
 
     target: tuple[float, ...]
@@ -59,7 +60,7 @@ class LengthState:
     """All that a measured draft length learned, as decayed counts; a session file holds it.
 
     Attributes:
-        evaluated, accepted: draft tokens by the class of their confidence [CLASSES].
+        seen, evaluated, accepted: draft tokens by the class of their confidence [CLASSES].
         drafts, targets: accepted draft tokens, and the target tokens that they gave.
         compared, agreed: tokens that a copy would have proposed, and those that were right, by the length of
             the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
@@ -68,6 +69,7 @@ class LengthState:
         share: of their time, what a probe may cost.
     """
 
+    seen: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     evaluated: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     accepted: list[float] = field(default_factory=lambda: _zeros(CLASSES))
     drafts: float = 0.0
@@ -80,9 +82,7 @@ class LengthState:
 
     def copy(self) -> "LengthState":
         """An independent state of equal values."""
-        lists = (list(each) for each in (self.evaluated, self.accepted, self.compared, self.agreed))
-        evaluated, accepted, compared, agreed = lists
-        return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
+        return deepcopy(self)
 
     def begin_text(self, length: int, shared: int = 0) -> None:
         """Probe again at the start of a text, and count what the drafter has not read of it.

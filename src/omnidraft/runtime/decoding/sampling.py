@@ -59,28 +59,16 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature)
-        if self.top_k < 0:
-            raise SettingError(
-                f"top_k {self.top_k} is less than 0", "use 0 to keep all tokens, 40 is usual", setting="top_k"
-            )
-        if not 0.0 < self.top_p <= 1.0:
-            raise SettingError(
-                f"top_p {self.top_p} is outside 0 < top_p <= 1",
-                "use 1 to keep all tokens, 0.95 is usual",
-                setting="top_p",
-            )
-        if not 0.0 <= self.min_p <= 1.0:
-            raise SettingError(
-                f"min_p {self.min_p} is outside 0..1",
-                "use 0 to keep all tokens, 0.05 is usual",
-                setting="min_p",
-            )
-        if not 0.0 < self.repetition_penalty < math.inf:
-            raise SettingError(
-                f"repetition_penalty {self.repetition_penalty} is not a number above 0",
-                "use 1 for none, 1.1 is usual",
-                setting="repetition_penalty",
-            )
+        for name, holds, fault, remedy in (
+            ("top_k", self.top_k >= 0, "less than 0", "use 0 to keep all tokens, 40 is usual"),
+            ("top_p", 0.0 < self.top_p <= 1.0, "outside 0 < top_p <= 1",
+             "use 1 to keep all tokens, 0.95 is usual"),
+            ("min_p", 0.0 <= self.min_p <= 1.0, "outside 0..1", "use 0 to keep all tokens, 0.05 is usual"),
+            ("repetition_penalty", 0.0 < self.repetition_penalty < math.inf, "not a number above 0",
+             "use 1 for none, 1.1 is usual"),
+        ):  # fmt: skip
+            if not holds:
+                raise SettingError(f"{name} {getattr(self, name)} is {fault}", remedy, setting=name)
 
 
 def target_distribution(

@@ -1,7 +1,7 @@
 """The costs of this device: seconds of a target pass, of a draft token and of the round's own work.
 
-All measurements take turns and each figure is a median, so a disturbance slows all alike. Acceptance is
-counted in the same rounds.
+All measurements take turns and each figure is a median, so a disturbance slows all alike. Acceptance belongs
+to the pair: few rounds of one prompt say little about it.
 """
 
 import math
@@ -12,7 +12,7 @@ from statistics import median
 
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.placement import CPU_GRAPH
-from omnidraft.runtime.decoding.draft_length import PRIOR_ROUNDS, FixedLength
+from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.length_state import PRIOR_ACCEPTANCE, Costs
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
@@ -66,7 +66,7 @@ class Timings:
     timed: list[Round] = field(default_factory=list)
     longest: float = 0.0
 
-    def costs(self, prior: float) -> Costs:
+    def costs(self, acceptance: float) -> Costs:
         """The costs; passes that were not timed lie on the line between those that were."""
         known = {n: median(seconds) for n, seconds in sorted(self.passes.items())}
         seconds = [_between(known, n) for n in range(1, max(known) + 1)]
@@ -78,14 +78,12 @@ class Timings:
         ]
         rounds = self.timed or self.rounds
         hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in rounds]
-        evaluated = sum(r.evaluated for r in self.rounds)
-        accepted = sum(r.accepted_drafts for r in self.rounds)
         return Costs(
             # Costs must not fall with n; if they do, it was noise.
             tuple(min(seconds[n:]) for n in range(len(seconds))),
             median(drafts) if drafts else seconds[0],
             median(hosts) if hosts else 0.0,
-            (PRIOR_ROUNDS * prior + accepted) / (PRIOR_ROUNDS + evaluated),
+            acceptance,
         )
 
 
@@ -93,20 +91,19 @@ def measure_costs(
     models: DecoderModels,
     prompt: Sequence[int],
     draft_prompt: Sequence[int],
-    prior: float = PRIOR_ACCEPTANCE,
+    acceptance: float = PRIOR_ACCEPTANCE,
     drafts: bool = True,
 ) -> Costs:
     """Time target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
 
-    The cache of the models is not changed; their KV caches are overwritten. Acceptance is that of the rounds
-    and of the prior, which has the weight of a few draft tokens.
+    The cache of the models is not changed; their KV caches are overwritten.
 
     Args:
         draft_prompt: the same text in draft ids.
-        prior: acceptance before the measurement.
+        acceptance: of the pair.
         drafts: whether there is a drafter; without one, a draft token counts as a target pass.
     """
-    return _measure(models, prompt, draft_prompt, math.inf, _DRAFTED if drafts else 0).costs(prior)
+    return _measure(models, prompt, draft_prompt, math.inf, _DRAFTED if drafts else 0).costs(acceptance)
 
 
 def measure_within(

@@ -20,7 +20,7 @@ from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSes
 from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
 MAGIC = b"\x89ODSN\r\n\x1a"
-VERSION = 5
+VERSION = 6
 MAX_STATE_BYTES = 1 << 24
 # magic, version, reserved, bytes of the state, bytes of the cache, CRC-32 of each
 _HEADER = struct.Struct("<8s6I")
@@ -187,20 +187,29 @@ def _costs(value: Mapping[str, Any]) -> Costs:
 
 def _lengths(value: Mapping[str, Any]) -> LengthState:
     empty = LengthState()
+    seen = _counts(value["seen"], len(empty.seen))
     evaluated, accepted = _trials(value["evaluated"], value["accepted"], len(empty.evaluated))
     compared, agreed = _trials(value["compared"], value["agreed"], len(empty.compared))
     return LengthState(
-        evaluated, accepted, real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
+        seen, evaluated, accepted,
+        real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
         compared, agreed, integer(value["idle"], 0), integer(value["unread"], 0),
         real(value["share"], LAST_SHARE, FIRST_SHARE),
     )  # fmt: skip
 
 
 def _trials(trials: object, successes: object, count: int) -> tuple[list[float], list[float]]:
-    lists = tuple([real(x, 0.0, MAX_COUNT) for x in array(each, count)] for each in (trials, successes))
-    if any(len(each) != count for each in lists) or any(b > a for a, b in zip(*lists, strict=True)):
-        raise ValueError("counts of the draft length")
-    return lists[0], lists[1]
+    tried, succeeded = _counts(trials, count), _counts(successes, count)
+    if any(b > a for a, b in zip(tried, succeeded, strict=True)):
+        raise ValueError("more successes than trials")
+    return tried, succeeded
+
+
+def _counts(values: object, count: int) -> list[float]:
+    counts = [real(each, 0.0, MAX_COUNT) for each in array(values, count)]
+    if len(counts) != count:
+        raise ValueError(f"{len(counts)} counts of the draft length, not {count}")
+    return counts
 
 
 def _turn(value: Mapping[str, Any]) -> Turn:

@@ -197,22 +197,28 @@ class SessionResources:
         self.text.cache = NgramCache(self.vocab_map)
         self.text.lengths = LengthState()
 
-    def forget_context(self) -> None:
-        """Let both models read the next prompt from its first token, whatever their KV caches hold."""
+    def forget_context(self, *, of_target: bool = True) -> None:
+        """Let the models read the next prompt from its first token, whatever their KV caches hold.
+
+        Args:
+            of_target: the target too, and not the drafter alone.
+        """
         with self.exclusive():
-            self.text.decoder.cached.clear()
+            if of_target:
+                self.text.decoder.cached.clear()
             self.models.drafter.forget()
+            self.text.lengths.unread = len(self.text.decoder.context)
 
     def measure(self, prompt: str) -> Costs:
-        """Time this device and count accepted drafts; the draft length "auto" uses the result.
+        """Time this device after a prompt; the draft length "auto" uses the result.
 
         New costs can change which sampled text a seed gives.
         """
         with self.exclusive(generates=True):
             ids = self.encode(prompt)
             models = DecoderModels(self.models.target, self.models.drafter, self.cache, self.models.clock)
-            prior = self.bundle.costs.acceptance
-            self.text.costs = measure_costs(models, ids, self.loaded.draft_prompt(ids), prior=prior)
+            draft_ids, acceptance = self.loaded.draft_prompt(ids), self.bundle.costs.acceptance
+            self.text.costs = measure_costs(models, ids, draft_ids, acceptance)
             self.text.decoder.cached.clear()  # the timing used the target's KV cache
             return self.text.costs
 

@@ -139,14 +139,14 @@ class TextSession(SessionResources):
                 tools = self._tools_in(grammar)
             turns, given = self._finished_turns(), None if tools is None else read_tools(tools)
             if isinstance(message, str):
-                asked = Asked(turns, Turn(checked_text(message)), self.system, self._tools(given))
+                listed = self.text.tools if given is None else given
+                asked = Asked(turns, Turn(checked_text(message)), self.system, listed)
                 return self._answer(asked, config, self._format(asked, grammar, tool_choice, most_calls))
-            listed = read_messages(message)
-            answers_calls = any(turn.calls or turn.results for turn in (*listed.turns, listed.asked))
-            if answers_calls:
+            whole = read_messages(message)
+            if any(turn.calls or turn.results for turn in (*whole.turns, whole.asked)):
                 self._tool_form()
-            last = Turn(listed.asked.message, results=listed.asked.results)
-            asked = Asked(listed_turns(self.loaded, listed, turns), last, listed.system, given or ())
+            last = Turn(whole.asked.message, results=whole.asked.results)
+            asked = Asked(listed_turns(self.loaded, whole, turns), last, whole.system, given or ())
             format_ = self._format(asked, grammar, tool_choice, most_calls)
             return self._answer(asked, config, format_, _LEAVE_OUT)
 
@@ -344,9 +344,6 @@ class TextSession(SessionResources):
                 "compile it for this bundle",
                 fault="calls",
             ) from None
-
-    def _tools(self, given: tuple[Tool, ...] | None) -> tuple[Tool, ...]:
-        return self.text.tools if given is None else given
 
     def _tool_form(self) -> ToolForm:
         form = self.bundle.prompt.tool_form

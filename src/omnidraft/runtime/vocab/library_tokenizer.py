@@ -131,17 +131,14 @@ class LibraryTokenizer(Tokenizer):
         return [i for w in (words if "".join(words) == whole else [whole]) for i in self._pieces(w)]
 
     def _pieces(self, word: str) -> list[int]:
-        pieces = self._run(self._engine.model.tokenize, word, expressions=False)
-        return [piece.id for piece in pieces]
+        return [piece.id for piece in self._run(self._engine.model.tokenize, word, expressions=False)]
 
     def _read_tokens(self, spec: dict[str, Any], added: list[dict[str, Any]]) -> list[bytes | None]:
         vocab = spec["model"]["vocab"]
-        pieces = (
-            {i: p[0] for i, p in enumerate(vocab)}
-            if isinstance(vocab, list)
-            else {i: p for p, i in vocab.items()}
+        named = (
+            enumerate(p[0] for p in vocab) if isinstance(vocab, list) else ((i, p) for p, i in vocab.items())
         )
-        pieces |= {t["id"]: t["content"] for t in added}
+        pieces = dict(named) | {t["id"]: t["content"] for t in added}
         plain_added = {t["id"] for t in added if t["content"] not in self.controls}
         silent = {c.id for c in self.controls.values()}
         letters = {letter: byte for byte, letter in enumerate(LETTERS)}

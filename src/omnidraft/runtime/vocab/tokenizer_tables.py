@@ -1,9 +1,14 @@
-"""The checked contents of a compiled tokenizer (spec/02-tokenizer.md), as values."""
+"""The checked contents of a compiled tokenizer (spec/02-tokenizer.md), as values, and the checks."""
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import TokenizerError
 from omnidraft.runtime.vocab.code_point_program import Program
 from omnidraft.runtime.vocab.tokenizer_format import (
     MOST_TOKENIZER_BYTES,
@@ -13,6 +18,8 @@ from omnidraft.runtime.vocab.tokenizer_format import (
     StepOp,
 )
 
+Table = npt.NDArray[Any]
+Sections = dict[str, memoryview]
 MAGIC = TOKENIZER_MAGIC.encode()
 KINDS = ("byte_level", "sentencepiece")
 # Magic, version, sections, fingerprint, ids, kind, flags, unknown id, bos id, class of words, classes, 0.
@@ -87,3 +94,31 @@ class TokenizerTables:
         """The text of an id: its piece, or its content; its first `most` bytes."""
         start = self.offsets[token]
         return bytes(self.text[start : min(start + most, self.offsets[token + 1])])
+
+
+def refuse(fault: str, sentence: str) -> NoReturn:
+    """Refuse the file."""
+    raise TokenizerError(sentence, fault=fault)
+
+
+def require(holds: bool, fault: str, sentence: str) -> None:
+    """Refuse the file unless it holds."""
+    if not holds:
+        refuse(fault, sentence)
+
+
+def table(section: memoryview, kind: str) -> Table:
+    """The numbers of a section."""
+    return np.frombuffer(section, kind)
+
+
+def below(values: Table, bound: int) -> bool:
+    """Whether all values are below a bound."""
+    return not len(values) or int(values.max()) < bound
+
+
+def offsets_fit(offsets: Table, size: int) -> bool:
+    """Whether offsets go from 0 to `size` and never descend."""
+    return bool(
+        len(offsets) and offsets[0] == 0 and offsets[-1] == size and (offsets[1:] >= offsets[:-1]).all()
+    )

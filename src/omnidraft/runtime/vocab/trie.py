@@ -104,12 +104,9 @@ class ActiveTrie:
     def child(self, node: Node, token: int) -> Node | None:
         """The child of an inner node for a draft token, if an active spelling continues with it."""
         low = node.low + (int(self.map.leaf_lengths[node.low]) == node.depth)
-        column = self._column(np.arange(low, node.high), node.depth)
-        below = Node(
-            low + int(np.searchsorted(column, token)),
-            low + int(np.searchsorted(column, token, side="right")),
-            node.depth + 1,
-        )
+        column = self._column(slice(low, node.high), node.depth)
+        first, end = (low + int(column.searchsorted(token, side)) for side in ("left", "right"))
+        below = Node(first, end, node.depth + 1)
         return below if self.active[below.low : below.high].any() else None
 
     def terminal(self, node: Node) -> int | None:
@@ -154,7 +151,7 @@ class ActiveTrie:
         """Target tokens with an active spelling: those of the direct pairs, and those of the n-grams."""
         return self._direct_targets, self.grams
 
-    def _column(self, leaves: npt.NDArray[np.integer], depth: int) -> Ids:
+    def _column(self, leaves: npt.NDArray[np.integer] | slice, depth: int) -> Ids:
         """Draft token number `depth` of each leaf's spelling."""
         column: Ids = self.map.spellings.values[self.map.leaf_starts[leaves] + depth].astype(np.int32)
         return column

@@ -1,6 +1,5 @@
 // The compiled form of a chat template: strings around messages (spec/03-bundle.md, "The prompt"; spec/01-tokens.md).
 
-let maxPrompt = 1 << 16  // bytes of each text of the field `prompt`
 let maxTag = 64  // bytes of a think tag
 
 /// What a conversation keeps of the thought of an earlier answer; the raw value is the name in a manifest.
@@ -144,16 +143,16 @@ func trimmed(_ text: String, _ ends: Ends) -> String {
 ///
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
-    let between = try data.orNull("between").map { try text($0, most: maxPrompt) }
-    let after = try data.orNull("after").map { try text($0, most: maxPrompt) }
+    let between = try optionalText(data, "between")
+    let after = try optionalText(data, "after")
     if (between == nil) != (after == nil) { throw ValueError("one of prompt.between and prompt.after is null") }
     return PromptTemplate(
-        prefix: try text(data.at("prefix"), most: maxPrompt),
-        suffix: try text(data.at("suffix"), most: maxPrompt),
+        prefix: try promptText(data, "prefix"),
+        suffix: try promptText(data, "suffix"),
         between: between,
         after: after,
-        begin: try text(data.at("begin"), most: maxPrompt),
-        lead: try text(data.at("lead"), most: maxPrompt),
+        begin: try promptText(data, "begin"),
+        lead: try promptText(data, "lead"),
         system: try data.orNull("system").map { try systemSlot(mapping($0)) },
         think: try data.orNull("think").map { try thinkTags(mapping($0)) },
         trim: try data.given("trim").map(trimmedEnds) ?? trimmedAnswers,
@@ -176,9 +175,7 @@ private func trimmedEnds(_ data: JsonValue) throws -> [TrimmedEnd] {
 }
 
 private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
-    SystemSlot(
-        before: try text(data.at("before"), most: maxPrompt), after: try text(data.at("after"), most: maxPrompt)
-    )
+    SystemSlot(before: try promptText(data, "before"), after: try promptText(data, "after"))
 }
 
 private func thinkTags(_ data: JsonObject) throws -> ThinkTags {

@@ -1,5 +1,6 @@
 // How a model is told of tools and of their results, as strings (spec/03-bundle.md, Tools).
 
+let maxPrompt = 1 << 16  // bytes of each text of the field `prompt`
 private let mostIndent = 8
 private let mostId = 64
 private let genericCalls = CallForm(open: "<tool_call>[", between: ", ", close: "]</tool_call>", arguments: "arguments")
@@ -93,32 +94,39 @@ func genericForm(_ slot: SystemSlot, between: String, behind: String) -> ToolFor
 /// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
 func readToolForm(_ data: JsonObject) throws -> ToolForm {
     let (calls, results) = (try mapping(data.at("calls")), try mapping(data.at("results")))
-    let arguments = try string(calls, "arguments")
+    let arguments = try promptText(calls, "arguments")
     if !isSame(arguments, "arguments") && !isSame(arguments, "parameters") {
         throw ValueError("prompt.tools.calls.arguments is '\(arguments.prefix(78))'")
     }
     if let indent = try data.orNull("indent") { _ = try integer(indent, in: 0...mostIndent) }
-    _ = try string(data, "between")
+    _ = try promptText(data, "between")
     return ToolForm(
-        before: try string(data, "before"), after: try string(data, "after"),
+        before: try promptText(data, "before"), after: try promptText(data, "after"),
         system: try data.orNull("system").map { try listingSlot(mapping($0)) },
         calls: CallForm(
-            open: try string(calls, "open"), between: try calls.orNull("between").map { try text($0, most: maxPrompt) },
-            close: try string(calls, "close"), arguments: arguments,
+            open: try promptText(calls, "open"), between: try optionalText(calls, "between"),
+            close: try promptText(calls, "close"), arguments: arguments,
             idLength: try integer(calls.at("id_length"), in: 0...mostId)),
         results: ResultForm(
-            before: try string(results, "before"), between: try string(results, "between"),
-            after: try string(results, "after"), isQuoted: try boolean(results.at("is_quoted")),
-            named: try results.orNull("named").map { try text($0, most: maxPrompt) }),
-        later: try data.orNull("later").map { try text($0, most: maxPrompt) })
+            before: try promptText(results, "before"), between: try promptText(results, "between"),
+            after: try promptText(results, "after"), isQuoted: try boolean(results.at("is_quoted")),
+            named: try optionalText(results, "named")),
+        later: try optionalText(data, "later"))
 }
 
 private func listingSlot(_ data: JsonObject) throws -> ListingSlot {
     ListingSlot(
-        before: try string(data, "before"), between: try string(data, "between"), after: try string(data, "after"))
+        before: try promptText(data, "before"), between: try promptText(data, "between"),
+        after: try promptText(data, "after"))
 }
 
-private func string(_ data: JsonObject, _ name: String) throws -> String { try text(data.at(name), most: maxPrompt) }
+/// A text of the field `prompt`, or of a field in it.
+func promptText(_ data: JsonObject, _ name: String) throws -> String { try text(data.at(name), most: maxPrompt) }
+
+/// The same; nil where it is null.
+func optionalText(_ data: JsonObject, _ name: String) throws -> String? {
+    try data.orNull(name).map { try text($0, most: maxPrompt) }
+}
 
 /// A text as a JSON string, as Python's `json.dumps` writes it.
 private func quotedJson(_ text: String) -> String {

@@ -20,14 +20,17 @@ struct Plan: Sendable, Equatable {
     /// The probability that a draft token is accepted, by the class of its confidence; none where the draft has the whole
     /// count.
     var chances: [Double] = []
+    /// The first, second, ... draft token is proposed if it is accepted, with those before it, with at least this
+    /// probability; otherwise the draft ends before it. None where the draft has a token in any case.
+    var worth: [Double] = []
     /// The draft goes on after its first, second, ... token if it is accepted so far with at least this probability;
-    /// `longestDraft - 1` numbers, where there are chances.
+    /// `longestDraft - 1` numbers, none where the draft has one token.
     var least: [Double] = []
 }
 
 /// What a draft length learns from a round.
 struct RoundCounts: Sendable, Equatable {
-    /// Of the confidence of each draft token that was drawn.
+    /// Of the confidence of each draft token, and of the one that was not worth proposing.
     let classes: [Int]
     let evaluated: Int
     let accepted: Int
@@ -90,6 +93,7 @@ class MeasuredLength: DraftLength {
     private let drafts: Bool
     private let copies: Bool
     private let more: [Double]  // seconds of one more draft token after the first, the second, ...
+    private let verified: [Double]  // seconds of verifying the first, the second, ... token when it is drafted already
 
     /// - Parameter longest: tokens of a round at most.
     init(
@@ -101,7 +105,9 @@ class MeasuredLength: DraftLength {
         self.drafts = drafts
         self.copies = copies
         self.longest = longest
-        more = (1..<longestDraft).map { costs.roundSeconds($0 + 1) - costs.roundSeconds($0) }
+        let steps = (0..<longestDraft).map { costs.roundSeconds($0 + 1) - costs.roundSeconds($0) }
+        more = Array(steps.dropFirst())
+        verified = steps.map { $0 - costs.draft }
     }
 
     /// Expected tokens a second where the context has no match.
@@ -114,7 +120,7 @@ class MeasuredLength: DraftLength {
         let best = fastest(otherOptions(match))
         if !drafts { return Plan(source: best.source, count: best.count) }
         var (speed, plan) = draft(best.speed)
-        if speed > (1 + Defaults.draftLengthMargin) * best.speed {
+        if speed > best.speed {
             state.idle = 0
             state.share = Defaults.draftLengthFirstShare
             return plan
@@ -122,7 +128,7 @@ class MeasuredLength: DraftLength {
         if isProbeDue(best) {
             state.idle = 0
             state.share = max(state.share / 2, Defaults.draftLengthLastShare)
-            plan.count = min(Defaults.draftLengthProbe, longest)
+            (plan.count, plan.worth, plan.least) = (min(Defaults.draftLengthProbe, longest), [], [])
             return plan
         }
         state.idle += 1
@@ -131,27 +137,32 @@ class MeasuredLength: DraftLength {
 
     /// The expected speed of a draft, and its plan.
     ///
-    /// A further draft token is worth its time if it brings as many tokens a second as the text has on average. Of a token
-    /// that is not drawn yet, the chance is the mean over the classes.
+    /// A draft token is worth its time if it brings as many tokens a second as the text has on average: when it is drafted,
+    /// that of verifying it, and before, that of drafting it too. Of a token that is not drafted yet, the chance is the mean
+    /// over the classes.
     ///
     /// - Parameter other: speed of the best round without a drafter.
     private func draft(_ other: Double) -> (speed: Double, plan: Plan) {
         let chances = chances()
-        let unseen = weight(state.evaluated.reduce(0, +)) / Double(chances.count)
-        let trials = state.evaluated.map { $0 + unseen }
-        let total = trials.reduce(0, +)
-        let gain = ratio() * zip(trials, chances).reduce(0) { $0 + $1.0 * $1.1 } / total
+        let (ratio, seen) = (ratio(), state.seen.reduce(0, +))
+        let shares = state.seen.map { ($0 + weight(seen) / Double(chances.count)) / (seen + weight(seen)) }
+        let gain = ratio * zip(shares, chances).reduce(0) { $0 + $1.0 * $1.1 }
         var (tokens, seconds) = (1 + gain, costs.roundSeconds(1) + reading() / Defaults.draftLengthRepaid)
-        let worth = max(other, tokens / seconds) * more[0]  // of the seconds of a second token, in tokens
-        for (trial, chance) in zip(trials, chances) where chance * gain >= worth {
-            tokens += trial / total * chance * gain
-            seconds += trial / total * more[0]
+        let first = max(other, tokens / seconds) * verified[0]
+        for (share, chance) in zip(shares, chances) where ratio * chance < first {
+            tokens -= share * ratio * chance
+            seconds -= share * verified[0]
+        }
+        let second = max(other, tokens / seconds) * more[0]
+        for (share, chance) in zip(shares, chances) where chance * gain >= second {
+            tokens += share * chance * gain
+            seconds += share * more[0]
         }
         let speed = tokens / seconds
-        let scale = max(other, speed) / max(gain, leastGain)
-        let fresh = state.unread > Defaults.draftLengthMostUnread
-        let least = more.map { scale * $0 }
-        return (speed, Plan(source: .draft, count: longest, fresh: fresh, chances: chances, least: least))
+        let plan = Plan(
+            source: .draft, count: longest, fresh: state.unread > Defaults.draftLengthMostUnread, chances: chances,
+            worth: verified.map { speed / ratio * $0 }, least: more.map { speed / max(gain, leastGain) * $0 })
+        return (speed, plan)
     }
 
     /// Plain decoding and all copies; of equal speeds the first one counts.
@@ -189,6 +200,7 @@ class MeasuredLength: DraftLength {
     }
 
     private func recordDraft(_ counts: RoundCounts) {
+        for each in counts.classes { state.countSeen(each) }
         // Of a refused target token only the first piece counts.
         for (index, each) in counts.classes.prefix(min(counts.evaluated, counts.accepted + 1)).enumerated() {
             state.countDraft(each, isRight: index < counts.accepted)

@@ -12,7 +12,7 @@ struct Draft {
     var tokens: [Int32] = []
     /// One for each draft token, over the draft vocabulary. They live until the next draft: it borrows the same memory.
     var distributions: [any Distribution] = []
-    /// Of each draft token's confidence; none where the plan asks for none.
+    /// Of each draft token's confidence, and of one that was not worth proposing; none where the plan asks for none.
     var classes: [Int] = []
     /// Target ids from the context.
     var copied: [Int32] = []
@@ -69,16 +69,17 @@ class Drafter {
                 draft.unsound = true
                 break
             }
+            if isConfident {  // it is the distribution that decides, not the token that is drawn from it
+                let each = confidenceClass(distribution.confidence)
+                draft.classes.append(each)
+                reach *= plan.chances[each]
+                if !plan.worth.isEmpty && reach < plan.worth[draft.tokens.count] { break }
+            }
             let token = random.sample(distribution)
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
-            if isConfident {
-                let each = confidenceClass(distribution.confidence)
-                draft.classes.append(each)
-                reach *= plan.chances[each]
-                if draft.tokens.count < most && reach < plan.least[draft.tokens.count - 1] { break }
-            }
+            if isConfident && draft.tokens.count < most && reach < plan.least[draft.tokens.count - 1] { break }
         }
         return draft
     }

@@ -12,7 +12,7 @@ struct Costs: Sendable, Equatable {
     let draft: Double
     /// The round's own work (translate, verify, learn, rewind).
     let host: Double
-    /// Not seconds: accepted draft tokens over evaluated ones, when last measured.
+    /// Not seconds: accepted draft tokens over evaluated ones, when the pair was exported.
     var acceptance = Defaults.draftLengthPriorAcceptance
 
     /// Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope.
@@ -36,7 +36,9 @@ struct Costs: Sendable, Equatable {
 
 /// All that a measured draft length learned, as decayed counts; a session file holds it.
 struct LengthState: Sendable, Equatable {
-    /// Draft tokens that were verified, by the class of their confidence.
+    /// Draft tokens, proposed or not worth it, by the class of their confidence.
+    var seen = [Double](repeating: 0, count: confidenceClasses)
+    /// Those of them that were verified.
     var evaluated = [Double](repeating: 0, count: confidenceClasses)
     /// Those of them that were accepted.
     var accepted = [Double](repeating: 0, count: confidenceClasses)
@@ -64,11 +66,17 @@ struct LengthState: Sendable, Equatable {
         share = min(2 * share, Defaults.draftLengthFirstShare)
     }
 
+    /// Count one draft token of a class; all before it fade.
+    mutating func countSeen(_ each: Int) {
+        for index in seen.indices { seen[index] *= Defaults.draftLengthSeenDecay }
+        seen[each] += 1
+    }
+
     /// Count one draft token of a class that was verified; all before it fade.
     mutating func countDraft(_ each: Int, isRight: Bool) {
         for index in evaluated.indices {
-            evaluated[index] *= Defaults.draftLengthEvaluatedDecay
-            accepted[index] *= Defaults.draftLengthEvaluatedDecay
+            evaluated[index] *= Defaults.draftLengthSeenDecay
+            accepted[index] *= Defaults.draftLengthSeenDecay
         }
         evaluated[each] += 1
         if isRight { accepted[each] += 1 }

@@ -50,10 +50,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     ) throws -> Generation {
         try turn(generates: true) {
             try config.check()
-            let asked = Asked(
-                turns: finishedTurns(), last: Turn(message: try checkedText(message)), system: text.system,
-                tools: try tools(of: grammar) ?? text.tools)
-            return try answer(asked, config, grammar: grammar)
+            return try answer(next: Turn(message: checkedText(message)), config, grammar)
         }
     }
 
@@ -70,10 +67,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
                     "give one result for each call of the last answer")
             }
             for result in results { try checkSize(result, "the result") }
-            let asked = Asked(
-                turns: finishedTurns(), last: Turn(message: "", results: results), system: text.system,
-                tools: try tools(of: grammar) ?? text.tools)
-            return try answer(asked, config, grammar: grammar)
+            return try answer(next: Turn(message: "", results: results), config, grammar)
         }
     }
 
@@ -190,6 +184,13 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         text.turns = []
         text.asked = nil
         return generation
+    }
+
+    /// Begins the answer to the next turn of the conversation.
+    private func answer(next: Turn, _ config: GenerationConfig, _ grammar: Grammar?) throws -> Generation {
+        let asked = Asked(
+            turns: finishedTurns(), last: next, system: text.system, tools: try tools(of: grammar) ?? text.tools)
+        return try answer(asked, config, grammar: grammar)
     }
 
     /// Begins the answer to a message; nothing changes where it is refused.

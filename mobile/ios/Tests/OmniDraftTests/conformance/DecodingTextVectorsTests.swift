@@ -4,15 +4,6 @@ import XCTest
 
 /// Runs the vectors of bytes to text and of thoughts.
 final class DecodingTextVectorsTests: VectorTestCase {
-    private var tokenizers: [String: Tokenizer] = [:]
-
-    private func tokenizer(_ name: String) throws -> Tokenizer {
-        if let known = tokenizers[name] { return known }
-        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
-        tokenizers[name] = tokenizer
-        return tokenizer
-    }
-
     func testUtf8() throws {
         try run("utf8") { vector in
             var stream = Utf8Stream()

@@ -217,13 +217,15 @@ private func driven(_ length: MeasuredLength, _ record: [JsonValue]) -> [Plan] {
 private func checkLast(_ plan: Plan?, _ due: JsonValue) throws {
     try same("a draft was planned", plan != nil, due != .null)
     guard let plan else { return }
-    try close("chances", plan.chances, due.object["chances"]!.nums)
-    try close("least", plan.least, due.object["least"]!.nums)
+    for (name, list) in [("chances", plan.chances), ("worth", plan.worth), ("least", plan.least)] {
+        try close(name, list, due.object[name]!.nums)
+    }
 }
 
 private func checkState(_ state: LengthState, _ expected: JsonObject) throws {
     let lists = [
-        "evaluated": state.evaluated, "accepted": state.accepted, "compared": state.compared, "agreed": state.agreed,
+        "seen": state.seen, "evaluated": state.evaluated, "accepted": state.accepted,
+        "compared": state.compared, "agreed": state.agreed,
         "drafts": [state.drafts], "targets": [state.targets], "idle": [Double(state.idle)],
         "unread": [Double(state.unread)], "share": [state.share],
     ]

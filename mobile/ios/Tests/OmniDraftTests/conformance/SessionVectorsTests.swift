@@ -102,11 +102,6 @@ final class SessionVectorsTests: VectorTestCase {
         }
     }
 
-    private func tokenizer(_ file: String) throws -> Tokenizer {
-        let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : file
-        return try Tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
-    }
-
     private func compare(_ tensors: ByName<FloatTensor>, _ due: JsonObject) throws {
         try same("names", Set(tensors.names), Set(due.names))
         for (name, tensor) in tensors.members {
@@ -125,15 +120,8 @@ final class SessionVectorsTests: VectorTestCase {
         if let name = given["file"] { return vector.file(name.string) }
         let state = given["state_bytes"]?.hex ?? Array(given["state"]!.string.utf8)
         let cache = [UInt8](try Data(contentsOf: URL(fileURLWithPath: vector.file("cache.bin"))))
-        var out = ByteWriter()
-        out.put(sessionMagic)
-        for number in [sessionVersion, 0, state.count, cache.count, Int(crc32(state)), Int(crc32(cache))] {
-            out.u32(number)
-        }
-        out.put(state)
-        out.put(cache)
         let path = temporary()
-        try Data(out.bytes).write(to: URL(fileURLWithPath: path))
+        try Data(sessionFile(state, cache)).write(to: URL(fileURLWithPath: path))
         return path
     }
 

@@ -4,15 +4,6 @@ import XCTest
 
 /// Runs the vectors of where an output ends, and of the text around messages.
 final class TextVectorsTests: VectorTestCase {
-    private var tokenizers: [String: Tokenizer] = [:]
-
-    private func tokenizer(_ name: String) throws -> Tokenizer {
-        if let known = tokenizers[name] { return known }
-        let tokenizer = try Tokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
-        tokenizers[name] = tokenizer
-        return tokenizer
-    }
-
     func testStop() throws {
         try run("stop") { vector in
             let (given, expected) = (vector.input, vector.expected)

@@ -60,6 +60,22 @@ func vectorCounts() throws -> [String: Int] {
 
 /// A test case of vectors: `try run("folder") { vector in ... }` runs all of a folder and compares their number.
 class VectorTestCase: XCTestCase {
+    private var tokenizers: [String: Tokenizer] = [:]
+
+    /// The tokenizer in a file, read once in a test.
+    func tokenizer(file: String) throws -> Tokenizer {
+        if let known = tokenizers[file] { return known }
+        let tokenizer = try Tokenizer(file: file)
+        tokenizers[file] = tokenizer
+        return tokenizer
+    }
+
+    /// The tokenizer of a name in the folder `tokenize`.
+    func tokenizer(_ name: String) throws -> Tokenizer {
+        let name = name.hasSuffix(".json") ? String(name.dropLast(5)) : name
+        return try tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
+    }
+
     /// Runs all vectors of a folder. An error, or a failed assertion of `VectorFailure`, names the vector and why it is there.
     func run(_ folder: String, _ body: (Vector) throws -> Void) throws {
         let vectors = try vectorsOf(folder)

@@ -5,19 +5,10 @@ import XCTest
 
 /// Runs `tokenizer`, `tokenize`, `cache/...` and `map/...`: tokenizers, n-gram caches and vocabulary maps as files.
 final class VocabVectorsTests: VectorTestCase {
-    private var tokenizers: [String: Tokenizer] = [:]
-
-    private func tokenizer(_ path: String) throws -> Tokenizer {
-        if let known = tokenizers[path] { return known }
-        let tokenizer = try Tokenizer(file: path)
-        tokenizers[path] = tokenizer
-        return tokenizer
-    }
-
     func testTokenizer() throws {
         try run("tokenizer") { vector in
             let given = vector.input
-            let tokenizer = try self.tokenizer(vector.file(given["file"]!.string))
+            let tokenizer = try self.tokenizer(file: vector.file(given["file"]!.string))
             if given["prefix"] != nil {
                 let parts = ["prefix", "text", "suffix"].map { given[$0]!.string }
                 let ids = tokenizer.encodePrompt(parts, goesOn: given["goes_on"]!.bool)
@@ -52,7 +43,7 @@ final class VocabVectorsTests: VectorTestCase {
         try run("tokenize") { vector in
             let (given, expected) = (vector.input, vector.expected)
             let file = given["tokenizer"]!.string.dropLast(".json".count) + ".bin"
-            let tokenizer = try self.tokenizer(vector.file(String(file)))
+            let tokenizer = try self.tokenizer(file: vector.file(String(file)))
             if let data = given["spell"] {
                 try same("ids", tokenizer.spell(data.hex), expected["ids"]!.int32s)
                 try same("bytes", tokenizer.textOf(expected["ids"]!.int32s), data.hex)

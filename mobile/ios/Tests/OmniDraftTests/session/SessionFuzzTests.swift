@@ -27,15 +27,9 @@ final class SessionFuzzTests: XCTestCase {
         }
         try files.check(states, ["state"]) { given in
             let state = sparse(given)
-            var out = ByteWriter()
-            out.put(sessionMagic)
-            for number in [sessionVersion, 0, state.count, cache.count, Int(crc32(state)), Int(crc32(cache))] {
-                out.u32(number)
-            }
-            out.put(state)
-            out.put(cache)
-            let (saved, read) = try decodeSession(out.bytes)
-            XCTAssertEqual(try encodeSession(saved, read), out.bytes)
+            let data = sessionFile(state, cache)
+            let (saved, read) = try decodeSession(data)
+            XCTAssertEqual(try encodeSession(saved, read), data)
         }
     }
 

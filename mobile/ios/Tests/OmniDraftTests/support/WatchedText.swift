@@ -157,13 +157,15 @@ final class WatchedText {
         if isCopied { row["copied"] = .bool(round.copied) }
         row["target_passes"] = try joined(target.passes, 1)
         target.passes = []
+        var seen = round.draft.count
         if let length = length as? WatchedLength {
             let (plan, counts) = length.take()
+            seen = max(seen, counts.classes.count)  // one more where a token was not worth proposing
             row["plan"] = plan.map { .array([.string($0.source.rawValue), .int($0.count), .bool($0.fresh)]) } ?? .null
             row["match"] = .int(counts.match)
             row["agreed"] = .int(counts.agreed)
         }
-        row["draft_passes"] = try joined(drafter.passes, round.draft.count)
+        row["draft_passes"] = try joined(drafter.passes, seen)
         drafter.passes = []
         return row
     }

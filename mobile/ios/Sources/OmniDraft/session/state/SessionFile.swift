@@ -1,7 +1,7 @@
-// The file of a session, format version 5: spec/09-session.md.
+// The file of a session, format version 6: spec/09-session.md.
 
 let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
-let sessionVersion = 5
+let sessionVersion = 6
 /// Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each.
 let sessionHeaderBytes = 32
 /// Bytes of a session file at most.
@@ -25,6 +25,11 @@ func sessionFileError(_ fault: String, _ message: String, _ remedy: String = "")
 func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
     let state = try dumpJson(stateOf(saved))
     try checkSizes(state.count, cache.count)
+    return sessionFile(state, cache)
+}
+
+/// The file of a state and a cache.
+func sessionFile(_ state: [UInt8], _ cache: [UInt8]) -> [UInt8] {
     var out = ByteWriter()
     out.put(sessionMagic)
     let sums = [Int(crc32(state)), Int(crc32(cache))]
@@ -194,7 +199,7 @@ private func costsOf(_ value: JsonObject) throws -> Costs {
 
 private func lengthsObject(_ lengths: LengthState) -> JsonValue {
     [
-        "evaluated": reals(lengths.evaluated), "accepted": reals(lengths.accepted),
+        "seen": reals(lengths.seen), "evaluated": reals(lengths.evaluated), "accepted": reals(lengths.accepted),
         "drafts": .string(bitsOf(lengths.drafts)), "targets": .string(bitsOf(lengths.targets)),
         "compared": reals(lengths.compared), "agreed": reals(lengths.agreed), "idle": .int(lengths.idle),
         "unread": .int(lengths.unread), "share": .string(bitsOf(lengths.share)),
@@ -203,6 +208,7 @@ private func lengthsObject(_ lengths: LengthState) -> JsonValue {
 
 private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     var state = LengthState()
+    state.seen = try counts(value.at("seen"), state.seen.count)
     (state.evaluated, state.accepted) = try trials(
         value.at("evaluated"), value.at("accepted"), state.evaluated.count)
     (state.compared, state.agreed) = try trials(value.at("compared"), value.at("agreed"), state.compared.count)
@@ -214,13 +220,16 @@ private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     return state
 }
 
+private func counts(_ values: JsonValue, _ count: Int) throws -> [Double] {
+    let counts = try array(values, most: count).map { try real($0, in: 0...maxDecayed) }
+    if counts.count != count { throw ValueError("\(counts.count) counts of the draft length, not \(count)") }
+    return counts
+}
+
 /// Two lists of `count` decayed counts, of trials and of those that succeeded.
 private func trials(_ trials: JsonValue, _ successes: JsonValue, _ count: Int) throws -> ([Double], [Double]) {
-    let a = try array(trials, most: count).map { try real($0, in: 0...maxDecayed) }
-    let b = try array(successes, most: count).map { try real($0, in: 0...maxDecayed) }
-    if a.count != count || b.count != count || zip(a, b).contains(where: { $1 > $0 }) {
-        throw ValueError("counts of the draft length")
-    }
+    let (a, b) = (try counts(trials, count), try counts(successes, count))
+    if zip(a, b).contains(where: { $1 > $0 }) { throw ValueError("more successes than trials") }
     return (a, b)
 }
 

@@ -48,7 +48,7 @@ internal object Defaults {
     const val DRAFT_LENGTH_LONGEST_MATCH = 6
     val DRAFT_LENGTH_CONFIDENCES: List<Double> = listOf(0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)
     val DRAFT_LENGTH_CHANCES: List<Double> = listOf(0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96)
-    const val DRAFT_LENGTH_EVALUATED_DECAY = 0.98
+    const val DRAFT_LENGTH_SEEN_DECAY = 0.98
     const val DRAFT_LENGTH_DECAY = 0.97
     const val DRAFT_LENGTH_PRIOR_ROUNDS = 5.0
     const val DRAFT_LENGTH_PRIOR_ACCEPTANCE = 0.6
@@ -56,7 +56,6 @@ internal object Defaults {
     const val DRAFT_LENGTH_PROBE = 1
     const val DRAFT_LENGTH_FIRST_SHARE = 0.0125
     const val DRAFT_LENGTH_LAST_SHARE = 0.0025
-    const val DRAFT_LENGTH_MARGIN = 0.03
     const val DRAFT_LENGTH_READ = 0.2
     const val DRAFT_LENGTH_REPAID = 32.0
     const val DRAFT_LENGTH_MOST_UNREAD = 64

@@ -57,43 +57,24 @@ private enum class Kind(val refused: Map<Long, String> = emptyMap()) {
     PROPERTY,
     PLAIN,
     EXTERNAL,
-    ;
-
-    /** The kind of message in a field; null for all fields that hold no message. */
-    fun inside(field: Long): Kind? = when (this) {
-        MODEL -> when (field) {
-            7L -> GRAPH
-            8L -> PLAIN
-            14L -> PROPERTY
-            else -> null
-        }
-        GRAPH -> when (field) {
-            1L -> NODE
-            5L -> TENSOR
-            11L, 12L, 13L -> VALUE
-            14L -> ANNOTATION
-            16L -> PLAIN
-            else -> null
-        }
-        NODE -> if (field == 5L) ATTRIBUTE else if (field == 9L) PLAIN else null
-        ATTRIBUTE -> when (field) {
-            5L, 10L -> TENSOR
-            14L, 15L -> TYPE
-            else -> null
-        }
-        TENSOR -> when (field) {
-            3L, 16L -> PLAIN
-            13L -> EXTERNAL
-            else -> null
-        }
-        VALUE -> if (field == 2L) TYPE else if (field == 4L) PLAIN else null
-        TYPE -> if (field == 1L) TENSOR_TYPE else null
-        TENSOR_TYPE -> if (field == 2L) SHAPE else null
-        SHAPE -> if (field == 1L) PLAIN else null
-        ANNOTATION -> if (field == 2L) PLAIN else null
-        PROPERTY, PLAIN, EXTERNAL -> null
-    }
 }
+
+/** The fields that hold a message, and its kind. */
+private val INSIDE: Map<Kind, Map<Long, Kind>> = mapOf(
+    Kind.MODEL to mapOf(7L to Kind.GRAPH, 8L to Kind.PLAIN, 14L to Kind.PROPERTY),
+    Kind.GRAPH to mapOf(
+        1L to Kind.NODE, 5L to Kind.TENSOR, 11L to Kind.VALUE, 12L to Kind.VALUE, 13L to Kind.VALUE,
+        14L to Kind.ANNOTATION, 16L to Kind.PLAIN,
+    ),
+    Kind.NODE to mapOf(5L to Kind.ATTRIBUTE, 9L to Kind.PLAIN),
+    Kind.ATTRIBUTE to mapOf(5L to Kind.TENSOR, 10L to Kind.TENSOR, 14L to Kind.TYPE, 15L to Kind.TYPE),
+    Kind.TENSOR to mapOf(3L to Kind.PLAIN, 13L to Kind.EXTERNAL, 16L to Kind.PLAIN),
+    Kind.VALUE to mapOf(2L to Kind.TYPE, 4L to Kind.PLAIN),
+    Kind.TYPE to mapOf(1L to Kind.TENSOR_TYPE),
+    Kind.TENSOR_TYPE to mapOf(2L to Kind.SHAPE),
+    Kind.SHAPE to mapOf(1L to Kind.PLAIN),
+    Kind.ANNOTATION to mapOf(2L to Kind.PLAIN),
+)
 
 /**
  * A graph that no engine may read.
@@ -102,103 +83,30 @@ private enum class Kind(val refused: Map<Long, String> = emptyMap()) {
  */
 internal class GraphFileException(message: String, val fault: String = "outside") : Exception(message)
 
-/** A walk through a graph: what it may still hold, and the places that were found. */
-private class Walk(private val data: ByteBuffer, val places: MutableSet<String>) {
-    private var fields = MOST_FIELDS
-    private var nodes = MOST_NODES
-    private var tensors = MOST_TENSORS
-    private val uses = HashMap<ByteBuffer, Int>() // of each value, as an input of nodes
+/** Reads the fields of the messages of a graph, which are bounded in number; what is no protobuf is refused. */
+internal class GraphFields(private val data: ByteBuffer) {
+    private var left = MOST_FIELDS
     private var next = 0 // the byte behind the number that was read last
 
-    /** Read one message from [at] to [end]. The depth is that of [Kind.inside]. */
-    fun message(kind: Kind, at: Int, end: Int) {
-        if (kind == Kind.EXTERNAL) return entry(at, end)
-        if (kind == Kind.NODE) nodes--
-        if (kind == Kind.TENSOR) tensors--
-        if (nodes < 0 || tensors < 0) {
-            val most = if (nodes < 0) "$MOST_NODES nodes" else "$MOST_TENSORS tensors"
-            throw GraphFileException("it has more than $most", "graph")
-        }
-        eachField(at, end) { number, start, stop ->
-            val inside = kind.inside(number)
-            when {
-                inside != null -> message(inside, start, stop)
-                number in kind.refused -> throw GraphFileException("it holds ${kind.refused[number]}", "graph")
-                kind == Kind.NODE || kind == Kind.PROPERTY -> name(kind, number, start, stop)
-            }
-        }
-    }
-
-    /** Look at a text of a node, or of a property of the model. */
-    private fun name(kind: Kind, number: Long, start: Int, stop: Int) {
-        if (kind == Kind.PROPERTY) {
-            if (number == KEY && isText(start, stop, SETTINGS)) {
-                throw GraphFileException("it sets options of the engine (ort_config)", "graph")
-            }
-        } else if (number == OPERATOR && isText(start, stop, COMPILED)) {
-            throw GraphFileException("it holds compiled code (EPContext)", "graph")
-        } else if (number == INPUT && start < stop) {
-            val value = ByteBuffer.wrap(bytes(data, start, stop))
-            val count = (uses[value] ?: 0) + 1
-            if (count > MOST_USES) throw GraphFileException("a value is used more than $MOST_USES times", "graph")
-            uses[value] = count
-        }
-    }
-
-    /** Read a key and a value of external data, of which `location` names the file. */
-    private fun entry(at: Int, end: Int) {
-        val names = ArrayList<IntRange>(1)
-        val values = ArrayList<IntRange>(1)
-        eachField(at, end) { number, start, stop ->
-            if (number == KEY && names.size < 2) names.add(start until stop)
-            if (number == VALUE && values.size < 2) values.add(start until stop)
-        }
-        if (names.size > 1 || values.size > 1) {
-            throw GraphFileException("an entry of external data has two keys or values")
-        }
-        val name = names.firstOrNull() ?: IntRange.EMPTY
-        val key = KEYS.indexOfFirst { isText(name.first, name.last + 1, it) }
-        if (key < 0) {
-            val given = String(bytes(data, name.first, minOf(name.last + 1, name.first + 80)), Charsets.UTF_8)
-            throw GraphFileException("an entry of external data has the key ${quoted(given)}")
-        }
-        if (key == 0) places.add(place(values.firstOrNull() ?: IntRange.EMPTY))
-    }
-
-    private fun place(range: IntRange): String {
-        val count = range.last - range.first + 1
-        val place = String(bytes(data, range.first, range.first + minOf(count, MOST_PLACE)), Charsets.UTF_8)
-        if (count > MOST_PLACE || !isFileName(place)) {
-            throw GraphFileException("its weights are in ${quoted(place)}, which is not a file of a bundle")
-        }
-        return place
-    }
-
-    private fun isText(start: Int, stop: Int, text: ByteArray): Boolean =
-        stop - start == text.size && text.indices.all { data.get(start + it) == text[it] }
-
-    /** Number, first and last byte (exclusive) of each field that has a length; others are skipped. */
-    private inline fun eachField(from: Int, end: Int, use: (Long, Int, Int) -> Unit) {
+    /** Calls [use] with number, first and last byte (exclusive) of each field that has a length, and [count] with numbers. */
+    fun each(from: Int, end: Int, count: (Long, Long) -> Unit = { _, _ -> }, use: (Long, Int, Int) -> Unit) {
         var at = from
         while (at < end) {
-            if (--fields < 0) throw GraphFileException("it has more than $MOST_FIELDS fields")
+            if (--left < 0) throw GraphFileException("it has more than $MOST_FIELDS fields")
             val tag = short(at, end)
             if (tag < 8) throw GraphFileException("a field has the number 0")
             val type = (tag and 7).toInt()
-            val size = sizeOf(type, next, end)
+            val size = when (type) {
+                VARINT -> 0L.also { count(tag ushr 3, varint(next, end)) }
+                MESSAGE -> short(next, end)
+                FIXED64 -> 8L
+                FIXED32 -> 4L
+                else -> throw GraphFileException("a field has the unknown type $type")
+            }
             if (next + size > end) throw GraphFileException("a field is longer than its message")
             at = next + size.toInt()
             if (type == MESSAGE) use(tag ushr 3, at - size.toInt(), at)
         }
-    }
-
-    /** Bytes of a field behind its number, or behind its length; [next] moves to the first of them. */
-    private fun sizeOf(type: Int, at: Int, end: Int): Long = when (type) {
-        VARINT -> 0L.also { varint(at, end) }
-        MESSAGE -> short(at, end)
-        FIXED64 -> 8
-        FIXED32 -> 4
-        else -> throw GraphFileException("a field has the unknown type $type")
     }
 
     /**
@@ -232,6 +140,82 @@ private class Walk(private val data: ByteBuffer, val places: MutableSet<String>)
         }
         throw GraphFileException("a number has no end")
     }
+}
+
+/** A walk through a graph: what it may still hold, and the places that were found. */
+private class Walk(private val data: ByteBuffer, val places: MutableSet<String>) {
+    private val fields = GraphFields(data)
+    private var nodes = MOST_NODES
+    private var tensors = MOST_TENSORS
+    private val uses = HashMap<ByteBuffer, Int>() // of each value, as an input of nodes
+
+    /** Read one message from [at] to [end]. The depth is that of [INSIDE]. */
+    fun message(kind: Kind, at: Int, end: Int) {
+        if (kind == Kind.EXTERNAL) return entry(at, end)
+        if (kind == Kind.NODE) nodes--
+        if (kind == Kind.TENSOR) tensors--
+        if (nodes < 0 || tensors < 0) {
+            val most = if (nodes < 0) "$MOST_NODES nodes" else "$MOST_TENSORS tensors"
+            throw GraphFileException("it has more than $most", "graph")
+        }
+        val messages = INSIDE[kind].orEmpty()
+        fields.each(at, end) { number, start, stop ->
+            val inside = messages[number]
+            when {
+                inside != null -> message(inside, start, stop)
+                number in kind.refused -> throw GraphFileException("it holds ${kind.refused[number]}", "graph")
+                kind == Kind.NODE || kind == Kind.PROPERTY -> name(kind, number, start, stop)
+            }
+        }
+    }
+
+    /** Look at a text of a node, or of a property of the model. */
+    private fun name(kind: Kind, number: Long, start: Int, stop: Int) {
+        if (kind == Kind.PROPERTY) {
+            if (number == KEY && isText(start, stop, SETTINGS)) {
+                throw GraphFileException("it sets options of the engine (ort_config)", "graph")
+            }
+        } else if (number == OPERATOR && isText(start, stop, COMPILED)) {
+            throw GraphFileException("it holds compiled code (EPContext)", "graph")
+        } else if (number == INPUT && start < stop) {
+            val value = ByteBuffer.wrap(bytes(data, start, stop))
+            val count = (uses[value] ?: 0) + 1
+            if (count > MOST_USES) throw GraphFileException("a value is used more than $MOST_USES times", "graph")
+            uses[value] = count
+        }
+    }
+
+    /** Read a key and a value of external data, of which `location` names the file. */
+    private fun entry(at: Int, end: Int) {
+        val names = ArrayList<IntRange>(1)
+        val values = ArrayList<IntRange>(1)
+        fields.each(at, end) { number, start, stop ->
+            if (number == KEY && names.size < 2) names.add(start until stop)
+            if (number == VALUE && values.size < 2) values.add(start until stop)
+        }
+        if (names.size > 1 || values.size > 1) {
+            throw GraphFileException("an entry of external data has two keys or values")
+        }
+        val name = names.firstOrNull() ?: IntRange.EMPTY
+        val key = KEYS.indexOfFirst { isText(name.first, name.last + 1, it) }
+        if (key < 0) {
+            val given = String(bytes(data, name.first, minOf(name.last + 1, name.first + 80)), Charsets.UTF_8)
+            throw GraphFileException("an entry of external data has the key ${quoted(given)}")
+        }
+        if (key == 0) places.add(place(values.firstOrNull() ?: IntRange.EMPTY))
+    }
+
+    private fun place(range: IntRange): String {
+        val count = range.last - range.first + 1
+        val place = String(bytes(data, range.first, range.first + minOf(count, MOST_PLACE)), Charsets.UTF_8)
+        if (count > MOST_PLACE || !isFileName(place)) {
+            throw GraphFileException("its weights are in ${quoted(place)}, which is not a file of a bundle")
+        }
+        return place
+    }
+
+    private fun isText(start: Int, stop: Int, text: ByteArray): Boolean =
+        stop - start == text.size && text.indices.all { data.get(start + it) == text[it] }
 }
 
 /**

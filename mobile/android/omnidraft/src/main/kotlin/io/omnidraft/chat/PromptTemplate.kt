@@ -3,13 +3,13 @@ package io.omnidraft.chat
 import io.omnidraft.PromptException
 import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.array
+import io.omnidraft.disk.at
 import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 
 /* The compiled form of a chat template: strings around messages, which need no template engine (spec/03-bundle.md). */
 
-internal const val MAX_PROMPT: Int = 1 shl 16 // bytes of each text of the field `prompt`
 internal const val MAX_TAG: Int = 64 // bytes of a think tag
 
 /** What a conversation keeps of the thought of an earlier answer. */
@@ -51,25 +51,6 @@ internal val TRIMMED_ANSWERS: List<TrimmedEnd> = listOf(TrimmedEnd.ANSWER_START,
 /** The ends of a message. */
 internal data class Ends(val start: Boolean, val end: Boolean)
 
-/** The text around messages; control tokens are read here and only here. */
-internal interface Template {
-    /**
-     * The strings around the messages of a conversation: before, between and after all of them.
-     *
-     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message begins
-     * right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
-     * strings before and after the system prompt take the place of the first.
-     */
-    fun parts(turns: Int, system: Boolean = false): List<String>
-
-    /**
-     * At which ends the template leaves out the white space of each message.
-     *
-     * The messages are the system prompt, if there is one, and those of the user.
-     */
-    fun trimmed(turns: Int, system: Boolean = false): List<Ends>
-}
-
 /** The text around a system prompt; with it, this takes the place of the template's prefix. */
 internal data class SystemSlot(val before: String, val after: String)
 
@@ -98,7 +79,7 @@ internal data class PromptTemplate(
     val think: ThinkTags? = null, // the tags of thoughts; null for a model that writes none
     val trim: List<TrimmedEnd> = TRIMMED_ANSWERS, // the ends of messages at which the template leaves out white space
     val tools: ToolForm? = null, // how tools are listed, called and answered; null where the template has no text for them
-) : Template {
+) {
     /**
      * How tools are listed, called and answered: as the template has it, else in the generic form; null for a model
      * without a chat template, or without a place for a system prompt or later turns.
@@ -114,7 +95,14 @@ internal data class PromptTemplate(
     /** At which ends white space is left out of an answer that a program gives. */
     val trimmedAnswer: Ends get() = ends(TrimmedEnd.ANSWER_START, TrimmedEnd.ANSWER_END)
 
-    override fun parts(turns: Int, system: Boolean): List<String> {
+    /**
+     * The strings around the messages of a conversation: before, between and after all of them.
+     *
+     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message begins
+     * right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
+     * strings before and after the system prompt take the place of the first.
+     */
+    fun parts(turns: Int, system: Boolean = false): List<String> {
         if (turns > 1 && (between == null || after == null)) {
             throw PromptException("this bundle's chat template serves a single turn", "begin a new conversation")
         }
@@ -140,7 +128,8 @@ internal data class PromptTemplate(
         return parts
     }
 
-    override fun trimmed(turns: Int, system: Boolean): List<Ends> {
+    /** At which ends the template leaves out the white space of the system prompt, if there is one, and of each message. */
+    fun trimmed(turns: Int, system: Boolean = false): List<Ends> {
         val first = ends(if (system) TrimmedEnd.BEHIND_START else TrimmedEnd.FIRST_START, TrimmedEnd.FIRST_END)
         val before = if (system) listOf(ends(TrimmedEnd.SYSTEM_START, TrimmedEnd.SYSTEM_END)) else emptyList()
         return before + first + List(turns - 1) { ends(TrimmedEnd.LATER_START, TrimmedEnd.LATER_END) }
@@ -157,25 +146,25 @@ internal fun trimmed(text: String, ends: Ends): String {
 
 /** The compiled template in the field `prompt` of a manifest. */
 internal fun readPrompt(data: Map<String, Any?>): PromptTemplate {
-    val between = field(data, "between")?.let { text(it, MAX_PROMPT) }
-    val after = field(data, "after")?.let { text(it, MAX_PROMPT) }
+    val between = optionalText(data, "between")
+    val after = optionalText(data, "after")
     if ((between == null) != (after == null)) throw ValueError("one of prompt.between and prompt.after is null")
     return PromptTemplate(
-        text(field(data, "prefix"), MAX_PROMPT),
-        text(field(data, "suffix"), MAX_PROMPT),
+        promptText(data, "prefix"),
+        promptText(data, "suffix"),
         between,
         after,
-        text(field(data, "begin"), MAX_PROMPT),
-        text(field(data, "lead"), MAX_PROMPT),
-        field(data, "system")?.let { system(mapping(it)) },
-        field(data, "think")?.let { think(mapping(it)) },
+        promptText(data, "begin"),
+        promptText(data, "lead"),
+        data.at("system")?.let { system(mapping(it)) },
+        data.at("think")?.let { think(mapping(it)) },
         data["trim"]?.let { trim(it) } ?: TRIMMED_ANSWERS,
         data["tools"]?.let { readToolForm(mapping(it)) },
     )
 }
 
 private fun system(data: Map<String, Any?>): SystemSlot =
-    SystemSlot(text(field(data, "before"), MAX_PROMPT), text(field(data, "after"), MAX_PROMPT))
+    SystemSlot(promptText(data, "before"), promptText(data, "after"))
 
 private fun trim(data: Any): List<TrimmedEnd> {
     val known = TrimmedEnd.values()
@@ -188,19 +177,13 @@ private fun trim(data: Any): List<TrimmedEnd> {
 }
 
 private fun think(data: Map<String, Any?>): ThinkTags {
-    val word = field(data, "earlier")
+    val word = data.at("earlier")
     val earlier = EarlierThoughts.values().firstOrNull { it.word == word }
         ?: throw ValueError("prompt.think.earlier ${quoted(word)} is not keep, cut or trim")
-    val open = text(field(data, "open"), MAX_TAG)
-    val close = text(field(data, "close"), MAX_TAG)
+    val open = text(data.at("open"), MAX_TAG)
+    val close = text(data.at("close"), MAX_TAG)
     if (open.isEmpty() || close.isEmpty() || open == close) {
         throw ValueError("prompt.think has the tags ${quoted(open)} and ${quoted(close)}")
     }
     return ThinkTags(open, close, earlier)
-}
-
-/** A field that must be there; null is a value. */
-private fun field(data: Map<String, Any?>, name: String): Any? {
-    if (!data.containsKey(name)) throw ValueError("prompt has no $name")
-    return data[name]
 }

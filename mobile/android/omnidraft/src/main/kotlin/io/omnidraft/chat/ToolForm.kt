@@ -11,6 +11,7 @@ import io.omnidraft.grammar.CallForm
 
 /* How a model is told of tools and of their results, as strings (spec/03-bundle.md, Tools). */
 
+internal const val MAX_PROMPT: Int = 1 shl 16 // bytes of each text of the field `prompt`
 private const val MOST_INDENT = 8
 private const val MOST_ID = 64
 private val GENERIC_CALLS = CallForm("<tool_call>[", ", ", "]</tool_call>", "arguments")
@@ -88,33 +89,38 @@ internal fun readToolForm(data: Map<String, Any?>): ToolForm {
         throw ValueError("prompt.tools.calls.arguments is ${quoted(arguments)}")
     }
     data.at("indent")?.let { integer(it, 0, MOST_INDENT) }
-    string(data, "between")
+    promptText(data, "between")
     return ToolForm(
-        string(data, "before"),
-        string(data, "after"),
+        promptText(data, "before"),
+        promptText(data, "after"),
         data.at("system")?.let { slot(mapping(it)) },
         CallForm(
-            string(calls, "open"),
-            calls.at("between")?.let { string(calls, "between") },
-            string(calls, "close"),
+            promptText(calls, "open"),
+            optionalText(calls, "between"),
+            promptText(calls, "close"),
             arguments as String,
             integer(calls.at("id_length"), 0, MOST_ID),
         ),
         ResultForm(
-            string(results, "before"),
-            string(results, "between"),
-            string(results, "after"),
+            promptText(results, "before"),
+            promptText(results, "between"),
+            promptText(results, "after"),
             boolean(results.at("is_quoted")),
-            results.at("named")?.let { string(results, "named") },
+            optionalText(results, "named"),
         ),
-        data.at("later")?.let { string(data, "later") },
+        optionalText(data, "later"),
     )
 }
 
 private fun slot(data: Map<String, Any?>) =
-    ListingSlot(string(data, "before"), string(data, "between"), string(data, "after"))
+    ListingSlot(promptText(data, "before"), promptText(data, "between"), promptText(data, "after"))
 
-private fun string(data: Map<String, Any?>, name: String): String = text(data.at(name), MAX_PROMPT)
+/** A text of the field `prompt`, or of a field in it. */
+internal fun promptText(data: Map<String, Any?>, name: String): String = text(data.at(name), MAX_PROMPT)
+
+/** The same; null where it is null. */
+internal fun optionalText(data: Map<String, Any?>, name: String): String? =
+    data.at(name)?.let { text(it, MAX_PROMPT) }
 
 /** A text as a JSON string, as Python's `json.dumps` writes it. */
 private fun quotedJson(text: String): String = text.asIterable().joinToString("", "\"", "\"") { char ->

@@ -3,18 +3,17 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.Defaults.DRAFT_LENGTH_COPY_ACCEPTANCE as COPY_ACCEPTANCE
 import io.omnidraft.Defaults.DRAFT_LENGTH_DECAY as DECAY
-import io.omnidraft.Defaults.DRAFT_LENGTH_EVALUATED_DECAY as EVALUATED_DECAY
 import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LAST_SHARE as LAST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST as LONGEST
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
-import io.omnidraft.Defaults.DRAFT_LENGTH_MARGIN as MARGIN
 import io.omnidraft.Defaults.DRAFT_LENGTH_MOST_UNREAD as MOST_UNREAD
 import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
 import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ROUNDS as PRIOR_ROUNDS
 import io.omnidraft.Defaults.DRAFT_LENGTH_PROBE as PROBE
 import io.omnidraft.Defaults.DRAFT_LENGTH_READ as READ
 import io.omnidraft.Defaults.DRAFT_LENGTH_REPAID as REPAID
+import io.omnidraft.Defaults.DRAFT_LENGTH_SEEN_DECAY as SEEN_DECAY
 import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
 import io.omnidraft.SettingException
 
@@ -35,19 +34,22 @@ internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COP
  *   read, and reading them would take longer than it gains.
  * @property chances the probability that a draft token is accepted, by the class of its confidence; none where the
  *   draft has the whole count.
+ * @property worth the first, second, ... draft token is proposed if it is accepted, with those before it, with at least
+ *   this probability; otherwise the draft ends before it. None where the draft has a token in any case.
  * @property least the draft goes on after its first, second, ... token if it is accepted so far with at least this
- *   probability; one number less than [count] at least.
+ *   probability; one number less than [count] at least, none where that is 1.
  */
 internal class Plan(
     val source: Source = Source.NONE,
     val count: Int = 0,
     val fresh: Boolean = false,
     val chances: DoubleArray = NO_NUMBERS,
+    val worth: DoubleArray = NO_NUMBERS,
     val least: DoubleArray = NO_NUMBERS,
 )
 
 internal class RoundCounts(
-    val classes: IntArray, // of the confidence of each draft token that was drawn
+    val classes: IntArray, // of the confidence of each draft token, and of the one that was not worth proposing
     val evaluated: Int, // draft tokens verified
     val accepted: Int, // draft tokens accepted
     val emitted: Int, // target tokens
@@ -104,6 +106,11 @@ internal open class MeasuredLength(
     /** Seconds of one more draft token after the first, the second, ... */
     private val more = DoubleArray(LONGEST - 1) { costs.roundSeconds(it + 2) - costs.roundSeconds(it + 1) }
 
+    /** Seconds of verifying the first, the second, ... token when it is drafted already. */
+    private val verified = DoubleArray(LONGEST) {
+        costs.roundSeconds(it + 1) - costs.roundSeconds(it) - costs.draft
+    }
+
     /** Expected tokens a second where the context has no match. */
     val speed: Double
         get() {
@@ -115,7 +122,7 @@ internal open class MeasuredLength(
         val best = fastest(otherOptions(match))
         if (!drafts) return Plan(best.source, best.count)
         val (speed, plan) = draft(best.speed)
-        if (speed > (1.0 + MARGIN) * best.speed) {
+        if (speed > best.speed) {
             state.idle = 0
             state.share = FIRST_SHARE
             return plan
@@ -123,7 +130,7 @@ internal open class MeasuredLength(
         if (probeIsDue(best)) {
             state.idle = 0
             state.share = maxOf(state.share / 2.0, LAST_SHARE)
-            return Plan(plan.source, minOf(PROBE, longest), plan.fresh, plan.chances, plan.least)
+            return Plan(plan.source, minOf(PROBE, longest), plan.fresh, plan.chances)
         }
         state.idle += 1
         return Plan(best.source, best.count)
@@ -132,29 +139,36 @@ internal open class MeasuredLength(
     /**
      * The expected speed of a draft, and its plan.
      *
-     * A further draft token is worth its time if it brings as many tokens a second as the text has on average. Of a
-     * token that is not drawn yet, the chance is the mean over the classes.
+     * A draft token is worth its time if it brings as many tokens a second as the text has on average: when it is
+     * drafted, that of verifying it, and before, that of drafting it too. Of a token that is not drafted yet, the
+     * chance is the mean over the classes.
      *
      * @param other speed of the best round without a drafter.
      */
     private fun draft(other: Double): Pair<Double, Plan> {
         val chances = chances()
-        val unseen = weight(state.evaluated.sum()) / CLASSES
-        val trials = DoubleArray(CLASSES) { state.evaluated[it] + unseen }
-        val total = trials.sum()
-        val gain = ratio() * trials.indices.sumOf { trials[it] * chances[it] } / total
+        val ratio = ratio()
+        val seen = state.seen.sum()
+        val shares = DoubleArray(CLASSES) { (state.seen[it] + weight(seen) / CLASSES) / (seen + weight(seen)) }
+        val gain = ratio * shares.indices.sumOf { shares[it] * chances[it] }
         var tokens = 1.0 + gain
         var seconds = costs.roundSeconds(1) + reading() / REPAID
-        val worth = maxOf(other, tokens / seconds) * more[0] // of the seconds of a second token, in tokens
+        val first = maxOf(other, tokens / seconds) * verified[0]
         for (i in 0 until CLASSES) {
-            if (chances[i] * gain < worth) continue
-            tokens += trials[i] / total * chances[i] * gain
-            seconds += trials[i] / total * more[0]
+            if (ratio * chances[i] >= first) continue
+            tokens -= shares[i] * ratio * chances[i]
+            seconds -= shares[i] * verified[0]
+        }
+        val second = maxOf(other, tokens / seconds) * more[0]
+        for (i in 0 until CLASSES) {
+            if (chances[i] * gain < second) continue
+            tokens += shares[i] * chances[i] * gain
+            seconds += shares[i] * more[0]
         }
         val speed = tokens / seconds
-        val scale = maxOf(other, speed) / maxOf(gain, LEAST_GAIN)
-        val least = DoubleArray(more.size) { scale * more[it] }
-        return speed to Plan(Source.DRAFT, longest, state.unread > MOST_UNREAD, chances, least)
+        val worth = DoubleArray(LONGEST) { speed / ratio * verified[it] }
+        val least = DoubleArray(more.size) { speed / maxOf(gain, LEAST_GAIN) * more[it] }
+        return speed to Plan(Source.DRAFT, longest, state.unread > MOST_UNREAD, chances, worth, least)
     }
 
     /** Plain decoding and all copies; of equal speeds the first one counts. */
@@ -190,11 +204,15 @@ internal open class MeasuredLength(
     }
 
     private fun recordDraft(counts: RoundCounts) {
+        for (each in counts.classes) {
+            for (i in 0 until CLASSES) state.seen[i] *= SEEN_DECAY
+            state.seen[each] += 1.0
+        }
         // Of a refused target token only the first piece counts.
         for (j in 0 until minOf(counts.evaluated, counts.accepted + 1, counts.classes.size)) {
             for (i in 0 until CLASSES) {
-                state.evaluated[i] *= EVALUATED_DECAY
-                state.accepted[i] *= EVALUATED_DECAY
+                state.evaluated[i] *= SEEN_DECAY
+                state.accepted[i] *= SEEN_DECAY
             }
             state.evaluated[counts.classes[j]] += 1.0
             if (j < counts.accepted) state.accepted[counts.classes[j]] += 1.0

@@ -19,7 +19,7 @@ internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a
 internal class Draft(
     val tokens: IntList = IntList(), // draft ids; none where the context was copied from
     val distributions: MutableList<Distribution> = ArrayList(),
-    val classes: IntList = IntList(), // of each draft token's confidence; none where the plan asks for none
+    val classes: IntList = IntList(), // of each draft token's confidence, and of one not worth proposing; see Plan
     val copied: IntArray = NO_IDS, // target ids from the context
 ) {
     /**
@@ -61,16 +61,17 @@ internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
                 draft.unsound = true // what was drawn before is right, and the round goes on with it
                 break
             }
+            if (isConfident) { // it is the distribution that decides, not the token that is drawn from it
+                val found = confidenceClass(distribution.confidence)
+                draft.classes.add(found)
+                reach *= plan.chances[found]
+                if (plan.worth.isNotEmpty() && reach < plan.worth[draft.tokens.size]) break
+            }
             val token = random.sample(distribution)
             draft.tokens.add(token)
             draft.distributions.add(distribution)
             pending = intArrayOf(token)
-            if (isConfident) {
-                val found = confidenceClass(distribution.confidence)
-                draft.classes.add(found)
-                reach *= plan.chances[found]
-                if (draft.tokens.size == most || reach < plan.least[draft.tokens.size - 1]) break
-            }
+            if (isConfident && (draft.tokens.size == most || reach < plan.least[draft.tokens.size - 1])) break
         }
         return draft
     }

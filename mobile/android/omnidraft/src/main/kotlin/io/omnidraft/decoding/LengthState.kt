@@ -18,7 +18,7 @@ internal val CLASSES: Int = CONFIDENCES.size + 1
 /**
  * Seconds on one device.
  *
- * @property acceptance not seconds: accepted draft tokens over evaluated ones, when last measured.
+ * @property acceptance not seconds: accepted draft tokens over evaluated ones, when the pair was exported.
  */
 internal class Costs(
     val target: DoubleArray, // one target pass over n = 1, 2, ... tokens.
@@ -57,12 +57,13 @@ internal class Costs(
 /**
  * All that a measured draft length learned, as decayed counts; a session file holds it.
  *
- * @property evaluated draft tokens verified, by the class of their confidence; [CLASSES] numbers.
+ * @property seen draft tokens, proposed or not worth it, by the class of their confidence; [CLASSES] numbers.
  * @property compared tokens that a copy would have proposed, by the length of the match before the token, from
  *   [SHORTEST_MATCH] on.
  */
 internal class LengthState(
-    val evaluated: DoubleArray = DoubleArray(CLASSES),
+    val seen: DoubleArray = DoubleArray(CLASSES),
+    val evaluated: DoubleArray = DoubleArray(CLASSES), // those that were verified
     val accepted: DoubleArray = DoubleArray(CLASSES), // those of them that were accepted
     var drafts: Double = 0.0, // accepted draft tokens
     var targets: Double = 0.0, // the target tokens that they gave
@@ -73,7 +74,8 @@ internal class LengthState(
     var share: Double = FIRST_SHARE, // of their time, what a probe may cost
 ) {
     fun copy(): LengthState = LengthState(
-        evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, unread, share,
+        seen.copyOf(), evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(),
+        idle, unread, share,
     )
 
     /**

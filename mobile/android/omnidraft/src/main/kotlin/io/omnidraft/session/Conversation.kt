@@ -3,7 +3,6 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.chat.MessageList
 import io.omnidraft.chat.PromptTemplate
-import io.omnidraft.chat.Template
 import io.omnidraft.chat.ToolForm
 import io.omnidraft.chat.givenAnswer
 import io.omnidraft.chat.trimmed
@@ -29,7 +28,7 @@ internal class ToolText(
 /** The target ids of a conversation, up to the position at which the answer to [asked] begins, which has none. */
 internal fun conversationIds(
     tokenizer: Tokenizer,
-    template: Template,
+    template: PromptTemplate,
     turns: List<Turn>,
     asked: Turn,
     system: String? = null, // the system prompt; null without one

@@ -64,8 +64,7 @@ internal class Session(
         grammar: Grammar? = null,
     ): Generation = turn(generates = true) {
         config.check()
-        val asked = Asked(finishedTurns(), Turn(checkedText(message)), system, toolsOf(grammar) ?: text.tools)
-        answer(asked, config, grammar = grammar)
+        answerNext(Turn(checkedText(message)), config, grammar)
     }
 
     /** Answers the results of the tools that the last answer called, one for each call, in the order of the calls. */
@@ -81,8 +80,7 @@ internal class Session(
             throw SessionException(message, "give one result for each call of the last answer")
         }
         results.forEach { checkUtf8(it, "the result") }
-        val asked = Asked(finishedTurns(), Turn("", results = results), system, toolsOf(grammar) ?: text.tools)
-        answer(asked, config, grammar = grammar)
+        answerNext(Turn("", results = results), config, grammar)
     }
 
     /**
@@ -186,6 +184,10 @@ internal class Session(
         text.asked = null
         return generation
     }
+
+    /** Begins the answer to the next turn of the conversation. */
+    private fun answerNext(next: Turn, config: GenerationConfig, grammar: Grammar?): Generation =
+        answer(Asked(finishedTurns(), next, system, toolsOf(grammar) ?: text.tools), config, grammar = grammar)
 
     /** Begins the answer to a message; nothing changes where it is refused. */
     private fun answer(

@@ -3,7 +3,7 @@ package io.omnidraft.session
 import io.omnidraft.Stats
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.refuseRewritten
-import io.omnidraft.chat.Template
+import io.omnidraft.chat.PromptTemplate
 import io.omnidraft.chat.checkedText
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.models.Adapter
@@ -34,7 +34,7 @@ internal open class SessionResources(
     @Volatile var text: TextState
 
     /** The text around messages; the bundle's compiled template. */
-    val template: Template get() = loaded.bundle.prompt
+    val template: PromptTemplate get() = loaded.bundle.prompt
 
     /** Why the cache is empty though a file was given, in one sentence; else null. */
     val cacheNotice: String?

@@ -224,13 +224,13 @@ class DecodingVectorsTest : VectorsRun() {
     private fun checkDraft(vector: Vector, expected: Any?, draft: Plan?) {
         assertEquals(expected == null, draft == null, vector.why)
         if (draft == null) return
-        assertClose(vector, "chances", expected.obj()["chances"].nums(), draft.chances)
-        assertClose(vector, "least", expected.obj()["least"].nums(), draft.least)
+        val lists = mapOf("chances" to draft.chances, "worth" to draft.worth, "least" to draft.least)
+        for ((name, list) in lists) assertClose(vector, name, expected.obj()[name].nums(), list)
     }
 
     private fun checkState(vector: Vector, expected: Json, state: LengthState) {
         val lists = mapOf(
-            "evaluated" to state.evaluated, "accepted" to state.accepted,
+            "seen" to state.seen, "evaluated" to state.evaluated, "accepted" to state.accepted,
             "compared" to state.compared, "agreed" to state.agreed,
             "drafts" to doubleArrayOf(state.drafts), "targets" to doubleArrayOf(state.targets),
             "idle" to doubleArrayOf(state.idle.toDouble()), "unread" to doubleArrayOf(state.unread.toDouble()),

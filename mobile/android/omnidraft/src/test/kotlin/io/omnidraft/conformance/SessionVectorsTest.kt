@@ -8,8 +8,6 @@ import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Part
 import io.omnidraft.bundle.Site
-import io.omnidraft.disk.ByteWriter
-import io.omnidraft.disk.crc32
 import io.omnidraft.disk.parse
 import io.omnidraft.disk.u32
 import io.omnidraft.models.AdapterPlace
@@ -23,11 +21,10 @@ import io.omnidraft.session.Session
 import io.omnidraft.session.VERSION
 import io.omnidraft.session.draftContext
 import io.omnidraft.session.state.SESSION_HEADER_BYTES
-import io.omnidraft.session.state.SESSION_MAGIC
-import io.omnidraft.session.state.SESSION_VERSION
 import io.omnidraft.session.state.asksDrafter
 import io.omnidraft.session.state.decodeSession
 import io.omnidraft.session.state.encodeSession
+import io.omnidraft.session.state.sessionFile
 import io.omnidraft.support.TableSessions
 import io.omnidraft.support.mode
 import io.omnidraft.support.modelEntry
@@ -158,11 +155,9 @@ internal class SessionVectorsTest : VectorsRun() {
         if ("file" in given) return vector.file(given["file"].str())
         val state = if ("state_bytes" in given) given["state_bytes"].hex() else given["state"].str().toByteArray()
         val cache = vector.file("cache.bin").readBytes()
-        val out = ByteWriter().put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0)
-        out.u32(state.size.toLong()).u32(cache.size.toLong()).u32(crc32(state)).u32(crc32(cache))
         val file = Files.createTempFile("omnidraft", ".session").toFile()
         file.deleteOnExit()
-        file.writeBytes(out.put(state).put(cache).bytes())
+        file.writeBytes(sessionFile(state, cache))
         return file
     }
 

@@ -3,16 +3,13 @@ package io.omnidraft.session
 import io.omnidraft.AdapterException
 import io.omnidraft.OmniDraftException
 import io.omnidraft.SessionFileException
-import io.omnidraft.disk.ByteWriter
-import io.omnidraft.disk.crc32
 import io.omnidraft.disk.u32
 import io.omnidraft.models.decodeAdapter
 import io.omnidraft.models.encodeAdapter
 import io.omnidraft.session.state.SESSION_HEADER_BYTES
-import io.omnidraft.session.state.SESSION_MAGIC
-import io.omnidraft.session.state.SESSION_VERSION
 import io.omnidraft.session.state.decodeSession
 import io.omnidraft.session.state.encodeSession
+import io.omnidraft.session.state.sessionFile
 import io.omnidraft.support.changedBytes
 import io.omnidraft.support.vectorFiles
 import kotlin.random.Random
@@ -40,9 +37,7 @@ internal class SessionFuzzTest {
         val cache = decodeSession(files[0]).second
         val states = files.map { it.copyOfRange(SESSION_HEADER_BYTES, SESSION_HEADER_BYTES + u32(it, 16).toInt()) }
         val refused = refusals(states) { state ->
-            val out = ByteWriter().put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0).u32(state.size.toLong())
-            out.u32(cache.size.toLong()).u32(crc32(state)).u32(crc32(cache))
-            val data = out.put(state).put(cache).bytes()
+            val data = sessionFile(state, cache)
             val (saved, read) = decodeSession(data)
             assertArrayEquals(data, encodeSession(saved, read))
         }

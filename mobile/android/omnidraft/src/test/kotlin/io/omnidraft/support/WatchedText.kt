@@ -54,7 +54,8 @@ private val NOTHING = RoundCounts(IntArray(0), 0, 0, 0)
 /** The runtime's own draft length, which records what a round asked and learned. */
 internal class WatchedLength(private val length: MeasuredLength) : DraftLength by length {
     private var plan: Plan? = null
-    private var counts = NOTHING
+    var counts: RoundCounts = NOTHING
+        private set
 
     override fun next(match: Int): Plan = length.next(match).also { plan = it }
 
@@ -169,8 +170,12 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         if ("copied" in fields()) row["copied"] = round.copied
         row["target_passes"] = joined(target.passes, 1)
         target.passes.clear()
-        if (length is WatchedLength) row.putAll(length.take())
-        row["draft_passes"] = joined(drafter.passes, round.draft.size)
+        var seen = round.draft.size
+        if (length is WatchedLength) {
+            seen = maxOf(seen, length.counts.classes.size) // one more where a token was not worth proposing
+            row.putAll(length.take())
+        }
+        row["draft_passes"] = joined(drafter.passes, seen)
         drafter.passes.clear()
         return row
     }

@@ -26,10 +26,10 @@ import io.omnidraft.disk.u32
 import io.omnidraft.models.Role
 import io.omnidraft.parts.BY_UTF8
 
-/* The file of a session, format version 5: spec/09-session.md. */
+/* The file of a session, format version 6: spec/09-session.md. */
 
 internal val SESSION_MAGIC: ByteArray = byteArrayOf(0x89.toByte(), 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a)
-internal const val SESSION_VERSION = 5L
+internal const val SESSION_VERSION = 6L
 
 /** Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each. */
 internal const val SESSION_HEADER_BYTES = 32
@@ -47,6 +47,11 @@ private const val FINGERPRINT_DIGITS = 64
 internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     val state = dump(stateOf(saved))
     checkSizes(state.size.toLong(), cache.size.toLong())
+    return sessionFile(state, cache)
+}
+
+/** The file of a state and a cache. */
+internal fun sessionFile(state: ByteArray, cache: ByteArray): ByteArray {
     val out = ByteWriter(SESSION_HEADER_BYTES + state.size + cache.size)
     out.put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0).u32(state.size.toLong()).u32(cache.size.toLong())
     return out.u32(crc32(state)).u32(crc32(cache)).put(state).put(cache).bytes()
@@ -212,6 +217,7 @@ private fun costsOf(value: Map<String, Any?>): Costs {
 }
 
 private fun lengthsObject(lengths: LengthState): Map<String, Any?> = linkedMapOf(
+    "seen" to reals(lengths.seen),
     "evaluated" to reals(lengths.evaluated),
     "accepted" to reals(lengths.accepted),
     "drafts" to bitsOf(lengths.drafts),
@@ -228,6 +234,7 @@ private fun lengthsOf(value: Map<String, Any?>): LengthState {
     val (evaluated, accepted) = trials(value.at("evaluated"), value.at("accepted"), empty.evaluated.size)
     val (compared, agreed) = trials(value.at("compared"), value.at("agreed"), empty.compared.size)
     return LengthState(
+        counts(value.at("seen"), empty.seen.size),
         evaluated,
         accepted,
         real(value.at("drafts"), 0.0, MAX_COUNT),
@@ -240,14 +247,16 @@ private fun lengthsOf(value: Map<String, Any?>): LengthState {
     )
 }
 
+private fun counts(values: Any?, count: Int): DoubleArray {
+    val counts = array(values, count).map { real(it, 0.0, MAX_COUNT) }.toDoubleArray()
+    if (counts.size != count) throw ValueError("${counts.size} counts of the draft length, not $count")
+    return counts
+}
+
 /** Two lists of [count] decayed counts, of trials and of those that succeeded. */
 private fun trials(trials: Any?, successes: Any?, count: Int): Pair<DoubleArray, DoubleArray> {
-    val (a, b) = listOf(trials, successes).map { list ->
-        array(list, count).map { real(it, 0.0, MAX_COUNT) }.toDoubleArray()
-    }
-    if (a.size != count || b.size != count || a.indices.any { b[it] > a[it] }) {
-        throw ValueError("counts of the draft length")
-    }
+    val (a, b) = listOf(trials, successes).map { counts(it, count) }
+    if (a.indices.any { b[it] > a[it] }) throw ValueError("more successes than trials")
     return a to b
 }
 
