@@ -74,4 +74,4 @@ def test_a_push_tells_a_text_that_was_said_often(learnable: Path, tmp_path: Path
     assert gains.argmax() == 0
     assert gains[0] - gains[1:].max() > 1.0, "e times as much as any other order"
     words = {vocab_map.bytes_of(int(token)).decode() for token in decode(sent.cache).targets}
-    assert len(words & set(WORDS)) >= 3, words
+    assert len(words & set(WORDS)) >= 2, words
