@@ -148,7 +148,8 @@ class DecoderState:
 
     def probs(self, logits: Logits, sampling: SamplingConfig, proposed: Sequence[int]) -> TargetProbs:
         """The target's distributions of a pass over the last token and proposed ones."""
-        context = [*self.tokens, *proposed]
+        penalised = sampling.repetition_penalty != 1.0  # without a penalty no row needs the text
+        context = [*self.tokens, *proposed] if penalised else ()
         if self.constraint is None:
             return TargetProbs(logits, sampling, context, self.workspace)
         allowed = self.constraint.rows(proposed, self.remaining)
