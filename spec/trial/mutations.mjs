@@ -238,6 +238,8 @@ const draft_length = [
   ['worth_never', '!plan.worth?.length || reach(plan, classes)', 'true || reach(plan, classes)', 'every draft token is proposed'],
   ['seen_evaluated', '      classes.forEach((place) => {', '      classes.slice(0, evaluated).forEach((place) => {', 'a class that was not worth it is not seen'],
   ['seen_kept', '        state.seen = state.seen.map((n) => n * LENGTHS.seen_decay);\n', '', 'seen tokens do not fade'],
+  ['plain_kept', "of ['seen', 'evaluated', 'accepted']) {", "of []) {", 'counts do not fade in rounds without a draft'],
+  ['plain_seen', "of ['seen', 'evaluated', 'accepted']) {", "of ['evaluated', 'accepted']) {", 'what was seen does not fade in rounds without a draft'],
   ['second_of_other', 'Math.max(other, tokens / seconds) * more(1)', 'other * more(1)', 'a second token is compared with plain decoding'],
   ['limit_first', '(speed * more(i + 1))', '(speed * more(1))', 'every token costs as much as the second'],
   ['limit_no_draft', 'this.costs.round(k + 1) - this.costs.round(k)', 'this.costs.pass(k + 2) - this.costs.pass(k + 1)', 'one more draft token costs a row only'],

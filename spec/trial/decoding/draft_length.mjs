@@ -2,7 +2,7 @@
 
 export const LENGTHS = {
   longest: 12, shortest_match: 2, longest_match: 6, confidences: [0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97],
-  chances: [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96], seen_decay: 0.98, decay: 0.97, prior_rounds: 5,
+  chances: [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96], seen_decay: 0.98, plain_decay: 0.995, decay: 0.97, prior_rounds: 5,
   prior_acceptance: 0.6, copy_acceptance: 0.5, probe: 1, first_share: 0.0125, last_share: 0.0025, read: 0.2,
   repaid: 32, most_unread: 64,
 };
@@ -174,7 +174,11 @@ export class DraftLength {
     const { state } = this;
     const { longest, decay } = LENGTHS;
     state.unread = classes.length > 0 ? 0 : state.unread + emitted;
-    if (classes.length > 0) {
+    if (classes.length === 0) {
+      for (const fading of ['seen', 'evaluated', 'accepted']) {
+        state[fading] = state[fading].map((n) => n * LENGTHS.plain_decay);
+      }
+    } else {
       classes.forEach((place) => {
         state.seen = state.seen.map((n) => n * LENGTHS.seen_decay);
         state.seen[place] += 1;

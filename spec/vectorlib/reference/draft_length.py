@@ -161,7 +161,11 @@ class DraftLength:
         """Learn from a round."""
         decay = self.d["decay"]
         self.unread = 0 if r.classes else self.unread + r.emitted
-        if r.classes:
+        if not r.classes:
+            self.seen = [count * self.d["plain_decay"] for count in self.seen]
+            for counter in self.classes:
+                counter.fade(self.d["plain_decay"])
+        else:
             for each in r.classes:
                 self.seen = [count * self.d["seen_decay"] for count in self.seen]
                 self.seen[each] += 1

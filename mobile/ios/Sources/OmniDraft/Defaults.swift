@@ -48,6 +48,7 @@ enum Defaults {
     static let draftLengthConfidences = [0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97]
     static let draftLengthChances = [0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96]
     static let draftLengthSeenDecay = 0.98
+    static let draftLengthPlainDecay = 0.995
     static let draftLengthDecay = 0.97
     static let draftLengthPriorRounds = 5.0
     static let draftLengthPriorAcceptance = 0.6

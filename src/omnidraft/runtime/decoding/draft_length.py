@@ -239,7 +239,9 @@ class MeasuredLength:
     def record(self, counts: RoundCounts) -> None:
         state = self.state
         state.unread = 0 if counts.classes else state.unread + counts.emitted
-        if counts.classes:
+        if not counts.classes:
+            state.fade()
+        else:
             for each in counts.classes:
                 state.seen = [count * SEEN_DECAY for count in state.seen]
                 state.seen[each] += 1.0

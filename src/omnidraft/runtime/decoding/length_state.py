@@ -12,6 +12,7 @@ CLASSES = len(CONFIDENCES) + 1
 LONGEST_MATCH = defaults.DRAFT_LENGTH_LONGEST_MATCH  # tokens of a match; longer matches count as this long
 SHORTEST_MATCH = defaults.DRAFT_LENGTH_SHORTEST_MATCH
 FIRST_SHARE = defaults.DRAFT_LENGTH_FIRST_SHARE  # of the time since the last draft, what a probe may cost
+PLAIN_DECAY = defaults.DRAFT_LENGTH_PLAIN_DECAY  # weight of a draft token after a round without a draft
 LAST_SHARE = defaults.DRAFT_LENGTH_LAST_SHARE
 
 
@@ -93,3 +94,9 @@ class LengthState:
         """
         self.unread = min(length, self.unread + length - shared)
         self.share = min(2.0 * self.share, FIRST_SHARE)
+
+    def fade(self) -> None:
+        """Count a round without a draft: the text goes on, and says less and less of what a draft would be."""
+        self.seen = [count * PLAIN_DECAY for count in self.seen]
+        self.evaluated = [count * PLAIN_DECAY for count in self.evaluated]
+        self.accepted = [count * PLAIN_DECAY for count in self.accepted]

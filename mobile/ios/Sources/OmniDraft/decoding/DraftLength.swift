@@ -191,7 +191,7 @@ class MeasuredLength: DraftLength {
 
     func record(_ counts: RoundCounts) {
         state.unread = counts.classes.isEmpty ? state.unread + counts.emitted : 0
-        if !counts.classes.isEmpty { recordDraft(counts) }
+        if counts.classes.isEmpty { state.fade() } else { recordDraft(counts) }
         if counts.match > 0 {
             for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {
                 state.countCopy(matchClass(counts.match + index), isRight: index < counts.agreed)

@@ -66,6 +66,15 @@ struct LengthState: Sendable, Equatable {
         share = min(2 * share, Defaults.draftLengthFirstShare)
     }
 
+    /// Count a round without a draft: the text goes on, and says less and less of what a draft would be.
+    mutating func fade() {
+        for index in seen.indices {
+            seen[index] *= Defaults.draftLengthPlainDecay
+            evaluated[index] *= Defaults.draftLengthPlainDecay
+            accepted[index] *= Defaults.draftLengthPlainDecay
+        }
+    }
+
     /// Count one draft token of a class; all before it fade.
     mutating func countSeen(_ each: Int) {
         for index in seen.indices { seen[index] *= Defaults.draftLengthSeenDecay }

@@ -49,6 +49,7 @@ internal object Defaults {
     val DRAFT_LENGTH_CONFIDENCES: List<Double> = listOf(0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)
     val DRAFT_LENGTH_CHANCES: List<Double> = listOf(0.15, 0.25, 0.4, 0.5, 0.65, 0.8, 0.9, 0.96)
     const val DRAFT_LENGTH_SEEN_DECAY = 0.98
+    const val DRAFT_LENGTH_PLAIN_DECAY = 0.995
     const val DRAFT_LENGTH_DECAY = 0.97
     const val DRAFT_LENGTH_PRIOR_ROUNDS = 5.0
     const val DRAFT_LENGTH_PRIOR_ACCEPTANCE = 0.6

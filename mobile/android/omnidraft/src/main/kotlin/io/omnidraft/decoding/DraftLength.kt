@@ -194,7 +194,7 @@ internal open class MeasuredLength(
 
     override fun record(counts: RoundCounts) {
         state.unread = if (counts.classes.isEmpty()) state.unread + counts.emitted else 0
-        if (counts.classes.isNotEmpty()) recordDraft(counts)
+        if (counts.classes.isEmpty()) state.fade() else recordDraft(counts)
         if (counts.match > 0) {
             val tokens = minOf(counts.emitted, counts.agreed + 1, LONGEST)
             for (j in 0 until tokens) {

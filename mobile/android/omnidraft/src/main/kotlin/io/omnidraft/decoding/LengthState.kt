@@ -3,6 +3,7 @@ package io.omnidraft.decoding
 import io.omnidraft.Defaults
 import io.omnidraft.Defaults.DRAFT_LENGTH_FIRST_SHARE as FIRST_SHARE
 import io.omnidraft.Defaults.DRAFT_LENGTH_LONGEST_MATCH as LONGEST_MATCH
+import io.omnidraft.Defaults.DRAFT_LENGTH_PLAIN_DECAY as PLAIN_DECAY
 import io.omnidraft.Defaults.DRAFT_LENGTH_PRIOR_ACCEPTANCE as PRIOR_ACCEPTANCE
 import io.omnidraft.Defaults.DRAFT_LENGTH_SHORTEST_MATCH as SHORTEST_MATCH
 
@@ -87,5 +88,14 @@ internal class LengthState(
     fun beginText(length: Int, shared: Int) {
         unread = minOf(length.toLong(), unread + length - shared)
         share = minOf(2.0 * share, FIRST_SHARE)
+    }
+
+    /** Count a round without a draft: the text goes on, and says less and less of what a draft would be. */
+    fun fade() {
+        for (i in 0 until CLASSES) {
+            seen[i] *= PLAIN_DECAY
+            evaluated[i] *= PLAIN_DECAY
+            accepted[i] *= PLAIN_DECAY
+        }
     }
 }
