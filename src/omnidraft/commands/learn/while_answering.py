@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from omnidraft import defaults
 from omnidraft.commands.learn.learned_summary import Summary, advice, no_adapter, summary, table
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import config_in_file
@@ -44,7 +45,7 @@ class Learning:
         adapter: of the drafter, learned for this target or another one, to begin with.
     """
 
-    rate: float = 4e-3
+    rate: float = defaults.LEARNER_RATE
     answering: AdaptSettings = field(default_factory=dict)
     adapter: Adapter | None = None
 

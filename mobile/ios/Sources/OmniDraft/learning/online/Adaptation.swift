@@ -1,11 +1,8 @@
 // Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one. A kill
 // at any moment loses the work of some seconds, or of one step; the next call repeats it.
 
-/// The learning rate of learning without an end, with an adapter that is a running average.
-let onlineRate = 4e-3
-
-/// The options of a learner without an end.
-func onlineOptions() -> StepOptions { StepOptions(learningRate: onlineRate, weightDecay: 0) }
+/// The options of learning without an end, with an adapter that is a running average.
+func onlineOptions() -> StepOptions { StepOptions(learningRate: Defaults.learnerRate, weightDecay: 0) }
 
 // Faults of an adapter that another training made: it can be used, and not be trained further.
 private let notPacked: Set = ["rank", "shape", "no_sites"]

@@ -1,5 +1,6 @@
 package io.omnidraft.learning.online
 
+import io.omnidraft.Defaults
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.learning.AveragedLearner
 import io.omnidraft.learning.step.OrtLearner
@@ -21,10 +22,8 @@ import java.io.File
  * target's own distribution, independent of the drafter's adapter.
  */
 
-/** The learning rate of learning without an end, with an adapter that is a running average. */
-internal const val ONLINE_RATE = 4e-3
-
-internal fun onlineOptions() = StepOptions(learningRate = ONLINE_RATE, weightDecay = 0.0)
+/** The options of learning without an end, with an adapter that is a running average. */
+internal fun onlineOptions() = StepOptions(learningRate = Defaults.LEARNER_RATE, weightDecay = 0.0)
 
 internal class Adapted(
     val events: List<IntervalEvent>, // at the ends of the intervals, in order
