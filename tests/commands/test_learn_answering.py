@@ -199,7 +199,7 @@ def test_going_on_with_other_settings_is_refused(
         ({"interval": 4}, "interval = 3 and not with interval = 4"),
         (
             {"learning_rate": 0.01, "max_new_tokens": 9},
-            "learning_rate = 0.00025, max_new_tokens = 8 and not with learning_rate = 0.01, max_new_tokens = 9",
+            "learning_rate = 0.001, max_new_tokens = 8 and not with learning_rate = 0.01, max_new_tokens = 9",
         ),
         ({"num_draft_tokens": 5}, "num_draft_tokens = auto and not with num_draft_tokens = 5"),
     ):

@@ -35,7 +35,7 @@ enum Defaults {
     static let learnerMaxRest = 32
     static let learnerSlower = 0.5
     static let learnerRecovery = 1.25
-    static let learnerRate = 0.00025
+    static let learnerRate = 0.001
     static let learnerInterval = 8
     static let learnerPasses = 4
     static let learnerReplayed = 8

@@ -36,7 +36,7 @@ internal object Defaults {
     const val LEARNER_MAX_REST = 32
     const val LEARNER_SLOWER = 0.5
     const val LEARNER_RECOVERY = 1.25
-    const val LEARNER_RATE = 0.00025
+    const val LEARNER_RATE = 0.001
     const val LEARNER_INTERVAL = 8
     const val LEARNER_PASSES = 4
     const val LEARNER_REPLAYED = 8
