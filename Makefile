@@ -56,7 +56,8 @@ ios: $(READY)
 	scripts/ios/all.sh
 
 # The Python runtime on onnxruntime's ARM64 kernels, emulated by QEMU on Debian without root: vectors, tokenizers, rows of
-# logits to the bit and greedy texts, on three processors, as tables beside x86-64. QEMU is slow; nothing is timed.
+# logits to the bit and greedy texts, on three processors, as tables beside x86-64; the Kotlin library on one of them, where
+# the tools of `make android` are. QEMU is slow; nothing is timed.
 arm64: $(READY)
 	scripts/arm64/all.sh
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All that `make arm64` does: the tools, bundles that x86-64 exports, and then on x86-64 and on each emulated processor the
-# vectors of level core, the ids of tokenizers, rows of logits and greedy texts. Tables at the end (table.py); no times.
+# vectors of level core, the ids of tokenizers, rows of logits and greedy texts; the Kotlin library on one of them, in an
+# ARM64 Java. Tables at the end (table.py); no times.
 . "$(dirname "$0")/common.sh"
 bash "$HERE/setup.sh"
 cd "$ROOT"
@@ -39,4 +40,5 @@ for cpu in $CPUS; do
     names=("${names[@]/smollm2/}") # takes many minutes on an emulated core, so one of them is enough
     names=(${names[@]})
 done
+bash "$HERE/kotlin.sh" "${CPUS%% *}"
 "$PYTHON" "$HERE/table.py" "$OUT/results" spec/vectors/manifest.json

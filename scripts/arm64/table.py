@@ -3,16 +3,17 @@
     python scripts/arm64/table.py RESULTS MANIFEST
 
 RESULTS has a file for each processor, written by measure.py, `x86-64.json` among them, and in `vectors` the
-counts of the tests with the vectors. The last line counts what must hold: every vector of level core passes,
-ids of tokenizers are those of x86-64, and greedy text in fp32 is the same with drafts; on x86-64 also greedy
-text with `bitwise`, and the bits of all rows of `EvenModel`. The exit status is 1 where something does not.
+counts of the tests with the vectors; `kotlin` has what kotlin.sh wrote. The last line counts what must hold:
+every vector of level core and each other that ran passes, ids of tokenizers are those of x86-64, and greedy
+text in fp32 is the same with drafts; on x86-64 also greedy text with `bitwise`, and the bits of all rows of
+`EvenModel`. The exit status is 1 where something does not.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,16 @@ Results = dict[str, dict[str, Any]]
 
 
 def vectors(counts: Results, core: dict[str, int], checks: list[bool]) -> Iterator[str]:
-    """How many vectors of level core passed on each processor."""
-    yield "| processor | vectors of level core that pass |\n|---|---:|"
+    """How many vectors passed on each processor, of level core and of the others that ran."""
+    yield "| processor | vectors of level core that pass | of other levels |\n|---|---:|---:|"
     for name, ran in counts.items():
         passed = sum(ran["vectors"].get(folder, [0, 0])[0] for folder in core)
         checks += [ran["vectors"].get(folder) == [count, count] for folder, count in core.items()]
-        yield f"| {name} | {passed} of {sum(core.values())} |"
+        others = [count for folder, count in ran["vectors"].items() if folder not in core]
+        checks += map(whole, others)
+        sums = [sum(each) for each in zip(*others, strict=True)]
+        cell = f"{sums[0]} of {sums[1]}" if sums else "not run"
+        yield f"| {name} | {passed} of {sum(core.values())} | {cell} |"
 
 
 def tokenizers(results: Results, checks: list[bool]) -> Iterator[str]:
@@ -69,6 +74,18 @@ def rows(results: Results, checks: list[bool]) -> Iterator[str]:
             yield f"| {one['form']} | {processor} | {' | '.join(cells + texts)} |"
 
 
+def kotlin(folder: Path, results: Results, checks: list[bool]) -> Iterator[str]:
+    """Greedy texts of the Kotlin library in fp32."""
+    files = sorted(folder.glob("*.json"))
+    if files:
+        yield "| processor | Kotlin, drafted is plain | plain is that of Python |\n|---|---:|---:|"
+    for file in files:
+        ids, python = json.loads(file.read_text("utf-8")), results[file.stem]["bundles"]["fp32"]["ids"]
+        same = equal_texts(ids["plain"], ids["drafted"]), equal_texts(ids["plain"], python["plain"])
+        checks.append(whole(same[0]))
+        yield f"| {file.stem} | {' | '.join(f'{equal} of {count}' for equal, count in same)} |"
+
+
 def largest(found: dict[str, float | None], widths: tuple[str, ...]) -> str:
     """The largest difference of passes of these lengths, or that there is none."""
     differences = [each for width in widths if (each := found[width]) is not None]
@@ -80,7 +97,7 @@ def equal_texts(texts: list[list[int]], others: list[list[int]]) -> tuple[int, i
     return sum(map(list.__eq__, texts, others)), len(texts)
 
 
-def whole(count: tuple[int, int]) -> bool:
+def whole(count: Sequence[int]) -> bool:
     return count[0] == count[1]
 
 
@@ -95,7 +112,8 @@ def main(folder: Path, manifest: Path) -> int:
     for name, result in results.items():
         print(f"{name}: {result['processor']}, onnxruntime {result['onnxruntime']}")
     checks = list[bool]()
-    for table in (vectors(counts, core, checks), tokenizers(results, checks), rows(results, checks)):
+    tables = [vectors(counts, core, checks), tokenizers(results, checks), rows(results, checks)]
+    for table in (*tables, kotlin(folder / "kotlin", results, checks)):
         print("", *table, sep="\n")
     print(f"\n{sum(checks)} passed, {len(checks) - sum(checks)} failed")
     return int(not all(checks))
