@@ -158,7 +158,6 @@ public final class TextSession: Sendable {
     ///
     /// - Returns: the message.
     /// - Throws: ``OmniDraftError/session(_:)``: there is no message, or another task is using this session.
-    @discardableResult
     public func undo() async throws -> String { try await desk.alone { try $0.undo() } }
 
     /// Ends the answer that is being written, within one run of a graph; its stream gives the last text and ends. The
