@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a Maven repository of the libraries, .cache/android/maven, and uses it as an app does: the Kotlin block of
-# mobile/android/README.md with coroutines is compiled with the jar and what its POM asks for.
+# Makes a Maven repository of the libraries, .cache/android/maven, and uses it as an app does: the Kotlin blocks of
+# mobile/android/README.md are compiled with the jar, what its POM asks for, and android.jar.
 . "$(dirname "$0")/common.sh"
 need_tools
 
@@ -26,9 +26,7 @@ jars_of() {
     done
 }
 
-awk '/^```kotlin$/ { block = ""; inside = 1; next } /^```$/ { if (inside && block ~ /viewModelScope/) { printf "%s", block; exit } inside = 0 }
-    inside { block = block $0 "\n" }' "$ANDROID/README.md" > "$work/Talk.kt"
-[ -s "$work/Talk.kt" ] || fail "mobile/android/README.md has no block with viewModelScope"
+"$PYTHON" -m scripts.phones.readme mobile/android/README.md "$work"
 cat > "$work/Lifecycle.kt" << END
 package androidx.lifecycle
 
@@ -38,5 +36,6 @@ abstract class ViewModel {
 
 val ViewModel.viewModelScope: kotlinx.coroutines.CoroutineScope get() = kotlinx.coroutines.MainScope()
 END
-kotlinc -jvm-target 17 -Werror -cp "$(jars_of omnidraft-coroutines | sort -u | paste -sd:)" -d "$work" "$work"/*.kt
-echo "README.md: the view model compiles with the Maven repository"
+kotlinc -jvm-target 17 -Werror -Xwarning-level=UNUSED_VARIABLE:disabled \
+    -cp "$(jars_of omnidraft-coroutines | sort -u | paste -sd:):$ANDROID_JAR" -d "$work" "$work"/*.kt
+echo "README.md: its blocks compile with the Maven repository"

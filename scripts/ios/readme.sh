@@ -6,7 +6,7 @@ need_tools
 rm -rf "$OUT/readme"
 mkdir -p "$OUT/readme"
 cd "$ROOT"
-"$PYTHON" -m scripts.ios.readme mobile/ios/README.md "$OUT/readme"
+"$PYTHON" -m scripts.phones.readme mobile/ios/README.md "$OUT/readme"
 modules=$(cd "$OUT" && find build -path '*/Modules/OmniDraft.swiftmodule' -printf '%T@ /out/%h\n' | sort -rn | sed -n '1s/.* //p')
 [ -n "$modules" ] || fail "the library is not compiled; run scripts/ios/build.sh"
 common="-typecheck -swift-version 6 -warnings-as-errors"

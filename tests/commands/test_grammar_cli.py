@@ -46,6 +46,7 @@ def test_tools_are_compiled_for_a_bundle(run: Run, bundle: Path, tmp_path: Path)
         file.write_text(json.dumps({"tools": tools, "tool_choice": choice}))
         run("grammar", file, "--tools", bundle, "-o", out)
         assert load_grammar(out).matches(call) and not load_grammar(out).matches(b"No.")
+    refused(run("grammar", file, "-o", out), "has a list and no schema; compile tools with")
     for wrong in ("g", ["f"]):
         file.write_text(json.dumps({"tools": tools, "tool_choice": wrong}))
         refused(run("grammar", file, "--tools", bundle, "-o", out), "is none of f")

@@ -76,7 +76,11 @@ def from_schema_file(path: Path, whitespace: str = "space") -> Grammar:
     """The grammar of a JSON Schema in a file."""
     if whitespace not in WHITESPACES:
         raise SettingError(f'--whitespace "{whitespace}" is unknown', f"use one of {', '.join(WHITESPACES)}")
-    return from_schema(_json(path), whitespace)
+    schema = _json(path)
+    if isinstance(schema, list) or (isinstance(schema, dict) and isinstance(schema.get("tools"), list)):
+        remedy = "compile tools with `omnidraft grammar --tools BUNDLE`"
+        raise GrammarError(f"{path} has a list and no schema", remedy)
+    return from_schema(schema, whitespace)
 
 
 def _of_tools(value: Any, bundle: Path) -> Grammar:

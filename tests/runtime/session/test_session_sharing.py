@@ -78,7 +78,7 @@ def test_one_session_refuses_a_second_thread(session: TextSession) -> None:
     watch(session, seen)
     assert len(ids_of(answer)) == 6
     assert len(refused) == 3
-    assert "another thread" in str(refused[0])
+    assert "another thread; cancel its text and wait" in str(refused[0])
 
 
 def test_an_older_generation_is_refused(session: TextSession) -> None:

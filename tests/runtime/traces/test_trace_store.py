@@ -185,6 +185,7 @@ def test_places_that_cannot_be_recorded_in(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     for place in (tmp_path / "file", tmp_path / "no" / "where"):
         assert refusal(place).fault == "unwritable"
+    assert f"no directory {tmp_path / 'no'}: make it first" in str(refusal(tmp_path / "no" / "where"))
     assert (tmp_path / "file").read_bytes() == b"mine"
     with pytest.raises(SettingError, match="max_bytes 5"):
         TraceStore(tmp_path / "t", PAIR, max_bytes=5)

@@ -34,7 +34,7 @@ def place_of(path: str | Path) -> Path:
     if mode is not None and not os.access(place, os.R_OK | os.W_OK):
         raise OSError(errno.EACCES, "it may not be read and written")
     if not place.parent.is_dir():
-        raise OSError(errno.ENOENT, f"there is no directory {place.parent}")
+        raise OSError(errno.ENOENT, f"there is no directory {place.parent}: make it first")
     if not os.access(place.parent, os.W_OK | os.X_OK):
         raise OSError(errno.EACCES, f"the directory {place.parent} may not be written")
     if len(os.fsencode(place.name)) > _LONGEST_NAME:

@@ -26,6 +26,8 @@ def claim(path: Path) -> int:
     """
     if path.exists() and not path.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a directory")
+    if not path.parent.is_dir():
+        raise OSError(errno.ENOENT, f"there is no directory {path.parent}: make it first")
     path.mkdir(mode=0o700, exist_ok=True)
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise OSError(errno.EACCES, "the directory may not be read and written")

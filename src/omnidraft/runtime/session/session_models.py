@@ -79,7 +79,7 @@ class SessionModels:
         if not self._lock.acquire(blocking=False):
             raise SessionError(
                 "this session is in use by another thread",
-                "give each thread its own session on the same bundle",
+                "cancel its text and wait, or give each thread its own session",
             )
         try:
             for model in self.all:

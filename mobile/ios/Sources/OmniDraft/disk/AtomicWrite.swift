@@ -34,7 +34,7 @@ func placeOf(_ path: String) throws -> String {
         place = target.hasPrefix("/") ? target : joined(split(path).directory, target)
     }
     let (directory, name) = split(place)
-    if !isDirectory(directory) { throw FileError("there is no directory \(directory)") }
+    if !isDirectory(directory) { throw FileError("there is no directory \(directory): make it first") }
     if access(directory, W_OK | X_OK) != 0 { throw FileError("the directory \(directory) may not be written") }
     if name.utf8.count > longestName { throw FileError("its name is too long") }
     if name.isEmpty || name == "." || name == ".." { throw FileError("no file can have that name") }

@@ -24,7 +24,10 @@ final class Claim: @unchecked Sendable {
     ///
     /// - Throws: ``ClaimError``, or ``FileError`` where the directory cannot be made or used.
     init(_ directory: String) throws {
-        if !exists(directory), mkdir(directory, 0o700) != 0 { throw systemError(errno) }
+        if !exists(directory), mkdir(directory, 0o700) != 0 {
+            guard errno == ENOENT else { throw systemError(errno) }
+            throw FileError("there is no directory \(split(directory).directory): make it first")
+        }
         if !isDirectory(directory) { throw FileError("it is not a directory") }
         if access(directory, R_OK | W_OK | X_OK) != 0 { throw FileError("the directory may not be read and written") }
         guard let real = realpath(directory, nil) else { throw systemError(errno) }

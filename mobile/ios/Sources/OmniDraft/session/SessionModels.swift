@@ -99,7 +99,8 @@ final class SessionModels: @unchecked Sendable {
         }
         if wasBusy {
             throw sessionError(
-                "this session is in use by another thread", "give each thread its own session on the same bundle")
+                "this session is in use by another thread",
+                "cancel its text and wait, or give each thread its own session")
         }
         defer { end() }
         return try work(takeUp())

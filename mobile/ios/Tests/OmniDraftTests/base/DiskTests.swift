@@ -67,6 +67,9 @@ final class DiskTests: XCTestCase {
         XCTAssertThrowsError(try Claim(place)) { XCTAssertEqual(($0 as? ClaimError)?.refusal.fault, "in_use") }
         claim.close()
         try Claim(place).close()
+        XCTAssertThrowsError(try Claim(joined(directory, "no/place"))) {
+            XCTAssertEqual(reason($0), "there is no directory \(joined(directory, "no")): make it first")
+        }
     }
 
     func testAPipeIsRefused() throws {

@@ -5,6 +5,7 @@ import io.omnidraft.learning.online.LearningController
 import io.omnidraft.session.Deliveries
 import io.omnidraft.session.Generation
 import io.omnidraft.session.Session
+import io.omnidraft.session.sessionInUse
 import java.io.File
 import java.util.concurrent.Executor
 
@@ -217,9 +218,7 @@ public class TextSession internal constructor(
     private fun <T> alone(work: () -> T): T {
         synchronized(lock) {
             if (isClosed) throw SessionException("this session was closed", "open another one")
-            if (isBusy) {
-                throw SessionException("this session is in use by another thread", "give each thread its own session")
-            }
+            if (isBusy) throw sessionInUse()
             isBusy = true
         }
         try {

@@ -33,7 +33,7 @@ internal fun placeOf(file: File): File {
         throw IOException("it may not be read and written")
     }
     val parent = place.parent ?: throw IOException("no file can have that name")
-    if (!Files.isDirectory(parent)) throw IOException("there is no directory $parent")
+    if (!Files.isDirectory(parent)) throw IOException("there is no directory $parent: make it first")
     if (!(Files.isWritable(parent) && Files.isExecutable(parent))) {
         throw IOException("the directory $parent may not be written")
     }

@@ -48,7 +48,7 @@ internal fun claim(directory: File): Claim {
     val path = pathOf(directory.absoluteFile)
     if (Files.exists(path) && !Files.isDirectory(path)) throw IOException("it is not a directory")
     if (!Files.exists(path)) {
-        if (!Files.isDirectory(path.parent)) throw IOException("there is no directory ${path.parent}")
+        if (!Files.isDirectory(path.parent)) throw IOException("there is no directory ${path.parent}: make it first")
         Files.createDirectory(path)
         permit(directory, PosixFilePermissions.fromString("rwx------"))
     }

@@ -138,7 +138,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     override fun close() {
         synchronized(lock) {
             if (isClosed) return
-            if (isBusy) throw inUse()
+            if (isBusy) throw sessionInUse()
             isClosed = true
             small?.let { loaded.drafter?.release(it.model, free = false) }
             small = null
@@ -148,7 +148,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
 
     private fun begin() = synchronized(lock) {
         if (isClosed) throw SessionException("this session was closed", "open another one")
-        if (isBusy) throw inUse()
+        if (isBusy) throw sessionInUse()
         isBusy = true
     }
 
@@ -189,12 +189,12 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         synchronized(lock) { fitted.digest?.let { inUse[role] = it } ?: inUse.remove(role) }
         return true
     }
-
-    private fun inUse() = SessionException(
-        "this session is in use by another thread",
-        "give each thread its own session on the same bundle",
-    )
 }
+
+internal fun sessionInUse() = SessionException(
+    "this session is in use by another thread",
+    "cancel its text and wait, or give each thread its own session",
+)
 
 internal fun tensorOf(tensor: FloatTensor): Tensor {
     val data = ByteBuffer.allocateDirect(4 * tensor.values.size).order(ByteOrder.LITTLE_ENDIAN)

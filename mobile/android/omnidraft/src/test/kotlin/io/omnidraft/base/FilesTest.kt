@@ -111,6 +111,8 @@ class FilesTest {
         claim(place).close()
         File(folder, "file").writeText("")
         assertThrows(IOException::class.java) { claim(File(folder, "file")) }
+        val absent = assertThrows(IOException::class.java) { claim(File(folder, "no/place")) }
+        assertEquals("there is no directory ${File(folder, "no")}: make it first", absent.message)
     }
 
     @Test
