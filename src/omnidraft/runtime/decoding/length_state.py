@@ -96,7 +96,7 @@ class LengthState:
         self.share = min(2.0 * self.share, FIRST_SHARE)
 
     def fade(self) -> None:
-        """Count a round without a draft: the text goes on, and says less and less of what a draft would be."""
+        """Count a round without a draft: the text goes on, and says less and less of a later draft."""
         self.seen = [count * PLAIN_DECAY for count in self.seen]
         self.evaluated = [count * PLAIN_DECAY for count in self.evaluated]
         self.accepted = [count * PLAIN_DECAY for count in self.accepted]
