@@ -103,6 +103,7 @@ from omnidraft.cli import _run
 from omnidraft.commands.terminal.stop_signals import stop_signals
 from runtime.models.test_engine_run import Endless
 each = Endless()
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
 with stop_signals():
     try:
         each.after(0.3, lambda: os.kill(os.getpid(), signal.{name}))
