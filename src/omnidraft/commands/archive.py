@@ -78,7 +78,7 @@ def _memory(packed: Packed) -> str:
     """The memory that what the archive holds needs, in words."""
     need, plain = packed.memory, packed.without_drafter
     pair, alone = output.size(need.total), output.size(plain.total)
-    at_peak = f"at the peak of a generation, {output.size(need.base)} of it Python and onnxruntime"
+    at_peak = f"at the peak of a generation in Python, {output.size(need.base)} of it Python and onnxruntime"
     if packed.index.drafter == ONLY:
         return f"{output.size(need.total - plain.total)} more than the {alone} of a generation without it"
     if packed.index.drafter == WITHOUT:
