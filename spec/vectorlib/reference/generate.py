@@ -155,7 +155,7 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
         most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
         trie = Trie(task.vocab_map, list(cache.entries) if task.uses_cache else [])
         copy, match = (copied(tokens), matched(tokens)) if task.copies and most > 0 else ([], 0)
-        fixed = text.fixed(task.costs) if text is not None and most > 0 else []
+        fixed, certain = text.fixed(task.costs) if text is not None and most > 0 else ([], 0)
         if text is not None:
             copy = fixed or text.valid(copy)
             match = match if copy and not fixed else 0
@@ -187,7 +187,7 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
             round_json |= {"plan": plan.row() if planned else None, "match": match,
                            "agreed": 0 if fixed else agreed}  # fmt: skip
         if text is not None and fixed:
-            text.learn(_equal_at_start(fixed, emitted), len(fixed))
+            text.learn(_equal_at_start(fixed, emitted), len(fixed), certain)
         if task.logprobs:
             round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted, allowed)
         tokens += emitted

@@ -163,7 +163,10 @@ def hexadecimal(tokens: Tokens) -> list[str | None]:
 
 
 class TokenRules:
-    """What a grammar allows in a vocabulary; `controls` is what outputs show of control tokens."""
+    """What a grammar allows in a vocabulary; `controls` is what outputs show of control tokens.
+
+    With `spells`, fixed bytes are written as `spelled` writes them.
+    """
 
     def __init__(
         self,
@@ -171,8 +174,11 @@ class TokenRules:
         tokens: Tokens,
         eos_ids: Collection[int] = (),
         controls: Mapping[int, bytes] = MappingProxyType({}),
+        *,
+        spells: bool = True,
     ) -> None:
         self.grammar, self.tokens, self.eos_ids, self.controls = grammar, tokens, eos_ids, controls
+        self.spells = spells
         self._longest = max((len(token) for token in tokens if token), default=0)
         self._bounds: dict[int, int] = {}
 
@@ -182,7 +188,23 @@ class TokenRules:
 
     def allowed(self, at: Configuration, room: int) -> set[int]:
         """The ids that may come next, end tokens among them."""
-        return self._with_bytes(at, room) | (set(self.eos_ids) if self.grammar.is_complete(at) else set())
+        fitting = self._with_bytes(at, room)
+        ends = set(self.eos_ids) if self.grammar.is_complete(at) else set[int]()
+        return (fitting & self._own(at)) or fitting | ends
+
+    def certain(self, at: Configuration) -> int | None:
+        """The only token that may write the fixed bytes; None where there are more, or none are fixed."""
+        alone = self.allowed(at, INFINITE) if self._own(at) else set[int]()
+        return min(alone) if len(alone) == 1 else None
+
+    def _own(self, at: Configuration) -> set[int]:
+        """The first token of the spelling of the fixed bytes, and the tokens that reach beyond these."""
+        data, shown = self.grammar.fixed(at), self.controls.values()
+        ids = spelled(data, self.tokens) if self.spells else []
+        if not ids or (at == START and any(self.grammar.read(at, each) for each in shown)):
+            return set()
+        longer = {t for t, each in enumerate(self.tokens) if each and len(each) > len(data)}
+        return {ids[0]} | {t for t in longer if (self.tokens[t] or b"").startswith(data)}
 
     def silent(self, at: Configuration, room: int, width: int) -> set[int]:
         """The ids without bytes, other than end tokens, that may come next."""
@@ -252,31 +274,43 @@ class GrammarText:
     """
 
     def __init__(self, language: Language, eos_ids: Collection[int], *, proposes: bool) -> None:
-        drafts = TokenRules(language.grammar, language.draft_tokens)
+        drafts = TokenRules(language.grammar, language.draft_tokens, spells=False)
         self._rules = TokenRules(language.grammar, language.target_tokens, eos_ids)
         self._drafts = drafts if proposes and drafts.bound(START) < INFINITE else None
         self._proposes, self._tried, self._right = proposes, 10, 9
         self.at: Configuration = START
         self.is_complete = False
 
-    def fixed(self, costs: Costs | None) -> list[int]:
-        """The tokens of the fixed bytes that are proposed; all of them where no costs are given."""
-        data = self._rules.grammar.fixed(self.at) if self._proposes else b""
-        tokens = self.valid(spelled(data, self._rules.tokens)[:MOST_FIXED])
+    def fixed(self, costs: Costs | None) -> tuple[list[int], int]:
+        """The tokens of the fixed bytes that are proposed, and how many of them are certain.
+
+        All of them are proposed where no costs are given.
+        """
+        tokens, at = list[int](), self.at
+        while self._proposes and len(tokens) < MOST_FIXED and (token := self._rules.certain(at)) is not None:
+            tokens.append(token)
+            at = self._rules.grammar.read(at, self._rules.tokens[token]) or START
+        count = len(tokens)
+        if self._proposes:
+            tokens += spelled(self._rules.grammar.fixed(at), self._rules.tokens)
+        tokens = self.valid(tokens[:MOST_FIXED])
         if costs is None or not tokens:
-            return tokens
+            return tokens, count
         share = min(1.0, self._right / self._tried)
         seconds = [costs.of_pass(1), *(costs.of_pass(n + 1) + costs.host for n in range(1, len(tokens) + 1))]
-        speeds = [sum(share**i for i in range(n + 1)) / each for n, each in enumerate(seconds)]
+        speeds = [
+            (count + sum(share**i for i in range(n - count + 1))) / seconds[n]
+            for n in range(count, len(tokens) + 1)
+        ]
         best = max(speeds)
         if any(0 < best - speed < 1e-9 * best for speed in speeds):
             raise TooClose(f"speeds {speeds}")
-        return tokens[: speeds.index(best)]
+        return tokens[: count + speeds.index(best)], count
 
-    def learn(self, right: int, proposed: int) -> None:
-        """After a round that proposed fixed tokens: how many of them were right."""
-        self._right += right
-        self._tried += min(right + 1, proposed)
+    def learn(self, right: int, proposed: int, certain: int) -> None:
+        """After a round that proposed fixed tokens: how many of them were right, and how many certain."""
+        self._right += max(0, right - certain)
+        self._tried += max(0, min(right + 1, proposed) - certain)
 
     def valid(self, tokens: Sequence[int]) -> list[int]:
         """The first tokens, as far as they stay in the grammar."""

@@ -43,14 +43,15 @@ def run_invalid_grammar(vector: Vector) -> None:
 
 def run_tokens(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
-    grammar, trie = _grammar(given["file"]), ByteTrie(_tokens(given["tokens"]), given["width"])
+    tokens = _tokens(given["tokens"])
+    grammar, trie = _grammar(given["file"]), ByteTrie(tokens, given["width"])
     if "fault" in expect:
         with pytest.raises(GrammarError) as caught:
             TokenMasks(grammar, trie, given["eos_ids"])
         assert caught.value.fault == expect["fault"]
         return
     controls = {int(token): bytes.fromhex(data) for token, data in given.get("controls", {}).items()}
-    masks = TokenMasks(grammar, trie, given["eos_ids"], controls)
+    masks = TokenMasks(grammar, trie, given["eos_ids"], controls, lambda data: _spelled(data, tokens))
     for text, place in zip(given["places"], expect["places"], strict=True):
         at = grammar.read(START, bytes.fromhex(text))
         assert at is not None
@@ -59,8 +60,10 @@ def run_tokens(vector: Vector) -> None:
             [room, np.flatnonzero(masks.mask(at, room)).tolist(), masks.is_last(at, room)]
             for room, _, _ in place["allowed"]
         ]
+        certain = masks.certain(at)
         found = {"bound": None if bound == INFINITE else bound, "fixed": masks.forced(at).hex(),
-                 "last": masks.is_last(at, 0), "allowed": allowed}  # fmt: skip
+                 "certain": None if certain < 0 else certain, "last": masks.is_last(at, 0),
+                 "allowed": allowed}  # fmt: skip
         assert found == place, text
 
 
@@ -90,11 +93,12 @@ def constraint_of(given: Vector, draft_allowed: Mask) -> Constraint | None:
             draft = DraftSide(masks, draft_allowed, lambda token: pieces[token] or b"")
         except GrammarError:
             draft = None
+    trie = ByteTrie(tokens, len(tokens))
     return Constraint(
-        TokenMasks(grammar, ByteTrie(tokens, len(tokens)), given["eos_ids"]),
+        TokenMasks(grammar, trie, given["eos_ids"], spell=lambda data: _spelled(data, tokens)),
         lambda token: tokens[token] or b"",
-        (lambda data: _spelled(data, tokens)) if proposes else None,
-        draft,
+        proposes=proposes,
+        draft=draft,
     )
 
 

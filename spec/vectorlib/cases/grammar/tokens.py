@@ -182,6 +182,7 @@ def _vector(
         expected.append({
             "bound": None if bound == INFINITE else bound,
             "fixed": rules.grammar.fixed(at).hex(),
+            "certain": rules.certain(at),
             "last": rules.is_last(at, 0),
             "allowed": [
                 [room, sorted(rules.allowed(at, room) | rules.silent(at, room, width)),

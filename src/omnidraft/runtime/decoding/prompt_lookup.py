@@ -128,13 +128,13 @@ class InGrammar:
 
     def __init__(self, inner: Proposer, length: DraftLength, constraint: Constraint) -> None:
         self._inner, self._length, self._constraint = inner, length, constraint
-        self._fixing, self._fixed = PromptLookup(), 0  # tokens that are fixed and proposed in this round
+        self._fixing, self._fixed, self._certain = PromptLookup(), 0, 0  # fixed tokens of this round
         self._tried, self._agreed = _USUAL_TRIED, _USUAL_AGREED
         if constraint.masks_drafts and isinstance(inner, TrieProposer | CopyingProposer):
             inner.allow(constraint.draft_mask)
 
     def find(self, tokens: Sequence[int]) -> Copy:
-        copy, fixed = self._inner.find(tokens), self._constraint.fixed(MAX_PROPOSED)
+        copy, (fixed, self._certain) = self._inner.find(tokens), self._constraint.fixed(MAX_PROPOSED)
         self._fixed = self._worth(len(fixed))
         if self._fixed:
             return Copy(fixed[: self._fixed])
@@ -148,16 +148,17 @@ class InGrammar:
         if not self._fixed:
             self._length.record(counts)
             return
-        self._agreed += counts.agreed
-        self._tried += min(counts.agreed + 1, self._fixed)
+        self._agreed += max(0, counts.agreed - self._certain)
+        self._tried += max(0, min(counts.agreed + 1, self._fixed) - self._certain)
 
     def _worth(self, most: int) -> int:
         """How many fixed tokens give the most tokens a second; all of them where no costs are known."""
         if not most or not isinstance(self._length, MeasuredLength):
             return most
         costs, share = self._length.costs, min(1.0, self._agreed / self._tried)
-        best, speed, tokens, each = 0, 1.0 / costs.pass_seconds(1), 1.0, 1.0
-        for count in range(1, most + 1):
+        best, tokens, each = self._certain, 1.0 + self._certain, 1.0
+        speed = tokens / (costs.copy_seconds(best) if best else costs.pass_seconds(1))
+        for count in range(best + 1, most + 1):
             each *= share
             tokens += each
             if tokens / costs.copy_seconds(count) > speed:

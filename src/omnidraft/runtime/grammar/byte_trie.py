@@ -1,5 +1,6 @@
 """The bytes of all tokens of a target as a trie, level by level. spec/17-grammar.md."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,14 +54,20 @@ class ByteTrie:
             tokens: bytes of each id; None for control tokens and unused ids.
             width: of the logits, which may have more ids.
         """
-        self.width = width
+        self.width, self.tokens = width, tokens
         order = sorted((i for i, text in enumerate(tokens) if text), key=lambda i: tokens[i] or b"")
         texts = [tokens[i] or b"" for i in order]
+        self._texts, self._ids = texts, np.array(order, np.int32)
         self.known = frozenset(texts)
         self.longest = max(map(len, texts), default=0)
-        self.levels = _levels(texts, np.array(order, np.int32))
+        self.levels = _levels(texts, self._ids)
         self.silent = np.ones(width, np.bool_)  # whether an id has no bytes
         self.silent[order] = False
+
+    def beyond(self, data: bytes) -> Ids:
+        """The ids of the tokens that begin with some bytes and have more."""
+        first, end = (bisect_right(self._texts, data + b"\xff" * more) for more in (0, self.longest))
+        return self._ids[first:end]
 
 
 def _levels(texts: list[bytes], ids: Ids) -> list[Level]:

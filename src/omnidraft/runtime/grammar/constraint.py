@@ -39,20 +39,20 @@ class Constraint:
         self,
         masks: TokenMasks,
         bytes_of: Callable[[int], bytes],
-        spell: Callable[[bytes], Sequence[int] | None] | None = None,
+        *,
+        proposes: bool = False,
         draft: DraftSide | None = None,
     ) -> None:
         """
         Args:
             masks: of the target's tokens.
             bytes_of: the bytes of a target id; none for a control token.
-            spell: the target's ids of a fragment, by which bytes that the grammar fixes are proposed; None
-                proposes none.
+            proposes: whether tokens of bytes that the grammar fixes are proposed.
             draft: None where no drafter proposes.
         """
         self.at: Configuration = START
         self.is_complete = False  # the text is complete, and nothing may follow
-        self._masks, self._bytes_of, self._spell, self._draft = masks, bytes_of, spell, draft
+        self._masks, self._bytes_of, self._proposes, self._draft = masks, bytes_of, proposes, draft
 
     @property
     def may_end(self) -> bool:
@@ -105,17 +105,22 @@ class Constraint:
 
         return allowed
 
-    def fixed(self, most: int) -> Sequence[int]:
-        """Tokens of the bytes that the grammar fixes next; none where it fixes none, or nothing is proposed.
+    def fixed(self, most: int) -> tuple[list[int], int]:
+        """Tokens of the bytes that the grammar fixes next, and how many of them nothing else may replace.
 
         Args:
             most: tokens at most.
         """
-        data = b"" if self._spell is None else self._masks.forced(self.at)
-        if not data:
-            return ()
-        assert self._spell is not None
-        return self.valid_start((self._spell(data) or ())[:most])
+        if not self._proposes:
+            return [], 0
+        at, ids = self.at, list[int]()
+        while len(ids) < most and (token := self._masks.certain(at)) >= 0:
+            ids.append(token)
+            behind = self._behind(at, token)
+            assert behind is not None
+            at = behind
+        certain = len(ids)
+        return list(self.valid_start((ids + list(self._masks.spelled(at)))[:most])), certain
 
     def valid_start(self, tokens: Sequence[int]) -> Sequence[int]:
         """The first of some tokens, as many as stay in the grammar."""

@@ -48,14 +48,16 @@ class TextGrammars:
         tokenizer, trie_of = self._target
         ends = tuple(eos_ids)
         masks = _kept(
-            self._of_target, (grammar, ends), lambda: TokenMasks(grammar, trie_of(), ends, self._controls)
+            self._of_target,
+            (grammar, ends),
+            lambda: TokenMasks(grammar, trie_of(), ends, self._controls, tokenizer.spell),
         )
         tokens = tokenizer.tokens
         return Constraint(
             masks,
             lambda token: (tokens[token] if token < len(tokens) else None) or b"",
-            tokenizer.spell if proposes else None,
-            _kept(self._of_drafter, grammar, lambda: self._draft_side(grammar)) if proposes else None,
+            proposes=proposes,
+            draft=_kept(self._of_drafter, grammar, lambda: self._draft_side(grammar)) if proposes else None,
         )
 
     def _draft_side(self, grammar: Grammar) -> DraftSide | None:

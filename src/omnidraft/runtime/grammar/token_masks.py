@@ -1,11 +1,12 @@
 """Which tokens of a target a grammar allows next. spec/17-grammar.md.
 
 A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is
-the number of tokens of one way to complete it, so what is allowed can be completed, always.
+the number of tokens of one way to complete it, so what is allowed can be completed, always. Bytes that the
+grammar fixes are written as the target spells them.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import GrammarError
-from omnidraft.runtime.grammar.byte_trie import ByteTrie
+from omnidraft.runtime.grammar.byte_trie import ByteTrie, Ids
 from omnidraft.runtime.grammar.grammar import START, Configuration, Grammar
 
 CACHED_BYTES = 1 << 26  # of masks that are kept
@@ -31,12 +32,14 @@ class _Entry:
     Attributes:
         mask: whether each id is allowed with any number of tokens left; shape [width].
         bounds: tokens that complete the text behind each id at most; shape [width].
-        most: the largest of them that is one.
+        spelling: the ids that fixed bytes are written with, shape [width]; None where any may write them.
+        most: the largest bound of an allowed id.
         least: the smallest of a token with bytes.
     """
 
     mask: npt.NDArray[np.bool_]
     bounds: npt.NDArray[np.uint16]
+    spelling: npt.NDArray[np.bool_] | None
     most: int
     least: int
 
@@ -50,6 +53,7 @@ class TokenMasks:
         trie: ByteTrie,
         eos_ids: Collection[int],
         controls: Mapping[int, bytes] = MappingProxyType({}),
+        spell: Callable[[bytes], Sequence[int] | None] = lambda _: None,
     ) -> None:
         """
         Args:
@@ -57,15 +61,19 @@ class TokenMasks:
             eos_ids: end tokens, which are allowed where a text is complete.
             controls: what outputs show of control tokens; one is allowed as the first token of a text that
                 begins so.
+            spell: the target's own ids of a fragment. By default it has none, and any ids may write it.
 
         Raises:
             GrammarError: the target's tokens cannot write any text of the grammar.
         """
         self.grammar, self.trie = grammar, trie
         self._eos, self._controls = np.array(sorted(eos_ids), np.int64), controls
+        self._spell = spell
+        self._begins_shown = any(grammar.read(START, data) is not None for data in controls.values())
         self._state_bounds = state_bounds(grammar, trie)
         self._entries: OrderedDict[Configuration, _Entry] = OrderedDict()
-        self._kept = max(1, CACHED_BYTES // (3 * trie.width))
+        self._certains: dict[Configuration, tuple[int, int]] = {}
+        self._kept = max(1, CACHED_BYTES // (4 * trie.width))
         self._forget()
         if self.bound(START) >= _NEVER:
             raise GrammarError("the target's tokens cannot write a text of the grammar", fault="vocabulary")
@@ -81,8 +89,17 @@ class TokenMasks:
         Args:
             room: tokens that may still be emitted, this one included, at least 1.
         """
+        token, behind = self._certain(at)
+        if token >= 0 and behind < room:
+            alone = np.zeros(self.trie.width, np.bool_)
+            alone[token] = True
+            return alone
         entry = self._entry(at)
-        return entry.mask if room > entry.most else entry.bounds < room
+        if room > entry.most:
+            return entry.mask
+        fitting = entry.bounds < room
+        spelled = fitting if entry.spelling is None else fitting & entry.spelling
+        return spelled if spelled.any() else fitting
 
     def is_last(self, at: Configuration, room: int) -> bool:
         """Whether a text is complete here and no token with bytes may follow.
@@ -132,6 +149,44 @@ class TokenMasks:
             at = behind
         return bytes(data)
 
+    def certain(self, at: Configuration) -> int:
+        """The only id that may write the bytes that are fixed next; -1 where there are more, or none."""
+        return self._certain(at)[0]
+
+    def spelled(self, at: Configuration) -> Sequence[int]:
+        """The target's own ids of the bytes that are fixed next."""
+        data = self.forced(at)
+        return (self._spell(data) or ()) if data else ()
+
+    def _certain(self, at: Configuration) -> tuple[int, int]:
+        """What `certain` returns, and the bound behind it."""
+        found = self._certains.get(at)
+        if found is None:
+            if len(self._certains) > MOST_CONFIGURATIONS:
+                self._certains.clear()
+            found = self._certains[at] = self._alone(at)
+        return found
+
+    def _alone(self, at: Configuration) -> tuple[int, int]:
+        spelling = self._spelling(at)
+        if spelling is None:
+            return -1, 0
+        first, beyond = spelling
+        if not len(beyond):
+            behind = self.grammar.read(at, self.trie.tokens[first] or b"")
+            if behind is not None and (bound := self.bound(behind)) < _NEVER:
+                return first, bound
+        entry = self._entry(at)
+        token = int(entry.mask.argmax())
+        return (token, int(entry.bounds[token])) if np.count_nonzero(entry.mask) == 1 else (-1, 0)
+
+    def _spelling(self, at: Configuration) -> tuple[int, Ids] | None:
+        """The first of `spelled`, and the ids that reach beyond the fixed bytes; None where any may be."""
+        if at == START and self._begins_shown:
+            return None
+        ids = self.spelled(at)
+        return (ids[0], self.trie.beyond(self.forced(at))) if ids else None
+
     def _computed(self, at: Configuration) -> _Entry:
         bounds = np.full(self.trie.width, _NEVER, np.uint16)
         before = np.array([self._number(at)], np.int32)
@@ -161,8 +216,13 @@ class TokenMasks:
             for token, data in self._controls.items():
                 after = self.grammar.read(at, data)
                 bounds[token] = _NEVER if after is None else self.bound(after)
-        mask = bounds < _NEVER
-        entry = _Entry(mask, bounds, int(bounds[mask].max(initial=0)), least)
+        mask, spelling, own = bounds < _NEVER, None, self._spelling(at)
+        if own is not None:
+            spelling = np.zeros_like(mask)
+            spelling[own[0]] = spelling[own[1]] = True
+            if (mask & spelling).any():
+                mask &= spelling
+        entry = _Entry(mask, bounds, spelling, int(bounds[mask].max(initial=0)), least)
         if self._count > MOST_CONFIGURATIONS:
             self._forget()
         return entry
