@@ -146,14 +146,25 @@ class DecoderState:
         """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
-    def probs(self, logits: Logits, sampling: SamplingConfig, proposed: Sequence[int]) -> TargetProbs:
-        """The target's distributions of a pass over the last token and proposed ones."""
+    def certain(self, proposed: Sequence[int]) -> Sequence[int]:
+        """The first of some proposed tokens, as many as are the only ones that the grammar allows."""
+        count = 0 if self.constraint is None else self.constraint.certain(proposed, self.remaining)
+        return proposed[:count]
+
+    def probs(
+        self, logits: Logits, sampling: SamplingConfig, proposed: Sequence[int], certain: Sequence[int]
+    ) -> TargetProbs:
+        """The target's distributions of a pass over the last token and proposed ones.
+
+        Args:
+            logits: its last rows, none for the certain ones of the proposed tokens.
+        """
         penalised = sampling.repetition_penalty != 1.0  # without a penalty no row needs the text
         context = [*self.tokens, *proposed] if penalised else ()
         if self.constraint is None:
             return TargetProbs(logits, sampling, context, self.workspace)
         allowed = self.constraint.rows(proposed, self.remaining)
-        return TargetProbs(logits, sampling, context, self.workspace, allowed)
+        return TargetProbs(logits, sampling, context, self.workspace, allowed, certain)
 
     def extend(self, tokens: list[int]) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
@@ -201,9 +212,11 @@ def speculate(
         laps.end("draft")
         proposal = proposer.translate(draft, budget)
         laps.end("translate")
-        logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
+        certain = text.certain(proposal.tokens)
+        num_logits = len(proposal.tokens) + 1 - len(certain)
+        logits = target.score([text.tokens[-1], *proposal.tokens], num_logits)  # [num_logits, target vocab]
         laps.end("target")
-        probs = text.probs(logits, sampling, proposal.tokens)
+        probs = text.probs(logits, sampling, proposal.tokens, certain)
         verdict = proposer.verify(draft, proposal, probs, random)
         emitted, ended = text.extend(verdict.tokens(proposal))
         target.rewind(len(text.tokens) - 1)
