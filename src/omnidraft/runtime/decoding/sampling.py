@@ -146,7 +146,7 @@ class TargetProbs:
         sampling: SamplingConfig,
         context: Sequence[int],
         workspace: Workspace | None = None,
-        allowed: Callable[[int], npt.NDArray[np.bool_] | None] = lambda _: None,
+        allowed: Callable[[int], npt.NDArray[np.bool_] | None] | None = None,
         certain: Sequence[int] = (),
     ) -> None:
         """
@@ -158,7 +158,7 @@ class TargetProbs:
             allowed: whether each id may follow a row's tokens; None allows all.
             certain: the first c proposed tokens, which nothing else may replace; they have no row of logits.
         """
-        self.logits, self._allowed, self._certain = logits, allowed, certain
+        self.logits, self._allowed, self._certain = logits, allowed or (lambda _: None), certain
         self._sampling, self._context = sampling, context
         self._workspace = workspace or Workspace()
         self._rows: dict[int, Distribution] = {}
