@@ -178,9 +178,8 @@ final class ApiTests: XCTestCase {
         let found = await session.result
         let whole = try XCTUnwrap(found)
         let other = try await PublicModel.shared().session(SessionOptions(cache: cache))
-        XCTAssertNil(other.cacheNotice)
         try await other.load(from: saved)
-        XCTAssertNil(other.adapterNotice)
+        XCTAssertEqual(other.notices, [])
         let resumed = try await other.result(of: other.resume())
         XCTAssertEqual(resumed.tokenIds, whole.tokenIds)
         XCTAssertEqual(resumed.text, whole.text)
@@ -197,7 +196,9 @@ final class ApiTests: XCTestCase {
         let web = URL(string: "https://example.com/x")!
         await refuses("setting") { try await session.save(to: web) }
         let refused = try await PublicModel.shared().session(SessionOptions(cache: file))
-        XCTAssertNotNil(refused.cacheNotice)
+        XCTAssertEqual(refused.notices.map(\.kind), [.emptyCache])
+        let message = refused.notices[0].message
+        XCTAssertTrue(message.contains(file.path), message)
     }
 
     func testTheDrafterComesAndGoes() async throws {

@@ -34,11 +34,8 @@ public class TextSession internal constructor(
     /** Learning from the answers of this session; off until it is switched on. */
     public val learning: Learning by lazyLearning
 
-    /** Why the cache is empty though a file was given, in one sentence; else null. */
-    public val cacheNotice: String? get() = inner.cacheNotice
-
-    /** That a loaded session was saved with another adapter of the drafter, in one sentence; else null. */
-    public val adapterNotice: String? get() = inner.adapterNotice
+    /** That the file of its cache was refused, or that the session loaded last was saved with another adapter. */
+    public val notices: List<Notice> get() = inner.notices
 
     /**
      * The system prompt; applies to the next text. Null for none.
