@@ -174,7 +174,8 @@ def test_a_session_file_names_its_adapters(session: TextSession, tmp_path: Path)
         restored = TextSession(session.loaded, adapter=adapter)
         restored.load(path)
         (notice,) = restored.notices
-        assert notice.kind == "other_adapter" and first.digest[:12] in notice.message and words in notice.message
+        assert notice.kind == "other_adapter"
+        assert first.digest[:12] in notice.message and words in notice.message
         assert restored.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
         restored.use_adapter(first)
         restored.load(path)

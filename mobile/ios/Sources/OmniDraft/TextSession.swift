@@ -3,8 +3,8 @@ import Foundation
 /// A text or a conversation on a model.
 ///
 /// One task at a time uses a session; a second one is refused at once. ``cancel()``, ``throttle(_:)``,
-/// ``dropDrafter()``, ``loadDrafter()``, ``stats``, ``notices`` and ``stopReason`` may be used from any task at any time. The models
-/// run on a queue of the session, never on a thread of Swift's own.
+/// ``dropDrafter()``, ``loadDrafter()``, ``stats``, ``notices`` and ``stopReason`` may be used from any task at any
+/// time. The models run on a queue of the session, never on a thread of Swift's own.
 ///
 /// The functions that write text give a stream. The text begins when its first piece is asked for, and goes on by one
 /// round for each further one: nothing runs ahead of a slow reader, and the session can be saved between two pieces. A

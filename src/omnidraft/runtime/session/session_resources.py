@@ -34,8 +34,8 @@ class SessionResources:
     Attributes:
         loaded: shared with other sessions.
         template: the text around messages; the bundle's compiled template unless replaced.
-        notices: that the file of its cache was refused, or that the session loaded last was saved with another
-            adapter of the drafter.
+        notices: that the file of its cache was refused, or that the session loaded last was saved with
+            another adapter of the drafter.
         drops_oldest: whether `chat` leaves out the oldest turns where the context is too small for them all
             and an answer; the system prompt stays. Else such a message is refused.
         trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.

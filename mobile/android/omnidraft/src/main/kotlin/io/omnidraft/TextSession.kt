@@ -12,8 +12,9 @@ import java.util.concurrent.Executor
 /**
  * A text or a conversation on a bundle.
  *
- * One user at a time; a second user is refused at once. [cancel], [throttle], [dropDrafter], [loadDrafter] and [stats]
- * may be called from any thread at any time. Calls that write text block: none of them belongs on the main thread.
+ * One user at a time; a second user is refused at once. [cancel], [throttle], [dropDrafter], [loadDrafter], [stats] and
+ * [notices] may be called from any thread at any time. Calls that write text block: none of them belongs on the main
+ * thread.
  *
  * The functions with a callback return when the last callback is done. Callbacks run on the given executor, one after
  * another; the executor must not be the calling thread's own queue. A callback that throws cancels the generation, and
