@@ -68,7 +68,7 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(session.stats.rounds, before.rounds)
         try await refuses("session", session.regenerate(config))
         try await refuses("session", session.resume())
-        await refuses("session") { _ = try await session.undo() }
+        await refuses("session") { try await session.undo() }
         let twice = [ChatMessage(role: "user", content: "a"), ChatMessage(role: "user", content: "b")]
         try await refuses("prompt", session.chat(twice, config))
         XCTAssertEqual(session.stats.answers, 1)
