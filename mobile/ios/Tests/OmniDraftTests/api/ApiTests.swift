@@ -199,6 +199,11 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(refused.notices.map(\.kind), [.emptyCache])
         let message = refused.notices[0].message
         XCTAssertTrue(message.contains(file.path), message)
+        let saved = scratch("session")
+        defer { unlink(saved.path) }
+        try await refused.save(to: saved)
+        try await refused.load(from: saved)
+        XCTAssertEqual(refused.notices.map(\.kind), [.emptyCache])
     }
 
     func testTheDrafterComesAndGoes() async throws {
