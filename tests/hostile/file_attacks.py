@@ -107,7 +107,7 @@ def _with_cache(bundle: Path, path: Path) -> str:
     before = path.stat()
     text = session.generate(PROMPT, max_new_tokens=4).finish().text
     assert path.stat().st_mtime_ns == before.st_mtime_ns
-    return f"{session.cache_notice}: {text}"
+    return f"{session.notices}: {text}"
 
 
 def traces(bundle: Path, work: Path) -> Iterator[Attempt]:

@@ -18,7 +18,7 @@ from support.places import ROOT
 SOURCE = ROOT / "src"
 # From left to right; rooms between the same bars do not import each other.
 LAYERS = [
-    ["defaults", "errors", "version"],
+    ["defaults", "errors", "notice", "version"],
     ["runtime.disk"],
     ["runtime.vocab"],
     ["runtime.grammar"],

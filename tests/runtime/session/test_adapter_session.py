@@ -167,15 +167,19 @@ def test_a_session_file_names_its_adapters(session: TextSession, tmp_path: Path)
         pass
     same = TextSession(session.loaded, adapter=first)
     same.load(path)
-    assert same.adapter_notice is None
+    assert same.notices == []
     assert drafts_of(same.resume()) and same.answer and session.answer
     assert same.answer.token_ids == session.answer.token_ids and len(whole) < len(session.answer.token_ids)
     for adapter, words in ((second, second.digest[:12]), (None, "no adapter")):
         restored = TextSession(session.loaded, adapter=adapter)
         restored.load(path)
-        assert restored.adapter_notice is not None and first.digest[:12] in restored.adapter_notice
-        assert words in restored.adapter_notice
+        (notice,) = restored.notices
+        assert notice.kind == "other_adapter"
+        assert first.digest[:12] in notice.message and words in notice.message
         assert restored.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
+        restored.use_adapter(first)
+        restored.load(path)
+        assert restored.notices == []
     target = TextSession(session.loaded, adapter=adapter_of(session.bundle, "target"))
     with pytest.raises(SessionFileError, match="was saved with no adapter of the target") as caught:
         target.load(path)

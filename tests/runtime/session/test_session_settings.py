@@ -31,7 +31,7 @@ def test_a_session_carries_its_cache_as_a_cache_file(loaded: LanguageModel, tmp_
     session.save_cache(tmp_path / "cache")
     assert (tmp_path / "cache").read_bytes() == data
     restored = TextSession(loaded, cache=tmp_path / "cache")
-    assert restored.cache_notice is None
+    assert restored.notices == []
     assert restored.cache.entries() == session.cache.entries()
     restored.load(tmp_path / "a")
     assert restored.cache.entries() == session.cache.entries()

@@ -1,7 +1,7 @@
 /// Where the models run.
 ///
 /// A provider other than the CPU needs an engine that was built with it. Where it is absent, the models run on the CPU,
-/// and the model's notice says why.
+/// and a notice says why (``LanguageModel/notices``).
 public enum ExecutionProvider: String, Sendable, CaseIterable {
     /// The engine's own kernels.
     case cpu

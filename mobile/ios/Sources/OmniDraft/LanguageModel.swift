@@ -5,8 +5,8 @@ import Foundation
 /// The actor owns the models; sessions keep them alive. Their memory is free again when the actor and all of its
 /// sessions are gone.
 public actor LanguageModel {
-    /// Why it runs without the drafter or on another provider, in one sentence; nil where it does not.
-    public nonisolated let notice: String?
+    /// That it runs without the drafter, or on the CPU instead of another provider.
+    public nonisolated let notices: [Notice]
 
     private let loaded: LoadedBundle
     private let publicKey: [UInt8]?
@@ -16,7 +16,7 @@ public actor LanguageModel {
     init(_ loaded: LoadedBundle, publicKey: [UInt8]?) {
         self.loaded = loaded
         self.publicKey = publicKey
-        notice = loaded.notice
+        notices = loaded.notices
     }
 
     /// A session with KV buffers and an n-gram cache of its own.

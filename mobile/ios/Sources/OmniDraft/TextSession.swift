@@ -3,17 +3,14 @@ import Foundation
 /// A text or a conversation on a model.
 ///
 /// One task at a time uses a session; a second one is refused at once. ``cancel()``, ``throttle(_:)``,
-/// ``dropDrafter()``, ``loadDrafter()``, ``stats`` and ``stopReason`` may be used from any task at any time. The models
-/// run on a queue of the session, never on a thread of Swift's own.
+/// ``dropDrafter()``, ``loadDrafter()``, ``stats``, ``notices`` and ``stopReason`` may be used from any task at any
+/// time. The models run on a queue of the session, never on a thread of Swift's own.
 ///
 /// The functions that write text give a stream. The text begins when its first piece is asked for, and goes on by one
 /// round for each further one: nothing runs ahead of a slow reader, and the session can be saved between two pieces. A
 /// stream that is not read to its end is cancelled when it is released, and cancelling the task that reads it ends the
 /// text within one run of a graph. Refusals of a prompt or a setting come before the first piece, and change nothing.
 public final class TextSession: Sendable {
-    /// Why the cache is empty though a file was given, in one sentence; else nil.
-    public let cacheNotice: String?
-
     private let inner: SessionCore
     private let desk: Desk
     private let publicKey: [UInt8]?
@@ -25,14 +22,12 @@ public final class TextSession: Sendable {
         _ = try options.learned.map { try pathOf($0, "learned") }
         inner = try SessionCore(loaded, cache: cache, adapter: adapter)
         inner.dropsOldest = options.dropsOldest
-        cacheNotice = inner.cacheNotice
         desk = Desk(inner, learningOf(session: inner, options: options, publicKey: publicKey))
         self.publicKey = publicKey
     }
 
     private init(copied: SessionCore, publicKey: [UInt8]?) {
         inner = copied
-        cacheNotice = nil
         desk = Desk(copied, learningOf(session: copied, options: SessionOptions(), publicKey: publicKey))
         self.publicKey = publicKey
     }
@@ -40,8 +35,8 @@ public final class TextSession: Sendable {
     /// Learning from the answers of this session; off until it is switched on.
     public var learning: any Learning { desk.learning }
 
-    /// That a loaded session was saved with another adapter of the drafter, in one sentence; else nil.
-    public var adapterNotice: String? { inner.adapterNotice }
+    /// That the file of its cache was refused, or that the session loaded last was saved with another adapter.
+    public var notices: [Notice] { inner.notices }
 
     /// The system prompt; nil for none.
     public var system: String? { get async { await desk.ask { $0.text.system } } }
@@ -158,6 +153,7 @@ public final class TextSession: Sendable {
     ///
     /// - Returns: the message.
     /// - Throws: ``OmniDraftError/session(_:)``: there is no message, or another task is using this session.
+    @discardableResult
     public func undo() async throws -> String { try await desk.alone { try $0.undo() } }
 
     /// Ends the answer that is being written, within one run of a graph; its stream gives the last text and ends. The

@@ -147,7 +147,9 @@ class Chat:
 
     def _load(self, file: Path) -> None:
         self._session.load(file)
-        self._say(self._session.adapter_notice)
+        for notice in self._session.notices:
+            if notice.kind == "other_adapter":
+                self._say(notice.message)
         answer = self._session.answer
         self._loaded = len(self._session.turns) + (self._session.message is not None)
         self._say(f"{counted(self._loaded, 'turn')} from {file}")

@@ -133,7 +133,7 @@ def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple
     adapter, cache, unused = learned_files(options.adapter, options.cache, bundle)
     session = TextSession(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
-    notices = [no_drafter, _timed(loaded, load), session.cache_notice, unused]
+    notices = [no_drafter, _timed(loaded, load), *(each.message for each in session.notices), unused]
     return session, [notice for notice in notices if notice]
 
 

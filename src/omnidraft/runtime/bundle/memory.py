@@ -56,7 +56,7 @@ def why_plain(needed: int, plain: int, available: int | None) -> str | None:
         return None
     return (
         f"decoding without the drafter: with it {needed / 1e6:.0f} MB are needed, without it "
-        f"{plain / 1e6:.0f} MB, and {available / 1e6:.0f} MB are free"
+        f"{plain / 1e6:.0f} MB, and {available / 1e6:.0f} MB are free; make room to decode with it"
     )
 
 

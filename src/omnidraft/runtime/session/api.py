@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from omnidraft.notice import Notice
 from omnidraft.runtime.grammar.tool_calls import ToolCall
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation import Generation, Piece
@@ -18,6 +19,7 @@ __all__ = [
     "Generation",
     "GenerationConfig",
     "LanguageModel",
+    "Notice",
     "Piece",
     "Statistics",
     "TextSession",
@@ -42,7 +44,7 @@ def load(
     Args:
         path: the bundle's directory.
         cache: a file of learned n-grams. Where it is absent or refused, the session starts with an empty
-            cache; `cache_notice` says why it was refused.
+            cache; `notices` says why it was refused.
         adapter: of the drafter or of the target, or its file.
         trace: a directory to record generations in, text included; None records nothing.
         loading: threads, drafter, target_on, drafter_on, public_key, verify and measure (see `load_bundle`).

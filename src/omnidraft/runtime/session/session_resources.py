@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from omnidraft.notice import Notice
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.hashes import refuse_rewritten
 from omnidraft.runtime.bundle.memory import peak_bytes
@@ -33,8 +34,8 @@ class SessionResources:
     Attributes:
         loaded: shared with other sessions.
         template: the text around messages; the bundle's compiled template unless replaced.
-        cache_notice: why the cache is empty though a file was given, in one sentence; else None.
-        adapter_notice: that a restored session was saved with another adapter of the drafter; else None.
+        notices: that the file of its cache was refused, or that the session loaded last was saved with
+            another adapter of the drafter.
         drops_oldest: whether `chat` leaves out the oldest turns where the context is too small for them all
             and an answer; the system prompt stays. Else such a message is refused.
         trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.
@@ -64,13 +65,13 @@ class SessionResources:
         """
         self.loaded = loaded
         self.models = SessionModels(loaded, bitwise=bitwise)
-        ngrams, self.cache_notice = (
+        ngrams, refused = (
             (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
         )
+        self.notices = [] if refused is None else [Notice("empty_cache", refused)]
         self.text = TextState(ngrams, loaded.costs)
         self.template: Template = loaded.bundle.prompt
         self.drops_oldest = False
-        self.adapter_notice: str | None = None
         if adapter is not None:
             self.use_adapter(adapter)
         self.trace: Store | None = None if trace is None else open_trace(trace, self.vocab_map)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omnidraft.errors import CacheFileError, PromptError, SessionFileError
 from omnidraft.grammar.response_format import ResponseFormat
+from omnidraft.notice import Notice
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.chat.tool_form import ToolForm
 from omnidraft.runtime.chat.tools import read_tools
@@ -119,7 +120,7 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
 
 def restore(
     models: SessionModels, text: TextState, path: str | Path, saved: SavedSession, cache_bytes: bytes
-) -> tuple[TextState, str | None]:
+) -> tuple[TextState, Notice | None]:
     """The state of a text that a file holds; everything is checked before it is returned.
 
     The models read the text again: the KV caches are not part of the file.
@@ -173,7 +174,7 @@ def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Gener
     return generation
 
 
-def _check_identity(models: SessionModels, path: str | Path, saved: Identity) -> str | None:
+def _check_identity(models: SessionModels, path: str | Path, saved: Identity) -> Notice | None:
     """Refuse a state of other weights; return a notice where only the drafter's adapter differs.
 
     With another adapter of the target the text would continue with another distribution. Another adapter of
@@ -193,9 +194,11 @@ def _check_identity(models: SessionModels, path: str | Path, saved: Identity) ->
         if before == now:
             continue
         message = f"{path} was saved with {_named(before)} of the {role} and this session uses {_named(now)}"
+        remedy = "use the adapter that it was saved with"
         if role == "target":
-            raise SessionFileError(message, "use the adapter that it was saved with", fault="foreign_adapter")
-        return f"{message}: sampled text may differ from what it would have been, its distribution does not"
+            raise SessionFileError(message, remedy, fault="foreign_adapter")
+        effect = "sampled text may differ from what it would have been, its distribution does not"
+        return Notice("other_adapter", f"{message}: {effect}; for the same text {remedy}")
     return None
 
 

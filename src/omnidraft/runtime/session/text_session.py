@@ -270,7 +270,9 @@ class TextSession(SessionResources):
             SessionFileError: the file is refused; this session stays as it was.
         """
         with self.exclusive():
-            self.text, self.adapter_notice = restore(self.models, self.text, path, *read_session(path))
+            self.text, notice = restore(self.models, self.text, path, *read_session(path))
+            before = [each for each in self.notices if each.kind != "other_adapter"]
+            self.notices = before if notice is None else [*before, notice]
 
     def copy(self) -> "TextSession":
         """Another session that goes on from here, also between the pieces of a generation.

@@ -62,19 +62,18 @@ struct LibraryEngine: Engine {
         let cache = place("caches", choice.name + ".odc")
         let session = try await model.session(
             SessionOptions(cache: cache, traces: place("traces", choice.name), learned: place("learned", choice.name)))
-        var notices = [model.notice, session.cacheNotice]
         let saved = place("sessions", choice.name + ".session")
+        var notices: [String] = []
         if FileManager.default.fileExists(atPath: saved.path) {
             notices.append(await said { try await session.load(from: saved) } ?? "the conversation before goes on")
         }
         let wants = learnerFile.name == choice.name
         let refusal = wants ? await said { try await session.learning.on() } : nil
-        notices.append(refusal)
-        let notice = notices.compactMap { $0 }.joined(separator: "; ")
+        let said = (model.notices + session.notices).map(\.message) + notices + [refusal].compactMap { $0 }
         return LibraryTalk(
             model: model, directory: directory, session: session, config: config, saved: saved, cache: cache,
             learner: learnerFile, name: choice.name,
-            notice: notice.isEmpty ? nil : notice, learns: wants && refusal == nil)
+            notice: said.isEmpty ? nil : said.joined(separator: "; "), learns: wants && refusal == nil)
     }
 
     private func unpacked(

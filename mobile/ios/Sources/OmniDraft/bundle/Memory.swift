@@ -39,7 +39,7 @@ struct MemoryNeed: Sendable {
 func whyPlain(needed: Int, plain: Int, available: Int?) -> String? {
     guard let available, Double(needed) * (1 + headroom) > Double(available) else { return nil }
     return "decoding without the drafter: with it \(megabytes(needed)) MB are needed, "
-        + "without it \(megabytes(plain)) MB, and \(megabytes(available)) MB are free"
+        + "without it \(megabytes(plain)) MB, and \(megabytes(available)) MB are free; make room to decode with it"
 }
 
 private func megabytes(_ bytes: Int) -> Int { (min(bytes, mostExact) + megabyte / 2) / megabyte }

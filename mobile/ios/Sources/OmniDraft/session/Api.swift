@@ -3,7 +3,7 @@
 private let megabyte = 1_000_000
 
 /// Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the
-/// drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
+/// drafter; where the provider cannot be used, on the CPU. The notices of the bundle say so.
 ///
 /// - Throws: ``OmniDraftError``: the bundle is refused, or needs more memory than there is (fault `memory`).
 func openLoaded(_ directory: String, options: LoadOptions, engine: any InferenceEngine) throws -> LoadedBundle {
@@ -18,25 +18,26 @@ func openLoaded(_ directory: String, options: LoadOptions, engine: any Inference
     let both = memoryNeed(bundle).total
     let plain = options.withDrafter ? whyPlain(needed: both, plain: needed, available: options.freeMemory) : nil
     let isThere = options.provider.isThere(engine)
-    let absent = isThere ? nil : "running on the CPU: this engine was built without \(options.provider.rawValue)"
+    let absent = "this engine was built without \(options.provider.rawValue); use one that has it, or the CPU"
     var loading = Loading(engine: engine)
     loading.threads = options.threads
     loading.drafter = options.withDrafter && plain == nil
     loading.provider = isThere ? options.provider : .cpu
     loading.state = state
-    loading.notice = sentences([plain, absent])
+    loading.notices = notices(withoutDrafter: plain, notOn: isThere ? nil : absent)
     do {
         return try loadBundle(bundle, loading)
     } catch OmniDraftError.bundle(let refusal) where loading.provider != .cpu {
         loading.provider = .cpu
-        loading.notice = sentences([plain, "running on the CPU: \(refusal.message)"])
+        loading.notices = notices(withoutDrafter: plain, notOn: "\(refusal.message); use the CPU")
         return try loadBundle(bundle, loading)
     }
 }
 
-private func sentences(_ sentences: [String?]) -> String? {
-    let all = sentences.compactMap { $0 }
-    return all.isEmpty ? nil : all.joined(separator: "; ")
+private func notices(withoutDrafter: String?, notOn: String?) -> [Notice] {
+    let plain = withoutDrafter.map { Notice(kind: .noDrafter, message: $0) }
+    let onCpu = notOn.map { Notice(kind: .onCpu, message: "running on the CPU: \($0)") }
+    return [plain, onCpu].compactMap { $0 }
 }
 
 extension ExecutionProvider {

@@ -24,8 +24,8 @@ final class LoadedBundle: @unchecked Sendable {
     fileprivate(set) var device: DeviceCosts
     /// Seconds that the draft length "auto" begins with.
     var costs: Costs { device.costs }
-    /// Why it runs without the drafter or on another provider; nil where it does not.
-    let notice: String?
+    /// That it runs without the drafter, or on the CPU instead of another provider.
+    let notices: [Notice]
     /// Reads the ids of outputs as text.
     let outputText: OutputText
     let engine: any InferenceEngine
@@ -33,7 +33,7 @@ final class LoadedBundle: @unchecked Sendable {
 
     init(
         _ bundle: ModelBundle, target: SharedGraph, targetTokenizer: Tokenizer, vocabMap: VocabMap,
-        drafter: SharedGraph?, drafterTokenizer: Tokenizer?, engine: any InferenceEngine, notice: String? = nil
+        drafter: SharedGraph?, drafterTokenizer: Tokenizer?, engine: any InferenceEngine, notices: [Notice] = []
     ) {
         self.bundle = bundle
         self.target = target
@@ -43,7 +43,7 @@ final class LoadedBundle: @unchecked Sendable {
         self.drafterTokenizer = drafterTokenizer
         self.engine = engine
         device = DeviceCosts(costs: bundle.costs, source: .manifest)
-        self.notice = notice
+        self.notices = notices
         outputText = OutputText(targetTokenizer, think: bundle.prompt.think, calls: bundle.prompt.toolForm?.calls) {
             vocabMap.bytesOf($0)
         }
@@ -88,7 +88,7 @@ struct Loading {
     var measure = Measure.auto
     /// What this device remembers.
     var state = StateDirectory.none
-    var notice: String?
+    var notices: [Notice] = []
 }
 
 /// Loads the graphs of a bundle once, for any number of sessions.
@@ -111,7 +111,7 @@ func loadBundle(_ bundle: ModelBundle, _ loading: Loading, most: Int? = nil) thr
         let target = SharedGraph { try graphOf(bundle, bundle.target, engine, threads, provider) }
         return LoadedBundle(
             bundle, target: target, targetTokenizer: targetTokenizer, vocabMap: vocabMap, drafter: drafter,
-            drafterTokenizer: drafterTokenizer, engine: engine, notice: loading.notice)
+            drafterTokenizer: drafterTokenizer, engine: engine, notices: loading.notices)
     }
     return try trial.fastest(most ?? threadsFor(bundle.target.parameters))
 }

@@ -161,7 +161,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
             let (saved, cache) = try readSession(path)
             let (restored, notice) = try restore(models: models, text: text, path: path, saved: saved, cache: cache)
             text = restored
-            adapterNotice = notice
+            notices = notices.filter { $0.kind != .otherAdapter } + [notice].compactMap { $0 }
         }
     }
 

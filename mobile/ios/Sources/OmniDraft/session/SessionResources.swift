@@ -6,11 +6,9 @@ class SessionResources: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
     let models: SessionModels
-    /// Why the cache is empty though a file was given, in one sentence; else nil.
-    let cacheNotice: String?
     private let place: Guarded<TraceStore?>
     private let state: Guarded<TextState>
-    private let notice = Guarded<String?>(nil)
+    private let said: Guarded<[Notice]>
 
     /// - Parameters:
     ///   - cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
@@ -19,7 +17,7 @@ class SessionResources: @unchecked Sendable {
         self.loaded = loaded
         models = try SessionModels(loaded)
         let opened = try cache.map { try openCache($0, loaded.vocabMap) }
-        cacheNotice = opened?.problem
+        said = Guarded((opened?.problem).map { [Notice(kind: .emptyCache, message: $0)] } ?? [])
         state = Guarded(TextState(try opened?.cache ?? NgramCache(loaded.vocabMap), loaded.costs))
         place = Guarded(trace)
         if let adapter { try models.useAdapter(readAdapter(adapter), nil) }
@@ -36,10 +34,11 @@ class SessionResources: @unchecked Sendable {
         set { place.with { $0 = newValue } }
     }
 
-    /// That a restored session was saved with another adapter of the drafter; else nil. From any thread.
-    var adapterNotice: String? {
-        get { notice.with { $0 } }
-        set { notice.with { $0 = newValue } }
+    /// That the file of the cache was refused, or that the session loaded last was saved with another adapter; from any
+    /// thread.
+    var notices: [Notice] {
+        get { said.with { $0 } }
+        set { said.with { $0 = newValue } }
     }
 
     /// Whether a conversation leaves out its oldest turns where the context is too small for them and an answer. Set before

@@ -85,7 +85,7 @@ private func savedReason(_ answer: Generation) -> StopReason? {
 /// The models read the text again: the KV buffers are not part of the file.
 func restore(
     models: SessionModels, text: TextState, path: String, saved: SavedSession, cache: [UInt8]
-) throws -> (text: TextState, notice: String?) {
+) throws -> (text: TextState, notice: Notice?) {
     let notice = try checkIdentity(models, path, saved.identity)
     return try refusing(path) {
         try check(saved, models.loaded.bundle)
@@ -128,7 +128,7 @@ func contextOf(_ models: SessionModels, _ saved: SavedAnswer) -> [Int32] {
 /// With another adapter of the target the text would continue with another distribution. Another adapter of the drafter
 /// changes the drafts, and so which text a seed gives above temperature 0, but no distribution: this is not a reason to
 /// lose a conversation.
-private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Identity) throws -> String? {
+private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Identity) throws -> Notice? {
     let bundle = models.loaded.bundle
     var own = identityOf(bundle)
     own.adapters = saved.adapters
@@ -137,17 +137,17 @@ private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Ide
         let message = "\(path) was saved with another bundle, or other graphs of it, than \(name)"
         throw sessionFileError("foreign_bundle", message, remedy)
     }
-    var notice: String?
+    var notice: Notice?
     for role in Role.allCases {
         let (before, now) = (saved.adapters[role], models.adapters[role]?.digest)
         if before == now { continue }
         let message =
             "\(path) was saved with \(adapterName(before)) of the \(role.rawValue) "
             + "and this session uses \(adapterName(now))"
-        if role == .target {
-            throw sessionFileError("foreign_adapter", message, "use the adapter that it was saved with")
-        }
-        notice = "\(message): sampled text may differ from what it would have been, its distribution does not"
+        let remedy = "use the adapter that it was saved with"
+        if role == .target { throw sessionFileError("foreign_adapter", message, remedy) }
+        let effect = "sampled text may differ from what it would have been, its distribution does not"
+        notice = Notice(kind: .otherAdapter, message: "\(message): \(effect); for the same text \(remedy)")
     }
     return notice
 }

@@ -68,7 +68,7 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(session.stats.rounds, before.rounds)
         try await refuses("session", session.regenerate(config))
         try await refuses("session", session.resume())
-        await refuses("session") { _ = try await session.undo() }
+        await refuses("session") { try await session.undo() }
         let twice = [ChatMessage(role: "user", content: "a"), ChatMessage(role: "user", content: "b")]
         try await refuses("prompt", session.chat(twice, config))
         XCTAssertEqual(session.stats.answers, 1)
@@ -178,9 +178,8 @@ final class ApiTests: XCTestCase {
         let found = await session.result
         let whole = try XCTUnwrap(found)
         let other = try await PublicModel.shared().session(SessionOptions(cache: cache))
-        XCTAssertNil(other.cacheNotice)
         try await other.load(from: saved)
-        XCTAssertNil(other.adapterNotice)
+        XCTAssertEqual(other.notices, [])
         let resumed = try await other.result(of: other.resume())
         XCTAssertEqual(resumed.tokenIds, whole.tokenIds)
         XCTAssertEqual(resumed.text, whole.text)
@@ -197,7 +196,14 @@ final class ApiTests: XCTestCase {
         let web = URL(string: "https://example.com/x")!
         await refuses("setting") { try await session.save(to: web) }
         let refused = try await PublicModel.shared().session(SessionOptions(cache: file))
-        XCTAssertNotNil(refused.cacheNotice)
+        XCTAssertEqual(refused.notices.map(\.kind), [.emptyCache])
+        let message = refused.notices[0].message
+        XCTAssertTrue(message.contains(file.path), message)
+        let saved = scratch("session")
+        defer { unlink(saved.path) }
+        try await refused.save(to: saved)
+        try await refused.load(from: saved)
+        XCTAssertEqual(refused.notices.map(\.kind), [.emptyCache])
     }
 
     func testTheDrafterComesAndGoes() async throws {

@@ -16,7 +16,9 @@ final class ProviderTests: XCTestCase {
             if there.contains(where: { $0.hasPrefix("Xnnpack") }) { continue }
             let options = LoadOptions(provider: provider, state: PublicModel.state)
             let model = try await OmniDraft.open(PublicModel.url(StarterBundles.directory("a")), options: options)
-            XCTAssertEqual(model.notice, "running on the CPU: this engine was built without \(provider.rawValue)")
+            XCTAssertEqual(model.notices.map(\.kind), [.onCpu])
+            let message = model.notices[0].message
+            XCTAssertTrue(message.contains("this engine was built without \(provider.rawValue)"), message)
             let found = try await idsOn(model)
             XCTAssertEqual(found, ids)
         }
@@ -29,9 +31,10 @@ final class ProviderTests: XCTestCase {
         let url = PublicModel.url(try StarterBundles.directory("a"))
         let options = LoadOptions(provider: .xnnpack, state: PublicModel.state)
         let model = try await OmniDraft.open(url, options: options, engine: engine)
-        let notice = try XCTUnwrap(model.notice)
-        XCTAssertTrue(notice.hasPrefix("running on the CPU: the engine cannot load "), notice)
-        XCTAssertTrue(notice.contains("XNNPACK"), notice)
+        XCTAssertEqual(model.notices.map(\.kind), [.onCpu])
+        let message = model.notices[0].message
+        XCTAssertTrue(message.hasPrefix("running on the CPU: the engine cannot load "), message)
+        XCTAssertTrue(message.contains("XNNPACK"), message)
         let ids = try await idsOn(PublicModel.shared())
         let found = try await idsOn(model)
         XCTAssertEqual(found, ids)
@@ -44,7 +47,7 @@ final class ProviderTests: XCTestCase {
         }
         let url = PublicModel.url(try StarterBundles.directory("a"))
         let model = try await OmniDraft.open(url, options: LoadOptions(provider: .xnnpack, state: PublicModel.state))
-        XCTAssertNil(model.notice)
+        XCTAssertEqual(model.notices, [])
         let found = try await idsOn(model)
         XCTAssertFalse(found.isEmpty)
     }

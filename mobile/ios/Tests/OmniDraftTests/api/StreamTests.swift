@@ -90,7 +90,7 @@ final class StreamTests: XCTestCase {
         XCTAssertEqual(taken, "And 4 dogs?")
         let first = try await session.undo()
         XCTAssertEqual(first, question)
-        await refuses("session") { _ = try await session.undo() }
+        await refuses("session") { try await session.undo() }
     }
 
     func testCancelGivesTheLastTextAndEnds() async throws {
@@ -120,7 +120,7 @@ final class StreamTests: XCTestCase {
             isTried = true
             try await refuses("session", session.chat(question, short))
             await refuses("session") { try await session.reset() }
-            await refuses("session") { _ = try await session.undo() }
+            await refuses("session") { try await session.undo() }
         }
         XCTAssertTrue(isTried)
         let reason = try XCTUnwrap(session.stopReason)

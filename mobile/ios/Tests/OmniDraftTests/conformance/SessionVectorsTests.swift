@@ -77,6 +77,8 @@ final class SessionVectorsTests: VectorTestCase {
             try same("bytes", try encodeSession(decoded, cache), data)
             let session = try tableSession(vector.input)
             try session.load(file)
+            let isOther = due["identity"]!.object["drafter_adapter"]!.optional != nil
+            try same("notices", session.notices.map(\.kind), isOther ? [.otherAdapter] : [])
             let saved = try saved(session)
             try same("saved", saved, asSaved(due, saved.object))
             guard let rest = vector.expected["due"]?.optional else { return }
@@ -98,7 +100,7 @@ final class SessionVectorsTests: VectorTestCase {
             try same("fault", fault, vector.expected["fault"]!.string)
             try same("the text after a refusal", session.text === text, true)
             try same("the cache after a refusal", session.cache.entries(), entries)
-            try same("the notice after a refusal", session.adapterNotice, nil)
+            try same("the notices after a refusal", session.notices, [])
         }
     }
 

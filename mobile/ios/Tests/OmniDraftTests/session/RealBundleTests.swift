@@ -145,7 +145,7 @@ final class RealBundleTests: XCTestCase {
         let session = try SessionCore(
             loaded, cache: run["cache"]!.bool ? "\(place)/cache.odc" : nil,
             adapter: run["adapter"]!.bool ? "\(place)/adapter.safetensors" : nil)
-        XCTAssertNil(session.cacheNotice, name)
+        XCTAssertEqual(session.notices, [], name)
         var equal = 0
         for (number, prompt) in prompts.enumerated() {
             let seed = UInt64(run["seeds"]!.array[number].string, radix: 16)

@@ -4,7 +4,7 @@ package io.omnidraft
  * Where the models run.
  *
  * A provider other than the CPU needs graphs that the bundle was exported with and an engine that was built with it.
- * Where one is absent, the models run on the CPU, and the bundle's notice says why.
+ * Where one is absent, the models run on the CPU, and a notice says why ([LanguageModel.notices]).
  *
  * @property place the name of the graphs in the manifest's field `npu`; null for the dynamic graphs.
  */

@@ -8,8 +8,8 @@ public class LanguageModel internal constructor(
     private val loaded: LoadedBundle,
     private val publicKey: ByteArray?,
 ) : AutoCloseable {
-    /** Why it runs without the drafter or on another provider, in one sentence; null where it does not. */
-    public val notice: String? get() = loaded.notice
+    /** That it runs without the drafter, or on the CPU instead of another provider. */
+    public val notices: List<Notice> get() = loaded.notices
 
     /**
      * A session with KV buffers and an n-gram cache of its own.

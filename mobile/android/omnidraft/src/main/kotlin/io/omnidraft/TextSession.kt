@@ -12,8 +12,9 @@ import java.util.concurrent.Executor
 /**
  * A text or a conversation on a bundle.
  *
- * One user at a time; a second user is refused at once. [cancel], [throttle], [dropDrafter], [loadDrafter] and [stats]
- * may be called from any thread at any time. Calls that write text block: none of them belongs on the main thread.
+ * One user at a time; a second user is refused at once. [cancel], [throttle], [dropDrafter], [loadDrafter], [stats] and
+ * [notices] may be called from any thread at any time. Calls that write text block: none of them belongs on the main
+ * thread.
  *
  * The functions with a callback return when the last callback is done. Callbacks run on the given executor, one after
  * another; the executor must not be the calling thread's own queue. A callback that throws cancels the generation, and
@@ -34,11 +35,8 @@ public class TextSession internal constructor(
     /** Learning from the answers of this session; off until it is switched on. */
     public val learning: Learning by lazyLearning
 
-    /** Why the cache is empty though a file was given, in one sentence; else null. */
-    public val cacheNotice: String? get() = inner.cacheNotice
-
-    /** That a loaded session was saved with another adapter of the drafter, in one sentence; else null. */
-    public val adapterNotice: String? get() = inner.adapterNotice
+    /** That the file of its cache was refused, or that the session loaded last was saved with another adapter. */
+    public val notices: List<Notice> get() = inner.notices
 
     /**
      * The system prompt; applies to the next text. Null for none.

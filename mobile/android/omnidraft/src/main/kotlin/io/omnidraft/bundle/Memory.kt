@@ -38,10 +38,16 @@ internal class Need(
 }
 
 /** Why a generation should run without the drafter, as a sentence; null if it need not. */
-internal fun whyPlain(needed: Long, plain: Long, available: Long?, place: String = "free"): String? {
+internal fun whyPlain(
+    needed: Long,
+    plain: Long,
+    available: Long?,
+    place: String = "free",
+    remedy: String = "make room to decode with it",
+): String? {
     if (available == null || needed * (1 + HEADROOM) <= available) return null
     return "decoding without the drafter: with it ${megabytes(needed)} MB are needed, " +
-        "without it ${megabytes(plain)} MB, and ${megabytes(available)} MB are $place"
+        "without it ${megabytes(plain)} MB, and ${megabytes(available)} MB are $place; $remedy"
 }
 
 private fun megabytes(bytes: Long): Long = (bytes + MEGABYTE / 2) / MEGABYTE

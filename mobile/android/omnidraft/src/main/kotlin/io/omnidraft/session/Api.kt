@@ -4,6 +4,8 @@ import io.omnidraft.BundleException
 import io.omnidraft.ExecutionProvider
 import io.omnidraft.LARGER_HEAP
 import io.omnidraft.LoadOptions
+import io.omnidraft.Notice
+import io.omnidraft.NoticeKind
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.Verify
@@ -20,7 +22,7 @@ import java.io.File
 
 /**
  * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the
- * drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
+ * drafter; where the provider cannot be used, on the CPU. The notices of the bundle say so.
  */
 internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
     val state = StateDirectory(options.state)
@@ -40,21 +42,21 @@ internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
         targetOn = targetOn,
         drafterOn = drafterOn,
         state = state,
-        notice = sentences(plain, provider),
+        notices = notices(plain, provider),
     )
     return try {
         loadBundle(bundle, loading)
     } catch (error: BundleException) {
         if (!loading.xnnpack && place == null) throw error
         checkMemory(bundle, options.freeMemory)
-        loadBundle(bundle, loading.onCpu(sentences(plain, "running on the CPU: ${error.message}")))
+        loadBundle(bundle, loading.onCpu(notices(plain, error.toString())))
     }
 }
 
 /** What two models would need more of than there is: the device's memory, or the app's heap. */
 private fun whyWithoutDrafter(bundle: Bundle, free: Long?): String? =
     whyPlain(memoryNeed(bundle).total, memoryNeed(bundle, drafter = false).total, free)
-        ?: whyPlain(heapNeed(bundle), heapNeed(bundle, drafter = false), heap(), "the app's heap")
+        ?: whyPlain(heapNeed(bundle), heapNeed(bundle, drafter = false), heap(), "the app's heap", LARGER_HEAP)
 
 /** Refuses a bundle whose target alone needs more than the app may still use, or more than the app's heap holds. */
 private fun checkMemory(bundle: Bundle, free: Long?) {
@@ -78,10 +80,13 @@ private const val MEGABYTE = 1_000_000L
 /** Why the models run on the CPU though another provider was asked for; null where they do not. */
 private fun whyNotOn(provider: ExecutionProvider, bundle: Bundle): String? = when {
     provider == ExecutionProvider.CPU || (provider == ExecutionProvider.XNNPACK && hasXnnpack()) -> null
-    provider == ExecutionProvider.XNNPACK -> "running on the CPU: this onnxruntime was built without XNNPACK"
+    provider == ExecutionProvider.XNNPACK ->
+        "this onnxruntime was built without XNNPACK; use one that has it, or the CPU"
     listOf(bundle.target, bundle.drafter).any { provider.place in it.places } -> null
-    else -> "running on the CPU: the bundle was exported without static graphs, which $provider takes alone"
+    else -> "the bundle has no static graphs, which $provider takes alone; export it with --npu, or use the CPU"
 }
 
-private fun sentences(vararg sentences: String?): String? =
-    sentences.filterNotNull().joinToString("; ").ifEmpty { null }
+private fun notices(withoutDrafter: String?, notOn: String?): List<Notice> = listOfNotNull(
+    withoutDrafter?.let { Notice(NoticeKind.NO_DRAFTER, it) },
+    notOn?.let { Notice(NoticeKind.ON_CPU, "running on the CPU: $it") },
+)

@@ -4,6 +4,7 @@ import io.omnidraft.Defaults
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.GenerationConfig.Verification
+import io.omnidraft.Notice
 import io.omnidraft.SettingException
 import io.omnidraft.TokenizerException
 import io.omnidraft.bundle.Bundle
@@ -59,7 +60,7 @@ internal class LoadedBundle(
     val vocabMap: VocabMap, // how the drafter's tokens spell the target's
     val drafter: SharedGraph?, // the drafter's graph; null where the drafter was not loaded
     val drafterTokenizer: Tokenizer?, // the drafter's tokenizer; null where the drafter was not loaded
-    val notice: String? = null, // why it runs without the drafter or on another provider; null where it does not
+    val notices: List<Notice> = emptyList(), // that it runs without the drafter, or on the CPU instead of a provider
 ) : AutoCloseable {
     /** Costs on this device, and where they come from; null where the bundle's are used unasked. Set while it is loaded. */
     var device: DeviceCosts? = null
@@ -101,10 +102,11 @@ internal class Loading(
     val drafterOn: String = CPU_GRAPH,
     val measure: Measure = Measure.AUTO, // whether to time this device; see Measure
     val state: StateDirectory = StateDirectory.NONE,
-    val notice: String? = null,
+    val notices: List<Notice> = emptyList(),
 ) {
     /** The same with the dynamic graphs on the CPU, without XNNPACK. */
-    fun onCpu(notice: String?): Loading = Loading(threads, drafter, measure = measure, state = state, notice = notice)
+    fun onCpu(notices: List<Notice>): Loading =
+        Loading(threads, drafter, measure = measure, state = state, notices = notices)
 }
 
 /**
@@ -132,7 +134,7 @@ internal fun loadBundle(
     val drafter = if (drafts) SharedGraph { openWeights(opened, opened.drafter, 1, loading) } else null
     val trial = ThreadTrial(loading) { threads ->
         val target = SharedGraph { openWeights(opened, opened.target, threads, loading) }
-        LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notice)
+        LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, loading.notices)
     }
     try {
         return trial.fastest(most)

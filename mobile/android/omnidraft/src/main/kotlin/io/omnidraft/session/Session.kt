@@ -3,6 +3,7 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.Grammar
 import io.omnidraft.GrammarException
+import io.omnidraft.NoticeKind
 import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.chat.MessageList
@@ -157,7 +158,7 @@ internal class Session(
         val (saved, cache) = readSession(file)
         val (restored, notice) = restore(models, text, file, saved, cache)
         text = restored
-        adapterNotice = notice
+        notices = notices.filter { it.kind != NoticeKind.OTHER_ADAPTER } + listOfNotNull(notice)
     }
 
     /**

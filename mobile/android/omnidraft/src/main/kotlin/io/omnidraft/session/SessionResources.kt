@@ -1,5 +1,7 @@
 package io.omnidraft.session
 
+import io.omnidraft.Notice
+import io.omnidraft.NoticeKind
 import io.omnidraft.Stats
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.refuseRewritten
@@ -36,16 +38,13 @@ internal open class SessionResources(
     /** The text around messages; the bundle's compiled template. */
     val template: PromptTemplate get() = loaded.bundle.prompt
 
-    /** Why the cache is empty though a file was given, in one sentence; else null. */
-    val cacheNotice: String?
-
-    /** That a restored session was saved with another adapter of the drafter; else null. */
-    @Volatile var adapterNotice: String? = null
+    /** That the file of the cache was refused, or that the session loaded last was saved with another adapter. */
+    @Volatile var notices: List<Notice>
         protected set
 
     init {
         val opened = cache?.let { openCache(it, loaded.vocabMap) }
-        cacheNotice = opened?.problem
+        notices = listOfNotNull(opened?.problem?.let { Notice(NoticeKind.EMPTY_CACHE, it) })
         text = TextState(opened?.cache ?: NgramCache(loaded.vocabMap), loaded.costs)
         try {
             if (adapter != null) useAdapter(readAdapter(adapter))

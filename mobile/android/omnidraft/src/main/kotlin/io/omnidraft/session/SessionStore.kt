@@ -1,6 +1,8 @@
 package io.omnidraft.session
 
 import io.omnidraft.CacheFileException
+import io.omnidraft.Notice
+import io.omnidraft.NoticeKind
 import io.omnidraft.SessionFileException
 import io.omnidraft.StopReason
 import io.omnidraft.bundle.Bundle
@@ -130,7 +132,7 @@ internal fun restore(
     file: File,
     saved: SavedSession,
     cacheBytes: ByteArray,
-): Pair<TextState, String?> {
+): Pair<TextState, Notice?> {
     val notice = checkIdentity(models, file, saved.identity)
     try {
         check(saved, models.loaded.bundle)
@@ -178,22 +180,22 @@ internal fun contextOf(models: SessionModels, saved: SavedAnswer): IntArray {
  * changes the drafts, and so which text a seed gives above temperature 0, but no distribution: this is not a reason to
  * lose a conversation.
  */
-private fun checkIdentity(models: SessionModels, file: File, saved: Identity): String? {
+private fun checkIdentity(models: SessionModels, file: File, saved: Identity): Notice? {
     val bundle = models.loaded.bundle
     if (saved.copy(adapters = emptyMap()) != identityOf(bundle)) {
         val message = "$file was saved with another bundle, or other graphs of it, than ${bundle.path.name}"
         throw SessionFileException("foreign_bundle", message, REMEDY)
     }
-    var notice: String? = null
+    var notice: Notice? = null
     for (role in listOf(Role.TARGET, Role.DRAFTER)) {
         val before = saved.adapters[role]
         val now = models.adapters[role]?.digest
         if (before == now) continue
         val message = "$file was saved with ${named(before)} of the ${role.word} and this session uses ${named(now)}"
-        if (role == Role.TARGET) {
-            throw SessionFileException("foreign_adapter", message, "use the adapter that it was saved with")
-        }
-        notice = "$message: sampled text may differ from what it would have been, its distribution does not"
+        val remedy = "use the adapter that it was saved with"
+        if (role == Role.TARGET) throw SessionFileException("foreign_adapter", message, remedy)
+        val effect = "sampled text may differ from what it would have been, its distribution does not"
+        notice = Notice(NoticeKind.OTHER_ADAPTER, "$message: $effect; for the same text $remedy")
     }
     return notice
 }

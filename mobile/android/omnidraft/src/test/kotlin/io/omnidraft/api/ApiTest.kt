@@ -8,6 +8,7 @@ import io.omnidraft.GenerationConfig
 import io.omnidraft.GrammarException
 import io.omnidraft.LanguageModel
 import io.omnidraft.LoadOptions
+import io.omnidraft.NoticeKind
 import io.omnidraft.OmniDraft
 import io.omnidraft.Piece
 import io.omnidraft.PromptException
@@ -23,7 +24,6 @@ import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertNotNull
-import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertSame
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
@@ -196,11 +196,24 @@ internal class ApiTest {
             result
         }
         bundle.session(SessionOptions(cache = cache)).use { session ->
-            assertNull(session.cacheNotice)
+            assertTrue(session.notices.isEmpty())
             session.load(saved)
             val resumed = session.resume(here) {}
             assertArrayEquals(whole.tokenIds, resumed.tokenIds)
             assertEquals(whole.text, resumed.text)
+        }
+    }
+
+    @Test
+    fun aRefusedCacheIsANoticeAndStays() {
+        val (file, saved) = File(work, "letter.odc").apply { writeText("not a cache") } to File(work, "other.session")
+        bundle.session(SessionOptions(cache = file)).use { session ->
+            val notice = session.notices.single()
+            assertEquals(NoticeKind.EMPTY_CACHE, notice.kind)
+            assertTrue("$file" in notice.message) { notice.message }
+            session.save(saved)
+            session.load(saved)
+            assertEquals(listOf(notice), session.notices)
         }
     }
 
@@ -327,7 +340,7 @@ internal class ApiTest {
     fun tooLittleMemoryForTheDrafterOpensWithoutIt() {
         val refused = assertThrows(BundleException::class.java) { open(LoadOptions(freeMemory = 1000)) }
         assertEquals("memory", refused.fault)
-        assertNull(bundle.notice)
+        assertTrue(bundle.notices.isEmpty())
         var free = 1L shl 24
         var plain: LanguageModel? = null
         while (plain == null) { // the need without the drafter is the file's own; the step is small beside the drafter
@@ -340,7 +353,9 @@ internal class ApiTest {
             }
         }
         plain.use {
-            assertTrue("without the drafter" in checkNotNull(it.notice))
+            val notice = it.notices.single()
+            assertEquals(NoticeKind.NO_DRAFTER, notice.kind)
+            assertTrue("${free / 1_000_000} MB are free" in notice.message) { notice.message }
             it.session().use { session ->
                 val result = session.generate(question, config, here) {}
                 assertEquals(0, result.stats.drafted)
@@ -354,7 +369,9 @@ internal class ApiTest {
     fun aProviderThatIsNotThereFallsBackToTheCpu() {
         for (provider in listOf(ExecutionProvider.QNN, ExecutionProvider.NNAPI, ExecutionProvider.XNNPACK)) {
             open(LoadOptions(provider = provider, state = options.state)).use { other ->
-                assertTrue("on the CPU" in checkNotNull(other.notice)) { "$provider" }
+                val notice = other.notices.single()
+                assertEquals(NoticeKind.ON_CPU, notice.kind)
+                assertTrue("$provider" in notice.message) { notice.message }
                 other.session().use { assertNotNull(it.generate(question, config, here) {}.stopReason) }
             }
         }

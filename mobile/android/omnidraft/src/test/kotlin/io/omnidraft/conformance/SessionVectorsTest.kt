@@ -3,6 +3,7 @@ package io.omnidraft.conformance
 import io.omnidraft.AdapterException
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.NoticeKind
 import io.omnidraft.SessionFileException
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.bundle.LoraSites
@@ -106,6 +107,9 @@ internal class SessionVectorsTest : VectorsRun() {
         assertSame(vector, "bytes", data, encodeSession(decoded, cache))
         TableSessions.session(vector.input).use { session ->
             session.load(file)
+            val isOther = vector.expected["state"].obj()["identity"].obj()["drafter_adapter"] != null
+            val kinds = if (isOther) listOf(NoticeKind.OTHER_ADAPTER) else emptyList()
+            assertSame(vector, "notices", kinds, session.notices.map { it.kind })
             val saved = savedBy(session)
             assertSame(vector, "saved", asSaved(vector.expected["state"].obj(), saved), saved)
             val due = vector.expected["due"] ?: return@folder
@@ -119,10 +123,10 @@ internal class SessionVectorsTest : VectorsRun() {
     @TestFactory
     fun invalidSessions(): List<DynamicTest> = folder("session/invalid") { vector ->
         TableSessions.session(vector.input).use { session ->
-            val before = listOf(session.text, session.trace, session.adapterNotice, session.cache.entries())
+            val before = listOf(session.text, session.trace, session.notices, session.cache.entries())
             val refused = assertThrows(SessionFileException::class.java) { session.load(fileOf(vector)) }
             assertSame(vector, "fault of $refused", vector.expected["fault"], refused.fault)
-            val after = listOf(session.text, session.trace, session.adapterNotice, session.cache.entries())
+            val after = listOf(session.text, session.trace, session.notices, session.cache.entries())
             assertSame(vector, "the session after a refusal", true, before == after)
         }
     }

@@ -72,7 +72,7 @@ internal class RealBundleTest {
         val cache = if (run["cache"].bool()) File(place, "cache.odc") else null
         val adapter = if (run["adapter"].bool()) File(place, "adapter.safetensors") else null
         Session(bundle, cache, adapter).use { session ->
-            assertNull(session.cacheNotice)
+            assertTrue(session.notices.isEmpty())
             for ((number, prompt) in prompts.withIndex()) {
                 val config = StarterBundles.config(run["settings"].obj(), seeds[number].bits())
                 val answer = session.generate(prompt, config).finish()

@@ -98,7 +98,7 @@ private class LibraryTalk(
     override val learns: Boolean,
 ) : Talk {
     override val notice: String? =
-        listOfNotNull(model.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
+        ((model.notices + session.notices).map { it.message } + listOfNotNull(resumed)).joinToString("; ").ifEmpty { null }
     override val stats: Stats get() = session.stats
     override val learning: Learning get() = session.learning
 
