@@ -57,6 +57,10 @@ CHORUS = Grammar.of(
     [{"S": 1}, {"O": 2, "X": 11}, *({letter: 3 + i} for i, letter in enumerate("LAKEFLAK")), {"E": 1}, {}],
     {11},
 )
+# S, then FOLA, which is fixed, and KE or O, again and again; X ends. LAKE reaches beyond what is fixed.
+VERSE = Grammar.of(
+    [{"S": 1}, {"F": 2}, {"O": 3}, {"L": 4}, {"A": 5}, {"K": 6, "O": 1, "X": 7}, {"E": 1}, {}], {7}
+)
 # The nearest move is the longer one, because the shorter one calls a rule.
 FLATTER = Grammar.of(
     [{"a": (3, 4), "b": 1}, {"c": 2}, {"d": 4}, {"e": 5}, {}, {}], {4, 5}, depth=1, order="a"
@@ -100,6 +104,7 @@ def doubled(times: int) -> Grammar:
 GRAMMARS = {
     "lists": LISTS, "shallow": SHALLOW, "flat": FLAT, "classes": CLASSES, "bytes": BYTES, "letters": LETTERS,
     "way": WAY, "calls": CALLS, "open": OPEN, "empty": EMPTY, "song": SONG, "nest": NEST,
-    "refrain": REFRAIN, "chorus": CHORUS, "flatter": FLATTER, "doubled": doubled(12), "too_long": doubled(15),
+    "refrain": REFRAIN, "chorus": CHORUS, "verse": VERSE, "flatter": FLATTER,
+    "doubled": doubled(12), "too_long": doubled(15),
     "tools": _tools(), "clock": _clock(),
 }  # fmt: skip

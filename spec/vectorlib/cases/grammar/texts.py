@@ -148,6 +148,11 @@ CASES: list[tuple[str, str, Task]] = [
         "the share of fixed tokens that were right decides how many are proposed",
         inside("chorus", replace(AUTO_SONG, costs=STEEP, sampling=WARM, seed=392)),
     ),
+    (
+        "auto_verse",
+        "certain tokens are proposed always, and teach nothing; what may be written otherwise has a share",
+        inside("verse", replace(AUTO_SONG, costs=STEEP, sampling=HOT, seed=402, max_new_tokens=40)),
+    ),
     ("auto", "as many fixed tokens as pay; they teach the draft length nothing", AUTO_SONG),
     (
         "auto_sampled",
