@@ -60,9 +60,9 @@ final class ByteTrie: Sendable {
         return tokens[Int(nodes[node + 1].tokens)..<Int(nodes[Int(nodes[node].after)].tokens)]
     }
 
-    /// How many bytes a token has that some bytes begin with; nil if they do not begin with it.
-    func length(_ token: Int32, in data: [UInt8]) -> Int? {
-        path(data).firstIndex { ids($0).contains(token) }.map { $0 + 1 }
+    /// The bytes of a token that some bytes begin with; nil if they do not begin with it.
+    func text(_ token: Int32, startOf data: [UInt8]) -> [UInt8]? {
+        path(data).firstIndex { ids($0).contains(token) }.map { Array(data[...$0]) }
     }
 
     /// The nodes behind 1, 2, ... bytes, as far as tokens go on so.

@@ -156,11 +156,9 @@ final class TokenMasks {
 
     private func alone(_ at: Configuration) -> Certain? {
         guard let (first, beyond) = spelling(at) else { return nil }
-        let data = forced(at)
-        if beyond.isEmpty, let length = trie.length(first, in: data), let behind = grammar.read(at, data.prefix(length)),
-            bound(behind) < never
-        {
-            return (first, bound(behind))
+        if beyond.isEmpty, let text = trie.text(first, startOf: forced(at)), let behind = grammar.read(at, text) {
+            let bound = bound(behind)
+            if bound < never { return (first, bound) }
         }
         let entry = entry(at)
         let bounds = entry.least.spelled < never ? entry.spelled ?? [] : entry.bounds
