@@ -72,11 +72,25 @@ final class Constraint {
     func fixed(_ most: Int) -> (tokens: [Int32], certain: Int) {
         if !proposes { return ([], 0) }
         var (place, tokens) = (at, [Int32]())
-        while tokens.count < most, let token = masks.certain(place), let behind = behind(place, token) {
+        while tokens.count < most, let token = masks.certain(place)?.token, let behind = behind(place, token) {
             tokens.append(token)
             place = behind
         }
         return (validStart(Array((tokens + masks.spelled(place)).prefix(most))), tokens.count)
+    }
+
+    /// How many of the first proposed tokens are the only ones that may stand there.
+    ///
+    /// - Parameter room: tokens that may still be emitted before the first of them.
+    func certain(_ proposed: [Int32], room: Int) -> Int {
+        var place = at
+        for (index, token) in proposed.enumerated() {
+            guard let alone = masks.certain(place), alone.token == token, alone.bound < room - index,
+                let behind = behind(place, token)
+            else { return index }
+            place = behind
+        }
+        return proposed.count
     }
 
     /// The first of some tokens, as many as stay in the grammar.

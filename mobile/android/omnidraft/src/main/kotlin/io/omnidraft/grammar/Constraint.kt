@@ -74,12 +74,26 @@ internal class Constraint(
         val ids = IntList()
         var place = at
         while (ids.size < most) {
-            val token = masks.certain(place).takeIf { it >= 0 } ?: break
+            val token = masks.certain(place)?.token ?: break
             ids.add(token)
             place = checkNotNull(behind(place, token))
         }
         val all = ids.toArray() + masks.spelled(place)
         return validStart(all.copyOf(minOf(most, all.size))) to ids.size
+    }
+
+    /**
+     * How many of the first proposed tokens are the only ones that may stand there.
+     *
+     * @param room tokens that may still be emitted before the first of them.
+     */
+    fun certain(proposed: IntArray, room: Int): Int {
+        var place = at
+        for (i in proposed.indices) {
+            val alone = masks.certain(place)?.takeIf { it.token == proposed[i] && it.bound < room - i } ?: return i
+            place = behind(place, alone.token) ?: return i
+        }
+        return proposed.size
     }
 
     /** The first of some tokens, as many as stay in the grammar. */

@@ -36,7 +36,7 @@ private class Entry(
 private class Spelling(val first: Int, val beyond: IntArray)
 
 /** The only token that may write fixed bytes, and the bound behind it. */
-private class Certain(val token: Int, val bound: Int)
+internal class Certain(val token: Int, val bound: Int)
 
 private val NOT_CERTAIN = Certain(-1, 0)
 
@@ -91,8 +91,8 @@ internal class TokenMasks(
      * @param room tokens that may still be emitted, this one included, at least 1.
      */
     fun allowed(at: Configuration, room: Int): IdSet? {
-        val alone = certainOf(at)
-        if (alone.token >= 0 && alone.bound < room) return IdSet(trie.width).also { it.add(alone.token) }
+        val alone = certain(at)
+        if (alone != null && alone.bound < room) return IdSet(trie.width).also { it.add(alone.token) }
         val entry = entry(at)
         if (room > entry.most) return entry.allowed.takeUnless { it.isEmpty() }
         val bounds = tokenBounds[at] ?: ShortArray(trie.width).also {
@@ -136,16 +136,14 @@ internal class TokenMasks(
         return data.toByteArray()
     }
 
-    /** The only id that may write the bytes that are fixed next; -1 where there are more, or none. */
-    fun certain(at: Configuration): Int = certainOf(at).token
+    /** The only id that may write the bytes that are fixed next, and the bound behind it; null where there are more. */
+    fun certain(at: Configuration): Certain? = certains.getOrPut(at) { alone(at) }.takeIf { it !== NOT_CERTAIN }
 
     /** The model's own ids of the bytes that are fixed next. */
     fun spelled(at: Configuration): IntArray {
         val data = forced(at)
         return (if (data.isEmpty()) null else spell(data)) ?: IntArray(0)
     }
-
-    private fun certainOf(at: Configuration): Certain = certains.getOrPut(at) { alone(at) }
 
     private fun alone(at: Configuration): Certain {
         val own = spelling(at) ?: return NOT_CERTAIN
