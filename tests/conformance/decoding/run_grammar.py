@@ -60,7 +60,7 @@ def run_tokens(vector: Vector) -> None:
             [room, np.flatnonzero(masks.mask(at, room)).tolist(), masks.is_last(at, room)]
             for room, _, _ in place["allowed"]
         ]
-        certain = masks.certain(at)
+        certain, _ = masks.certain(at)
         found = {"bound": None if bound == INFINITE else bound, "fixed": masks.forced(at).hex(),
                  "certain": None if certain < 0 else certain, "last": masks.is_last(at, 0),
                  "allowed": allowed}  # fmt: skip

@@ -15,6 +15,7 @@ from omnidraft.grammar.compile_grammar import linked
 from omnidraft.grammar.expression import Embedded, choice, literal, optional, sequence
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import cut_at_eos
@@ -171,6 +172,29 @@ def actual_of(world: World) -> Joint:
     for emitted, probability in outcomes(run):
         joint[emitted] += probability
     return joint
+
+
+def test_certain_tokens_need_no_logits() -> None:
+    """FLAKE and S are one token each where nothing else is possible; behind them a choice is."""
+    asked = list[int]()
+
+    class Counting(ContextModel):
+        def score(self, tokens: Sequence[int], num_logits: int | None = None) -> np.ndarray:
+            rows = super().score(tokens, num_logits)
+            asked.append(len(rows))
+            return rows
+
+    masks = TokenMasks(
+        from_choices(["SFLAKELA", "SFLAKEO"]), ByteTrie(TOKENS, len(TOKENS)), [EOS], spell=spelled
+    )
+    constraint = Constraint(masks, TOKENS.__getitem__, proposes=True)
+    target, text = Counting(0, len(TARGET)), DecoderState()
+    models = DecoderModels(target, Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), ()))
+    text.restart(PROMPT, [0, 3], 4, cut_at_eos([EOS]), constraint)
+    config = config_of("trie", SAMPLINGS[0], 4)
+    rounds = list(decode(models, text, config, FixedLength(1), SplitMix64(0)))
+    assert len(rounds[0].proposed) == 2
+    assert asked[:2] == [1, 1], "the prompt, and the first of three rows"
 
 
 def distance(world: World) -> float:

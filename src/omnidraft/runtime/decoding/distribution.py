@@ -41,7 +41,7 @@ class Distribution(Protocol):
     """A probability distribution over token ids 0..size-1."""
 
     size: int
-    is_certain: bool  # one token has all the mass
+    is_certain: bool  # one token has all the mass, and a draw uses no random number
 
     @property
     def confidence(self) -> float:
@@ -72,13 +72,13 @@ class Distribution(Protocol):
 class OneHot:
     """All mass on one token: what temperature 0 makes of a row (ties: lowest id)."""
 
-    is_certain = True
-
-    def __init__(self, token: int, size: int, confidence: float = 1.0) -> None:
+    def __init__(self, token: int, size: int, confidence: float = 1.0, *, draws: bool = False) -> None:
         """
         Args:
             confidence: of a drafter, the token's probability in the softmax of its row.
+            draws: whether a draw uses a random number, as from other rows of a text that is sampled.
         """
+        self.is_certain = not draws
         self.token = token
         self.size = size
         self.confidence = confidence

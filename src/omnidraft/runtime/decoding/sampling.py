@@ -146,36 +146,41 @@ class TargetProbs:
         sampling: SamplingConfig,
         context: Sequence[int],
         workspace: Workspace | None = None,
-        allowed: Callable[[int], npt.NDArray[np.bool_] | None] = lambda _: None,
+        allowed: Callable[[int], npt.NDArray[np.bool_] | None] | None = None,
+        certain: Sequence[int] = (),
     ) -> None:
         """
         Args:
-            logits: [n + 1, vocab] of a pass over the last token and n proposed ones.
+            logits: [n + 1 - c, vocab], the last rows of a pass over the last token and n proposed ones.
             sampling: how a row becomes a distribution.
             context: target ids before the last row: all so far, and the n proposed ones.
             workspace: lends the distributions their memory: they live until the next round.
             allowed: whether each id may follow a row's tokens; None allows all.
+            certain: the first c proposed tokens, which nothing else may replace; they have no row of logits.
         """
-        self.logits, self._allowed = logits, allowed
+        self.logits, self._allowed, self._certain = logits, allowed or (lambda _: None), certain
         self._sampling, self._context = sampling, context
         self._workspace = workspace or Workspace()
         self._rows: dict[int, Distribution] = {}
 
     def __call__(self, row: int) -> Distribution:
         """The distribution of the token after `row` proposed tokens."""
+        if row < len(self._certain):
+            return OneHot(self._certain[row], self.logits.shape[1], draws=self._sampling.temperature > 0.0)
         if row not in self._rows:
             unpenalised = self._sampling.repetition_penalty == 1.0  # the usual case needs no copy
-            before = () if unpenalised else self._context[: len(self._context) - len(self.logits) + 1 + row]
+            at = row - len(self._certain)
+            before = () if unpenalised else self._context[: len(self._context) - len(self.logits) + 1 + at]
             use = "row", row
             self._rows[row] = target_distribution(
-                self.logits[row], self._sampling, before, self._workspace, use, self._allowed(row)
+                self.logits[at], self._sampling, before, self._workspace, use, self._allowed(row)
             )
         return self._rows[row]
 
     def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
         """Natural log-probability of each emitted token under its row; see `scoring` for temperature 0."""
         sampled = self._sampling.temperature > 0.0
-        scored = scoring(self._sampling), self._context, self._workspace, self._allowed
+        scored = scoring(self._sampling), self._context, self._workspace, self._allowed, self._certain
         rows = self if sampled else TargetProbs(self.logits, *scored)
         probabilities = [rows(i).probability(np.array([token]))[0] for i, token in enumerate(emitted)]
         return tuple(float(x) for x in np.log(probabilities))

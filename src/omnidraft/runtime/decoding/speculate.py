@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 
 from omnidraft.runtime.decoding.distribution import Workspace
 from omnidraft.runtime.decoding.draft_length import MAX_PROPOSED, MOST_UNREAD, DraftLength, Plan, RoundCounts
-from omnidraft.runtime.decoding.model import Logits, Model
+from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.prefill import common_length, prefill
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
@@ -146,14 +146,17 @@ class DecoderState:
         """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
-    def probs(self, logits: Logits, sampling: SamplingConfig, proposed: Sequence[int]) -> TargetProbs:
-        """The target's distributions of a pass over the last token and proposed ones."""
+    def probs(self, target: Model, sampling: SamplingConfig, proposed: Sequence[int]) -> TargetProbs:
+        """The target's distributions of a pass over the last token and proposed ones.
+
+        It computes no logits for the first tokens that are the only ones that a grammar allows.
+        """
+        allowed = None if self.constraint is None else self.constraint.rows(proposed, self.remaining)
+        count = 0 if self.constraint is None else self.constraint.certain(proposed, self.remaining)
+        logits = target.score([self.tokens[-1], *proposed], len(proposed) + 1 - count)
         penalised = sampling.repetition_penalty != 1.0  # without a penalty no row needs the text
         context = [*self.tokens, *proposed] if penalised else ()
-        if self.constraint is None:
-            return TargetProbs(logits, sampling, context, self.workspace)
-        allowed = self.constraint.rows(proposed, self.remaining)
-        return TargetProbs(logits, sampling, context, self.workspace, allowed)
+        return TargetProbs(logits, sampling, context, self.workspace, allowed, proposed[:count])
 
     def extend(self, tokens: list[int]) -> tuple[list[int], bool]:
         """Append the tokens of a round; return those that are output, and whether the text ends."""
@@ -201,9 +204,8 @@ def speculate(
         laps.end("draft")
         proposal = proposer.translate(draft, budget)
         laps.end("translate")
-        logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
+        probs = text.probs(target, sampling, proposal.tokens)
         laps.end("target")
-        probs = text.probs(logits, sampling, proposal.tokens)
         verdict = proposer.verify(draft, proposal, probs, random)
         emitted, ended = text.extend(verdict.tokens(proposal))
         target.rewind(len(text.tokens) - 1)

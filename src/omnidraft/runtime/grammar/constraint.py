@@ -114,13 +114,28 @@ class Constraint:
         if not self._proposes:
             return [], 0
         at, ids = self.at, list[int]()
-        while len(ids) < most and (token := self._masks.certain(at)) >= 0:
+        while len(ids) < most and (token := self._masks.certain(at)[0]) >= 0:
             ids.append(token)
             behind = self._behind(at, token)
             assert behind is not None
             at = behind
         certain = len(ids)
         return list(self.valid_start((ids + list(self._masks.spelled(at)))[:most])), certain
+
+    def certain(self, proposed: Sequence[int], room: int) -> int:
+        """How many of the first proposed tokens are the only ones that may stand there.
+
+        Args:
+            room: tokens that may still be emitted before the first of them.
+        """
+        at = self.at
+        for i, token in enumerate(proposed):
+            alone, bound = self._masks.certain(at)
+            behind = self._behind(at, token) if token == alone and bound < room - i else None
+            if behind is None:
+                return i
+            at = behind
+        return len(proposed)
 
     def valid_start(self, tokens: Sequence[int]) -> Sequence[int]:
         """The first of some tokens, as many as stay in the grammar."""

@@ -89,7 +89,7 @@ class TokenMasks:
         Args:
             room: tokens that may still be emitted, this one included, at least 1.
         """
-        token, behind = self._certain(at)
+        token, behind = self.certain(at)
         if token >= 0 and behind < room:
             alone = np.zeros(self.trie.width, np.bool_)
             alone[token] = True
@@ -149,17 +149,16 @@ class TokenMasks:
             at = behind
         return bytes(data)
 
-    def certain(self, at: Configuration) -> int:
-        """The only id that may write the bytes that are fixed next; -1 where there are more, or none."""
-        return self._certain(at)[0]
-
     def spelled(self, at: Configuration) -> Sequence[int]:
         """The target's own ids of the bytes that are fixed next."""
         data = self.forced(at)
         return (self._spell(data) or ()) if data else ()
 
-    def _certain(self, at: Configuration) -> tuple[int, int]:
-        """What `certain` returns, and the bound behind it."""
+    def certain(self, at: Configuration) -> tuple[int, int]:
+        """The only id that may write the bytes that are fixed next, and the bound behind it.
+
+        The id is -1 where there are more, or no bytes are fixed.
+        """
         found = self._certains.get(at)
         if found is None:
             if len(self._certains) > MOST_CONFIGURATIONS:
