@@ -72,8 +72,8 @@ final class Constraint {
     func fixed(_ most: Int) -> (tokens: [Int32], certain: Int) {
         if !proposes { return ([], 0) }
         var (place, tokens) = (at, [Int32]())
-        while tokens.count < most, let token = masks.certain(place), let behind = behind(place, token) {
-            tokens.append(token)
+        while tokens.count < most, let alone = masks.certain(place), let behind = behind(place, alone.token) {
+            tokens.append(alone.token)
             place = behind
         }
         return (validStart(Array((tokens + masks.spelled(place)).prefix(most))), tokens.count)

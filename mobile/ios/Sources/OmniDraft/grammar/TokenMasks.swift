@@ -58,7 +58,7 @@ final class TokenMasks {
     }
 
     /// The only token that may write fixed bytes, and the bound behind it.
-    private typealias Certain = (token: Int32, bound: UInt16)
+    typealias Certain = (token: Int32, bound: UInt16)
 
     /// - Parameters:
     ///   - trie: the bytes of the target's tokens.
@@ -95,7 +95,7 @@ final class TokenMasks {
     /// - Parameter room: tokens that may still be emitted, this one included, at least 1.
     func mask(_ at: Configuration, room: Int) -> Mask? {
         let limit = UInt16(min(room, Int(never)))
-        if let alone = certainOf(at), alone.bound < limit {
+        if let alone = certain(at), alone.bound < limit {
             var bounds = [UInt16](repeating: never, count: trie.width)
             bounds[Int(alone.token)] = alone.bound
             return Mask(bounds: bounds, limit: limit)
@@ -138,20 +138,18 @@ final class TokenMasks {
     }
 
     /// The only id that may write the bytes that are fixed next; nil where there are more, or none.
-    func certain(_ at: Configuration) -> Int32? { certainOf(at)?.token }
-
-    /// The target's own ids of the bytes that are fixed next.
-    func spelled(_ at: Configuration) -> [Int32] {
-        let data = forced(at)
-        return data.isEmpty ? [] : spell(data) ?? []
-    }
-
-    private func certainOf(_ at: Configuration) -> Certain? {
+    func certain(_ at: Configuration) -> Certain? {
         if let found = certains[at] { return found }
         if certains.count > mostConfigurations { certains = [:] }
         let found = alone(at)
         certains[at] = .some(found)
         return found
+    }
+
+    /// The target's own ids of the bytes that are fixed next.
+    func spelled(_ at: Configuration) -> [Int32] {
+        let data = forced(at)
+        return data.isEmpty ? [] : spell(data) ?? []
     }
 
     private func alone(_ at: Configuration) -> Certain? {

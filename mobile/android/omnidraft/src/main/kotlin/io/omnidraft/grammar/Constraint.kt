@@ -74,7 +74,7 @@ internal class Constraint(
         val ids = IntList()
         var place = at
         while (ids.size < most) {
-            val token = masks.certain(place).takeIf { it >= 0 } ?: break
+            val token = masks.certain(place).token.takeIf { it >= 0 } ?: break
             ids.add(token)
             place = checkNotNull(behind(place, token))
         }

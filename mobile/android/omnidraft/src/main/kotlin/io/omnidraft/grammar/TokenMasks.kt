@@ -35,8 +35,8 @@ private class Entry(
 /** The first token of the spelling of fixed bytes, and the tokens that reach beyond them. */
 private class Spelling(val first: Int, val beyond: IntArray)
 
-/** The only token that may write fixed bytes, and the bound behind it. */
-private class Certain(val token: Int, val bound: Int)
+/** The only token that may write fixed bytes, -1 where there are more, or none are fixed; and the bound behind it. */
+internal class Certain(val token: Int, val bound: Int)
 
 private val NOT_CERTAIN = Certain(-1, 0)
 
@@ -91,7 +91,7 @@ internal class TokenMasks(
      * @param room tokens that may still be emitted, this one included, at least 1.
      */
     fun allowed(at: Configuration, room: Int): IdSet? {
-        val alone = certainOf(at)
+        val alone = certain(at)
         if (alone.token >= 0 && alone.bound < room) return IdSet(trie.width).also { it.add(alone.token) }
         val entry = entry(at)
         if (room > entry.most) return entry.allowed.takeUnless { it.isEmpty() }
@@ -136,16 +136,14 @@ internal class TokenMasks(
         return data.toByteArray()
     }
 
-    /** The only id that may write the bytes that are fixed next; -1 where there are more, or none. */
-    fun certain(at: Configuration): Int = certainOf(at).token
+    /** The only id that may write the bytes that are fixed next, if there is one. */
+    fun certain(at: Configuration): Certain = certains.getOrPut(at) { alone(at) }
 
     /** The model's own ids of the bytes that are fixed next. */
     fun spelled(at: Configuration): IntArray {
         val data = forced(at)
         return (if (data.isEmpty()) null else spell(data)) ?: IntArray(0)
     }
-
-    private fun certainOf(at: Configuration): Certain = certains.getOrPut(at) { alone(at) }
 
     private fun alone(at: Configuration): Certain {
         val own = spelling(at) ?: return NOT_CERTAIN

@@ -65,7 +65,7 @@ class GrammarVectorsTest : VectorsRun() {
     private fun placeOf(masks: TokenMasks, at: Configuration, rooms: List<Any?>): Json = mapOf(
         "bound" to masks.bound(at).takeIf { it < NEVER },
         "fixed" to hexOf(masks.forced(at)),
-        "certain" to masks.certain(at).takeIf { it >= 0 },
+        "certain" to masks.certain(at).token.takeIf { it >= 0 },
         "last" to masks.isLast(at, 0),
         "allowed" to rooms.map { it.list()[0].int() }.map { room ->
             listOf(room, idsOf(masks.allowed(at, room)), masks.isLast(at, room))
