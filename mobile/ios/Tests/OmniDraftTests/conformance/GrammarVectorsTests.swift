@@ -86,7 +86,8 @@ final class GrammarVectorsTests: VectorTestCase {
             let bound = Int(masks.bound(at))
             try same("the bound behind \(text)", bound, place["bound"]!.optional?.int ?? Int(UInt16.max))
             try same("the fixed bytes behind \(text)", masks.forced(at), place["fixed"]!.hex)
-            try same("what is certain behind \(text)", (masks.certain(at)?.token).map(Int.init), place["certain"]!.optional?.int)
+            let certain = masks.certain(at).map { Int($0.token) }
+            try same("what is certain behind \(text)", certain, place["certain"]!.optional?.int)
             try same("whether \(text) is last", masks.isLast(at, room: 0), place["last"]!.bool)
             for row in place["allowed"]!.array.map(\.array) {
                 let mask = masks.mask(at, room: row[0].int)
