@@ -58,12 +58,12 @@ mutate "a merge adds hits" vocab/CacheTable.kt \
 
 mutate "a token is allowed though the text behind it is too long" grammar/TokenMasks.kt \
     'and 0xffff < room) found' 'and 0xffff <= room) found' '.*\.GrammarVectorsTest'
-mutate "one state is taken from the stack" grammar/Grammar.kt \
-    'while (stack.isNotEmpty()' 'if (stack.isNotEmpty()' '.*\.GrammarVectorsTest'
+mutate "no token reaches beyond the fixed bytes" grammar/TokenMasks.kt \
+    'trie.beyond(forced(at))' 'IntArray(0)' '.*\.GrammarVectorsTest'
 mutate "the nearest move may nest deeper" grammar/GrammarFile.kt \
     'left < closing[state] && deep <= nesting[state]' 'left < closing[state]' '.*\.GrammarVectorsTest'
 mutate "an end token may follow anywhere" grammar/TokenMasks.kt \
-    'if (grammar.isComplete(at)) {' 'if (at.state >= 0) {' '.*\.GrammarVectorsTest'
+    'if (grammar.isComplete(at)) for' 'if (at.state >= 0) for' '.*\.GrammarVectorsTest'
 mutate "the stack has room for one state more" grammar/Grammar.kt \
     'stack.size + nesting[to] > depth' 'stack.size + nesting[to] > depth + 1' '.*\.GrammarVectorsTest'
 

@@ -62,12 +62,12 @@ mutate "a merge adds hits" vocab/CacheTable.swift \
     VocabVectorsTests
 mutate "a token is allowed though the text behind it is too long" grammar/TokenMasks.swift \
     'UInt16(min(room, ' 'UInt16(min(room + 1, ' GrammarVectorsTests
-mutate "one state is taken from the stack" grammar/Grammar.swift \
-    'while accepting[Int(behind.state)]' 'if accepting[Int(behind.state)]' GrammarVectorsTests
+mutate "no token reaches beyond the fixed bytes" grammar/TokenMasks.swift \
+    'trie.beyond(forced(at))' '[]' GrammarVectorsTests
 mutate "the nearest move may nest deeper" grammar/Grammar.swift \
     ' || deep > nesting[state]' '' GrammarVectorsTests
 mutate "an end token may follow anywhere" grammar/TokenMasks.swift \
-    'if isComplete { for' 'if at.state >= 0 { for' GrammarVectorsTests
+    'if grammar.isComplete(at) { for' 'if at.state >= 0 { for' GrammarVectorsTests
 mutate "the stack has room for one state more" grammar/Grammar.swift \
     'Int(nesting[Int(behind.state)]) > depth' 'Int(nesting[Int(behind.state)]) > depth + 1' GrammarVectorsTests
 

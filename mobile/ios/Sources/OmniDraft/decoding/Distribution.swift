@@ -31,8 +31,9 @@ struct OneHot: Distribution {
     let size: Int
     /// Of a drafter, the token's probability in the softmax of its row.
     var confidence = 1.0
+    /// Whether a draw uses no random number; it does where other rows of a text are sampled.
+    var isCertain = true
 
-    var isCertain: Bool { true }
     func probability(_ id: Int32) -> Double { id == token ? 1 : 0 }
     func mass(_ ids: [Int32]) -> Double { ids.contains(token) ? 1 : 0 }
     func massOutside(_ ids: IdSet) -> Double { ids.contains(token) ? 0 : 1 }

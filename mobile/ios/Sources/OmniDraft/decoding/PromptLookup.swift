@@ -105,7 +105,7 @@ final class InGrammar: Proposer, DraftLength {
     private let length: any DraftLength
     private let constraint: Constraint
     private let fixing = PromptLookup()
-    private var fixed = 0  // tokens that are fixed and proposed in this round
+    private var (fixed, certain) = (0, 0)  // tokens of this round that the grammar fixes
     private var (tried, agreed) = (usualTried, usualAgreed)
 
     init(_ inner: any Proposer, _ length: any DraftLength, _ constraint: Constraint) {
@@ -118,9 +118,11 @@ final class InGrammar: Proposer, DraftLength {
     }
 
     func find(_ tokens: [Int32]) -> Copy {
-        let (copy, fixed) = (inner.find(tokens), constraint.fixed(Defaults.maxProposedTokens))
-        self.fixed = worth(fixed.count)
-        if self.fixed > 0 { return Copy(tokens: Array(fixed.prefix(self.fixed))) }
+        let copy = inner.find(tokens)
+        let ids: [Int32]
+        (ids, certain) = constraint.fixed(Defaults.maxProposedTokens)
+        fixed = worth(ids.count)
+        if fixed > 0 { return Copy(tokens: Array(ids.prefix(fixed))) }
         let valid = constraint.validStart(copy.tokens)
         return valid.isEmpty ? Copy() : Copy(tokens: valid, match: copy.match)
     }
@@ -129,8 +131,8 @@ final class InGrammar: Proposer, DraftLength {
 
     func record(_ counts: RoundCounts) {
         if fixed == 0 { return length.record(counts) }
-        agreed += counts.agreed
-        tried += min(counts.agreed + 1, fixed)
+        agreed += max(0, counts.agreed - certain)
+        tried += max(0, min(counts.agreed + 1, fixed) - certain)
     }
 
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft {
@@ -153,8 +155,9 @@ final class InGrammar: Proposer, DraftLength {
     private func worth(_ most: Int) -> Int {
         guard most > 0, let costs = (length as? MeasuredLength)?.costs else { return most }
         let share = min(1, Double(agreed) / Double(tried))
-        var (best, speed, tokens, each) = (0, 1 / costs.passSeconds(1), 1.0, 1.0)
-        for count in 1...most {
+        var (best, tokens, each) = (certain, 1.0 + Double(certain), 1.0)
+        var speed = tokens / (certain > 0 ? costs.copySeconds(certain) : costs.passSeconds(1))
+        for count in best + 1..<most + 1 {
             each *= share
             tokens += each
             let reached = tokens / costs.copySeconds(count)

@@ -107,37 +107,44 @@ protocol Probs: AnyObject {
 ///
 /// They live until the next round: it borrows the same memory.
 final class TargetProbs: Probs {
-    /// n + 1 rows of a pass over the last token and n proposed ones.
+    /// The last n + 1 - c rows of a pass over the last token and n proposed ones.
     let logits: Logits
     private let sampling: SamplingConfig
     private let context: [Int32]
     private let workspace: Workspace
     private let allowed: (Int) -> Mask?
+    private let certain: [Int32]
     private var rows: [(any Distribution)?]
 
     /// - Parameters:
     ///   - context: target ids before the last row: all so far, and the n proposed ones. Only the repetition penalty reads
     ///     it; without one it may be empty.
     ///   - allowed: which ids may follow a row's tokens; nil allows all.
+    ///   - certain: the first c proposed tokens, which nothing else may replace; they have no row of logits.
     init(
         _ logits: Logits, sampling: SamplingConfig, context: [Int32], workspace: Workspace = Workspace(),
-        allowed: @escaping (Int) -> Mask? = { _ in nil }
+        allowed: @escaping (Int) -> Mask? = { _ in nil }, certain: [Int32] = []
     ) {
         self.logits = logits
         self.sampling = sampling
         self.context = context
         self.workspace = workspace
         self.allowed = allowed
-        rows = [(any Distribution)?](repeating: nil, count: logits.rows)
+        self.certain = certain
+        rows = [(any Distribution)?](repeating: nil, count: certain.count + logits.rows)
     }
 
     /// The distribution of the token after `row` proposed tokens.
     func callAsFunction(_ row: Int) throws -> any Distribution {
         if let known = rows[row] { return known }
+        if row < certain.count {
+            return OneHot(token: certain[row], size: logits.width, isCertain: sampling.temperature == 0)
+        }
+        let at = row - certain.count
         // The usual case needs no context.
-        let before = sampling.repetitionPenalty == 1 ? [] : context[..<(context.count - logits.rows + 1 + row)]
+        let before = sampling.repetitionPenalty == 1 ? [] : context[..<(context.count - logits.rows + 1 + at)]
         let distribution = try targetDistribution(
-            logits, row: row, sampling: sampling, context: before, workspace: workspace, allowed: allowed(row))
+            logits, row: at, sampling: sampling, context: before, workspace: workspace, allowed: allowed(row))
         rows[row] = distribution
         return distribution
     }
@@ -148,7 +155,8 @@ final class TargetProbs: Probs {
             sampling.temperature > 0
             ? self
             : TargetProbs(
-                logits, sampling: try scoring(sampling), context: context, workspace: workspace, allowed: allowed)
+                logits, sampling: try scoring(sampling), context: context, workspace: workspace, allowed: allowed,
+                certain: certain)
         return try emitted.enumerated().map { log(try probs($0).probability($1)) }
     }
 }

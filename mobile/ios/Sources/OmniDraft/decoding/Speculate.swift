@@ -114,14 +114,25 @@ final class DecoderState {
         }
     }
 
-    /// The target's distributions of a pass over the last token and proposed ones; they take the place of the last ones.
+    /// The logits of a pass over the last token and proposed ones.
+    ///
+    /// There are none for the first tokens that are the only ones that a grammar allows.
+    func score(_ target: any CausalModel, _ proposed: [Int32]) throws -> Logits {
+        let count = constraint?.certain(proposed, room: remaining) ?? 0
+        return try target.score(tokens.suffix(1) + proposed, numLogits: proposed.count + 1 - count)
+    }
+
+    /// The target's distributions of a pass that ``score(_:_:)`` ran; they take the place of the last ones.
     func probs(_ logits: Logits, _ sampling: SamplingConfig, _ proposed: [Int32]) -> TargetProbs {
         workspace.reset()
         let context = sampling.repetitionPenalty == 1 ? [] : tokens + proposed
-        guard let allowed = constraint?.rows(proposed, room: remaining) else {
+        guard let constraint else {
             return TargetProbs(logits, sampling: sampling, context: context, workspace: workspace)
         }
-        return TargetProbs(logits, sampling: sampling, context: context, workspace: workspace, allowed: allowed)
+        return TargetProbs(
+            logits, sampling: sampling, context: context, workspace: workspace,
+            allowed: constraint.rows(proposed, room: remaining),
+            certain: Array(proposed.prefix(constraint.certain(proposed, room: remaining))))
     }
 
     /// Append the tokens of a round; return those that are output, and whether the text ends.
@@ -201,8 +212,7 @@ final class Speculation {
             try proposer.propose(plan, copy: copy, context: text.context, random: random)
         }
         let proposal = watch.time(\.translate) { proposer.translate(draft, room: room) }
-        let tokens: [Int32] = text.tokens.suffix(1) + proposal.tokens
-        return (draft, proposal, try watch.time(\.target) { try target.score(tokens, numLogits: nil) })
+        return (draft, proposal, try watch.time(\.target) { try text.score(target, proposal.tokens) })
     }
 }
 

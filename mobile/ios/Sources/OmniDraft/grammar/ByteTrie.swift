@@ -51,7 +51,32 @@ final class ByteTrie: Sendable {
     }
 
     /// Whether the bytes of a node are a token.
-    func isToken(_ node: Int) -> Bool { nodes[node].tokens < nodes[node + 1].tokens }
+    func isToken(_ node: Int) -> Bool { !ids(node).isEmpty }
+
+    /// The ids of the tokens that begin with some bytes and have more.
+    func beyond(_ data: [UInt8]) -> ArraySlice<Int32> {
+        let path = path(data)
+        guard path.count == data.count, let node = path.last else { return [] }
+        return tokens[Int(nodes[node + 1].tokens)..<Int(nodes[Int(nodes[node].after)].tokens)]
+    }
+
+    /// The bytes of a token that some bytes begin with; nil if they do not begin with it.
+    func text(_ token: Int32, startOf data: [UInt8]) -> [UInt8]? {
+        path(data).firstIndex { ids($0).contains(token) }.map { Array(data[...$0]) }
+    }
+
+    /// The nodes behind 1, 2, ... bytes, as far as tokens go on so.
+    private func path(_ data: [UInt8]) -> [Int] {
+        var path: [Int] = []
+        for byte in data {
+            guard let node = child(path.last ?? 0, byte) else { break }
+            path.append(node)
+        }
+        return path
+    }
+
+    /// The ids that have the bytes of a node.
+    private func ids(_ node: Int) -> ArraySlice<Int32> { tokens[Int(nodes[node].tokens)..<Int(nodes[node + 1].tokens)] }
 }
 
 /// The nodes of sorted texts.

@@ -20,21 +20,20 @@ final class Constraint {
     private var at = Configuration.start
     private let masks: TokenMasks
     private let bytesOf: (Int32) -> [UInt8]
-    private let spell: (([UInt8]) -> [Int32]?)?
+    private let proposes: Bool
     private let draft: DraftSide?
 
     /// - Parameters:
     ///   - masks: of the target's tokens.
     ///   - bytesOf: the bytes of a target id; none for a control token.
-    ///   - spell: the target's ids of a fragment, by which bytes that the grammar fixes are proposed; nil proposes none.
+    ///   - proposes: whether tokens of bytes that the grammar fixes are proposed.
     ///   - draft: nil where no drafter proposes.
     init(
-        _ masks: TokenMasks, bytesOf: @escaping (Int32) -> [UInt8], spell: (([UInt8]) -> [Int32]?)? = nil,
-        draft: DraftSide? = nil
+        _ masks: TokenMasks, bytesOf: @escaping (Int32) -> [UInt8], proposes: Bool = false, draft: DraftSide? = nil
     ) {
         self.masks = masks
         self.bytesOf = bytesOf
-        self.spell = spell
+        self.proposes = proposes
         self.draft = draft
     }
 
@@ -67,13 +66,31 @@ final class Constraint {
         return { row in places[row].flatMap { self.masks.mask($0, room: room - row) } }
     }
 
-    /// Tokens of the bytes that the grammar fixes next; none where it fixes none, or nothing is proposed.
+    /// Tokens of the bytes that the grammar fixes next, and how many of them nothing else may replace.
     ///
     /// - Parameter most: tokens at most.
-    func fixed(_ most: Int) -> [Int32] {
-        guard let spell else { return [] }
-        let data = masks.forced(at)
-        return data.isEmpty ? [] : validStart(Array((spell(data) ?? []).prefix(most)))
+    func fixed(_ most: Int) -> (tokens: [Int32], certain: Int) {
+        if !proposes { return ([], 0) }
+        var (place, tokens) = (at, [Int32]())
+        while tokens.count < most, let token = masks.certain(place)?.token, let behind = behind(place, token) {
+            tokens.append(token)
+            place = behind
+        }
+        return (validStart(Array((tokens + masks.spelled(place)).prefix(most))), tokens.count)
+    }
+
+    /// How many of the first proposed tokens are the only ones that may stand there.
+    ///
+    /// - Parameter room: tokens that may still be emitted before the first of them.
+    func certain(_ proposed: [Int32], room: Int) -> Int {
+        var place = at
+        for (index, token) in proposed.enumerated() {
+            guard let alone = masks.certain(place), alone.token == token, alone.bound < room - index,
+                let behind = behind(place, token)
+            else { return index }
+            place = behind
+        }
+        return proposed.count
     }
 
     /// The first of some tokens, as many as stay in the grammar.

@@ -18,19 +18,21 @@ final class TextGrammars {
     /// - Throws: ``OmniDraftError/grammar(_:)`` `vocabulary`: the target's tokens cannot write any text of the grammar.
     func constraint(_ grammar: Grammar, eosIds: Set<Int32>, proposes: Bool) throws -> Constraint {
         let tokenizer = loaded.targetTokenizer
-        let masks = try ofTarget.masks(grammar, loaded.targetTrie, eosIds, loaded.outputText.shown)
-        let bytesOf: (Int32) -> [UInt8] = { tokenizer.bytes(of: $0) ?? [] }
-        if !proposes { return Constraint(masks, bytesOf: bytesOf) }
+        let masks = try ofTarget.masks(grammar, eosIds) {
+            try TokenMasks(
+                grammar, loaded.targetTrie, eosIds: eosIds, controls: loaded.outputText.shown,
+                spell: { tokenizer.spell($0) })
+        }
         return Constraint(
-            masks, bytesOf: bytesOf, spell: { tokenizer.spell($0) }, draft: try draftSide(grammar))
+            masks, bytesOf: { tokenizer.bytes(of: $0) ?? [] }, proposes: proposes,
+            draft: proposes ? try draftSide(grammar) : nil)
     }
 
     private func draftSide(_ grammar: Grammar) throws -> DraftSide? {
         guard let tokenizer = loaded.drafterTokenizer, let trie = loaded.draftTrie else { return nil }
         do {
-            return DraftSide(
-                masks: try ofDrafter.masks(grammar, trie, []), allowed: loaded.vocabMap.draftAllowed
-            ) { tokenizer.bytes(of: $0) ?? [] }
+            let masks = try ofDrafter.masks(grammar, []) { try TokenMasks(grammar, trie, eosIds: []) }
+            return DraftSide(masks: masks, allowed: loaded.vocabMap.draftAllowed) { tokenizer.bytes(of: $0) ?? [] }
         } catch OmniDraftError.grammar {
             return nil  // its tokens cannot write the texts, so its drafts are not restricted
         }
@@ -42,13 +44,13 @@ private struct RecentMasks {
     private var recent: [(grammar: [UInt8], eosIds: Set<Int32>, masks: TokenMasks)] = []
 
     mutating func masks(
-        _ grammar: Grammar, _ trie: ByteTrie, _ eosIds: Set<Int32>, _ controls: [Int32: [UInt8]] = [:]
+        _ grammar: Grammar, _ eosIds: Set<Int32>, _ make: () throws -> TokenMasks
     ) throws -> TokenMasks {
         let masks: TokenMasks
         if let place = recent.firstIndex(where: { $0.grammar == grammar.digest && $0.eosIds == eosIds }) {
             masks = recent.remove(at: place).masks
         } else {
-            masks = try TokenMasks(grammar, trie, eosIds: eosIds, controls: controls)
+            masks = try make()
         }
         recent = [(grammar.digest, eosIds, masks)] + recent.prefix(mostGrammars - 1)
         return masks

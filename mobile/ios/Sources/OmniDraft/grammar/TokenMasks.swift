@@ -1,7 +1,8 @@
 // Which tokens of a target a grammar allows next (spec/17-grammar.md).
 //
 // A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is the number of
-// tokens of one way to complete it, so what is allowed can be completed, always.
+// tokens of one way to complete it, so what is allowed can be completed, always. Bytes that the grammar fixes are written as
+// the target spells them.
 
 private let mostMasks = 1024  // that are kept
 private let mostFixed = 1 << 12  // bytes
@@ -32,11 +33,14 @@ final class TokenMasks {
     private let trie: ByteTrie
     private let eosIds: [Int32]
     private let controls: [Int32: [UInt8]]
+    private let spell: ([UInt8]) -> [Int32]?
+    private let beginsShown: Bool
     private let stateBounds: [UInt16]
     private let kept: Int
     private let mostConfigurations: Int
     private var entries: [Configuration: Entry] = [:]
     private var uses = 0
+    private var certains: [Configuration: Certain?] = [:]
     // Configurations that texts of tokens lead to, by number.
     private var numbers: [Configuration: Int32] = [:]
     private var configurations: [Configuration] = []
@@ -46,26 +50,34 @@ final class TokenMasks {
     /// What may follow a configuration.
     private struct Entry {
         let bounds: [UInt16]
-        /// The smallest bound of an id, and of a token with bytes.
-        let least: (any: UInt16, withBytes: UInt16)
+        /// The same of the ids that fixed bytes are written with, and no others; nil where any may write them.
+        let spelled: [UInt16]?
+        /// The smallest bound of an id, of those that fixed bytes are written with, and of a token with bytes.
+        let least: (any: UInt16, spelled: UInt16, withBytes: UInt16)
         var lastUse: Int
     }
+
+    /// The only token that may write fixed bytes, and the bound behind it.
+    typealias Certain = (token: Int32, bound: UInt16)
 
     /// - Parameters:
     ///   - trie: the bytes of the target's tokens.
     ///   - eosIds: end tokens, which are allowed where a text is complete.
     ///   - controls: what outputs show of control tokens.
+    ///   - spell: the target's own ids of a fragment. By default it has none, and any ids may write it.
     /// - Throws: ``OmniDraftError/grammar(_:)`` `vocabulary`: the target's tokens cannot write any text of the grammar.
     init(
         _ grammar: Grammar, _ trie: ByteTrie, eosIds: some Sequence<Int32>, controls: [Int32: [UInt8]] = [:],
-        limits: MaskLimits = MaskLimits()
+        spell: @escaping ([UInt8]) -> [Int32]? = { _ in nil }, limits: MaskLimits = MaskLimits()
     ) throws {
         self.grammar = grammar
         self.trie = trie
         self.eosIds = eosIds.filter { Int($0) < trie.width }
         self.controls = controls
+        self.spell = spell
+        beginsShown = controls.values.contains { grammar.read(.start, $0) != nil }
         stateBounds = boundsOf(grammar, trie)
-        kept = max(1, min(mostMasks, limits.bytes / (2 * trie.width)))
+        kept = max(1, min(mostMasks, limits.bytes / (4 * trie.width)))
         mostConfigurations = limits.configurations
         if bound(.start) == never {
             throw grammarError("vocabulary", "the target's tokens cannot write a text of the grammar")
@@ -82,7 +94,14 @@ final class TokenMasks {
     ///
     /// - Parameter room: tokens that may still be emitted, this one included, at least 1.
     func mask(_ at: Configuration, room: Int) -> Mask? {
-        let (entry, limit) = (entry(at), UInt16(min(room, Int(never))))
+        let limit = UInt16(min(room, Int(never)))
+        if let alone = certain(at), alone.bound < limit {
+            var bounds = [UInt16](repeating: never, count: trie.width)
+            bounds[Int(alone.token)] = alone.bound
+            return Mask(bounds: bounds, limit: limit)
+        }
+        let entry = entry(at)
+        if let spelled = entry.spelled, entry.least.spelled < limit { return Mask(bounds: spelled, limit: limit) }
         return entry.least.any < limit ? Mask(bounds: entry.bounds, limit: limit) : nil
     }
 
@@ -116,6 +135,39 @@ final class TokenMasks {
             at = behind
         }
         return data
+    }
+
+    /// The only id that may write the bytes that are fixed next, and the bound behind it; nil where there are more.
+    func certain(_ at: Configuration) -> Certain? {
+        if let found = certains[at] { return found }
+        if certains.count > mostConfigurations { certains = [:] }
+        let found = alone(at)
+        certains[at] = .some(found)
+        return found
+    }
+
+    /// The target's own ids of the bytes that are fixed next.
+    func spelled(_ at: Configuration) -> [Int32] {
+        let data = forced(at)
+        return data.isEmpty ? [] : spell(data) ?? []
+    }
+
+    private func alone(_ at: Configuration) -> Certain? {
+        guard let (first, beyond) = spelling(at) else { return nil }
+        if beyond.isEmpty, let text = trie.text(first, startOf: forced(at)), let behind = grammar.read(at, text) {
+            let bound = bound(behind)
+            if bound < never { return (first, bound) }
+        }
+        let entry = entry(at)
+        let bounds = entry.least.spelled < never ? entry.spelled ?? [] : entry.bounds
+        let found = bounds.indices.lazy.filter { bounds[$0] < never }.prefix(2)
+        return found.count == 1 ? found.first.map { (Int32($0), bounds[$0]) } : nil
+    }
+
+    /// The first of the ids that spell the fixed bytes, and those that reach beyond these; nil where any may be.
+    private func spelling(_ at: Configuration) -> (first: Int32, beyond: ArraySlice<Int32>)? {
+        if at == .start && beginsShown { return nil }
+        return spelled(at).first.map { ($0, trie.beyond(forced(at))) }
     }
 
     private func entry(_ at: Configuration) -> Entry {
@@ -157,7 +209,13 @@ final class TokenMasks {
         if isFree || at == .start {
             for (id, data) in controls { found[Int(id)] = grammar.read(at, data).map(bound) ?? never }
         }
-        return Entry(bounds: found, least: (any: found.min() ?? never, withBytes: leastWithBytes), lastUse: 0)
+        let spelled = spelling(at).map { first, beyond in
+            var own = [UInt16](repeating: never, count: trie.width)
+            for id in beyond + [first] { own[Int(id)] = found[Int(id)] }
+            return own
+        }
+        let least = (any: found.min() ?? never, spelled: spelled?.min() ?? never, withBytes: leastWithBytes)
+        return Entry(bounds: found, spelled: spelled, least: least, lastUse: 0)
     }
 
     /// Discards all numbers; number 0 marks bytes that leave the grammar.

@@ -31,7 +31,8 @@ final class GrammarVectorsTests: VectorTestCase {
         try run("grammar/tokens") { vector in
             let (given, expected) = (vector.input, vector.expected)
             let (grammar, width) = (try grammarOf(given["file"]!), given["width"]!.int)
-            let trie = ByteTrie(tokensOf(given["tokens"]!), width: width)
+            let tokens = tokensOf(given["tokens"]!)
+            let trie = ByteTrie(tokens, width: width)
             let eosIds = given["eos_ids"]!.int32s
             if let fault = expected["fault"]?.string {
                 try same("the fault", try faultOf { _ = try TokenMasks(grammar, trie, eosIds: eosIds) }, fault)
@@ -41,7 +42,8 @@ final class GrammarVectorsTests: VectorTestCase {
             // What is forgotten is computed again.
             for limits in [MaskLimits(), MaskLimits(bytes: 1, configurations: 2)] {
                 let masks = try TokenMasks(
-                    grammar, trie, eosIds: eosIds, controls: Dictionary(uniqueKeysWithValues: controls), limits: limits)
+                    grammar, trie, eosIds: eosIds, controls: Dictionary(uniqueKeysWithValues: controls),
+                    spell: { spelled($0, tokens) }, limits: limits)
                 try check(masks, zip(given["places"]!.array, expected["places"]!.array.map(\.object)), width)
             }
         }
@@ -84,6 +86,8 @@ final class GrammarVectorsTests: VectorTestCase {
             let bound = Int(masks.bound(at))
             try same("the bound behind \(text)", bound, place["bound"]!.optional?.int ?? Int(UInt16.max))
             try same("the fixed bytes behind \(text)", masks.forced(at), place["fixed"]!.hex)
+            let certain = masks.certain(at).map { Int($0.token) }
+            try same("what is certain behind \(text)", certain, place["certain"]!.optional?.int)
             try same("whether \(text) is last", masks.isLast(at, room: 0), place["last"]!.bool)
             for row in place["allowed"]!.array.map(\.array) {
                 let mask = masks.mask(at, room: row[0].int)
@@ -101,7 +105,8 @@ func constraintOf(_ given: JsonObject, draftAllowed: [Bool]) throws -> Constrain
     let grammar = try grammarOf(file)
     let (tokens, pieces) = (tokensOf(given["target_tokens"]!), tokensOf(given["draft_tokens"]!))
     let masks = try TokenMasks(
-        grammar, ByteTrie(tokens, width: tokens.count), eosIds: given["eos_ids"]!.int32s)
+        grammar, ByteTrie(tokens, width: tokens.count), eosIds: given["eos_ids"]!.int32s,
+        spell: { spelled($0, tokens) })
     let bytesOf: (Int32) -> [UInt8] = { tokens[Int($0)] ?? [] }
     if given["mode"]!.string == "plain" { return Constraint(masks, bytesOf: bytesOf) }
     var draft: DraftSide?
@@ -112,7 +117,7 @@ func constraintOf(_ given: JsonObject, draftAllowed: [Bool]) throws -> Constrain
         }
     }
     try same("the fault of the drafter's tokens", fault ?? "vocabulary", "vocabulary")
-    return Constraint(masks, bytesOf: bytesOf, spell: { spelled($0, tokens) }, draft: draft)
+    return Constraint(masks, bytesOf: bytesOf, proposes: true, draft: draft)
 }
 
 /// The longest tokens from the left, of equal ones the lowest id; nil where none fits.

@@ -43,13 +43,15 @@ internal interface Distribution {
  * All mass on one token: what temperature 0 makes of a row (ties: lowest id).
  *
  * @property confidence of a drafter, the token's probability in the softmax of its row.
+ * @param draws whether a draw uses a random number, as from other rows of a text that is sampled.
  */
 internal class OneHot(
     val token: Int,
     override val size: Int,
     override val confidence: Double = 1.0,
+    draws: Boolean = false,
 ) : Distribution {
-    override val isCertain: Boolean get() = true
+    override val isCertain: Boolean = !draws
 
     override fun probability(id: Int): Double = if (id == token) 1.0 else 0.0
 

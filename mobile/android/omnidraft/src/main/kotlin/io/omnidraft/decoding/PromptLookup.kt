@@ -147,6 +147,7 @@ internal class InGrammar(
 ) : Proposer by inner, DraftLength {
     private val fixing = PromptLookup()
     private var fixed = 0 // tokens that are fixed and proposed in this round
+    private var certain = 0 // how many of them nothing else may replace
     private var tried = USUAL_TRIED
     private var agreed = USUAL_AGREED
 
@@ -161,9 +162,10 @@ internal class InGrammar(
 
     override fun find(tokens: IntList): Copy {
         val copy = inner.find(tokens)
-        val bytes = constraint.fixed(Defaults.MAX_PROPOSED_TOKENS)
-        fixed = worth(bytes.size)
-        if (fixed > 0) return Copy(bytes.copyOf(fixed))
+        val (ids, count) = constraint.fixed(Defaults.MAX_PROPOSED_TOKENS)
+        certain = count
+        fixed = worth(ids.size)
+        if (fixed > 0) return Copy(ids.copyOf(fixed))
         val valid = constraint.validStart(copy.tokens)
         return if (valid.isEmpty()) NO_COPY else Copy(valid, copy.match)
     }
@@ -172,8 +174,8 @@ internal class InGrammar(
 
     override fun record(counts: RoundCounts) {
         if (fixed == 0) return length.record(counts)
-        agreed += counts.agreed
-        tried += minOf(counts.agreed + 1, fixed)
+        agreed += maxOf(0, counts.agreed - certain)
+        tried += maxOf(0, minOf(counts.agreed + 1, fixed) - certain)
     }
 
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft =
@@ -188,11 +190,11 @@ internal class InGrammar(
     private fun worth(most: Int): Int {
         val costs = length.costs ?: return most
         val share = minOf(1.0, agreed.toDouble() / tried)
-        var best = 0
-        var speed = 1.0 / costs.passSeconds(1)
-        var tokens = 1.0
+        var best = certain
+        var tokens = 1.0 + certain
+        var speed = tokens / if (certain > 0) costs.copySeconds(certain) else costs.passSeconds(1)
         var each = 1.0
-        for (count in 1..most) {
+        for (count in certain + 1..most) {
             each *= share
             tokens += each
             if (tokens / costs.copySeconds(count) <= speed) continue

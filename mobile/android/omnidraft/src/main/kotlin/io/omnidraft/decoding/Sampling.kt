@@ -121,23 +121,30 @@ internal fun interface Probs {
  *   reads it; without one it may be empty.
  */
 internal class TargetProbs(
-    val logits: Logits, // n + 1 rows of a pass over the last token and n proposed ones
+    val logits: Logits, // the last n + 1 - c rows of a pass over the last token and n proposed ones
     private val sampling: SamplingConfig, // how a row becomes a distribution
     private val context: IntArray,
     private val workspace: Workspace = Workspace(), // lends the distributions their memory
     private val allowed: (Int) -> IdSet? = { null }, // the ids that may follow a row's tokens; null: all
+    private val certain: IntArray = NO_IDS, // the first c proposed tokens, which nothing else may replace
 ) : Probs {
-    private val rows = arrayOfNulls<Distribution>(logits.rows)
+    private val rows = arrayOfNulls<Distribution>(certain.size + logits.rows)
 
     /** The distribution of the token after [row] proposed tokens. */
     override fun invoke(row: Int): Distribution =
-        rows[row] ?: targetDistribution(logits, row, sampling, before(row), workspace, allowed(row)).also { rows[row] = it }
+        rows[row] ?: computed(row).also { rows[row] = it }
 
     /** Natural log-probability of each emitted token under its row; see [scoring] for temperature 0. */
     fun logprobs(emitted: IntArray): DoubleArray {
         val probs =
-            if (sampling.temperature > 0.0) this else TargetProbs(logits, scoring(sampling), context, workspace, allowed)
+            if (sampling.temperature > 0.0) this else TargetProbs(logits, scoring(sampling), context, workspace, allowed, certain)
         return DoubleArray(emitted.size) { Math.log(probs(it).probability(emitted[it])) }
+    }
+
+    private fun computed(row: Int): Distribution {
+        val at = row - certain.size
+        if (at < 0) return OneHot(certain[row], logits.width, draws = sampling.temperature > 0.0)
+        return targetDistribution(logits, at, sampling, before(at), workspace, allowed(row))
     }
 
     private fun before(row: Int): IntArray =

@@ -122,6 +122,24 @@ internal class DecoderState {
         }
     }
 
+    /**
+     * The logits of a pass over the last token and proposed ones.
+     *
+     * There are none for the first tokens that are the only ones that a grammar allows.
+     */
+    fun score(target: Model, proposed: IntArray): Logits =
+        target.score(intArrayOf(last()) + proposed, proposed.size + 1 - certain(proposed))
+
+    /** The target's distributions of a pass that [score] ran; they take the place of the last ones. */
+    fun probs(logits: Logits, sampling: SamplingConfig, proposed: IntArray): TargetProbs {
+        workspace.reset()
+        val context = if (sampling.repetitionPenalty == 1.0) NO_IDS else tokens.toArray() + proposed
+        val allowed = constraint?.rows(proposed, remaining) ?: { null }
+        return TargetProbs(logits, sampling, context, workspace, allowed, proposed.copyOf(certain(proposed)))
+    }
+
+    private fun certain(proposed: IntArray): Int = constraint?.certain(proposed, remaining) ?: 0
+
     /** Append the tokens of a round; return those that are output, and whether the text ends. */
     fun extend(tokens: IntArray): Emitted {
         val valid = constraint?.advance(tokens, remaining) ?: Emitted(tokens, false)
@@ -152,10 +170,7 @@ internal fun speculate(
         val copy = if (room > 0) proposer.find(text.tokens) else NO_COPY
         val plan = if (room > 0) draftLength.next(copy.match) else Plan()
         val scored = score(target, proposer, text, plan, copy, room, draftLength, random)
-        text.workspace.reset()
-        val context = if (sampling.repetitionPenalty == 1.0) NO_IDS else text.tokens.toArray() + scored.proposed
-        val allowed = text.constraint?.rows(scored.proposed, text.remaining) ?: { null }
-        val probs = TargetProbs(scored.logits, sampling, context, text.workspace, allowed)
+        val probs = text.probs(scored.logits, sampling, scored.proposed)
         val verdict = proposer.verify(scored.draft, scored.proposal, probs, random)
         val emitted = text.extend(verdict.tokens(scored.proposal))
         target.rewind(text.tokens.size - 1)
@@ -187,7 +202,7 @@ private fun score(
     val draft = proposer.propose(plan, copy, text.context, random)
     val proposal = proposer.translate(draft, room)
     val proposed = proposal.tokens.toArray()
-    return Scored(draft, proposal, proposed, target.score(intArrayOf(text.last()) + proposed))
+    return Scored(draft, proposal, proposed, text.score(target, proposed))
 }
 
 /** What the draft length learns from a round. */

@@ -30,21 +30,37 @@ internal class Level(
 /**
  * All tokens that have bytes; control tokens and unused ids are in no level. It does not change.
  *
+ * @property tokens bytes of each id; null for control tokens and unused ids.
  * @property width of the logits, which may have more ids.
  */
-internal class ByteTrie(tokens: List<ByteArray?>, val width: Int) {
-    val levels: List<Level> = levelsOf(tokens)
+internal class ByteTrie(val tokens: List<ByteArray?>, val width: Int) {
+    private val ids: IntArray // in the order of their bytes
+    val levels: List<Level>
 
     /** Whether an id has no bytes. */
-    val silent: BooleanArray = BooleanArray(width) { true }.also { silent ->
-        for (level in levels) for (id in level.tokens) silent[id] = false
+    val silent: BooleanArray = BooleanArray(width) { true }
+
+    init {
+        val texts = tokens.map { it ?: ByteArray(0) } // a list may make them each time
+        val order = texts.indices.filter { texts[it].isNotEmpty() }.sortedWith { a, b -> compare(texts[a], texts[b]) }
+        ids = order.toIntArray()
+        levels = levelsOf(texts, ids)
+        for (id in ids) silent[id] = false
     }
+
+    /** The ids of the tokens that begin with some bytes and have more. */
+    fun beyond(data: ByteArray): IntArray {
+        val last = data + ByteArray(levels.size) { -1 }
+        return ids.copyOfRange(firstAfter(data), firstAfter(last))
+    }
+
+    /** The place in [ids] of the first token whose bytes come after some bytes. */
+    private fun firstAfter(data: ByteArray): Int =
+        ids.asList().binarySearch { if (compare(tokens[it]!!, data) > 0) 1 else -1 }.inv()
 }
 
-private fun levelsOf(tokens: List<ByteArray?>): List<Level> {
-    val texts = arrayOfNulls<ByteArray>(tokens.size)
-    for (id in texts.indices) texts[id] = tokens[id]?.takeIf { it.isNotEmpty() } // a list may make them each time
-    val order = texts.indices.filter { texts[it] != null }.sortedWith { a, b -> compare(texts[a]!!, texts[b]!!) }
+/** The levels of the texts of sorted ids. */
+private fun levelsOf(texts: List<ByteArray>, order: IntArray): List<Level> {
     val node = IntArray(order.size)
     val levels = ArrayList<Level>()
     var long = order.indices.toList()
@@ -53,7 +69,7 @@ private fun levelsOf(tokens: List<ByteArray?>): List<Level> {
         val (parents, bytes) = IntList() to IntList()
         val (ends, nodes) = IntList() to IntList()
         for (at in long) {
-            val text = texts[order[at]]!!
+            val text = texts[order[at]]
             val byte = text[depth].toInt() and 0xff
             val isNew = parents.size == 0 || parents[parents.size - 1] != node[at] || bytes[bytes.size - 1] != byte
             if (isNew) {
@@ -68,7 +84,7 @@ private fun levelsOf(tokens: List<ByteArray?>): List<Level> {
         }
         val last = ByteArray(bytes.size) { bytes[it].toByte() }
         levels.add(Level(parents.toArray(), last, ends.toArray(), nodes.toArray()))
-        long = long.filter { texts[order[it]]!!.size > depth + 1 }
+        long = long.filter { texts[order[it]].size > depth + 1 }
     }
     return levels
 }

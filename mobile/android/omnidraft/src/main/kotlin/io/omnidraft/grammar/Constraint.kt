@@ -25,7 +25,7 @@ internal class DraftSide(
 internal class Constraint(
     private val masks: TokenMasks, // of the target's tokens
     private val bytesOf: (Int) -> ByteArray, // the bytes of a target id; none for a control token
-    private val spell: ((ByteArray) -> IntArray?)? = null, // the target's ids of a fragment; null: no bytes are proposed
+    private val proposes: Boolean = false, // whether tokens of bytes that the grammar fixes are proposed
     private val draft: DraftSide? = null, // null where no drafter proposes
 ) {
     var at: Configuration = START
@@ -68,11 +68,32 @@ internal class Constraint(
         }
     }
 
-    /** Tokens of the bytes that the grammar fixes next, [most] at most; none where nothing is proposed. */
-    fun fixed(most: Int): IntArray {
-        val data = if (spell == null) ByteArray(0) else masks.forced(at)
-        val tokens = (if (data.isEmpty()) null else spell?.invoke(data)) ?: return IntArray(0)
-        return validStart(tokens.copyOf(minOf(most, tokens.size)))
+    /** Tokens of the bytes that the grammar fixes next, [most] at most, and how many of them nothing else may replace. */
+    fun fixed(most: Int): Pair<IntArray, Int> {
+        if (!proposes) return IntArray(0) to 0
+        val ids = IntList()
+        var place = at
+        while (ids.size < most) {
+            val token = masks.certain(place)?.token ?: break
+            ids.add(token)
+            place = checkNotNull(behind(place, token))
+        }
+        val all = ids.toArray() + masks.spelled(place)
+        return validStart(all.copyOf(minOf(most, all.size))) to ids.size
+    }
+
+    /**
+     * How many of the first proposed tokens are the only ones that may stand there.
+     *
+     * @param room tokens that may still be emitted before the first of them.
+     */
+    fun certain(proposed: IntArray, room: Int): Int {
+        var place = at
+        for (i in proposed.indices) {
+            val alone = masks.certain(place)?.takeIf { it.token == proposed[i] && it.bound < room - i } ?: return i
+            place = behind(place, alone.token) ?: return i
+        }
+        return proposed.size
     }
 
     /** The first of some tokens, as many as stay in the grammar. */

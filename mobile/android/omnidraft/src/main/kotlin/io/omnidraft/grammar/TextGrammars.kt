@@ -34,9 +34,10 @@ internal class TextGrammars(
      * @throws GrammarException the target's tokens cannot write any text of the grammar.
      */
     fun constraint(grammar: Grammar, eosIds: Set<Int>, proposes: Boolean): Constraint {
-        val masks = ofTarget.getOrPut(grammar to eosIds) { TokenMasks(grammar, target.trie(), eosIds, controls()) }
-        if (!proposes) return Constraint(masks, target::bytesOf)
-        return Constraint(masks, target::bytesOf, target.tokenizer::spell, draftSide(grammar))
+        val masks = ofTarget.getOrPut(grammar to eosIds) {
+            TokenMasks(grammar, target.trie(), eosIds, controls(), target.tokenizer::spell)
+        }
+        return Constraint(masks, target::bytesOf, proposes, if (proposes) draftSide(grammar) else null)
     }
 
     /** Null where the drafter's tokens cannot write the texts, so its drafts are not restricted. */

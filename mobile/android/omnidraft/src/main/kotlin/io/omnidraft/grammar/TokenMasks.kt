@@ -11,7 +11,8 @@ import java.io.ByteArrayOutputStream
  * Which tokens of a model a grammar allows next (spec/17-grammar.md).
  *
  * A token is allowed if the text behind it can still be completed with the tokens that are left. The bound is the number
- * of tokens of one way to complete it, so what is allowed can be completed, always.
+ * of tokens of one way to complete it, so what is allowed can be completed, always. Bytes that the grammar fixes are written
+ * as the target spells them.
  */
 
 /** The bound of a token that is not allowed. */
@@ -26,9 +27,18 @@ private const val DEAD = 0 // number of the configuration of no text
 /** What may follow a configuration. */
 private class Entry(
     val allowed: IdSet, // with any number of tokens left
-    val most: Int, // the largest bound behind an allowed token
+    val spelling: IdSet?, // the ids that fixed bytes are written with; null where any may write them
+    val most: Int, // the largest bound behind a token, of whatever spelling
     val least: Int, // the smallest of a token with bytes
 )
+
+/** The first token of the spelling of fixed bytes, and the tokens that reach beyond them. */
+private class Spelling(val first: Int, val beyond: IntArray)
+
+/** The only token that may write fixed bytes, and the bound behind it. */
+internal class Certain(val token: Int, val bound: Int)
+
+private val NOT_CERTAIN = Certain(-1, 0)
 
 /** A map of the last [most] keys that were asked for. */
 internal class Kept<K : Any, V>(private val most: Int) : LinkedHashMap<K, V>(16, 0.75f, true) {
@@ -45,11 +55,14 @@ internal class TokenMasks(
     private val trie: ByteTrie, // the bytes of the model's tokens
     eosIds: Collection<Int>, // end tokens, which are allowed where a text is complete
     private val controls: Map<Int, ByteArray> = emptyMap(), // what outputs show of control tokens
+    private val spell: (ByteArray) -> IntArray? = { null }, // the model's own ids of a fragment; null: any ids may write it
 ) {
     private val eos = eosIds.filter { it in 0 until trie.width }.toIntArray()
+    private val beginsShown = controls.values.any { grammar.read(START, it) != null }
     private val stateBounds = stateBounds(grammar, trie)
     private val single: IntArray by lazy(LazyThreadSafetyMode.NONE) { singleBytes(grammar) }
-    private val entries = Kept<Configuration, Entry>(maxOf(1, CACHED_BYTES / (trie.width / 8 + 64)))
+    private val entries = Kept<Configuration, Entry>(maxOf(1, CACHED_BYTES / (trie.width / 4 + 64)))
+    private val certains = Kept<Configuration, Certain>(MOST_CONFIGURATIONS)
     private val tokenBounds = Kept<Configuration, ShortArray>(MOST_BOUNDS) // behind each id; unsigned
     private val scratch = List(2) { IntArray(trie.levels.maxOfOrNull { it.parents.size } ?: 1) }
     private val numbers = HashMap<Configuration, Int>()
@@ -78,6 +91,8 @@ internal class TokenMasks(
      * @param room tokens that may still be emitted, this one included, at least 1.
      */
     fun allowed(at: Configuration, room: Int): IdSet? {
+        val alone = certain(at)
+        if (alone != null && alone.bound < room) return IdSet(trie.width).also { it.add(alone.token) }
         val entry = entry(at)
         if (room > entry.most) return entry.allowed.takeUnless { it.isEmpty() }
         val bounds = tokenBounds[at] ?: ShortArray(trie.width).also {
@@ -86,7 +101,8 @@ internal class TokenMasks(
         }
         val found = IdSet(trie.width)
         for (id in 0 until trie.width) if (bounds[id].toInt() and 0xffff < room) found.add(id)
-        return found.takeUnless { it.isEmpty() }
+        val spelled = entry.spelling?.and(found)?.takeUnless { it.isEmpty() }
+        return spelled ?: found.takeUnless { it.isEmpty() }
     }
 
     /**
@@ -119,6 +135,34 @@ internal class TokenMasks(
         }
         return data.toByteArray()
     }
+
+    /** The only id that may write the bytes that are fixed next, and the bound behind it; null where there are more. */
+    fun certain(at: Configuration): Certain? = certains.getOrPut(at) { alone(at) }.takeIf { it !== NOT_CERTAIN }
+
+    /** The model's own ids of the bytes that are fixed next. */
+    fun spelled(at: Configuration): IntArray {
+        val data = forced(at)
+        return (if (data.isEmpty()) null else spell(data)) ?: IntArray(0)
+    }
+
+    private fun alone(at: Configuration): Certain {
+        val own = spelling(at) ?: return NOT_CERTAIN
+        val bound = if (own.beyond.isEmpty()) boundBehind(at, own.first) else NEVER
+        if (bound < NEVER) return Certain(own.first, bound)
+        val allowed = entry(at).allowed
+        val found = (0 until trie.width).asSequence().filter { it in allowed }.take(2).toList()
+        return found.singleOrNull()?.let { Certain(it, boundBehind(at, it)) } ?: NOT_CERTAIN
+    }
+
+    /** Null where any ids may write what follows. */
+    private fun spelling(at: Configuration): Spelling? {
+        if (at == START && beginsShown) return null
+        val ids = spelled(at)
+        return if (ids.isEmpty()) null else Spelling(ids[0], trie.beyond(forced(at)))
+    }
+
+    private fun boundBehind(at: Configuration, token: Int): Int =
+        trie.tokens[token]?.let { grammar.read(at, it) }?.let { bound(it) } ?: NEVER
 
     private fun entry(at: Configuration): Entry = entries[at] ?: compute(at, null).also { entries[at] = it }
 
@@ -156,7 +200,11 @@ internal class TokenMasks(
         if (isFree || at == START) {
             for ((id, data) in controls) allow(id, grammar.read(at, data)?.let { bound(it) } ?: NEVER)
         }
-        return Entry(allowed, most, withBytes)
+        val spelling = spelling(at)?.let { own ->
+            IdSet(trie.width).also { ids -> for (id in own.beyond + own.first) ids.add(id) }
+        }
+        val spelled = spelling?.and(allowed)?.takeUnless { it.isEmpty() }
+        return Entry(spelled ?: allowed, spelling, most, withBytes)
     }
 
     /** The numbers of the configurations behind the nodes of a level; false where no text goes on. */

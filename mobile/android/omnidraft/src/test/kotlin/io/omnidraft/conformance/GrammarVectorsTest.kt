@@ -12,6 +12,7 @@ import io.omnidraft.grammar.CallStream
 import io.omnidraft.grammar.NEVER
 import io.omnidraft.grammar.TokenMasks
 import io.omnidraft.support.WatchedText
+import io.omnidraft.support.spelled
 import io.omnidraft.support.tokensOf
 import io.omnidraft.support.vectorGrammar
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -45,14 +46,15 @@ class GrammarVectorsTest : VectorsRun() {
     fun tokens(): List<DynamicTest> = folder("grammar/tokens") { vector ->
         val given = vector.input
         val grammar = vectorGrammar(given["file"].str())
-        val trie = ByteTrie(tokensOf(given["tokens"]), given["width"].int())
+        val tokens = tokensOf(given["tokens"])
+        val trie = ByteTrie(tokens, given["width"].int())
         val eos = given["eos_ids"].ints().asList()
         if ("fault" in vector.expected) {
             val refused = assertThrows(GrammarException::class.java) { TokenMasks(grammar, trie, eos) }
             assertEquals(vector.expected["fault"], refused.fault, vector.why)
         } else {
             val controls = given["controls"]?.obj().orEmpty().entries.associate { it.key.toInt() to it.value.hex() }
-            val masks = TokenMasks(grammar, trie, eos, controls)
+            val masks = TokenMasks(grammar, trie, eos, controls) { spelled(it, tokens) }
             for ((text, place) in given["places"].list().zip(vector.expected["places"].list())) {
                 val at = checkNotNull(grammar.read(START, text.hex()))
                 assertSame(vector, "place $text", place, placeOf(masks, at, place.obj()["allowed"].list()))
@@ -63,6 +65,7 @@ class GrammarVectorsTest : VectorsRun() {
     private fun placeOf(masks: TokenMasks, at: Configuration, rooms: List<Any?>): Json = mapOf(
         "bound" to masks.bound(at).takeIf { it < NEVER },
         "fixed" to hexOf(masks.forced(at)),
+        "certain" to masks.certain(at)?.token,
         "last" to masks.isLast(at, 0),
         "allowed" to rooms.map { it.list()[0].int() }.map { room ->
             listOf(room, idsOf(masks.allowed(at, room)), masks.isLast(at, room))

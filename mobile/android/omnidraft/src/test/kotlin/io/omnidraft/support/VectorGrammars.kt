@@ -28,10 +28,11 @@ internal fun tokensOf(given: Any?): List<ByteArray?> = given.list().map { if (it
 internal fun constraintOf(given: Json, draftAllowed: BooleanArray): Constraint? {
     val grammar = vectorGrammar((given["grammar"] ?: return null).str())
     val tokens = tokensOf(given["target_tokens"])
-    val masks = TokenMasks(grammar, ByteTrie(tokens, tokens.size), given["eos_ids"].ints().asList())
-    val bytesOf = { id: Int -> tokens[id] ?: ByteArray(0) }
-    if (given["mode"] == "plain") return Constraint(masks, bytesOf)
-    return Constraint(masks, bytesOf, { spelled(it, tokens) }, draftSide(grammar, tokensOf(given["draft_tokens"]), draftAllowed))
+    val trie = ByteTrie(tokens, tokens.size)
+    val masks = TokenMasks(grammar, trie, given["eos_ids"].ints().asList(), spell = { spelled(it, tokens) })
+    val proposes = given["mode"] != "plain"
+    val draft = if (proposes) draftSide(grammar, tokensOf(given["draft_tokens"]), draftAllowed) else null
+    return Constraint(masks, { tokens[it] ?: ByteArray(0) }, proposes, draft)
 }
 
 private fun draftSide(grammar: Grammar, pieces: List<ByteArray?>, allowed: BooleanArray): DraftSide? {
@@ -45,13 +46,13 @@ private fun draftSide(grammar: Grammar, pieces: List<ByteArray?>, allowed: Boole
 }
 
 /** The longest tokens from the left, of equal ones the lowest id; null where none fits. */
-private fun spelled(data: ByteArray, tokens: List<ByteArray?>): IntArray? {
+internal fun spelled(data: ByteArray, tokens: List<ByteArray?>): IntArray? {
     val ids = IntList()
     var at = 0
     while (at < data.size) {
         val rest = data.asList().subList(at, data.size)
-        val fitting = tokens.indices.filter { tokens[it] != null && rest.take(tokens[it]!!.size) == tokens[it]!!.asList() }
-        val id = fitting.maxByOrNull { tokens[it]!!.size } ?: return null
+        val fitting = tokens.indices.filter { id -> tokens[id]?.let { rest.take(it.size) == it.asList() } ?: false }
+        val id = fitting.maxByOrNull { tokens[it]!!.size }?.takeIf { tokens[it]!!.isNotEmpty() } ?: return null
         ids.add(id)
         at += tokens[id]!!.size
     }
