@@ -134,6 +134,7 @@ class DraftLength:
         self.matches = {length: Counter() for length in matches}
         self.drafted = self.given = 0.0
         self.idle, self.unread, self.share = 0, 0, defaults["first_share"]
+        self.repaid = float(defaults["repaid"])
 
     def begin_text(self, length: int, shared: int = 0) -> None:
         """Probe again; length: of the drafter's context."""
@@ -227,7 +228,7 @@ class DraftLength:
         shares = [(count + unseen) / (sum(self.seen) + unseen * len(chances)) for count in self.seen]
         each_class = list(zip(shares, chances, strict=True))
         gain = ratio * sum(share * chance for share, chance in each_class)
-        tokens, seconds = 1 + gain, costs.of_round(1) + self._reading / self.d["repaid"]
+        tokens, seconds = 1 + gain, costs.of_round(1) + self._reading / self.repaid
         more = [costs.of_round(k + 1) - costs.of_round(k) for k in range(self.longest)]
         verified = [each - costs.draft for each in more]
         least = max(other, tokens / seconds) * verified[0]

@@ -159,6 +159,8 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
         if text is not None:
             copy = fixed or text.valid(copy)
             match = match if copy and not fixed else 0
+        if text is not None and length is not None and most > 0:
+            length.repaid = text.repaid(task.defaults["repaid"], fixes=bool(fixed))
         plan = task.plan(length, match) if most > 0 and not fixed else NOTHING
         if plan.fresh:
             context = context[-int(task.defaults["most_unread"]) :]
@@ -182,10 +184,10 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
             agreed = _equal_at_start(copy, emitted)
             evaluated = verdict.evaluated, verdict.accepted_drafts
             planned = most > 0 and not fixed
-            if not fixed:
-                length.record(Record(match, classes, *evaluated, len(emitted), agreed))
+            agreed = 0 if fixed else agreed
+            length.record(Record(match, classes, *evaluated, len(emitted), agreed))
             round_json |= {"plan": plan.row() if planned else None, "match": match,
-                           "agreed": 0 if fixed else agreed}  # fmt: skip
+                           "agreed": agreed}  # fmt: skip
         if text is not None and fixed:
             text.learn(_equal_at_start(fixed, emitted), len(fixed), certain)
         if task.logprobs:

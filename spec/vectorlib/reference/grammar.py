@@ -278,6 +278,7 @@ class GrammarText:
         self._rules = TokenRules(language.grammar, language.target_tokens, eos_ids)
         self._drafts = drafts if proposes and drafts.bound(START) < INFINITE else None
         self._proposes, self._tried, self._right = proposes, 10, 9
+        self._fixing, self._others = 0, 0  # rounds
         self.at: Configuration = START
         self.is_complete = False
 
@@ -306,6 +307,12 @@ class GrammarText:
         if any(0 < best - speed < 1e-9 * best for speed in speeds):
             raise TooClose(f"speeds {speeds}")
         return tokens[: count + speeds.index(best)], count
+
+    def repaid(self, usual: float, *, fixes: bool) -> float:
+        """Rounds that the time of reading is spread over; fixes: whether this round proposes fixed tokens."""
+        self._fixing += fixes
+        self._others += not fixes
+        return self._others / self._fixing if self._fixing else usual
 
     def learn(self, right: int, proposed: int, certain: int) -> None:
         """After a round that proposed fixed tokens: how many of them were right, and how many certain."""

@@ -61,6 +61,8 @@ CHORUS = Grammar.of(
 VERSE = Grammar.of(
     [{"S": 1}, {"F": 2}, {"O": 3}, {"L": 4}, {"A": 5}, {"K": 6, "O": 1, "X": 7}, {"E": 1}, {}], {7}
 )
+# Any letters up to X: nothing is fixed.
+WORD = Grammar.of([{"FOLAKES": 0, "X": 1}, {}], {1})
 # The nearest move is the longer one, because the shorter one calls a rule.
 FLATTER = Grammar.of(
     [{"a": (3, 4), "b": 1}, {"c": 2}, {"d": 4}, {"e": 5}, {}, {}], {4, 5}, depth=1, order="a"
@@ -104,7 +106,7 @@ def doubled(times: int) -> Grammar:
 GRAMMARS = {
     "lists": LISTS, "shallow": SHALLOW, "flat": FLAT, "classes": CLASSES, "bytes": BYTES, "letters": LETTERS,
     "way": WAY, "calls": CALLS, "open": OPEN, "empty": EMPTY, "song": SONG, "nest": NEST,
-    "refrain": REFRAIN, "chorus": CHORUS, "verse": VERSE, "flatter": FLATTER,
-    "doubled": doubled(12), "too_long": doubled(15),
+    "refrain": REFRAIN, "chorus": CHORUS, "verse": VERSE, "word": WORD,
+    "flatter": FLATTER,    "doubled": doubled(12), "too_long": doubled(15),
     "tools": _tools(), "clock": _clock(),
 }  # fmt: skip

@@ -153,6 +153,25 @@ CASES: list[tuple[str, str, Task]] = [
         "certain tokens are proposed always, and teach nothing; what may be written otherwise has a share",
         inside("verse", replace(AUTO_SONG, costs=STEEP, sampling=HOT, seed=402, max_new_tokens=40)),
     ),
+    (
+        "auto_word",
+        "nothing is fixed: the time of reading is spread as without a grammar",
+        inside("word", replace(AUTO_SONG, sampling=HOT, seed=403, max_new_tokens=24)),
+    ),
+    (
+        "auto_refrain",
+        "the round is one of those that the time of reading is spread over",
+        inside(
+            "refrain",
+            replace(
+                AUTO_SONG,
+                costs=replace(EVEN, draft=0.00253, acceptance=0.3),
+                sampling=WARM,
+                seed=656,
+                max_new_tokens=40,
+            ),
+        ),
+    ),
     ("auto", "as many fixed tokens as pay; they teach the draft length nothing", AUTO_SONG),
     (
         "auto_sampled",

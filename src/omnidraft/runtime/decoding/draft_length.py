@@ -169,6 +169,7 @@ class MeasuredLength:
         self.costs, self.state = costs, LengthState() if state is None else state
         self._drafts, self._copies = drafts, copies
         self.longest = longest
+        self.repaid = REPAID  # rounds that the time of reading is spread over
         self._plain = Option("none", 0, 1.0, costs.pass_seconds(1))
         self._first = costs.round_seconds(1)
         # Seconds of one more draft token after the first, the second, ...
@@ -202,7 +203,7 @@ class MeasuredLength:
         counts = [count + unseen for count in self.state.seen]
         shares = [count / sum(counts) for count in counts]
         gain = ratio * sum(map(mul, shares, chances))
-        tokens, seconds = 1.0 + gain, self._first + self._reading() / REPAID
+        tokens, seconds = 1.0 + gain, self._first + self._reading() / self.repaid
         worth = max(other, tokens / seconds) * verified[0]
         for share, chance in zip(shares, chances, strict=True):
             if ratio * chance < worth:

@@ -123,13 +123,15 @@ class InGrammar:
     """A `Proposer`, and its `DraftLength`, for a text in a grammar.
 
     What the grammar fixes is proposed before anything else, as much of it as the measured costs repay; of
-    such a round the draft length learns nothing. Copies end where they leave the grammar.
+    such a round the draft length learns only what the drafter has not read. Copies end where they leave the
+    grammar.
     """
 
     def __init__(self, inner: Proposer, length: DraftLength, constraint: Constraint) -> None:
         self._inner, self._length, self._constraint = inner, length, constraint
         self._fixing, self._fixed, self._certain = PromptLookup(), 0, 0  # fixed tokens of this round
         self._tried, self._agreed = _USUAL_TRIED, _USUAL_AGREED
+        self._fixing_rounds, self._other_rounds = 0, 0
         if constraint.masks_drafts and isinstance(inner, TrieProposer | CopyingProposer):
             inner.allow(constraint.draft_mask)
 
@@ -142,12 +144,20 @@ class InGrammar:
         return Copy(valid, copy.match) if valid else NO_COPY
 
     def next(self, match: int = 0) -> Plan:
-        return Plan("copy", self._fixed) if self._fixed else self._length.next(match)
+        if self._fixed:
+            self._fixing_rounds += 1
+            return Plan("copy", self._fixed)
+        self._other_rounds += 1
+        if isinstance(self._length, MeasuredLength) and self._fixing_rounds:
+            # What the drafter reads is of use up to the next fixed bytes, which it has to read too.
+            self._length.repaid = self._other_rounds / self._fixing_rounds
+        return self._length.next(match)
 
     def record(self, counts: RoundCounts) -> None:
         if not self._fixed:
             self._length.record(counts)
             return
+        self._length.record(RoundCounts((), 0, 0, counts.emitted))
         self._agreed += max(0, counts.agreed - self._certain)
         self._tried += max(0, min(counts.agreed + 1, self._fixed) - self._certain)
 
