@@ -89,6 +89,8 @@ struct ProposalOption: Sendable {
 class MeasuredLength: DraftLength {
     let costs: Costs
     var state: LengthState
+    /// Rounds that the time of reading is spread over.
+    var repaid = Defaults.draftLengthRepaid
     private let longest: Int
     private let drafts: Bool
     private let copies: Bool
@@ -147,7 +149,7 @@ class MeasuredLength: DraftLength {
         let (ratio, seen) = (ratio(), state.seen.reduce(0, +))
         let shares = state.seen.map { ($0 + weight(seen) / Double(chances.count)) / (seen + weight(seen)) }
         let gain = ratio * zip(shares, chances).reduce(0) { $0 + $1.0 * $1.1 }
-        var (tokens, seconds) = (1 + gain, costs.roundSeconds(1) + reading() / Defaults.draftLengthRepaid)
+        var (tokens, seconds) = (1 + gain, costs.roundSeconds(1) + reading() / repaid)
         let first = max(other, tokens / seconds) * verified[0]
         for (share, chance) in zip(shares, chances) where ratio * chance < first {
             tokens -= share * ratio * chance

@@ -99,7 +99,7 @@ final class CopyingProposer: Proposer {
 /// A ``Proposer``, and its ``DraftLength``, for a text in a grammar.
 ///
 /// What the grammar fixes is proposed before anything else, as much of it as the measured costs repay; of such a round the
-/// draft length learns nothing. Copies end where they leave the grammar.
+/// draft length learns only what the drafter has not read. Copies end where they leave the grammar.
 final class InGrammar: Proposer, DraftLength {
     private let inner: any Proposer
     private let length: any DraftLength
@@ -107,6 +107,7 @@ final class InGrammar: Proposer, DraftLength {
     private let fixing = PromptLookup()
     private var (fixed, certain) = (0, 0)  // tokens of this round that the grammar fixes
     private var (tried, agreed) = (usualTried, usualAgreed)
+    private var (fixingRounds, otherRounds) = (0, 0)
 
     init(_ inner: any Proposer, _ length: any DraftLength, _ constraint: Constraint) {
         self.inner = inner
@@ -127,10 +128,22 @@ final class InGrammar: Proposer, DraftLength {
         return valid.isEmpty ? Copy() : Copy(tokens: valid, match: copy.match)
     }
 
-    func next(_ match: Int) -> Plan { fixed > 0 ? Plan(source: .copy, count: fixed) : length.next(match) }
+    func next(_ match: Int) -> Plan {
+        if fixed > 0 {
+            fixingRounds += 1
+            return Plan(source: .copy, count: fixed)
+        }
+        otherRounds += 1
+        if fixingRounds > 0, let measured = length as? MeasuredLength {
+            // What the drafter reads is of use up to the next fixed bytes, which it has to read too.
+            measured.repaid = Double(otherRounds) / Double(fixingRounds)
+        }
+        return length.next(match)
+    }
 
     func record(_ counts: RoundCounts) {
         if fixed == 0 { return length.record(counts) }
+        length.record(RoundCounts(classes: [], evaluated: 0, accepted: 0, emitted: counts.emitted))
         agreed += max(0, counts.agreed - certain)
         tried += max(0, min(counts.agreed + 1, fixed) - certain)
     }

@@ -61,6 +61,9 @@ internal interface DraftLength {
     /** What it is computed from; null where the length is fixed. */
     val costs: Costs? get() = null
 
+    /** Spreads the time of reading over so many rounds. */
+    fun repay(rounds: Double) {}
+
     /** The plan of the next round. */
     fun next(match: Int = 0): Plan
 
@@ -111,12 +114,18 @@ internal open class MeasuredLength(
         costs.roundSeconds(it + 1) - costs.roundSeconds(it) - costs.draft
     }
 
+    private var repaid = REPAID
+
     /** Expected tokens a second where the context has no match. */
     val speed: Double
         get() {
             val best = fastest(otherOptions(0)).speed
             return maxOf(best, draft(best).first)
         }
+
+    override fun repay(rounds: Double) {
+        repaid = rounds
+    }
 
     override fun next(match: Int): Plan {
         val best = fastest(otherOptions(match))
@@ -152,7 +161,7 @@ internal open class MeasuredLength(
         val shares = DoubleArray(CLASSES) { (state.seen[it] + weight(seen) / CLASSES) / (seen + weight(seen)) }
         val gain = ratio * shares.indices.sumOf { shares[it] * chances[it] }
         var tokens = 1.0 + gain
-        var seconds = costs.roundSeconds(1) + reading() / REPAID
+        var seconds = costs.roundSeconds(1) + reading() / repaid
         val first = maxOf(other, tokens / seconds) * verified[0]
         for (i in 0 until CLASSES) {
             if (ratio * chances[i] >= first) continue

@@ -138,7 +138,7 @@ private const val USUAL_AGREED = 9
  * A [Proposer], and its [DraftLength], for a text in a grammar.
  *
  * What the grammar fixes is proposed before anything else, as much of it as the measured costs repay; of such a round
- * the draft length learns nothing. Copies end where they leave the grammar.
+ * the draft length learns only what the drafter has not read. Copies end where they leave the grammar.
  */
 internal class InGrammar(
     private val inner: Proposer,
@@ -150,6 +150,8 @@ internal class InGrammar(
     private var certain = 0 // how many of them nothing else may replace
     private var tried = USUAL_TRIED
     private var agreed = USUAL_AGREED
+    private var fixingRounds = 0
+    private var otherRounds = 0
 
     private val source: Proposer get() = if (fixed > 0) fixing else inner
 
@@ -170,10 +172,20 @@ internal class InGrammar(
         return if (valid.isEmpty()) NO_COPY else Copy(valid, copy.match)
     }
 
-    override fun next(match: Int): Plan = if (fixed > 0) Plan(Source.COPY, fixed) else length.next(match)
+    override fun next(match: Int): Plan {
+        if (fixed > 0) {
+            fixingRounds++
+            return Plan(Source.COPY, fixed)
+        }
+        otherRounds++
+        // What the drafter reads is of use up to the next fixed bytes, which it has to read too.
+        if (fixingRounds > 0) length.repay(otherRounds.toDouble() / fixingRounds)
+        return length.next(match)
+    }
 
     override fun record(counts: RoundCounts) {
         if (fixed == 0) return length.record(counts)
+        length.record(RoundCounts(NO_IDS, 0, 0, counts.emitted))
         agreed += maxOf(0, counts.agreed - certain)
         tried += maxOf(0, minOf(counts.agreed + 1, fixed) - certain)
     }
