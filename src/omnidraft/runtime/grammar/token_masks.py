@@ -16,11 +16,11 @@ import numpy.typing as npt
 from omnidraft.errors import GrammarError
 from omnidraft.runtime.grammar.byte_trie import ByteTrie, Ids
 from omnidraft.runtime.grammar.grammar import START, Configuration, Grammar
+from omnidraft.runtime.grammar.state_bounds import NEVER, state_bounds
 
 CACHED_BYTES = 1 << 26  # of masks that are kept
 MOST_FIXED = 1 << 12  # bytes
 MOST_CONFIGURATIONS = 1 << 16  # that are numbered before all are forgotten
-_NEVER = np.iinfo(np.uint16).max  # the bound of a token that is not allowed
 _FEW = 8  # nodes of a level for each that is looked at alone, which takes longer than one of all
 _DEAD, _UNKNOWN = 0, -1  # number of the configuration of no text, and of one that was not looked for
 
@@ -75,13 +75,13 @@ class TokenMasks:
         self._certains: dict[Configuration, tuple[int, int]] = {}
         self._kept = max(1, CACHED_BYTES // (4 * trie.width))
         self._forget()
-        if self.bound(START) >= _NEVER:
+        if self.bound(START) >= NEVER:
             raise GrammarError("the target's tokens cannot write a text of the grammar", fault="vocabulary")
 
     def bound(self, at: Configuration) -> int:
-        """The tokens of one way to complete a text from here; _NEVER where the tokens cannot."""
+        """The tokens of one way to complete a text from here; NEVER where the tokens cannot."""
         state, stack = at
-        return min(self._state_bounds[state] + sum([self._state_bounds[each] for each in stack]), int(_NEVER))
+        return min(self._state_bounds[state] + sum([self._state_bounds[each] for each in stack]), NEVER)
 
     def mask(self, at: Configuration, room: int) -> npt.NDArray[np.bool_]:
         """Whether each id may come next, shape [width]; not to be written to.
@@ -109,7 +109,7 @@ class TokenMasks:
         """
         if not self.grammar.is_complete(at):
             return False
-        most = min(room or _NEVER, _NEVER)
+        most = min(room or NEVER, NEVER)
         return not (self.grammar.next[at[0]] >= 0).any() or self._entry(at).least >= most
 
     def _entry(self, at: Configuration) -> _Entry:
@@ -173,7 +173,7 @@ class TokenMasks:
         first, beyond = spelling
         if not len(beyond):
             behind = self.grammar.read(at, self.trie.tokens[first] or b"")
-            if behind is not None and (bound := self.bound(behind)) < _NEVER:
+            if behind is not None and (bound := self.bound(behind)) < NEVER:
                 return first, bound
         entry = self._entry(at)
         token = int(entry.mask.argmax())
@@ -187,7 +187,7 @@ class TokenMasks:
         return (ids[0], self.trie.beyond(self.forced(at))) if ids else None
 
     def _computed(self, at: Configuration) -> _Entry:
-        bounds = np.full(self.trie.width, _NEVER, np.uint16)
+        bounds = np.full(self.trie.width, NEVER, np.uint16)
         before = np.array([self._number(at)], np.int32)
         alive = np.zeros(1, np.int64)
         for level in self.trie.levels:
@@ -206,7 +206,7 @@ class TokenMasks:
             if not len(alive):
                 break
             bounds[level.tokens] = self._bounds.take(before.take(level.nodes))
-        least = int(bounds.min(initial=_NEVER))
+        least = int(bounds.min(initial=NEVER))
         if self.grammar.is_complete(at):
             bounds[self._eos] = 0
         if self.grammar.is_free(at):
@@ -214,8 +214,8 @@ class TokenMasks:
         if at == START or self.grammar.is_free(at):
             for token, data in self._controls.items():
                 after = self.grammar.read(at, data)
-                bounds[token] = _NEVER if after is None else self.bound(after)
-        mask, spelling, own = bounds < _NEVER, None, self._spelling(at)
+                bounds[token] = NEVER if after is None else self.bound(after)
+        mask, spelling, own = bounds < NEVER, None, self._spelling(at)
         if own is not None:
             spelling = np.zeros_like(mask)
             spelling[own[0]] = spelling[own[1]] = True
@@ -241,7 +241,7 @@ class TokenMasks:
         self._configurations: list[Configuration] = [(0, ())]
         self._count = 1
         self._moves = np.zeros((64, self.grammar.next.shape[1]), np.int32)
-        self._bounds = np.full(64, _NEVER, np.uint16)
+        self._bounds = np.full(64, NEVER, np.uint16)
 
     def _number(self, at: Configuration) -> int:
         number = self._numbers.get(at)
@@ -277,49 +277,3 @@ class TokenMasks:
             single = (there * sizes).sum(axis=1) == 1
             self._singles = np.where(single, first[there.argmax(axis=1)], -1).astype(np.int32)
         return self._singles
-
-
-def state_bounds(grammar: Grammar, trie: ByteTrie) -> list[int]:
-    """Tokens of one way from each state to the end of its text or rule.
-
-    The way is that of the nearest moves. Its tokens are as few as possible, but one ends before a call and
-    behind a rule.
-    """
-    bounds = [int(_NEVER)] * len(grammar.closing)
-    for state in np.argsort(grammar.closing, kind="stable").tolist():
-        if grammar.ends[state]:
-            bounds[state] = 0
-            continue
-        bounds[state] = _bound_of(grammar, trie, state, bounds)
-    return bounds
-
-
-def _bound_of(grammar: Grammar, trie: ByteTrie, state: int, bounds: Sequence[int]) -> int:
-    way, at, least, accepting = bytearray(), state, int(_NEVER), grammar.ends
-    while len(way) < trie.longest and not accepting[at]:
-        byte, to, back = grammar.nearest[at]
-        if back >= 0:
-            if at != state:
-                break
-            # the first byte of the rule is written with what follows it in the rule
-            return min(int(_NEVER), _rule_bound(grammar, trie, byte, to, bounds) + bounds[back])
-        way.append(byte)
-        at = to
-        if bytes(way) in trie.known:
-            least = min(least, 1 + bounds[at])
-    return least
-
-
-def _rule_bound(grammar: Grammar, trie: ByteTrie, first: int, state: int, bounds: Sequence[int]) -> int:
-    """As `_bound_of`, of the text of a rule that begins with a byte."""
-    way, at, least, accepting = bytearray([first]), state, int(_NEVER), grammar.ends
-    while True:
-        if bytes(way) in trie.known:
-            least = min(least, 1 + bounds[at])
-        if len(way) >= trie.longest or accepting[at]:
-            return least
-        byte, to, back = grammar.nearest[at]
-        if back >= 0:
-            return least
-        way.append(byte)
-        at = to
