@@ -1,5 +1,7 @@
 package io.omnidraft.grammar
 
+import io.omnidraft.Grammar
+
 /* Tokens that complete a text from each state of a grammar (spec/17-grammar.md). */
 
 /** Where the tokens cannot complete it. */
