@@ -112,10 +112,13 @@ internal class DecoderState {
      */
     fun room(target: Model): Int = minOf(Defaults.MAX_PROPOSED_TOKENS, target.maxLength - tokens.size, remaining - 1)
 
+    /** Whether the target's KV cache holds the text up to its last token. */
+    val isRead: Boolean get() = cached.size >= tokens.size - 1
+
     /** Read the text up to its last token, as far as the target's KV cache lacks it. */
     fun prefill(target: Model) {
         target.rewind(cached.size)
-        while (cached.size < tokens.size - 1) {
+        while (!isRead) {
             val chunk = tokens.toArray(cached.size, minOf(cached.size + PREFILL_CHUNK, tokens.size - 1))
             target.score(chunk, 1)
             cached.addAll(chunk)

@@ -59,7 +59,7 @@ internal class Decode(
         val inner = proposerFor(config, models.drafter, models.cache)
         val constrained = text.constraint?.let { InGrammar(inner, draftLength, it) }
         val proposer = constrained ?: inner
-        val target = TimedTarget(models.target, watch)
+        val target = TimedTarget(models.target, watch, text)
         val timed = TimedProposer(proposer, watch)
         rounds = speculate(target, timed, text, config.sampling, constrained ?: draftLength, random, ::observe)
     }
@@ -144,13 +144,17 @@ internal class Stopwatch {
 }
 
 /** A target whose scoring and rewinding is timed; reading a prompt is counted apart from the round. */
-internal class TimedTarget(private val model: Model, private val watch: Stopwatch) : Model {
+internal class TimedTarget(
+    private val model: Model,
+    private val watch: Stopwatch,
+    private val text: DecoderState,
+) : Model {
     override val vocabSize: Int get() = model.vocabSize
     override val maxLength: Int get() = model.maxLength
     override val length: Int get() = model.length
 
     override fun score(tokens: IntArray, numLogits: Int?): Logits {
-        if (numLogits == null) return watch.time(RoundPart.TARGET) { model.score(tokens) } // a round asks for all rows
+        if (text.isRead) return watch.time(RoundPart.TARGET) { model.score(tokens, numLogits) }
         val started = seconds()
         return model.score(tokens, numLogits).also { watch.addRead(tokens.size, started) }
     }
