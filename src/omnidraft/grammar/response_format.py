@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from omnidraft.errors import GrammarError
 from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.grammar.tool_calls import CallForm
 
@@ -56,7 +57,11 @@ def response_format(value: Format | None, calls: CallForm | None = None) -> Resp
         return ResponseFormat(value, None, calls)
     if isinstance(value, PydanticModel):
         return ResponseFormat(_of_schema(json.dumps(value.model_json_schema())), value.model_validate_json)
-    return ResponseFormat(_of_schema(json.dumps(value)), json.loads)
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GrammarError(f"the schema is no JSON value ({error!s:.80})", "give a JSON Schema") from None
+    return ResponseFormat(_of_schema(text), json.loads)
 
 
 def call_format(

@@ -68,6 +68,19 @@ def test_a_value_is_parsed_by_its_format(loaded: LanguageModel) -> None:
     )
 
 
+def test_a_value_that_a_stop_string_cut_is_not_parsed(loaded: LanguageModel) -> None:
+    answer = TextSession(loaded).generate(QUESTION, SAMPLED, grammar=SCHEMA, stop=('"',)).finish()
+    with pytest.raises(SessionError, match="leave out `stop`"):
+        answer.parsed  # noqa: B018
+
+
+@pytest.mark.parametrize("value", [{"const": object()}, "order.json", ["one"], {"propertys": {}}])
+def test_what_is_no_schema_is_refused_with_a_remedy(loaded: LanguageModel, value: object) -> None:
+    with pytest.raises(GrammarError) as caught:
+        TextSession(loaded).generate(QUESTION, SAMPLED, grammar=value)  # type: ignore[arg-type]
+    assert caught.value.remedy
+
+
 def test_the_value_so_far_can_be_read_at_each_piece(loaded: LanguageModel) -> None:
     answer = TextSession(loaded).generate(QUESTION, SAMPLED, grammar=SCHEMA)
     values = [dict(answer.partial or {}) for _ in answer]

@@ -240,7 +240,10 @@ def _not_noted(found: Constraints) -> Constraints:
 def _check(node: Any, place: str) -> None:
     """Refuse what is no schema, and keywords that are not supported or are written wrongly."""
     if not isinstance(node, dict):
-        raise GrammarError(f"the schema at {place} is {node!r:.40} and not an object")
+        raise GrammarError(
+            f"the schema at {place} is {node!r:.40} and not an object",
+            "give a JSON Schema; from_choices takes a list of texts, load_grammar a file",
+        )
     for key in sorted(node.keys() - _KNOWN - _NOTES):
         if key in _REFUSED:
             raise GrammarError(f"the schema at {place} has {key!r}, which is not supported")
@@ -273,7 +276,7 @@ def _supported(parts: Sequence[Callable[[], Alternatives]]) -> Alternatives:
 @lru_cache(1000)
 def _meant(key: str) -> str:
     """The keyword that is nearly the same as an unknown one; empty if there is none."""
-    return next(iter(get_close_matches(key, _KNOWN, 1, 0.85)), "") if key.isalpha() and len(key) < 40 else ""
+    return next(iter(get_close_matches(key, _KNOWN, 1, 0.82)), "") if key.isalpha() and len(key) < 40 else ""
 
 
 def _schemas(node: Mapping[str, Any], key: str, place: str) -> list[Any]:

@@ -46,7 +46,8 @@ def read_grammar(data: bytes, name: str = "the grammar") -> Grammar:
             raise GrammarError(f"{name} does not say how deep it nests", fault="format")
         tensors = read_tensors(data, entries, start)
     except TensorFileError as error:
-        raise GrammarError(f"{name} is no grammar file: {error}", fault=error.fault) from None
+        remedy = "compile one with `omnidraft grammar`"
+        raise GrammarError(f"{name} is no grammar file: {error}", remedy, fault=error.fault) from None
     return _checked(tensors, int(depth), name)
 
 

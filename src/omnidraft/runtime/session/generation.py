@@ -167,7 +167,11 @@ class Generation:
         constraint = self._limits.constraint
         cut = self.stop_reason in (None, "stop", "cancelled")
         if cut or (constraint is not None and not constraint.may_end):
-            raise SessionError("the output is not whole", "run the generation to its end")
+            stopped = self.stop_reason == "stop"
+            raise SessionError(
+                "the output is not whole",
+                "leave out `stop`, which ended it" if stopped else "run the generation to its end",
+            )
         parse = None if self._format is None else self._format.parse
         return self.text if parse is None else parse(self.text)
 
