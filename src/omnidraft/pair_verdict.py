@@ -65,13 +65,18 @@ def speed_of(texts: Sequence[Statistics], ratios: Sequence[float]) -> Speed:
     Args:
         texts: their counts, at least one.
     """
-    logs = np.log(ratios)
-    means = np.exp(np.random.default_rng(0).choice(logs, size=(_RESAMPLES, len(logs))).mean(axis=1))
-    interval = float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    ratio, interval = geometric_mean(ratios)
     rounds = max(1, sum(text.rounds for text in texts))
     copies = sum(text.accepted_copies for text in texts) / rounds
     drafts = sum(text.accepted for text in texts) / rounds - copies
-    return Speed(float(np.exp(logs.mean())), interval, drafts, copies)
+    return Speed(ratio, interval, drafts, copies)
+
+
+def geometric_mean(ratios: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    """The geometric mean of some ratios, and its 95 % interval by bootstrap."""
+    logs = np.log(ratios)
+    means = np.exp(np.random.default_rng(0).choice(logs, size=(_RESAMPLES, len(logs))).mean(axis=1))
+    return float(np.exp(logs.mean())), (float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975)))
 
 
 def estimated_speed(texts: Sequence[Statistics], costs: Costs) -> Speed:

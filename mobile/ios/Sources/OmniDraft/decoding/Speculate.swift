@@ -132,7 +132,7 @@ final class DecoderState {
         return TargetProbs(
             logits, sampling: sampling, context: context, workspace: workspace,
             allowed: constraint.rows(proposed, room: remaining),
-            certain: Array(proposed.prefix(constraint.certain(proposed, room: remaining))))
+            certain: Array(proposed.prefix(proposed.count + 1 - logits.rows)))
     }
 
     /// Append the tokens of a round; return those that are output, and whether the text ends.

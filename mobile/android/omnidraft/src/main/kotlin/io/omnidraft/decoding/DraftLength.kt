@@ -61,7 +61,7 @@ internal interface DraftLength {
     /** What it is computed from; null where the length is fixed. */
     val costs: Costs? get() = null
 
-    /** Spreads the time of reading over so many rounds. */
+    /** Sets the number of rounds that the time of reading is divided by. */
     fun repay(rounds: Double) {}
 
     /** The plan of the next round. */

@@ -130,18 +130,19 @@ internal class DecoderState {
      *
      * There are none for the first tokens that are the only ones that a grammar allows.
      */
-    fun score(target: Model, proposed: IntArray): Logits =
-        target.score(intArrayOf(last()) + proposed, proposed.size + 1 - certain(proposed))
+    fun score(target: Model, proposed: IntArray): Logits {
+        val certain = constraint?.certain(proposed, remaining) ?: 0
+        return target.score(intArrayOf(last()) + proposed, proposed.size + 1 - certain)
+    }
 
     /** The target's distributions of a pass that [score] ran; they take the place of the last ones. */
     fun probs(logits: Logits, sampling: SamplingConfig, proposed: IntArray): TargetProbs {
         workspace.reset()
         val context = if (sampling.repetitionPenalty == 1.0) NO_IDS else tokens.toArray() + proposed
         val allowed = constraint?.rows(proposed, remaining) ?: { null }
-        return TargetProbs(logits, sampling, context, workspace, allowed, proposed.copyOf(certain(proposed)))
+        val certain = proposed.copyOf(proposed.size + 1 - logits.rows)
+        return TargetProbs(logits, sampling, context, workspace, allowed, certain)
     }
-
-    private fun certain(proposed: IntArray): Int = constraint?.certain(proposed, remaining) ?: 0
 
     /** Append the tokens of a round; return those that are output, and whether the text ends. */
     fun extend(tokens: IntArray): Emitted {
