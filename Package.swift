@@ -33,6 +33,13 @@ import PackageDescription
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT"]
 #endif
 
+// With OMNIDRAFT_OPTIMIZED=1 in the environment of the build, a debug build of an app has this library at the speed of a
+// release build. SwiftPM refuses the flags in a package that is taken by its version.
+let isOptimized = Context.environment["OMNIDRAFT_OPTIMIZED"] == "1"
+let debug = BuildSettingCondition.when(configuration: .debug)
+let swiftSettings: [SwiftSetting] = isOptimized ? [.unsafeFlags(["-O"], debug)] : []
+let cSettings: [CSetting] = isOptimized ? [.unsafeFlags(["-O2"], debug)] : []
+
 let package = Package(
     name: "OmniDraft",
     platforms: [.iOS("15.1"), .macOS(.v14)],  // those of the engine
@@ -41,12 +48,14 @@ let package = Package(
     ],
     targets: engine + cryptography + [
         // Loops over whole rows, which take Swift much longer without optimization.
-        .target(name: "CRowMath", path: "mobile/ios/Sources/CRowMath"),
-        .target(name: "OmniDraft", dependencies: ["CRowMath"], path: "mobile/ios/Sources/OmniDraft"),
+        .target(name: "CRowMath", path: "mobile/ios/Sources/CRowMath", cSettings: cSettings),
+        .target(
+            name: "OmniDraft", dependencies: ["CRowMath"], path: "mobile/ios/Sources/OmniDraft",
+            swiftSettings: swiftSettings),
         // The manifest is here, for the whole package: SwiftPM's code for resources needs the name Bundle for itself.
         .target(
             name: "OmniDraftORT", dependencies: ["OmniDraft", "COnnxRuntime"], path: "mobile/ios/Sources/OmniDraftORT",
-            resources: [.copy("PrivacyInfo.xcprivacy")]),
+            resources: [.copy("PrivacyInfo.xcprivacy")], swiftSettings: swiftSettings),
         .testTarget(
             name: "OmniDraftTests", dependencies: testDependencies, path: "mobile/ios/Tests/OmniDraftTests"
         ),

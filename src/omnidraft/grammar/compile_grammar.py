@@ -40,9 +40,11 @@ def from_schema(schema: Any, whitespace: Whitespace = "space", depth: int = DEPT
         text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
         size, schema = len(text.encode()), json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise GrammarError(f"the schema is no JSON value ({error!s:.80})") from None
+        raise GrammarError(f"the schema is no JSON value ({error!s:.80})", "give a JSON Schema") from None
     if size > MOST_SCHEMA_BYTES:
-        raise GrammarError(f"the schema has {size:,} bytes, at most {MOST_SCHEMA_BYTES:,} are read")
+        raise GrammarError(
+            f"the schema has {size:,} bytes, at most {MOST_SCHEMA_BYTES:,} are read", "leave out descriptions"
+        )
 
     def compiled(budget: Budget, shares: bool) -> Grammar:
         compiler = SchemaCompiler(schema, whitespace, budget, shares=shares)
@@ -106,9 +108,12 @@ def linked(start: Expression, rules: Mapping[str, Expression], depth: int, budge
     nesting = _least(automata, _FAR, lambda to: to, lambda inside, behind: max(1 + inside, behind))
     closing = _closing(automata, nesting)
     if nesting[_MAIN][0] >= _FAR:
-        raise GrammarError("the grammar allows no text")
+        raise GrammarError("the grammar allows no text", "leave out constraints that exclude each other")
     if nesting[_MAIN][0] > depth:
-        raise GrammarError(f"the shallowest text nests {nesting[_MAIN][0]} deep, and {depth} is asked for")
+        raise GrammarError(
+            f"the shallowest text nests {nesting[_MAIN][0]} deep, and {depth} is asked for",
+            f"ask for a depth of {nesting[_MAIN][0]} or more",
+        )
     used = _reachable(automata, nesting)
     numbers = {place: i for i, place in enumerate(used)}
     if len(used) > MOST_STATES:

@@ -98,7 +98,8 @@ class SchemaCompiler:
         excepted = [v for v in of.get("except", ()) if isinstance(v, dict if kind == "object" else list)]
         if any(excepted):
             raise GrammarError(
-                f"the schema at {place} excludes the value {excepted[-1]!r:.60}, which is not supported"
+                f"the schema at {place} excludes the value {excepted[-1]!r:.60}, which is not supported",
+                "list the values that are allowed, with enum",
             )
         found = of_kind(of, kind)
         least = "minProperties" if kind == "object" else "minItems"
@@ -117,7 +118,8 @@ class SchemaCompiler:
             return Call(name)
         if len(self._open) > MOST_DEPTH:
             raise GrammarError(
-                f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep"
+                f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep",
+                "leave out inner parts, or allow any value there with an empty schema",
             )
         self._open[name] = parts == [{}] or (self._shares and bool(self._open))
         write = self._object if kind == "object" else self._array
@@ -184,7 +186,8 @@ class SchemaCompiler:
             classes = [each for each in split if each[0].accepting]
             if len(classes) > MOST_NAME_CLASSES:
                 raise GrammarError(
-                    f"the schema at {place} has patternProperties that overlap in too many ways"
+                    f"the schema at {place} has patternProperties that overlap in too many ways",
+                    "give patterns of which no name matches two",
                 )
         found = []
         for names, matched in classes:

@@ -44,7 +44,9 @@ def parse_regex(pattern: str, encode: Encode, *, anchored: bool) -> Expression:
         GrammarError: naming what is not supported.
     """
     if len(pattern) > MOST_PATTERN:
-        raise GrammarError(f"the pattern has {len(pattern)} characters, at most {MOST_PATTERN} are read")
+        raise GrammarError(
+            f"the pattern has {len(pattern)} characters, at most {MOST_PATTERN} are read", "shorten it"
+        )
     return _Parser(pattern, encode, anchored).parse()
 
 
@@ -203,7 +205,8 @@ class _Parser:
 
     def _refused(self, what: str) -> GrammarError:
         return GrammarError(
-            f"the pattern {self._pattern!r:.80} has {what} at character {self._at}, which is not supported"
+            f"the pattern {self._pattern!r:.80} has {what} at character {self._at}, which is not supported",
+            "write it without, or escape the character with a backslash if it is meant itself",
         )
 
 
