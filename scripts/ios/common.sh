@@ -46,6 +46,6 @@ swift_package() {
     shift
     local whole=(-Xswiftc -whole-module-optimization -Xswiftc -disable-batch-mode -Xswiftc -num-threads -Xswiftc 2)
     [ "${COMPILE:-}" != files ] || whole=()
-    inside swift "$command" --scratch-path "/out/${BUILD:-build}" -Xswiftc "${OPTIMIZE:--O}" "${whole[@]}" \
+    inside swift "$command" --scratch-path "/out/${BUILD:-build}" -Xcc -O2 -Xswiftc "${OPTIMIZE:--O}" "${whole[@]}" \
         -Xswiftc -warnings-as-errors "$@"
 }
