@@ -120,20 +120,26 @@ def main() -> None:
     )
     print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
     for temperature in options.temperatures:
-        for task, (texts, schema) in chosen.items():
-            lines = measured(session, texts, schema, temperature)
-            speed = speed_of([line.statistics for line in lines], [line.ratio for line in lines])
-            plain = len(lines) / sum(1.0 / line.plain for line in lines)
-            low, high = speed.interval
-            length = sum(line.statistics.emitted for line in lines) / len(lines)
-            slower = sum(line.ratio < 1.0 for line in lines)
-            print(
-                f"| {task} | {temperature:g} | {plain:.0f} | {length:.0f} | "
-                f"{speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | "
-                f"{1.0 + speed.copies + speed.drafts:.2f} | +{speed.copies:.2f} | +{speed.drafts:.2f} | "
-                f"{slower} of {len(lines)}, {min(line.ratio for line in lines):.2f}x |",
-                flush=True,
-            )
+        found = {
+            task: measured(session, texts, schema, temperature) for task, (texts, schema) in chosen.items()
+        }
+        for task, lines in {**found, "both": [line for lines in found.values() for line in lines]}.items():
+            print(table_row(task, temperature, lines), flush=True)
+
+
+def table_row(task: str, temperature: float, lines: Sequence[BenchLine]) -> str:
+    """A row of the table."""
+    speed = speed_of([line.statistics for line in lines], [line.ratio for line in lines])
+    plain = len(lines) / sum(1.0 / line.plain for line in lines)
+    low, high = speed.interval
+    length = sum(line.statistics.emitted for line in lines) / len(lines)
+    slower = sum(line.ratio < 1.0 for line in lines)
+    return (
+        f"| {task} | {temperature:g} | {plain:.0f} | {length:.0f} | "
+        f"{speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | "
+        f"{1.0 + speed.copies + speed.drafts:.2f} | +{speed.copies:.2f} | +{speed.drafts:.2f} | "
+        f"{slower} of {len(lines)}, {min(line.ratio for line in lines):.2f}x |"
+    )
 
 
 if __name__ == "__main__":
