@@ -123,8 +123,10 @@ def main() -> None:
         found = {
             task: measured(session, texts, schema, temperature) for task, (texts, schema) in chosen.items()
         }
-        for task, lines in {**found, "both": [line for lines in found.values() for line in lines]}.items():
+        for task, lines in found.items():
             print(table_row(task, temperature, lines), flush=True)
+        both = [line for lines in found.values() for line in lines]
+        print(table_row("both", temperature, both), flush=True)
 
 
 def table_row(task: str, temperature: float, lines: Sequence[BenchLine]) -> str:
