@@ -100,11 +100,15 @@ double row_masked_sum(const float *numbers, const float *mask, size_t count) {
 
 // Whether a number is not at most a limit, as a NaN is.
 static int is_any_larger(const float *numbers, size_t count, float limit) {
-    Bits larger = {};
+    const Lanes limits = all(limit);
+    Bits within[4] = {~(Bits){}, ~(Bits){}, ~(Bits){}, ~(Bits){}};
     size_t at = 0;
-    for (; at + lanes <= count; at += lanes) larger |= ~(load(numbers + at) <= limit);
+    for (; at + step <= count; at += step) {
+        for (int part = 0; part < 4; part++) within[part] &= load(numbers + at + part * lanes) <= limits;
+    }
+    Bits all_within = (within[0] & within[1]) & (within[2] & within[3]);
     for (int lane = 0; lane < lanes; lane++) {
-        if (larger[lane]) return 1;
+        if (!all_within[lane]) return 1;
     }
     for (; at < count; at++) {
         if (!(numbers[at] <= limit)) return 1;
@@ -114,12 +118,16 @@ static int is_any_larger(const float *numbers, size_t count, float limit) {
 
 size_t row_argmax(const float *row, size_t size) {
     size_t best = 0;
-    for (size_t base = 0; base < size; base += block) {
+    float largest = row[0];
+    for (size_t base = 0; base < size && !isnan(largest); base += block) {
         size_t end = size - base < block ? size : base + block;
         // A block whose numbers are all at most the largest so far needs no second look.
-        if (!is_any_larger(row + base, end - base, row[best])) continue;
-        for (size_t at = base; at < end && !isnan(row[best]); at++) {
-            if (!(row[at] <= row[best])) best = at;
+        if (!is_any_larger(row + base, end - base, largest)) continue;
+        for (size_t at = base; at < end; at++) {
+            if (row[at] <= largest) continue;
+            best = at;
+            largest = row[at];
+            if (isnan(largest)) break;
         }
     }
     return best;
