@@ -25,6 +25,7 @@ from vectorlib.cases.manifests.manifests import (
     pop,
     put,
     record,
+    static,
 )
 from vectorlib.reference.manifest import body_of, sealed
 from vectorlib.writer import VectorWriter
@@ -104,6 +105,11 @@ def _valid() -> Iterator[Case]:
         made(lambda m: m.update(names)),
         extra,
     )
+    for kind, role in (("float16", "target"), ("float16", "drafter"), ("float32", "target")):
+        why = "the type of the keys and values"
+        yield good(f"kv_{kind}_{role}", why, made(put((role, "kv", "type"), kind)))
+    both: Change = lambda m: (m["target"]["kv"].update(type="float16"), m["target"].update(npu=static()))  # noqa: E731
+    yield good("kv_float16_npu", "static graphs beside a graph with float16 keys and values", made(both))
     for name, role in (("target_longer", "target"), ("drafter_longer", "drafter")):
         longer = made(put((role, "kv", "max_length"), 8192))
         yield good(name, "models of one bundle may have other numbers of positions", longer)
