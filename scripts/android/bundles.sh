@@ -27,6 +27,7 @@ expect() {
 expect expected_ids a & of_a=$!
 expect expected_learning & of_learning=$!
 expect expected_ids b
+expect expected_ids half
 wait "$of_a"
 wait "$of_learning"
 echo "$stamp" > "$bundles/stamp"

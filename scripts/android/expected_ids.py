@@ -1,7 +1,7 @@
 """Writes what the Python runtime says with the starter bundles, for RealBundleTest of the Kotlin library.
 
-`expected_ids.py BUNDLES NAME` writes BUNDLES/expected/NAME for the bundle `a` or `b`: a cache, an adapter
-and a session that Python saved, and ids.json with prompts, settings and ids.
+`expected_ids.py BUNDLES NAME` writes BUNDLES/expected/NAME for the bundle `a`, `b` or `half`: a cache, an
+adapter and a session that Python saved, and ids.json with prompts, settings and ids.
 """
 
 from __future__ import annotations

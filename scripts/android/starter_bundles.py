@@ -4,9 +4,10 @@ It traces the drafter once and each target once, which is most of the work.
 
     python scripts/android/starter_bundles.py FOLDER
 
-FOLDER gets `a` and `b` in float32, b with static graphs too, `alone`, which is a without a drafter, `long`,
-which is a with 472 MB of keys and values, and `learning`, starter a with an int8 drafter that can learn; then
-`starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
+FOLDER gets `a` and `b` in float32, b with static graphs too, `half`, which is a with float16 keys and values,
+`alone`, which is a without a drafter, `long`, which is a with 472 MB of keys and values, and `learning`,
+starter a with an int8 drafter that can learn; then `starter-a.zip`, which is `learning` for a phone, and
+`unpacked`, that archive unpacked.
 """
 
 import json
@@ -50,6 +51,10 @@ def main(folder: Path) -> None:
     for name, (target, drafter, *options) in FORMS.items():
         command("export", STARTERS / target, "-d", drafter, "-o", folder / name, *options)
     with TemporaryDirectory() as work:
+        settings = Path(work) / "half.toml"
+        settings.write_text("half_kv = true\n")
+        in_half = ("--quant", "fp32", "--config", settings)
+        command("export", STARTERS / "a", "-d", DRAFTER, "-o", folder / "half", *in_half)
         source = long_context(Path(work) / "a")
         in_fp32 = ("--quant", "fp32", "--max-length", str(LONG))
         command("export", source, "-d", DRAFTER, "-o", folder / "long", *in_fp32)

@@ -57,6 +57,13 @@ def test_the_context_is_the_targets_own_as_far_as_memory_allows(
     assert str(lengths).endswith("the drafter reads its last 1,024 tokens")
 
 
+def test_float16_keys_and_values_leave_room_for_twice_the_positions() -> None:
+    lengths = context_lengths(LLAMA_8B, DRAFTER, None, half_kv=True)  # type: ignore[arg-type]
+    assert lengths.target == 4096
+    assert "4,096 of the target's 131,072 tokens (float16 keys and values of up to 537 MB)" in str(lengths)
+    assert context_lengths(LLAMA_2, DRAFTER, None, half_kv=True).target == 2048  # type: ignore[arg-type]
+
+
 def test_a_drafter_with_more_positions_gets_those_of_the_target() -> None:
     lengths = context_lengths(DRAFTER, SMOL, None)  # type: ignore[arg-type]
     assert (lengths.target, lengths.drafter) == (1024, 1024)

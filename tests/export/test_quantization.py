@@ -25,6 +25,7 @@ from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import thin_model  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.export.choose.input_factors import input_factors  # noqa: E402
+from omnidraft.export.graph.half_kv import half_kv  # noqa: E402
 from omnidraft.export.graph.passes import matmuls  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.quantize.coded import rounded  # noqa: E402
@@ -42,13 +43,13 @@ from omnidraft.export.quantize.stream import write_skeleton  # noqa: E402
 from omnidraft.runtime.bundle.model_entry import KvShape  # noqa: E402
 from omnidraft.runtime.decoding.model import Logits  # noqa: E402
 from omnidraft.runtime.models.ort_model import Graph, OrtModel  # noqa: E402
-from support.exported_graphs import QUANTIZATIONS, Export, GraphSession  # noqa: E402
+from support.exported_graphs import QUANTIZATIONS, Export, GraphSession, copy_of  # noqa: E402
 from support.exported_graphs import tokens as tokens_of  # noqa: E402
 
 VOCAB, LENGTH = 320, 96
 DYNAMIC = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"}
 MIXED = replace(INT4, int8_sites=frozenset({"layers.0.down"}))
-Quantized = Callable[[Quantization], "tuple[ModelProto, OrtModel]"]
+Quantized = Callable[..., "tuple[ModelProto, OrtModel]"]  # by form, and whether keys and values are float16
 
 
 @pytest.fixture(scope="session")
@@ -71,15 +72,17 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Quantized:
     kv = KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length)
 
     @cache
-    def make(form: Quantization) -> tuple[ModelProto, OrtModel]:
+    def make(form: Quantization, half: bool = False) -> tuple[ModelProto, OrtModel]:
         factors = (
             input_factors(thin, bare.weights.sites, form, rows, lambda *_: None)
             if form.method == "gptq"
             else None
         )
-        file = place / f"{form.name}.onnx"
-        write_skeleton(bare, form, file, factors=factors)
-        return onnx.load(file), OrtModel(Graph(file, kv, VOCAB))
+        file = place / f"{form.name}{half}.onnx"
+        given = replace(bare, proto=half_kv(copy_of(bare.proto))) if half else bare
+        write_skeleton(given, form, file, factors=factors)
+        shape = replace(kv, type="float16" if half else "float32")
+        return onnx.load(file), OrtModel(Graph(file, shape, VOCAB))
 
     return make
 
@@ -97,10 +100,13 @@ def score(model: OrtModel, ids: list[int], past: int = 0) -> Logits:
     return rows
 
 
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
 @pytest.mark.parametrize("form", [*FORMS, MIXED], ids=lambda form: form.name)
-def test_rows_are_independent_and_nothing_is_dynamic(quantized: Quantized, form: Quantization) -> None:
+def test_rows_are_independent_and_nothing_is_dynamic(
+    quantized: Quantized, form: Quantization, half: bool
+) -> None:
     """A later token of a block does not change a bit of an earlier row, in any form of an export."""
-    proto, model = quantized(form)
+    proto, model = quantized(form, half)
     assert not DYNAMIC & {node.op_type for node in proto.graph.node}
     ids = tokens(LENGTH)
     for past, count in ((0, 9), (3, 2), (17, 5), (31, 64)):

@@ -110,6 +110,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt-neox-serial": ("gpt_neox", {**NEOX, "use_parallel_residual": False, "attention_bias": False}),
 }
 EXPORTED = "exported.pickle"
+KV_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 STORED = {"gemma3": "bfloat16", "qwen2": "float16"}  # the others are float32 on disk
 QUANTIZATIONS = (FP32, INT8, INT4, Quantization(4, "k-quant"))
 
@@ -201,7 +202,7 @@ class GraphSession:
         source = str(model) if isinstance(model, Path) else model.SerializeToString()
         self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.buffers = {
-            spec.name: ort.OrtValue.ortvalue_from_numpy(np.full(spec.shape, 1000, np.float32))
+            spec.name: ort.OrtValue.ortvalue_from_numpy(np.full(spec.shape, 1000, KV_TYPES[spec.type]))
             for spec in self.session.get_inputs()
             if spec.name.startswith("past_key_values.")
         }

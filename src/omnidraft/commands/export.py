@@ -90,7 +90,7 @@ def export(
         typer.Option(
             metavar="FILE",
             help="TOML file with further settings: pair, check_memory, share_drafter, calibration, "
-            " lora_drafter, lora_target, train_rank; with --npu also "
+            " lora_drafter, lora_target, train_rank, half_kv; with --npu also "
             "kv_length, prefill_chunk, npu_lora_rank, num_draft_tokens.",
             readable=False,
         ),
@@ -108,6 +108,7 @@ def export(
     pairs, share = file.texts("pair"), file.switch("share_drafter", False)
     memory, calibration = file.number("check_memory", None), file.path("calibration")
     lora_drafter, lora_target = file.switch("lora_drafter", True), file.switch("lora_target", False)
+    half_kv = file.switch("half_kv", False)
     train_rank, npu_rank = file.integer("train_rank", None), file.integer("npu_lora_rank", None)
     lengths = file.integer("kv_length", None), file.integer("prefill_chunk", None)
     static = *lengths, file.integer("num_draft_tokens", 4)
@@ -133,6 +134,7 @@ def export(
         lora_target=lora_target,
         train_rank=_train_rank(train_step, train_rank),
         search=chosen == AUTO,
+        half_kv=half_kv,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, small, out, settings, bar.stage)

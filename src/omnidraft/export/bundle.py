@@ -86,10 +86,11 @@ def export_bundle(
         for model in models:
             refuse_static(_checkpoint(model))
     _refuse_for_drafter(small, options)
+    _refuse_half_kv(models[0], options)
     # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
     if small is not None:
         read_pairs(small.tokenizer, models[0].tokenizer, options.pairs)
-    lengths = context_lengths(models[0], small, options.max_length)
+    lengths = context_lengths(models[0], small, options.max_length, half_kv=options.half_kv)
     for model in models:
         check_width(model.checkpoint.shape.vocab_size, model.tokenizer, model.role)
     with workplace(out) as work:
@@ -253,6 +254,15 @@ def _refuse_for_drafter(drafter: ModelExport | None, options: Options) -> None:
         raise ExportError(
             f"{checkpoint.name} keeps the codes of its file, which --train-step cannot read",
             "add --drafter-quant int8, or leave --train-step out",
+        )
+
+
+def _refuse_half_kv(target: ModelExport, options: Options) -> None:
+    """Refuse another type of keys and values for a graph that stays as it is."""
+    if options.half_kv and isinstance(target.checkpoint, OptimumDirectory):
+        raise ExportError(
+            f"{target.checkpoint.name} is a graph, which is adopted with its float32 keys and values",
+            "give the checkpoint, or leave half_kv out",
         )
 
 

@@ -26,6 +26,7 @@ class ContextLengths:
         limit: positions that the target supports.
         kv_bytes: bytes of the target's keys and values at the full length.
         asked: whether the caller chose the length.
+        half_kv: whether the keys and values are float16.
     """
 
     target: int
@@ -33,6 +34,7 @@ class ContextLengths:
     limit: int
     kv_bytes: int
     asked: bool = False
+    half_kv: bool = False
 
     def of(self, role: str) -> int:
         """Positions of one model of the pair."""
@@ -42,7 +44,8 @@ class ContextLengths:
 
     def __str__(self) -> str:
         """The context, why it has this length, and what the drafter reads of it."""
-        full = f"keys and values of up to {self.kv_bytes / 1e6:,.0f} MB"
+        kind = "float16 " if self.half_kv else ""
+        full = f"{kind}keys and values of up to {self.kv_bytes / 1e6:,.0f} MB"
         if self.target == self.limit:
             chosen = f"{self.target:,} tokens, the target's own ({full})"
         else:
@@ -54,12 +57,15 @@ class ContextLengths:
         return f"context: {chosen}{reads}"
 
 
-def context_lengths(target: ModelExport, drafter: ModelExport | None, asked: int | None) -> ContextLengths:
+def context_lengths(
+    target: ModelExport, drafter: ModelExport | None, asked: int | None, *, half_kv: bool = False
+) -> ContextLengths:
     """Choose the positions of a pair.
 
     Args:
         target, drafter: the models as they were read; None without a drafter.
         asked: positions of the target; None for its own, as far as MAX_LENGTH and MAX_KV_BYTES allow.
+        half_kv: whether the target's keys and values are float16.
 
     Raises:
         ExportError: the target has not as many positions, or a model has too few; the remedy names the range.
@@ -71,7 +77,7 @@ def context_lengths(target: ModelExport, drafter: ModelExport | None, asked: int
                 f"{name} has {positions} positions, and the checks need {MIN_LENGTH}",
                 "give another checkpoint",
             )
-    limit, per_position = target.checkpoint.shape.max_positions, _kv_bytes(target)
+    limit, per_position = target.checkpoint.shape.max_positions, _kv_bytes(target, half_kv)
     usual = min(limit, MAX_LENGTH, max(SURE_LENGTH, MAX_KV_BYTES // per_position))
     length = usual if asked is None else asked
     if not MIN_LENGTH <= length <= limit:
@@ -80,11 +86,11 @@ def context_lengths(target: ModelExport, drafter: ModelExport | None, asked: int
             f"give {MIN_LENGTH} to {limit}",
         )
     reads = None if drafter is None else min(length, drafter.checkpoint.shape.max_positions)
-    return ContextLengths(length, reads, limit, length * per_position, asked is not None)
+    return ContextLengths(length, reads, limit, length * per_position, asked is not None, half_kv)
 
 
-def _kv_bytes(model: ModelExport) -> int:
+def _kv_bytes(model: ModelExport, half: bool) -> int:
     """Bytes of the keys and values of one position; layout `concat` has two buffers for each."""
     shape = model.checkpoint.shape
     buffers = 1 if model.layout == "shared" else 2
-    return 8 * buffers * shape.num_layers * shape.num_kv_heads * shape.head_dim
+    return (4 if half else 8) * buffers * shape.num_layers * shape.num_kv_heads * shape.head_dim

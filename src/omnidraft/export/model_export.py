@@ -15,7 +15,7 @@ from omnidraft.export.graph.contract import GraphContract
 from omnidraft.export.graph.markers import MarkedSite
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.runtime.bundle.lora_sites import LoraSites
-from omnidraft.runtime.bundle.model_entry import KvShape, Layout
+from omnidraft.runtime.bundle.model_entry import KvShape, KvType, Layout
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.model import SessionModel
@@ -72,7 +72,8 @@ class ModelExport:
         """Shape of the KV buffers."""
         assert self.contract is not None
         c = self.contract
-        return KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length)
+        kind: KvType = "float16" if c.half_kv else "float32"
+        return KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length, kind)
 
     @property
     def start(self) -> list[int]:
@@ -91,7 +92,8 @@ class ModelExport:
 
     def reference_model(self, work: Path) -> SessionModel:
         """Load the float32 graph."""
-        return self._model(work / self.reference, replace(self.kv, num_layers=self.reference_layers))
+        kv = replace(self.kv, num_layers=self.reference_layers, type="float32")
+        return self._model(work / self.reference, kv)
 
     def _model(self, file: Path, kv: KvShape, threads: int = 1) -> SessionModel:
         if self.layout == "concat":

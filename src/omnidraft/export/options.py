@@ -40,6 +40,7 @@ class Options:
     calibration: tuple[str, ...] | None = None
     # choose the target's form, the smallest one whose text is nearly as good as the source's
     search: bool = False
+    half_kv: bool = False  # whether the target's keys and values are float16, not float32
 
     def __post_init__(self) -> None:
         if self.train_rank is not None and not self.lora_drafter:
@@ -64,6 +65,10 @@ class Options:
     def takes_adapters(self, role: str) -> bool:
         """Whether the graph of one model of the pair takes adapters."""
         return self.lora_target if role == "target" else self.lora_drafter
+
+    def has_half_kv(self, role: str) -> bool:
+        """Whether the keys and values of one model of the pair are float16."""
+        return self.half_kv and role == "target"
 
     @property
     def name(self) -> str:

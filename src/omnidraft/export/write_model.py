@@ -20,6 +20,8 @@ from omnidraft.errors import ExportError
 from omnidraft.export.adopt.adopt import adopt
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.export_memory import layers_within
+from omnidraft.export.graph.contract import tensor_specs
+from omnidraft.export.graph.half_kv import half_kv
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
@@ -83,6 +85,10 @@ def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob)
     model.sites, model.tied = bare.weights.sites, thin.tied
     reference_bytes = _write_reference(model, checkpoint, bare, job)
     _add_inputs(model, checkpoint, bare, job.options)
+    if job.options.has_half_kv(model.role):
+        graph = half_kv(bare.proto).graph
+        inputs, outputs = tensor_specs(graph.input), tensor_specs(graph.output)
+        model.contract = replace(model.contract, inputs=inputs, outputs=outputs, half_kv=True)
     _write_shipped(model, thin, bare, job)
     if _learns(model, job.options):
         model.train, model.train_parity = _write_step(model, thin, bare, job)

@@ -131,5 +131,5 @@ def on_device(bundle: Bundle, device: str) -> Bundle:
     if device not in STATIC:
         return bundle
     place = bundle.target.places[static_place(bundle, bundle.target, device)]
-    kv = replace(bundle.target.kv, max_length=place.kv_length)
+    kv = bundle.target.kv.of_place(place)
     return replace(bundle, target=replace(bundle.target, place=place, kv=kv))

@@ -151,6 +151,7 @@ def test_an_error_of_the_engine_is_a_sentence_with_the_name_of_the_graph(file: P
         (KvShape(1, 2, 1, 16), 8, r"past_key_values.0.key' is tensor\(float\) \[1, 1, 16, 1\] where"),
         (KvShape(1, 1, 4, 16), 8, "past_key_values.0.key'"),
         (KvShape(1, 1, 1, 1 << 24), 8, "past_key_values.0.key'"),
+        (KvShape(1, 1, 1, 16, "float16"), 8, r"where the manifest gives tensor\(float16\) \[1, 1, 16, 1\]"),
         (KvShape(1024, 1, 1, 16), 8, "has no input 'past_key_values.1.key'"),
         (KV, 9, r"output 'logits' is .*8\] where the manifest gives .* \[1, 'any', 9\]"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnidraft.runtime.bundle.model_entry import KvShape, KvType
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.session.modes import Mode
@@ -76,16 +77,20 @@ def test_every_pass_is_even_and_says_what_one_token_says(data: st.DataObject) ->
     assert all(width % 2 == 0 and width <= 64 for width in inner.widths)
 
 
-def write_starter(file: Path, form: str, max_length: int) -> None:
-    """The graph of a starter model, the target of the bundle, in a form."""
+def write_starter(file: Path, form: str, kv: KvShape) -> None:
+    """The graph of a starter model, the target of the bundle, in a form and with these keys and values."""
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.checkpoints.thin_model import thin_model
+    from omnidraft.export.graph.half_kv import half_kv
     from omnidraft.export.graph.skeleton import skeleton
     from omnidraft.export.quantize.quantization import named
     from omnidraft.export.quantize.stream import write_skeleton
 
     checkpoint = read_checkpoint(str(STARTERS / "a"))
-    write_skeleton(skeleton(checkpoint, thin_model(checkpoint), max_length), named(form), file)
+    bare = skeleton(checkpoint, thin_model(checkpoint), kv.max_length)
+    if kv.type == "float16":
+        half_kv(bare.proto)
+    write_skeleton(bare, named(form), file)
 
 
 @pytest.mark.parametrize("name", ["int4", "int8", "int4-k-quant"])
@@ -97,7 +102,7 @@ def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: 
 
     weights = load_bundle(bundle)
     entry = weights.bundle.target
-    write_starter(tmp_path / "model.onnx", name, entry.kv.max_length)
+    write_starter(tmp_path / "model.onnx", name, entry.kv)
     stored = replace(weights, target=Graph(tmp_path / "model.onnx", entry.kv, entry.vocab_size))
     session = TextSession(stored, bitwise=True)
 
@@ -114,14 +119,18 @@ def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: 
             assert said(prompt, mode, count) == plain, (prompt, mode, count)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize("name", ["fp32", "int4"])
-def test_rows_are_the_same_bits_however_a_text_is_cut(bundle: Path, tmp_path: Path, name: str) -> None:
+def test_rows_are_the_same_bits_however_a_text_is_cut(
+    bundle: Path, tmp_path: Path, name: str, kind: KvType
+) -> None:
     from omnidraft.runtime.bundle.bundle import open_bundle
     from omnidraft.runtime.models.ort_model import Graph, OrtModel
 
     opened = open_bundle(bundle)
-    write_starter(tmp_path / "model.onnx", name, opened.target.kv.max_length)
-    model = EvenModel(OrtModel(Graph(tmp_path / "model.onnx", opened.target.kv, opened.target.vocab_size)))
+    kv = replace(opened.target.kv, type=kind)
+    write_starter(tmp_path / "model.onnx", name, kv)
+    model = EvenModel(OrtModel(Graph(tmp_path / "model.onnx", kv, opened.target.vocab_size)))
     rng = np.random.default_rng(0)
     ids = [int(i) for i in rng.integers(0, opened.target.vocab_size, model.max_length)]
     whole = np.concatenate([model.score(ids[:64]).copy(), model.score(ids[64:]).copy()])

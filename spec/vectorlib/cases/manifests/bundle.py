@@ -25,6 +25,7 @@ from vectorlib.cases.manifests.manifests import (
     pop,
     put,
     record,
+    static,
 )
 from vectorlib.reference.manifest import body_of, sealed
 from vectorlib.writer import VectorWriter
@@ -32,7 +33,10 @@ from vectorlib.writer import VectorWriter
 
 def write(writer: VectorWriter) -> None:
     writer.table("bundle/files.json", list(FILES))
-    for topic, cases in (("valid", [*_valid(), *_no_drafter(), *_trims()]), ("listed", _files())):
+    for topic, cases in (
+        ("valid", [*_valid(), *_kv_types(), *_no_drafter(), *_trims()]),
+        ("listed", _files()),
+    ):
         writer.vectors("bundle", topic, [bundle_vector(*case) for case in cases])
 
 
@@ -43,6 +47,14 @@ def _trims() -> Iterator[Case]:
         ("null", "null is the same as absent: the ends of answers", None),
     ):
         yield f"trim_{name}", why, None, made(put(("prompt", "trim"), ends)), {}
+
+
+def _kv_types() -> Iterator[Case]:
+    for kind, role in (("float16", "target"), ("float16", "drafter"), ("float32", "target")):
+        why = "the type of the keys and values"
+        yield f"kv_{kind}_{role}", why, None, made(put((role, "kv", "type"), kind)), {}
+    both: Change = lambda m: (m["target"]["kv"].update(type="float16"), m["target"].update(npu=static()))  # noqa: E731
+    yield "kv_float16_npu", "static graphs beside a graph with float16 keys and values", None, made(both), {}
 
 
 def _no_drafter() -> Iterator[Case]:

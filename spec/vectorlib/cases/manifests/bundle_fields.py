@@ -117,6 +117,7 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         (("omnidraft",), ["0" * 65]), (("vocab_map",), ["a" * 513]),
         *((("drafter", name), values) for name, values in MODEL.items()),
         *((("target", "kv", name), [0, -1, most + 1, 1.0]) for name, most in KV.items()),
+        (("drafter", "kv", "type"), ["bfloat16", "Float16", "", None, 16, ["float16"]]),
         (("prompt", "prefix"), ["a" * 65_537]), (("prompt", "after"), ["é" * 32_769]),
         (("prompt", "template"), ["a" * 513]), (("prompt", "begin"), ["a" * 65_537]),
         (("prompt", "lead"), ["a" * 65_537]), (("prompt", "system", "before"), ["a" * 65_537]),
@@ -155,6 +156,8 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
     other_form = {**npu, "forms": {"qdq": npu["forms"]["float"]}, "providers": {}}
     yield "rule_form_float", "the form float is missing, and no provider names it", _placed(
         ("target", "npu"), other_form)  # fmt: skip
+    yield "rule_float16_concat", "float16 keys and values are for layout shared", _placed(
+        ("target", "kv", "type"), "float16")  # fmt: skip
     one_null: Change = lambda m: m["prompt"].update(between=None)  # noqa: E731
     yield "rule_between_alone", "between and after are both null or neither", made(one_null, FULL)
     alone: Change = lambda m: m["drafter"].pop("lora")  # noqa: E731

@@ -179,6 +179,7 @@ def _read(data: bytes) -> Manifest:
     models = {}
     for role in ("target", "drafter"):
         models[role] = {k: m[role][k] for k in names} | {"layout": m[role].get("layout", "shared")}
+        models[role]["kv"] = {"type": "float32"} | m[role]["kv"]
         models[role] |= {k: m[role].get(k) for k in ("fingerprint", "lora")}
         models[role]["train"] = m[role].get("train", {}).get("rank")
         models[role]["places"] = ["npu", *m[role]["npu"]["providers"]] if "npu" in m[role] else []

@@ -202,7 +202,7 @@ def _cells(bundle: Bundle, entry: ModelEntry) -> tuple[str, ...]:
         size(graph),
         f"{entry.vocab_size:,}",
         f"{entry.kv.max_length:,} tokens",
-        size(entry.kv_bytes),
+        f"{size(entry.kv_bytes)} of {entry.kv.type}",
     )
 
 

@@ -36,6 +36,7 @@ class GraphContract:
     max_length: int  # positions of the KV buffers
     vocab_size: int  # width of the logits
     quantization: str  # how the weights are stored
+    half_kv: bool = False  # whether the KV buffers are float16, not float32
 
 
 def tensor_specs(infos: Iterable[ValueInfoProto]) -> tuple[TensorSpec, ...]:

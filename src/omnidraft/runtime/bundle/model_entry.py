@@ -1,7 +1,7 @@
 """One model of a bundle, as the manifest describes it: its graph, its tokenizer and the shapes they need."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from omnidraft.runtime.bundle import bundle_limits as limits
@@ -12,21 +12,29 @@ from omnidraft.runtime.disk.json_fields import array, hexadecimal, integer, mapp
 
 Layout = Literal["shared", "concat"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+KvType = Literal["float32", "float16"]
+KV_TYPES: tuple[KvType, ...] = get_args(KvType)
 
 
 @dataclass(frozen=True)
 class KvShape:
-    """The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer."""
+    """The KV buffers of a graph: numbers [1, num_kv_heads, max_length, head_dim], two in each layer."""
 
     num_layers: int
     num_kv_heads: int
     head_dim: int
     max_length: int
+    type: KvType = "float32"  # of a number
 
     @property
     def bytes(self) -> int:
         """Bytes of all buffers."""
-        return 8 * self.num_layers * self.num_kv_heads * self.head_dim * self.max_length
+        size = 2 if self.type == "float16" else 4
+        return 2 * size * self.num_layers * self.num_kv_heads * self.head_dim * self.max_length
+
+    def of_place(self, place: Place) -> "KvShape":
+        """The buffers of static graphs, which are always float32."""
+        return replace(self, max_length=place.kv_length, type="float32")
 
 
 @dataclass(frozen=True)
@@ -105,12 +113,15 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
     if lora is None and any(place.form.lora_rank is not None for place in places.values()):
         raise ValueError("static graphs for adapters without the field lora")
     vocab_size = integer(data["vocab_size"], 1, limits.MAX_VOCABULARY)
+    kv, layout = _kv(mapping(data["kv"])), _layout(data.get("layout", "shared"))
+    if kv.type != "float32" and layout != "shared":
+        raise ValueError(f"{kv.type} keys and values are for graphs of layout shared")
     return ModelEntry(
         source=text(data["source"], limits.MAX_SOURCE),
         architecture=text(data["architecture"], limits.MAX_SOURCE),
         graph=text(data["graph"], limits.MAX_PATH),
         tokenizer=text(data["tokenizer"], limits.MAX_PATH),
-        kv=_kv(mapping(data["kv"])),
+        kv=kv,
         vocab_size=vocab_size,
         quantization=text(data["quantization"], limits.MAX_NAME),
         bos_id=None if data["bos_id"] is None else integer(data["bos_id"], 0, vocab_size - 1),
@@ -119,7 +130,7 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
         lora=lora,
-        layout=_layout(data.get("layout", "shared")),
+        layout=layout,
         train=_train(data, lora),
         tokenizer_fingerprint=hexadecimal(data["tokenizer_fingerprint"], 64),
         compiled_tokenizer=_path(data.get("compiled_tokenizer")),
@@ -136,6 +147,7 @@ def _kv(data: dict[str, Any]) -> KvShape:
         integer(data["num_kv_heads"], 1, limits.MAX_LAYERS),
         integer(data["head_dim"], 1, limits.MAX_HEAD_DIM),
         integer(data["max_length"], 1, limits.MAX_LENGTH),
+        _kv_type(data.get("type", "float32")),
     )
 
 
@@ -168,4 +180,12 @@ def _site(data: dict[str, Any]) -> Site:
 def _layout(value: object) -> Layout:
     if value not in LAYOUTS:
         raise ValueError(f"{value!r:.80} is not a layout, which is one of {', '.join(LAYOUTS)}")
+    return value
+
+
+def _kv_type(value: object) -> KvType:
+    if value not in KV_TYPES:
+        raise ValueError(
+            f"{value!r:.80} is not a type of keys and values, which is one of {', '.join(KV_TYPES)}"
+        )
     return value

@@ -47,11 +47,10 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     place = entry.places[name]
     if settings:
         place = replace(place, provider=_with(place, settings))
-    kv = replace(entry.kv, max_length=place.kv_length)
     rank, lora = place.form.lora_rank, None
     if rank is not None and entry.lora is not None:  # else the static graphs take no adapters
         lora = replace(entry.lora, rank=rank)
-    return replace(entry, place=place, kv=kv, lora=lora)
+    return replace(entry, place=place, kv=entry.kv.of_place(place), lora=lora)
 
 
 def _with(place: Place, settings: str) -> Provider:

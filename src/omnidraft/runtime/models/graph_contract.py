@@ -19,7 +19,7 @@ from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.lora_sites import LoraSites, a_name, b_name
 from omnidraft.runtime.bundle.model_entry import KvShape
 
-FLOAT, INT32, INT64 = "tensor(float)", "tensor(int32)", "tensor(int64)"
+FLOAT, FLOAT16, INT32, INT64 = "tensor(float)", "tensor(float16)", "tensor(int32)", "tensor(int64)"
 ANY = None  # a size that passes choose
 Sizes = tuple[int | None, ...]
 
@@ -37,7 +37,8 @@ Values = Mapping[str, Value]
 
 def shared_values(kv: KvShape, vocab_size: int) -> tuple[Values, Values]:
     """Inputs and outputs of a graph of layout `shared`, without adapters."""
-    one, buffer = (1,), Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
+    kind = FLOAT16 if kv.type == "float16" else FLOAT
+    one, buffer = (1,), Value(kind, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
     inputs = {
         "input_ids": Value(INT64, (1, ANY)),
         "seqlens_k": Value(INT32, one),
@@ -86,8 +87,8 @@ def kv_names(num_layers: int) -> list[str]:
     return [f"{layer}.{part}" for layer in range(num_layers) for part in ("key", "value")]
 
 
-def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[np.float32]]:
-    """Buffers of zeros for the keys and values of every layer, by name.
+def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[Any]]:
+    """Buffers of zeros for the keys and values of every layer, by name, of the type `kv.type`.
 
     Memory is used only for the positions that are written.
 
@@ -96,7 +97,7 @@ def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[np.float32]]:
     """
     shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
     try:
-        return {name: lazy_zeros(shape) for name in kv_names(kv.num_layers)}
+        return {name: lazy_zeros(shape, np.dtype(kv.type)) for name in kv_names(kv.num_layers)}
     except MemoryError:
         raise BundleError(
             f"the keys and values of {kv.max_length:,} positions take {kv.bytes / 1e6:,.0f} MB, which this "
@@ -164,7 +165,7 @@ def _refused(path: Path, why: str) -> BundleError:
     )
 
 
-def lazy_zeros(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def lazy_zeros(shape: tuple[int, ...], kind: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
     """Zeros in pages of their own.
 
     `np.zeros` does not have this property. From 4 MB on it asks the system for huge pages, so a write of a
@@ -179,10 +180,10 @@ def lazy_zeros(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
         MemoryError: the system refuses to promise that much.
     """
     if sys.platform == "win32":  # it has no private mappings without a file
-        return np.zeros(shape, np.float32)
-    size = np.dtype(np.float32).itemsize * math.prod(shape)
+        return np.zeros(shape, kind)
+    size = np.dtype(kind).itemsize * math.prod(shape)
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError, ValueError) as error:
         raise MemoryError(f"no {size} bytes for a buffer") from error
-    return np.frombuffer(pages, np.float32).reshape(shape)
+    return np.frombuffer(pages, kind).reshape(shape)

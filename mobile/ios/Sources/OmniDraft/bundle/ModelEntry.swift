@@ -8,15 +8,24 @@ enum Layout: String, Sendable {
     case concat
 }
 
-/// The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer.
+/// The numbers of KV buffers; the raw value is the name in a manifest.
+enum KvType: String, Sendable {
+    case float32, float16
+
+    /// The same for the engine.
+    var element: ElementType { self == .float16 ? .float16 : .float32 }
+}
+
+/// The KV buffers of a graph: numbers [1, num_kv_heads, max_length, head_dim], two in each layer.
 struct KvShape: Sendable, Equatable {
     let numLayers: Int
     let numKvHeads: Int
     let headDim: Int
     let maxLength: Int
+    var type = KvType.float32
 
     /// Bytes of all buffers; the bounds of a manifest keep them below 2^60.
-    var bytes: Int { 8 * numLayers * numKvHeads * headDim * maxLength }
+    var bytes: Int { 2 * type.element.size * numLayers * numKvHeads * headDim * maxLength }
 }
 
 /// One model of a bundle. The fields are those of spec/03-bundle.md; nil where the manifest has none.
@@ -69,13 +78,18 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         throw ValueError("static graphs for adapters without the field lora")
     }
     let vocabSize = try integer(data.at("vocab_size"), in: 1...BundleLimits.maxVocabulary)
+    let kv = try kvOf(mapping(data.at("kv")))
+    let layout = try layoutOf(data["layout"])
+    if kv.type != .float32 && layout != .shared {
+        throw ValueError("\(kv.type.rawValue) keys and values are for graphs of layout shared")
+    }
     func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, in: 0...(vocabSize - 1))) }
     return ModelEntry(
         source: try text(data.at("source"), most: BundleLimits.maxSource),
         architecture: try text(data.at("architecture"), most: BundleLimits.maxSource),
         graph: try text(data.at("graph"), most: BundleLimits.maxPath),
         tokenizer: try text(data.at("tokenizer"), most: BundleLimits.maxPath),
-        kv: try kvOf(mapping(data.at("kv"))),
+        kv: kv,
         vocabSize: vocabSize,
         quantization: try text(data.at("quantization"), most: BundleLimits.maxName),
         bosId: try data.orNull("bos_id").map(tokenId),
@@ -84,7 +98,7 @@ func readEntry(_ data: JsonObject) throws -> ModelEntry {
         places: places,
         fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
         lora: lora,
-        layout: try layoutOf(data["layout"]),
+        layout: layout,
         train: try trainOf(data, lora),
         tokenizerFingerprint: try hexadecimal(data.at("tokenizer_fingerprint"), 64),
         compiledTokenizer: try data.given("compiled_tokenizer").map { try text($0, most: BundleLimits.maxPath) })
@@ -95,7 +109,15 @@ private func kvOf(_ data: JsonObject) throws -> KvShape {
         numLayers: try integer(data.at("num_layers"), in: 1...BundleLimits.maxLayers),
         numKvHeads: try integer(data.at("num_kv_heads"), in: 1...BundleLimits.maxLayers),
         headDim: try integer(data.at("head_dim"), in: 1...BundleLimits.maxHeadDim),
-        maxLength: try integer(data.at("max_length"), in: 1...BundleLimits.maxLength))
+        maxLength: try integer(data.at("max_length"), in: 1...BundleLimits.maxLength),
+        type: try kvTypeOf(data["type"]))
+}
+
+private func kvTypeOf(_ value: JsonValue?) throws -> KvType {
+    guard let value else { return .float32 }
+    if value == .string(KvType.float32.rawValue) { return .float32 }
+    if value == .string(KvType.float16.rawValue) { return .float16 }
+    throw ValueError("\(quoted(value)) is not a type of keys and values, which is one of float32, float16")
 }
 
 private func trainOf(_ data: JsonObject, _ lora: LoraSites?) throws -> StepEntry? {

@@ -15,12 +15,15 @@ public enum ElementType: Int, Sendable {
     case int64 = 7
     /// A truth value of one byte.
     case bool = 9
+    /// A float of 16 bits.
+    case float16 = 10
 
     /// Bytes of an element.
     public var size: Int {
         switch self {
         case .float32, .int32: return 4
         case .int64: return 8
+        case .float16: return 2
         case .bool, .uint8: return 1
         }
     }

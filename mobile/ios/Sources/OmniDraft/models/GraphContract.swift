@@ -18,10 +18,10 @@ struct SharedValues {
                 GraphValue(name: "seqlens_k", type: .int32, shape: [1]),
                 GraphValue(name: "total_sequence_length", type: .int32, shape: [1]),
                 GraphValue(name: "num_logits", type: .int64, shape: [1]),
-            ] + names.map { GraphValue(name: pastName($0), type: .float32, shape: buffer) }
+            ] + names.map { GraphValue(name: pastName($0), type: kv.type.element, shape: buffer) }
         outputs =
             [GraphValue(name: "logits", type: .float32, shape: [1, any, vocabSize])]
-            + names.map { GraphValue(name: presentName($0), type: .float32, shape: buffer) }
+            + names.map { GraphValue(name: presentName($0), type: kv.type.element, shape: buffer) }
     }
 }
 
@@ -52,7 +52,7 @@ func presentName(_ name: String) -> String { "present.\(name)" }
 /// - Throws: ``OmniDraftError/bundle(_:)`` `memory`: the system refuses to promise that much.
 func kvBuffers(_ kv: KvShape) throws -> [EngineMemory] {
     // The manifest bounds each size, so the product fits 64 bits.
-    let bytes = kv.sizes.reduce(4, *)
+    let bytes = kv.sizes.reduce(kv.type.element.size, *)
     return try kvNames(kv.numLayers).map { _ in
         if let memory = EngineMemory(bytes) { return memory }
         let message =

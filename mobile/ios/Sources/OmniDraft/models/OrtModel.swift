@@ -141,7 +141,7 @@ class OrtModel: SessionModel {
     private func newBlock(_ n: Int, _ count: Int) throws -> Block {
         let ids = try memory(8 * n)
         let width = graph.vocabSize
-        let sizes = graph.kv.sizes
+        let (sizes, kind) = (graph.kv.sizes, graph.kv.type.element)
         var inputs = [
             EngineTensor("input_ids", type: .int64, shape: [1, n], memory: ids),
             EngineTensor("seqlens_k", type: .int32, shape: [1], memory: seqlens),
@@ -150,8 +150,8 @@ class OrtModel: SessionModel {
         ]
         var outputs = [EngineTensor("logits", type: .float32, shape: [1, count, width], memory: rows)]
         for (name, memory) in zip(kvNames(graph.kv.numLayers), buffers) {
-            inputs.append(EngineTensor(pastName(name), type: .float32, shape: sizes, memory: memory))
-            outputs.append(EngineTensor(presentName(name), type: .float32, shape: sizes, memory: memory))
+            inputs.append(EngineTensor(pastName(name), type: kind, shape: sizes, memory: memory))
+            outputs.append(EngineTensor(presentName(name), type: kind, shape: sizes, memory: memory))
         }
         do {
             let binding = try graph.session.bind(inputs: inputs + fed, outputs: outputs)

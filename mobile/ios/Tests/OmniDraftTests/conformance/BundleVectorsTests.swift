@@ -266,6 +266,7 @@ private func model(_ entry: ModelEntry) -> JsonValue {
     let kv: JsonObject = [
         "num_layers": .int(entry.kv.numLayers), "num_kv_heads": .int(entry.kv.numKvHeads),
         "head_dim": .int(entry.kv.headDim), "max_length": .int(entry.kv.maxLength),
+        "type": .string(entry.kv.type.rawValue),
     ]
     return [
         "graph": .string(entry.graph), "tokenizer": .string(entry.tokenizer),

@@ -22,6 +22,9 @@ final class GraphContractTests: XCTestCase {
         for (shape, width) in [(kv(layers: 2), 13), (kv(heads: 2), 13), (kv(size: 2), 13), (kv(), 14)] {
             XCTAssertEqual(try faultOf { _ = try graph(shape, width: width) }, "graph")
         }
+        var half = kv()
+        half.type = .float16
+        XCTAssertEqual(try faultOf { _ = try graph(half) }, "graph")
         XCTAssertEqual(try faultOf { _ = try graph(kv(), file: "\(vectorRoot)/manifest.json") }, "graph")
     }
 

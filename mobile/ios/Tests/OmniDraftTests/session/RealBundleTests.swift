@@ -9,7 +9,7 @@ final class RealBundleTests: XCTestCase {
     private let question = "How many legs do 3 cats have?"
 
     func testIdsEqualThoseOfPython() throws {
-        for name in ["a", "b"] {
+        for name in ["a", "b", "half"] {
             let loaded = try StarterBundles.load(name)
             let content = try StarterBundles.ids(name)
             let prompts = content["prompts"]!.strings
@@ -20,7 +20,7 @@ final class RealBundleTests: XCTestCase {
     }
 
     func testASessionOfPythonGoesOn() throws {
-        for name in ["a", "b"] {
+        for name in ["a", "b", "half"] {
             let due = try StarterBundles.ids(name)["session"]!.object
             let session = try SessionCore(StarterBundles.load(name))
             try session.load(StarterBundles.directory("expected/\(name)") + "/talk.session")
@@ -31,6 +31,15 @@ final class RealBundleTests: XCTestCase {
             let after = try session.chat(due["questions"]!.strings[2], config).finish()
             XCTAssertEqual(after.tokenIds, due["after"]!.int32s)
         }
+    }
+
+    func testFloat16KeysAndValuesTakeHalfTheMemory() throws {
+        let (half, full) = (try StarterBundles.load("half").bundle, try StarterBundles.load("a").bundle)
+        XCTAssertEqual(half.target.kv.type, .float16)
+        XCTAssertEqual(full.target.kv.bytes, 2 * half.target.kv.bytes)
+        XCTAssertEqual(memoryNeed(full).kv - memoryNeed(half).kv, half.target.kv.bytes)
+        let held = try kvBuffers(half.target.kv).reduce(0) { $0 + $1.bytes.count }
+        XCTAssertEqual(held, half.target.kv.bytes)
     }
 
     func testASavedSessionGoesOn() throws {

@@ -206,7 +206,8 @@ final class StepRun {
         case .float32: return TypedArray(Array(bytes.bindMemory(to: Float.self)), shape: tensor.shape)
         case .int64: return TypedArray(Array(bytes.bindMemory(to: Int64.self)), shape: tensor.shape)
         case .bool: return TypedArray(bytes.map { $0 != 0 }, shape: tensor.shape)
-        case .uint8, .int32: throw runError(name, "its output \(tensor.name) has a type that no training step has")
+        case .uint8, .int32, .float16:
+            throw runError(name, "its output \(tensor.name) has a type that no training step has")
         }
     }
 }

@@ -21,9 +21,24 @@ internal const val CONCAT_LAYOUT = "concat"
 /** How a graph keeps its past. */
 internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
 
-/** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
-internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
-    val bytes: Long get() = 8L * numLayers * numKvHeads * headDim * maxLength
+/** The numbers of KV buffers, by their name in a manifest. */
+internal enum class KvType(val word: String, val bytes: Int) {
+    FLOAT32("float32", 4),
+    FLOAT16("float16", 2),
+}
+
+/** The KV buffers of a graph: numbers [1, num_kv_heads, max_length, head_dim], two in each layer. */
+internal data class KvShape(
+    val numLayers: Int,
+    val numKvHeads: Int,
+    val headDim: Int,
+    val maxLength: Int,
+    val type: KvType = KvType.FLOAT32,
+) {
+    val bytes: Long get() = 2L * type.bytes * numLayers * numKvHeads * headDim * maxLength
+
+    /** The buffers of static graphs, which are always float32. */
+    fun of(place: Place): KvShape = copy(maxLength = place.kvLength, type = KvType.FLOAT32)
 }
 
 /** One model of a bundle. */
@@ -87,12 +102,17 @@ internal fun readEntry(data: Map<String, Any?>): ModelEntry {
         throw ValueError("static graphs for adapters without the field lora")
     }
     val vocabSize = integer(data.at("vocab_size"), 1, BundleLimits.MAX_VOCABULARY)
+    val kv = kvOf(mapping(data.at("kv")))
+    val layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT)
+    if (kv.type != KvType.FLOAT32 && layout != SHARED_LAYOUT) {
+        throw ValueError("${kv.type.word} keys and values are for graphs of layout $SHARED_LAYOUT")
+    }
     return ModelEntry(
         source = text(data.at("source"), BundleLimits.MAX_SOURCE),
         architecture = text(data.at("architecture"), BundleLimits.MAX_SOURCE),
         graph = text(data.at("graph"), BundleLimits.MAX_PATH),
         tokenizer = text(data.at("tokenizer"), BundleLimits.MAX_PATH),
-        kv = kvOf(mapping(data.at("kv"))),
+        kv = kv,
         vocabSize = vocabSize,
         quantization = text(data.at("quantization"), BundleLimits.MAX_NAME),
         bosId = data.at("bos_id")?.let { integer(it, 0, vocabSize - 1) },
@@ -101,7 +121,7 @@ internal fun readEntry(data: Map<String, Any?>): ModelEntry {
         places = places,
         fingerprint = data["fingerprint"]?.let { hexadecimal(it, 64) },
         lora = lora,
-        layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT),
+        layout = layout,
         train = trainOf(data, lora),
         tokenizerFingerprint = hexadecimal(data.at("tokenizer_fingerprint"), 64),
         compiledTokenizer = data["compiled_tokenizer"]?.let { text(it, BundleLimits.MAX_PATH) },
@@ -113,6 +133,11 @@ private fun kvOf(data: Map<String, Any?>): KvShape = KvShape(
     numKvHeads = integer(data.at("num_kv_heads"), 1, BundleLimits.MAX_LAYERS),
     headDim = integer(data.at("head_dim"), 1, BundleLimits.MAX_HEAD_DIM),
     maxLength = integer(data.at("max_length"), 1, BundleLimits.MAX_LENGTH),
+    type = kvTypeOf(if ("type" in data) data["type"] else KvType.FLOAT32.word),
+)
+
+private fun kvTypeOf(value: Any?): KvType = KvType.entries.find { it.word == value } ?: throw ValueError(
+    "${quoted(value)} is not a type of keys and values, which is one of ${KvType.entries.joinToString { it.word }}",
 )
 
 private fun trainOf(data: Map<String, Any?>, lora: LoraSites?): StepEntry? {

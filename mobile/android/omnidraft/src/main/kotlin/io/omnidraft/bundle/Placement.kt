@@ -27,7 +27,7 @@ private fun placed(bundle: Bundle, role: String, entry: ModelEntry, where: Strin
     )
     val rank = place.form.loraRank // null: the static graphs take no adapters
     val lora = if (rank == null) null else entry.lora?.copy(rank = rank)
-    return entry.copy(place = place, kv = entry.kv.copy(maxLength = place.kvLength), lora = lora)
+    return entry.copy(place = place, kv = entry.kv.of(place), lora = lora)
 }
 
 private fun placesOf(entry: ModelEntry): String = (listOf(CPU_GRAPH) + entry.places.keys).joinToString()

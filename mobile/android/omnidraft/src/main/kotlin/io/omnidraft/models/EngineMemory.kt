@@ -5,6 +5,7 @@ import ai.onnxruntime.OrtException
 import io.omnidraft.BundleException
 import io.omnidraft.LARGER_HEAP
 import io.omnidraft.bundle.KvShape
+import io.omnidraft.bundle.KvType
 import io.omnidraft.reason
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
@@ -39,7 +40,7 @@ internal fun kvTensors(kv: KvShape): Map<String, OnnxTensor> {
         // Without an arena each tensor has memory of its own, which goes back to the system with it.
         val maker = sessionOptions(1).use { options ->
             options.setCPUArenaAllocator(false)
-            Engine.environment.createSession(zerosGraph(), options)
+            Engine.environment.createSession(zerosGraph(kv.type), options)
         }
         maker.use {
             OnnxTensor.createTensor(Engine.environment, shape, longArrayOf(4)).use { sizes ->
@@ -54,7 +55,7 @@ internal fun kvTensors(kv: KvShape): Map<String, OnnxTensor> {
     }
 }
 
-/** The same as direct buffers, for a host that reads and writes them. */
+/** The same as direct buffers of float32, for a host that reads and writes them. */
 internal fun kvBuffers(kv: KvShape): Map<String, FloatBuffer> {
     val bytes = 4L * kv.numKvHeads * kv.maxLength * kv.headDim
     try {
@@ -104,18 +105,25 @@ private const val SIZES = "sizes"
 private const val ZEROS = "zeros"
 
 /** A graph of one operator, which gives zeros of the four sizes that it is fed. Field numbers are those of onnx.proto. */
-private fun zerosGraph(): ByteArray {
-    val node = bytes(1, SIZES) + bytes(2, ZEROS) + bytes(4, "ConstantOfShape")
+private fun zerosGraph(type: KvType): ByteArray {
+    val kind = if (type == KvType.FLOAT16) FLOAT16 else FLOAT32
+    val zero = number(1, 1) + number(2, kind) + bytes(9, ByteArray(type.bytes)) // a tensor of one number
+    val value = bytes(1, "value") + bytes(5, zero) + TENSOR
+    val node = bytes(1, SIZES) + bytes(2, ZEROS) + bytes(4, "ConstantOfShape") + bytes(5, value)
     val input = bytes(1, SIZES) + bytes(2, bytes(1, number(1, INT64) + bytes(2, bytes(1, number(1, 4)))))
-    val output = bytes(1, ZEROS) + bytes(2, bytes(1, number(1, FLOAT32)))
+    val output = bytes(1, ZEROS) + bytes(2, bytes(1, number(1, kind)))
     val graph = bytes(1, node) + bytes(2, ZEROS) + bytes(11, input) + bytes(12, output)
     return number(1, IR_VERSION) + bytes(7, graph) + bytes(8, number(2, OPSET))
 }
 
 private const val FLOAT32 = 1
+private const val FLOAT16 = 10
 private const val INT64 = 7
 private const val IR_VERSION = 8
 private const val OPSET = 13
+
+/** The type of an attribute that is a tensor: field 20, whose tag has two bytes, is 4. */
+private val TENSOR: ByteArray = byteArrayOf(0xA0.toByte(), 1, 4)
 
 /** A field of a protobuf message that is a number below 128. */
 private fun number(field: Int, value: Int): ByteArray = byteArrayOf((field shl 3).toByte(), value.toByte())

@@ -6,6 +6,7 @@ import ai.onnxruntime.OrtSession
 import ai.onnxruntime.TensorInfo
 import io.omnidraft.BundleException
 import io.omnidraft.bundle.KvShape
+import io.omnidraft.bundle.KvType
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.aName
 import io.omnidraft.bundle.bName
@@ -26,7 +27,8 @@ internal class SharedValues(val inputs: Map<String, Value>, val outputs: Map<Str
 
 /** Inputs and outputs of a graph of layout `shared`, without adapters. */
 internal fun sharedValues(kv: KvShape, vocabSize: Int): SharedValues {
-    val buffer = Value(OnnxJavaType.FLOAT, *kvShape(kv))
+    val kind = if (kv.type == KvType.FLOAT16) OnnxJavaType.FLOAT16 else OnnxJavaType.FLOAT
+    val buffer = Value(kind, *kvShape(kv))
     val inputs = linkedMapOf(
         "input_ids" to Value(OnnxJavaType.INT64, 1, ANY),
         "seqlens_k" to Value(OnnxJavaType.INT32, 1),

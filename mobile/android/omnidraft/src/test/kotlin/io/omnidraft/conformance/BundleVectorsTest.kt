@@ -263,6 +263,7 @@ private fun model(entry: ModelEntry): Json = mapOf(
     "kv" to mapOf(
         "num_layers" to entry.kv.numLayers, "num_kv_heads" to entry.kv.numKvHeads,
         "head_dim" to entry.kv.headDim, "max_length" to entry.kv.maxLength,
+        "type" to entry.kv.type.word,
     ),
     "eos_ids" to entry.eosIds,
     "lora" to entry.lora?.let { lora(it) },

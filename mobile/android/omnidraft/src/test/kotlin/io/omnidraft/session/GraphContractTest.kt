@@ -3,6 +3,7 @@ package io.omnidraft.session
 import ai.onnxruntime.OnnxJavaType
 import io.omnidraft.BundleException
 import io.omnidraft.bundle.KvShape
+import io.omnidraft.bundle.KvType
 import io.omnidraft.bundle.LoraSites
 import io.omnidraft.bundle.Part
 import io.omnidraft.bundle.Site
@@ -46,10 +47,27 @@ internal class GraphContractTest {
     }
 
     @Test
+    fun keysAndValuesAreZerosOfTheirType() {
+        for ((type, kind) in listOf(KvType.FLOAT32 to OnnxJavaType.FLOAT, KvType.FLOAT16 to OnnxJavaType.FLOAT16)) {
+            val made = kvTensors(KvShape(2, 3, 4, 5, type))
+            assertEquals(setOf("0.key", "0.value", "1.key", "1.value"), made.keys)
+            for (tensor in made.values) {
+                assertEquals(kind, tensor.info.type)
+                assertArrayEquals(longArrayOf(1, 3, 5, 4), tensor.info.shape)
+                val bytes = tensor.byteBuffer
+                assertEquals(60 * type.bytes, bytes.remaining())
+                while (bytes.hasRemaining()) assertEquals(0, bytes.get().toInt())
+                tensor.close()
+            }
+        }
+    }
+
+    @Test
     fun aGraphThatDoesNotFitIsRefused() {
         Graph(file, kv, width).close()
         val wrong = listOf(
             kv.copy(numLayers = 2) to width, kv.copy(numKvHeads = 2) to width, kv.copy(headDim = 2) to width, kv to 14,
+            kv.copy(type = KvType.FLOAT16) to width,
         )
         for ((shape, size) in wrong) {
             val refused = assertThrows(BundleException::class.java) { Graph(file, shape, size) }

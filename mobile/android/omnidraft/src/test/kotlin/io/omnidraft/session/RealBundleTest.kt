@@ -4,6 +4,7 @@ import io.omnidraft.GenerationConfig
 import io.omnidraft.PromptException
 import io.omnidraft.SessionException
 import io.omnidraft.StopReason
+import io.omnidraft.bundle.KvType
 import io.omnidraft.bundle.NPU
 import io.omnidraft.bundle.memoryNeed
 import io.omnidraft.chat.readMessages
@@ -49,7 +50,7 @@ internal class RealBundleTest {
     fun close() = loaded.values.forEach { it.close() }
 
     @TestFactory
-    fun idsEqualThoseOfPython(): List<DynamicTest> = listOf("a", "b").flatMap { name ->
+    fun idsEqualThoseOfPython(): List<DynamicTest> = listOf("a", "b", "half").flatMap { name ->
         val content = StarterBundles.ids(name)
         content["runs"].list().map { it.obj() }.map { run ->
             DynamicTest.dynamicTest("$name: ${run["name"]}") { checkRun(bundle(name), name, run) }
@@ -87,7 +88,7 @@ internal class RealBundleTest {
     }
 
     @TestFactory
-    fun aSessionOfPythonGoesOn(): List<DynamicTest> = listOf("a", "b").map { name ->
+    fun aSessionOfPythonGoesOn(): List<DynamicTest> = listOf("a", "b", "half").map { name ->
         DynamicTest.dynamicTest(name) {
             val due = StarterBundles.ids(name)["session"].obj()
             Session(bundle(name)).use { session ->
@@ -100,6 +101,17 @@ internal class RealBundleTest {
                 assertArrayEquals(due["after"].ints(), after.tokenIds)
             }
         }
+    }
+
+    /** Static graphs keep float32. */
+    @Test
+    fun float16KeysAndValuesTakeHalfTheMemory() {
+        val (half, full) = bundle("half").bundle to bundle("a").bundle
+        assertEquals(full.target.kv.copy(type = KvType.FLOAT16), half.target.kv)
+        assertEquals(full.target.kvBytes, 2 * half.target.kvBytes)
+        assertEquals(full.target.kvBytes / 2, memoryNeed(full).kv - memoryNeed(half).kv)
+        val place = bundle("b").bundle.target.places.getValue(NPU)
+        assertEquals(full.target.kv.copy(maxLength = place.kvLength), half.target.kv.of(place))
     }
 
     @Test
