@@ -2,10 +2,11 @@
 
     python -m benchmarks.drift PLACE --out drift.jsonl
 
-The starters are exported into PLACE: a first, then b. The drafter answers and learns as `omnidraft learn --prompts` does (k = 4, greedy). Task: questions of GSM8K,
-then code of MBPP, with one target. Target: GSM8K with the first bundle, then other questions of it with the
-second, which begins with the adapter that the first left (`--adapter`); n-grams are of one target alone.
-At each point the same unseen prompts are answered without learning, and the cache is then as it was.
+The starters are exported into PLACE: a first, then b. Their drafter answers and learns as
+`omnidraft learn --prompts` does (k = 4, greedy). Task: questions of GSM8K, then code of MBPP, with starter-a.
+Target: questions of GSM8K with starter-a, then others with starter-b, which begins with the adapter that the
+first left (`--adapter`); n-grams are of one target alone. At each point the same unseen prompts are answered
+without learning, and the cache is then as it was.
 
 Arms: with n-grams or with direct tokens alone, with the guard or without; and, for the target, one that
 begins with no adapter. Results are lines of `--out`; those that it has are not made again.
@@ -59,30 +60,26 @@ class Arm:
 
 
 ARMS = [
-    *(Arm(change, cache, guard) for cache, guard in ((True, True), (False, True), (True, False), (False, False))
-      for change in ("task", "target")),
+    *(Arm(change, cache, guard) for change in ("task", "target") for guard in (True, False)
+      for cache in (True, False)),
     Arm("target", begun=False),
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Bundles and sizes."""
+    """The folder of the bundles, and sizes."""
 
-    bundles: tuple[Path, Path]
+    place: Path
     before: int
     probes: int
     tokens: int
 
 
-def bundles(place: Path) -> tuple[Path, Path]:
-    """Both starter targets with the untrained drafter and its training step."""
+def bundle(place: Path, name: str) -> Path:
+    """A starter target with the untrained drafter and its training step."""
     models, options = find_starters(), Options(FP32, drafter_quantization=INT8, train_rank=USUAL_RANK)
-    first, second = (
-        exported(models / name, models / "drafter", place / name, lambda *_: None, options)
-        for name in STARTERS
-    )
-    return first, second
+    return exported(models / name, models / "drafter", place / name, lambda *_: None, options)
 
 
 def points(arm: Arm, settings: Settings) -> Iterator[tuple[str, Counts]]:
@@ -98,7 +95,7 @@ def points(arm: Arm, settings: Settings) -> Iterator[tuple[str, Counts]]:
     with tempfile.TemporaryDirectory() as place:
         first = Adaptation(Path(place, "first"), Learning().make, options)
         with closing(first):
-            first.begin(load_bundle(settings.bundles[0]))
+            first.begin(load_bundle(bundle(settings.place, STARTERS[0])))
             _answer(first, kinds[FIRST][: settings.before], config)
             yield "before", probe(first, unknown[FIRST], config)
             first.write()
@@ -110,7 +107,7 @@ def points(arm: Arm, settings: Settings) -> Iterator[tuple[str, Counts]]:
             kept = read_adapter(profiles_in(Path(place, "first"))[0].adapter) if arm.begun else None
         learning = Learning(adapter=kept)
         with closing(Adaptation(Path(place, "second"), learning.make, options)) as after:
-            after.begin(load_bundle(settings.bundles[1]), begun=arm.begun)
+            after.begin(load_bundle(bundle(settings.place, STARTERS[1])), begun=arm.begun)
             yield from _after(after, later, unknown[second], config)
             yield "rollbacks", _rollbacks(after)
 
@@ -162,7 +159,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="lines of JSON, one of each arm")
     options = parser.parse_args()
     require("tasks")
-    settings = Settings(bundles(options.place), options.before, options.probes, options.tokens)
+    settings = Settings(options.place, options.before, options.probes, options.tokens)
     text = options.out.read_text(encoding="utf-8") if options.out.exists() else ""
     found: dict[str, dict[str, Any]] = {row["arm"]: row for row in map(json.loads, text.splitlines())}
     for arm in ARMS:

@@ -8,8 +8,8 @@ the drafter learns from the first of these answers with each loss: those of the 
 benchmarks/losses. Each drafter is measured with the runtime's loop (k = 4, an n-gram cache that starts empty)
 on prompts that none has seen, against the target's recorded greedy answers.
 
-Answers are kept in `--labels`, and with `--out` each result is a line of a file: a run that ended goes on. The
-table has the mean over seeds, and the smallest and the largest.
+Answers are kept in `--labels`, and with `--out` each result is a line of a file: a run that ended goes on.
+The table has the mean over seeds and each seed, and the ratio to trie-kl with its interval over prompts.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
@@ -51,7 +52,7 @@ from omnidraft.training.trainer_options import TrainerOptions
 NUM_DRAFT_TOKENS, MAX_NEW_TOKENS, MAX_PROMPT = 4, 64, 448
 TRAINING_PROMPTS = 4000  # of each task, of which the short ones are taken
 TASKS = ("GSM8K", "MBPP", "HumanEval", "SciTLDR")
-UNTRAINED = "none"
+UNTRAINED, USUAL = "none", "trie-kl"
 Prompt = tuple[list[int], list[int]]  # in target ids, and in draft ids without their start
 Row = dict[str, Any]
 
@@ -169,20 +170,46 @@ def _kept(row: Row, file: Path | None) -> Row:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """Tokens a pass of each loss by number of answers: mean, smallest and largest of the seeds."""
+    """Tokens a pass of each loss by number of answers."""
     counts = sorted({row["answers"] for row in rows if row["answers"]})
-    yield f"| objective | {' | '.join(f'{count} answers' for count in counts)} | seconds a step |"
-    yield "|---|" + "---|" * (len(counts) + 1)
+    titles = [f"{count} answers (seeds) | beside {USUAL}" for count in counts]
+    yield f"| objective | {' | '.join(titles)} | acceptance | seconds a step |"
+    yield "|---|" + "---|" * (2 * len(counts) + 2)
     for name in dict.fromkeys(row["objective"] for row in rows):
         own = [row for row in rows if row["objective"] == name]
         cells = []
         for count in counts:
-            found = [r["tokens_a_pass"] for r in own if r["answers"] == (0 if name == UNTRAINED else count)]
-            spread = f" ({min(found):.2f}-{max(found):.2f}, {len(found)})" if len(found) > 1 else ""
-            cells.append(f"{sum(found) / len(found):.3f}{spread}" if found else "")
+            wanted = 0 if name == UNTRAINED else count
+            found = {row["seed"]: row for row in own if row["answers"] == wanted}
+            usual = {r["seed"]: r for r in rows if r["objective"] == USUAL and r["answers"] == count}
+            each = [row["tokens_a_pass"] for row in found.values()]
+            spread = f" ({', '.join(f'{x:.2f}' for x in each)})" if len(each) > 1 else ""
+            cells.append(f"{np.mean(each):.3f}{spread}" if each else "")
+            cells.append(beside(found, usual))
+        acceptance = np.mean([row["acceptance"] for row in own])
         steps = sum(row.get("steps", 0) for row in own)
         cost = f"{sum(row['seconds'] for row in own if 'steps' in row) / steps:.2f}" if steps else ""
-        yield f"| {name} | {' | '.join(cells)} | {cost} |"
+        yield f"| {name} | {' | '.join(cells)} | {acceptance:.3f} | {cost} |"
+
+
+def beside(found: dict[int, Row], usual: dict[int, Row], draws: int = 2000) -> str:
+    """The ratio of tokens a pass to those of the usual loss, over the seeds of both.
+
+    The 95 % interval is by bootstrap over prompts; an untrained drafter stands beside every seed.
+    """
+    seeds = sorted(usual) if set(found) == {0} and not found[0]["answers"] else sorted({*found} & {*usual})
+    if not seeds:
+        return ""
+    own = np.sum([found.get(seed, found[min(found)])["counts"] for seed in seeds], axis=0)  # [prompts, 2]
+    other = np.sum([usual[seed]["counts"] for seed in seeds], axis=0)
+
+    def ratio(at: Any) -> Any:
+        (a, b), (c, d) = (x[at].sum(axis=-2).T for x in (own, other))
+        return a / b / (c / d)
+
+    drawn = np.random.default_rng(0).integers(len(own), size=(draws, len(own)))
+    low, high = np.quantile(ratio(drawn), [0.025, 0.975])
+    return f"{ratio(np.arange(len(own))):.2f} ({low:.2f}-{high:.2f})"
 
 
 def main() -> None:

@@ -80,7 +80,8 @@ class DualSpace(nn.Module):
         log_q = functional.log_softmax(states @ view.target_embedding[listed].T, dim=1)
         at = torch.searchsorted(listed, chunks.ids.clamp_min(0))
         p = chunks.p / chunks.p.sum(dim=1, keepdim=True).clamp_min(1e-8)
-        return torch.special.xlogy(p, p).sum(dim=1) - (p * log_q.gather(1, at)).sum(dim=1)
+        divergences: Tensor = (torch.special.xlogy(p, p) - p * log_q.gather(1, at)).sum(dim=1)
+        return divergences
 
 
 def _scaled(values: Tensor) -> Tensor:

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from benchmarks.losses.chunks import Chunks, Labelled, View, chunks_of
-from benchmarks.losses.table import OBJECTIVES, loss_named
+from benchmarks.losses.table import loss_named
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.batch import TensorBatch
+from omnidraft.training.objectives import OBJECTIVES
 from omnidraft.training.objectives.losses import Terms
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
@@ -45,7 +46,7 @@ class LossTrainer(Trainer):
         super().__init__(drafter, options)
         torch.manual_seed(options.seed)
         self._drafter = drafter
-        self._embedding = target.get_input_embeddings().weight.detach().float()
+        self._embedding = _embedding(target).detach().float()
         self._loss = loss_named(name, drafter.config.hidden_size, target.config.hidden_size)
         if isinstance(self._loss, nn.Module):
             own = {f"loss.{each}": parameter for each, parameter in self._loss.named_parameters()}
@@ -72,6 +73,11 @@ class LossTrainer(Trainer):
 
     def _terms(self, logits: Tensor, batch: TensorBatch) -> Terms:
         assert self._chunks is not None and self._states is not None
-        embedding = self._drafter.get_input_embeddings().weight
-        view = View(logits, self._states, embedding, self._embedding, batch, self._chunks)
+        view = View(logits, self._states, _embedding(self._drafter), self._embedding, batch, self._chunks)
         return self._loss(view)
+
+
+def _embedding(model: PreTrainedModel) -> Tensor:
+    inputs: Any = model.get_input_embeddings()
+    weight: Tensor = inputs.weight
+    return weight

@@ -65,4 +65,5 @@ def transported(cost: Tensor, entropy: float = ENTROPY, rounds: int = ROUNDS) ->
     for _ in range(rounds):
         left = 1.0 / m / (kernel @ right)
         right = 1.0 / n / (kernel.T @ left)
-    return (left[:, None] * kernel * right * cost).sum()
+    moved: Tensor = left[:, None] * kernel * right * cost
+    return moved.sum()

@@ -94,8 +94,8 @@ def _collected(prompts: Sequence[Sequence[int]], steps: Iterable[Step], top: int
             np.stack([t.probabilities for t in answer]).astype(np.float64),
             np.array([t.rest for t in answer]),
         )
-        hidden = np.stack([t.hidden for t in answer])
-        yield Response(tuple(prompt), tuple(t.token for t in answer), rows, hidden)
+        kept = np.stack([t.hidden for t in answer])
+        yield Response(tuple(prompt), tuple(t.token for t in answer), rows, kept)
 
 
 @torch.inference_mode()

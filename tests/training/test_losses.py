@@ -47,7 +47,8 @@ def view_of(cut: int | None = None) -> View:
     batch = collate([each.aligned for each in given]).to("cpu", torch.float64)
 
     def drawn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=random, dtype=torch.float64)
+        values: Tensor = torch.randn(*shape, generator=random, dtype=torch.float64)
+        return values
 
     count = len(batch.sequences)
     logits, states = drawn(count, len(DRAFT)).requires_grad_(), drawn(count, WIDTH).requires_grad_()
@@ -119,7 +120,7 @@ def expected_uld(view: View, cut: int | None) -> float:
         whole = sum(abs(p[i] - q[i]) for i in range(size))
         distances.append(whole + abs(sum(p[size:]) + rest - sum(q[size:])))
     ce = losses_in_loops(view)
-    return sum(ce) / len(ce) + ULD_FACTOR * sum(distances) / len(distances)
+    return float(sum(ce) / len(ce) + ULD_FACTOR * sum(distances) / len(distances))
 
 
 def expected_alm(view: View, cut: int | None) -> float:
@@ -130,7 +131,7 @@ def expected_alm(view: View, cut: int | None) -> float:
             p = listed[own] ** (1 / ALM_TEMPERATURE)
             q = math.exp(-sum(spelled)) ** (1 / ALM_TEMPERATURE)
             parts.append(p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q)))
-    return sum(parts) / len(parts)
+    return float(sum(parts) / len(parts))
 
 
 def expected_vocagnolm(view: View, cut: int | None) -> float:
