@@ -53,7 +53,8 @@ class Transport(nn.Module):
 
 def attention_cost(own: Tensor, others: Tensor) -> Tensor:
     """The cost of moving each own state to each other one, [m, n]."""
-    return 1.0 - (own @ others.T / own.shape[1] ** 0.5).softmax(dim=1)
+    scores: Tensor = own @ others.T / own.shape[1] ** 0.5
+    return 1.0 - scores.softmax(dim=1)
 
 
 def transported(cost: Tensor, entropy: float = ENTROPY, rounds: int = ROUNDS) -> Tensor:
