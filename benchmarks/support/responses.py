@@ -16,7 +16,8 @@ from transformers.cache_utils import DynamicLayer
 from omnidraft.learning.positions.target_rows import TargetRows
 
 _ROOM = 32  # positions that a layer grows by; copying everything at each token takes half of the time
-Step = tuple[Tensor, Tensor, Tensor]  # indices in the batch, next ids, distributions [B, vocab]
+# Indices in the batch, next ids, distributions [B, vocab], last hidden states [B, width].
+Step = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,13 @@ class Response:
         prompt: in target ids.
         tokens: the answer, n target ids.
         rows: the distribution at each token.
+        hidden: the last hidden state, normalised, that each of them was computed from, [n, width], float16.
     """
 
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
     rows: TargetRows
+    hidden: npt.NDArray[np.float16]
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class _Token:
     ids: npt.NDArray[np.int64]
     probabilities: npt.NDArray[np.float32]
     rest: float
+    hidden: npt.NDArray[np.float16]
 
 
 def respond(
@@ -76,20 +80,22 @@ def respond(
 def _collected(prompts: Sequence[Sequence[int]], steps: Iterable[Step], top: int) -> Iterator[Response]:
     """The responses of one batch; only the likeliest ids of a row are kept after its pass."""
     answers = [list[_Token]() for _ in prompts]
-    for which, tokens, distributions in steps:
+    for which, tokens, distributions, hidden in steps:
         count = min(top, distributions.shape[1])
         p, ids = (values.cpu().numpy() for values in distributions.topk(count))
         whole = count == distributions.shape[1]
         rest = np.zeros(len(p)) if whole else np.maximum(1.0 - p.sum(axis=1, dtype=np.float64), 0.0)
+        states = hidden.cpu().numpy().astype(np.float16)
         for row, (b, token) in enumerate(zip(which.tolist(), tokens.tolist(), strict=True)):
-            answers[b].append(_Token(token, ids[row], p[row], rest[row]))
+            answers[b].append(_Token(token, ids[row], p[row], rest[row], states[row]))
     for prompt, answer in zip(prompts, answers, strict=True):
         rows = TargetRows(
             np.stack([t.ids for t in answer]).astype(np.int32),
             np.stack([t.probabilities for t in answer]).astype(np.float64),
             np.array([t.rest for t in answer]),
         )
-        yield Response(tuple(prompt), tuple(t.token for t in answer), rows)
+        kept = np.stack([t.hidden for t in answer])
+        yield Response(tuple(prompt), tuple(t.token for t in answer), rows, kept)
 
 
 @torch.inference_mode()
@@ -106,11 +112,11 @@ def _steps(
     for _ in range(max_new_tokens):
         out = decoder(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=1, output_hidden_states=True,
         )  # fmt: skip
         logits = out.logits[:, -1].float()
         tokens = logits.argmax(dim=-1)
-        yield which, tokens, logits.softmax(dim=-1)
+        yield which, tokens, logits.softmax(dim=-1), out.hidden_states[-1][:, -1]
         unfinished = ~torch.isin(tokens, ends)
         if not unfinished.any():
             return
