@@ -42,9 +42,9 @@ INLINE Lanes exponential(Lanes x) {
 
 // The bits of floats that are not negative ascend as the floats do. So their integers are compared: there are vector
 // instructions for it.
-INLINE Lanes weight(Lanes logits, float largest, float divisor, float smallest) {
+INLINE Lanes weight(Lanes logits, float largest, float divisor, int divides, float smallest) {
     Lanes distance = largest - logits;
-    if (divisor != 1) distance /= divisor;  // to divide by 1 changes nothing and takes long
+    if (divides) distance /= divisor;
     Bits bits = (Bits)distance, limit = (Bits)all(farthest);
     Bits is_far = bits > limit;
     Lanes near = (Lanes)((bits & ~is_far) | (limit & is_far));
@@ -58,20 +58,25 @@ static double added(const Lanes sums[4]) {
     return sum;
 }
 
-double row_weigh(const float *from, size_t count, float largest, float divisor, float *to) {
+INLINE double weigh(const float *from, size_t count, float largest, float divisor, int divides, float *to) {
     const float smallest = exponential(all(-farthest))[0];
     Lanes sums[4] = {};
     size_t at = 0;
     for (; at + step <= count; at += step) {
         for (int part = 0; part < 4; part++) {
-            Lanes found = weight(load(from + at + part * lanes), largest, divisor, smallest);
+            Lanes found = weight(load(from + at + part * lanes), largest, divisor, divides, smallest);
             memcpy(to + at + part * lanes, &found, sizeof found);
             sums[part] += found;
         }
     }
     double sum = added(sums);
-    for (; at < count; at++) sum += to[at] = weight(all(from[at]), largest, divisor, smallest)[0];
+    for (; at < count; at++) sum += to[at] = weight(all(from[at]), largest, divisor, divides, smallest)[0];
     return sum;
+}
+
+double row_weigh(const float *from, size_t count, float largest, float divisor, float *to) {
+    // To divide by 1 changes nothing and takes long; -O2 moves the condition out of the loop only like this.
+    return divisor == 1 ? weigh(from, count, largest, 1, 0, to) : weigh(from, count, largest, divisor, 1, to);
 }
 
 double row_sum(const float *numbers, size_t count) {
