@@ -7,7 +7,8 @@ Each checkout runs in a process of its own with this environment's packages, and
 `--their-bundle` where it cannot read this commit's. N unseen prompts of each task are answered greedily by
 both, one right after the other, in an order that turns with every repeat. A time is that of a clock outside
 the runtime, from the first piece of a text to its last, divided by the tokens in between; the ratio of a
-prompt is that of the medians of its repeats, and the table has the median of all prompts. Needs OMNIDRAFT_DATA, and an idle machine.
+prompt is that of the medians of its repeats, and the table has the median of all prompts. Needs
+OMNIDRAFT_DATA, and an idle machine.
 """
 
 import argparse
