@@ -237,7 +237,7 @@ const BYTES = {
 function modelRead(model) {
   const fields = Object.fromEntries(MODEL.map((name) => [name, model[name]]));
   return {
-    ...fields, fingerprint: model.fingerprint ?? null, lora: model.lora ?? null,
+    ...fields, kv: { type: 'float32', ...model.kv }, fingerprint: model.fingerprint ?? null, lora: model.lora ?? null,
     layout: model.layout ?? 'shared', train: model.train?.rank ?? null,
     places: model.npu ? ['npu', ...Object.keys(model.npu.providers)] : [],
   };

@@ -407,6 +407,8 @@ const schema = [
 ];
 
 const manifest = [
+  ['unknown_kv_type', "type: absentOr(oneOf('float32', 'float16'))", 'type: absentOr(string(64))', 'an unknown type of keys and values'],
+  ['concat_float16', " && (v.get('layout') !== 'concat' || v.get('kv').get('type') !== 'float16')", '', 'float16 in layout concat'],
   ['unknown_layout', "layout: absentOr(oneOf('shared', 'concat')),", 'layout: absentOr(string(64)),', 'an unknown layout'],
   ['vocab_size_31', 'vocab_size: integer(1, 2 ** 24)', 'vocab_size: integer(1, 2 ** 31 - 1)', 'the largest vocabulary'],
   ['vocab_size_0', 'vocab_size: integer(1, 2 ** 24)', 'vocab_size: integer(0, 2 ** 24)', 'an empty vocabulary'],

@@ -10,6 +10,7 @@ const width = integer(1, 2 ** 20);
 
 const kv = object({
   num_layers: integer(1, 1024), num_kv_heads: integer(1, 1024), head_dim: integer(1, 4096), max_length: integer(1, 2 ** 24),
+  type: absentOr(oneOf('float32', 'float16')),
 });
 const site = object({ inputs: width, parts: list(1, 8, tuple(string(64), width)) });
 const lora = object({ rank: present(nullable(ranks)), sites: names(1, 8192, string(64), site) });
@@ -46,13 +47,14 @@ const npu = object({
 });
 
 const SAFE = Number.MAX_SAFE_INTEGER;
-const model = object({
+const modelFields = object({
   source: string(1024), architecture: string(1024), parameters: integer(0, SAFE), quantization: string(64), graph: path,
   tokenizer: path, compiled_tokenizer: optional(path), tokenizer_fingerprint: digest, vocab_size: integer(1, 2 ** 24), kv,
   bos_id: present(nullable(integer(0, 2 ** 24 - 1))), eos_ids: list(0, 256, integer(0, 2 ** 24 - 1)),
   layout: absentOr(oneOf('shared', 'concat')), fingerprint: optional(digest), lora: optional(lora),
   train: optional(train), npu: optional(npu),
 });
+const model = (v) => modelFields(v) && (v.get('layout') !== 'concat' || v.get('kv').get('type') !== 'float16');
 const fourth = string(65536);
 const tag = string(64, 1);
 const tags = object({ open: tag, close: tag, earlier: oneOf('keep', 'cut', 'trim') });
