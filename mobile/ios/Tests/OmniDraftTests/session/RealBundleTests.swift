@@ -150,7 +150,8 @@ final class RealBundleTests: XCTestCase {
     }
 
     private func compare(_ name: String, _ run: JsonObject, _ loaded: LoadedBundle, _ prompts: [String]) throws {
-        let place = try StarterBundles.directory("expected/\(name.prefix(1))")
+        let bundle = name.prefix { $0 != ":" }
+        let place = try StarterBundles.directory("expected/\(bundle)")
         let session = try SessionCore(
             loaded, cache: run["cache"]!.bool ? "\(place)/cache.odc" : nil,
             adapter: run["adapter"]!.bool ? "\(place)/adapter.safetensors" : nil)
@@ -167,7 +168,7 @@ final class RealBundleTests: XCTestCase {
             XCTAssertEqual(Array(answer.text.utf8), Array(run["texts"]!.array[number].string.utf8), name)
             try close("log-probabilities", answer.logprobs, run["logprobs"]!.array[number].nums, 1e-4)
         }
-        print("ids \(name.prefix(1)) \(equal)/\(prompts.count)")
+        print("ids \(bundle) \(equal)/\(prompts.count)")
         let totals = session.stats
         let counts = [totals.rounds, totals.drafted, totals.evaluated, totals.acceptedDrafts, totals.learned]
         XCTAssertEqual(counts, run["counts"]!.ints, name)
