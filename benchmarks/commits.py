@@ -5,9 +5,10 @@
 
 Each checkout runs in a process of its own with this environment's packages, and opens the bundle, or
 `--their-bundle` where it cannot read this commit's. N unseen prompts of each task are answered greedily by
-both, one right after the other, in an order that turns with every repeat. A time is that of a clock outside
-the runtime, from the first piece of a text to its last, divided by the tokens in between; the ratio of a
-prompt is that of the medians of its repeats, and the table has the median of all prompts. Needs
+both, one right after the other. Each repeat starts both processes anew, in an order that turns: where memory
+lies alone changes the speed of a process by some percent. A time is that of a clock outside the runtime, from
+the first piece of a text to its last, divided by the tokens in between. The table has the median over prompts
+of the geometric means over repeats; its interval is by bootstrap over repeats and prompts. Needs
 OMNIDRAFT_DATA, and an idle machine.
 """
 
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,24 @@ for line in sys.stdin:
 """
 
 
+@dataclass
+class Counts:
+    """Rounds and tokens of both checkouts, ours first."""
+
+    rounds: list[int] = field(default_factory=lambda: [0, 0])
+    tokens: list[int] = field(default_factory=lambda: [0, 0])
+
+    def add(self, other: "Counts") -> None:
+        """Add those of other texts."""
+        for which in (0, 1):
+            self.rounds[which] += other.rounds[which]
+            self.tokens[which] += other.tokens[which]
+
+    def passes(self) -> tuple[float, float]:
+        """Tokens a pass."""
+        return self.tokens[0] / self.rounds[0], self.tokens[1] / self.rounds[1]
+
+
 class Checkout:
     """A process that decodes with the code of one checkout."""
 
@@ -66,6 +86,12 @@ class Checkout:
         seconds, counted, rounds, tokens = json.loads(self._answer())
         return seconds, counted, rounds, tokens
 
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
     def _answer(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -75,29 +101,38 @@ class Checkout:
 
 
 def ratios(
-    checkouts: Sequence[Checkout], prompts: Sequence[str], mode: str, tokens: int, repeats: int
-) -> tuple[list[float], list[float]]:
-    """Speed of this checkout over the other, by prompt; and tokens a pass of both, ours first."""
+    checkouts: Sequence[Checkout], prompts: Sequence[str], mode: str, tokens: int, turn: int
+) -> tuple[list[float], Counts]:
+    """Speed of this checkout over the other, by prompt; and rounds and tokens of each, ours first."""
     settings: dict[str, Any] = {"max_new_tokens": tokens, "ignore_eos": True, "seed": 0}
     settings |= {"mode": "plain"} if mode == "plain" else {}
-    found, rounds, emitted = [], [0, 0], [0, 0]
-    for prompt in prompts:
-        times: tuple[list[float], list[float]] = [], []
-        for repeat in range(repeats):
-            for which in (0, 1) if repeat % 2 else (1, 0):
-                seconds, counted, passes, length = checkouts[which].decode(prompt, settings)
-                times[which].append(seconds / max(1, counted))
-                rounds[which] += passes
-                emitted[which] += length
-        found.append(statistics.median(times[1]) / statistics.median(times[0]))
-    return found, [emitted[which] / rounds[which] for which in (0, 1)]
+    found, counts = [], Counts()
+    for index, prompt in enumerate(prompts):
+        times = [0.0, 0.0]
+        for which in (0, 1) if (index + turn) % 2 else (1, 0):
+            seconds, counted, passes, length = checkouts[which].decode(prompt, settings)
+            times[which] = seconds / max(1, counted)
+            counts.rounds[which] += passes
+            counts.tokens[which] += length
+        found.append(times[1] / times[0])
+    return found, counts
 
 
-def interval(found: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of a median, by bootstrap."""
-    draws = random.Random(0)
-    medians = [statistics.median(draws.choices(found, k=len(found))) for _ in range(2000)]
-    parts = statistics.quantiles(medians, n=40)
+def middle(repeats: Sequence[Sequence[float]]) -> tuple[float, list[float]]:
+    """The median over prompts of the geometric means over repeats, and these means."""
+    means = [statistics.geometric_mean(of_prompt) for of_prompt in zip(*repeats, strict=True)]
+    return statistics.median(means), means
+
+
+def interval(repeats: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The 95 % interval of the middle, by bootstrap over repeats and prompts."""
+    draws, prompts, found = random.Random(0), range(len(repeats[0])), []
+    for _ in range(2000):
+        chosen = draws.choices(prompts, k=len(prompts))
+        found.append(
+            middle([[each[at] for at in chosen] for each in draws.choices(repeats, k=len(repeats))])[0]
+        )
+    parts = statistics.quantiles(found, n=40)
     return parts[0], parts[-1]
 
 
@@ -110,18 +145,33 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_args()
-    ours = Checkout(Path(__file__).parents[1], options.bundle)
-    other = Checkout(options.other, options.their_bundle or options.bundle)
+    places = (
+        (Path(__file__).parents[1], options.bundle),
+        (options.other, options.their_bundle or options.bundle),
+    )
     prompts = [text for texts in unseen(options.prompts).values() for text in texts]
+    found: dict[str, list[list[float]]] = {mode: [] for mode in MODES}
+    counts = {mode: Counts() for mode in MODES}
+    for repeat in range(options.repeats):
+        order = (0, 1) if repeat % 2 else (1, 0)
+        started = {which: Checkout(*places[which]) for which in order}
+        checkouts = started[0], started[1]
+        for mode in MODES:
+            ratios(checkouts, prompts[:2], mode, options.tokens, 0)  # both are warm
+            speeds, counted = ratios(checkouts, prompts, mode, options.tokens, repeat)
+            found[mode].append(speeds)
+            counts[mode].add(counted)
+        for checkout in checkouts:
+            checkout.close()
     print("| mode | speed over the other (95 %) | tokens a pass, this and other | lowest, highest |")
     print("|---|---|---|---|", flush=True)
     for mode in MODES:
-        ratios((ours, other), prompts[:2], mode, options.tokens, 1)  # both are warm
-        found, passes = ratios((ours, other), prompts, mode, options.tokens, options.repeats)
-        low, high = interval(found)
+        speed, means = middle(found[mode])
+        low, high = interval(found[mode])
+        ours, theirs = counts[mode].passes()
         print(
-            f"| {mode} | {statistics.median(found):.3f}x ({low:.3f}-{high:.3f}) of {len(found)} prompts | "
-            f"{passes[0]:.2f}, {passes[1]:.2f} | {min(found):.3f}x, {max(found):.3f}x |",
+            f"| {mode} | {speed:.3f}x ({low:.3f}-{high:.3f}) of {len(prompts)} prompts | "
+            f"{ours:.2f}, {theirs:.2f} | {min(means):.3f}x, {max(means):.3f}x |",
             flush=True,
         )
 

@@ -91,7 +91,9 @@ def tokenizers(bundles: Path) -> Iterator[tuple[str, Tokenizer]]:
 def bundle_result(place: Path) -> dict[str, Any]:
     """Differences of rows and greedy ids of one bundle."""
     loaded = load_bundle(place, measure="never")
-    return {"form": loaded.bundle.target.quantization, "rows": row_differences(loaded), "ids": greedy(loaded)}
+    target = loaded.bundle.target
+    form = target.quantization + (f", {target.kv.type} KV" if target.kv.type != "float32" else "")
+    return {"form": form, "rows": row_differences(loaded), "ids": greedy(loaded)}
 
 
 def row_differences(loaded: LanguageModel) -> dict[str, float | None]:
