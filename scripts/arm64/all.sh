@@ -16,7 +16,8 @@ export_bundle() {
 }
 names=()
 for form in fp32 int8 int4 int4-k-quant; do export_bundle "$form" examples/starters/a --quant "$form"; done
-export_bundle half examples/starters/a --quant int8 --config <(echo "half_kv = true")
+echo "half_kv = true" > "$OUT/half.toml"
+export_bundle half examples/starters/a --quant int8 --config "$OUT/half.toml"
 if model=$("$PYTHON" -c 'from omnidraft.commands.demo.real_models import REAL_MODELS, fetch; print(fetch(REAL_MODELS["smollm2"]))' 2> "$OUT/fetch.log")
 then
     export_bundle smollm2 "$model"
