@@ -110,7 +110,7 @@ def _json(path: Path) -> Any:
     try:
         return parse(_read(path))
     except ValueError as error:
-        raise GrammarError(f"{path} is no JSON text ({error!s:.80})") from None
+        raise GrammarError(f"{path} is no JSON text ({error!s:.80})", "correct the file") from None
 
 
 def _refuse_foreign(out: Path) -> None:
@@ -128,4 +128,6 @@ def _read(path: Path) -> bytes:
     try:
         return read_whole(path, MOST_SCHEMA_BYTES)
     except OSError as error:
-        raise GrammarError(f"{path} cannot be read: {error.strerror}") from None
+        raise GrammarError(
+            f"{path} cannot be read: {error.strerror}", "give a file that can be read"
+        ) from None

@@ -132,6 +132,8 @@ def _fill(
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     together = vocabulary_verdict(target.tokenizer, vocab_map)
     warnings = [] if together.good else [str(together)]
+    if options.half_kv and options.npu is not None:
+        warnings.append("half_kv changes the graph of the CPU; static graphs keep float32 keys and values")
     warnings += [*_warnings(models), *quality_warnings(target, quality, options.quantization)]
     if template.jinja is not None:
         (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")

@@ -82,7 +82,10 @@ def from_choices(choices: Sequence[str]) -> Grammar:
         GrammarError: there is none, an empty one, or too many.
     """
     if not 0 < len(choices) <= MOST_CHOICES or not all(choices):
-        raise GrammarError(f"there are {len(choices)} choices; give 1 to {MOST_CHOICES:,} that are not empty")
+        raise GrammarError(
+            f"there are {len(choices)} choices, or an empty one",
+            f"give 1 to {MOST_CHOICES:,} that are not empty",
+        )
     return linked(choice(literal(each) for each in choices), {}, 0, Budget())
 
 

@@ -204,9 +204,12 @@ class _Parser:
         return False
 
     def _refused(self, what: str) -> GrammarError:
+        remedy = "write it without, or escape the character with a backslash if it is meant itself"
+        if what.startswith("\\"):
+            remedy = "write the characters as a class, such as [A-Za-z]"
         return GrammarError(
             f"the pattern {self._pattern!r:.80} has {what} at character {self._at}, which is not supported",
-            "write it without, or escape the character with a backslash if it is meant itself",
+            remedy,
         )
 
 

@@ -118,6 +118,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else f"{error!s:.120}"
         raise SettingError(
-            f"--config {path} is not TOML ({why})", "`omnidraft config` prints a file to begin with"
+            f"--config {path} is not TOML ({why})",
+            "write each setting as NAME = VALUE, with a text in quotes and true or false in small letters",
         ) from None
     return values

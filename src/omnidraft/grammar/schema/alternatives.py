@@ -33,7 +33,10 @@ _KNOWN = {
     "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
     "dependencies", "unevaluatedProperties", "unevaluatedItems",
 }  # fmt: skip
-_REFUSED = {"$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"}
+_REFUSED = {  # and what can be written instead
+    "$dynamicRef": "write $ref", "$recursiveRef": "write $ref", "extends": "write allOf",
+    "disallow": "write not", "divisibleBy": "write multipleOf",
+}  # fmt: skip
 _REFERS_ONLY = re.compile("draft-0[3-7]/")  # drafts in which nothing beside $ref counts
 Alternatives = list[Constraints]
 
@@ -71,7 +74,8 @@ class SchemaReader:
         try:
             if self._depth > MOST_DEPTH:
                 raise GrammarError(
-                    f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep"
+                    f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep",
+                    "leave out inner parts, or allow any value there with an empty schema",
                 )
             yield
         finally:
@@ -109,7 +113,8 @@ class SchemaReader:
         if len(first) * len(second) > MOST_ALTERNATIVES:
             raise GrammarError(
                 f"the schema at {place} has {len(first) * len(second)} combinations, "
-                f"at most {MOST_ALTERNATIVES} are supported"
+                f"at most {MOST_ALTERNATIVES} are supported",
+                "leave out some of the alternatives",
             )
         values = (sum(1 + len(each.get("enum", ())) for each in part) for part in (first, second))
         self._budget.spend(math.prod(values))
@@ -214,7 +219,10 @@ class SchemaReader:
             return [{"type": ["number"], "least": (plain["most"][0], not plain["most"][1])}]
         if isinstance(value, bool) and key in ("nullable", "exclusiveMinimum", "exclusiveMaximum"):
             return []  # said with `type` and the bounds
-        raise GrammarError(f"the schema at {place} has {key!r} in a negation, which is not supported")
+        raise GrammarError(
+            f"the schema at {place} has {key!r} in a negation, which is not supported",
+            "say what is allowed instead of what is not",
+        )
 
     def _negated_property(self, name: str, node: Any, place: str) -> Alternatives:
         if not self._negated(node, f"{place}/properties/{escaped(name)}"):
@@ -246,7 +254,7 @@ def _check(node: Any, place: str) -> None:
         )
     for key in sorted(node.keys() - _KNOWN - _NOTES):
         if key in _REFUSED:
-            raise GrammarError(f"the schema at {place} has {key!r}, which is not supported")
+            raise GrammarError(f"the schema at {place} has {key!r}, which is not supported", _REFUSED[key])
         if meant := _meant(key):
             raise GrammarError(
                 f"the schema at {place} has {key!r:.40}, which is no keyword", f"write {meant}"

@@ -71,7 +71,10 @@ def own(node: Mapping[str, Any], place: str) -> dict[str, Any]:
     if "multipleOf" in node:
         multiple = decimal_of(node["multipleOf"], place, "multipleOf")
         if multiple <= 0:
-            raise GrammarError(f"the schema at {place} has multipleOf {multiple}, which is not above 0")
+            raise GrammarError(
+                f"the schema at {place} has multipleOf {multiple}, which is not above 0",
+                "give a number above 0",
+            )
         found["multipleOf"] = [str(multiple)]
     return _of_arrays(node, place, found) | _of_objects(node, place)
 
@@ -81,7 +84,10 @@ def _types(node: Mapping[str, Any], place: str) -> list[str]:
     kinds = list(given) if isinstance(given, list) else [given]
     for kind in kinds:
         if kind not in TYPES:
-            raise GrammarError(f"the schema at {place} has the type {kind!r:.40}, which JSON does not have")
+            raise GrammarError(
+                f"the schema at {place} has the type {kind!r:.40}, which JSON does not have",
+                f"write one of {', '.join(TYPES)}",
+            )
     if node.get("nullable") is True and "null" not in kinds:
         kinds.append("null")
     return [kind for kind in kinds if not (kind == "integer" and "number" in kinds)]

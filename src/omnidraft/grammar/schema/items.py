@@ -93,5 +93,6 @@ def _given(schemas: Any) -> list[Any]:
 
 def _refused(place: str) -> GrammarError:
     return GrammarError(
-        f"the schema at {place} has uniqueItems of items that are no enumeration, which is not supported"
+        f"the schema at {place} has uniqueItems of items that are no enumeration, which is not supported",
+        "give the items an enum, or leave uniqueItems out",
     )

@@ -38,7 +38,8 @@ class References:
         base, _, pointer = reference.partition("#")
         if base not in self._targets or (pointer and not pointer.startswith("/")):
             raise GrammarError(
-                f"the schema at {place} refers to {reference!r:.60}, which is not in it (#/...)"
+                f"the schema at {place} refers to {reference!r:.60}, which is not in it",
+                "copy it into $defs of this schema, and refer to #/$defs/NAME",
             )
         node = self._targets[base]
         for part in pointer.split("/")[1:]:
@@ -48,12 +49,15 @@ class References:
             elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
                 node = node[int(key)]
             else:
-                raise GrammarError(f"the schema at {place} refers to {reference!r:.60}, which is not there")
+                raise GrammarError(
+                    f"the schema at {place} refers to {reference!r:.60}, which is not there",
+                    "correct the reference",
+                )
         return node
 
     def _copied(self, node: Any, base: str, depth: int, kind: Kind) -> Any:
         if depth > MOST_NESTED:
-            raise GrammarError(f"the schema is nested more than {MOST_NESTED} deep")
+            raise GrammarError(f"the schema is nested more than {MOST_NESTED} deep", "leave out inner parts")
         if isinstance(node, list):
             return [self._copied(each, base, depth + 1, kind) for each in node]
         if not isinstance(node, dict):

@@ -27,19 +27,25 @@ def is_number(value: Any) -> bool:
 
 def list_of(value: Any, place: str, key: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
-        raise GrammarError(f"the schema at {place} has {key} that is no list of at most {MOST_ITEMS}")
+        raise GrammarError(
+            f"the schema at {place} has {key} that is no list of at most {MOST_ITEMS}", "give a list"
+        )
     return value
 
 
 def mapping_of(value: Any, place: str, key: str) -> Mapping[str, Any]:
     if not isinstance(value, dict) or len(value) > MOST_ITEMS:
-        raise GrammarError(f"the schema at {place} has {key} that are no object of at most {MOST_ITEMS}")
+        raise GrammarError(
+            f"the schema at {place} has {key} that are no object of at most {MOST_ITEMS}", "give an object"
+        )
     return value
 
 
 def text_of(value: Any, place: str, key: str) -> str:
     if not isinstance(value, str):
-        raise GrammarError(f"the schema at {place} has {key} {value!r:.40}, which is not a string")
+        raise GrammarError(
+            f"the schema at {place} has {key} {value!r:.40}, which is not a string", "write it in quotes"
+        )
     return value
 
 
@@ -49,13 +55,17 @@ def count_of(node: Mapping[str, Any], key: str, most: int, place: str, *, cut: b
     if isinstance(value, float) and value == int(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0 or (value > most and not cut):
-        raise GrammarError(f"the schema at {place} has {key} {value!r:.40}; 0 to {most} are supported")
+        raise GrammarError(
+            f"the schema at {place} has {key} {value!r:.40}, which is not supported", f"give 0 to {most}"
+        )
     return min(value, most)
 
 
 def decimal_of(value: Any, place: str, key: str) -> Decimal:
     if not is_number(value) or value != value or abs(value) > 1e300:
-        raise GrammarError(f"the schema at {place} has {key} {value!r:.40}, which is not a number")
+        raise GrammarError(
+            f"the schema at {place} has {key} {value!r:.40}, which is not a number", "give a number"
+        )
     return Decimal(repr(value))
 
 

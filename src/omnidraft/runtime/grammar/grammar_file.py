@@ -31,22 +31,26 @@ def load_grammar(path: str | Path) -> Grammar:
     try:
         data = read_whole(path, MOST_BYTES)
     except OSError as error:
-        raise GrammarError(f"{path} cannot be read: {error.strerror}", fault="unreadable") from None
+        raise GrammarError(
+            f"{path} cannot be read: {error.strerror}", "give a file that can be read", fault="unreadable"
+        ) from None
     return read_grammar(data, str(path))
 
 
 def read_grammar(data: bytes, name: str = "the grammar") -> Grammar:
     """`load_grammar` from the bytes of a file."""
+    remedy = "compile one with `omnidraft grammar`"
     try:
         metadata, entries, start = read_header(data, MOST_HEADER)
         if (metadata.get("format"), metadata.get("version")) != (FORMAT, FORMAT_VERSION):
-            raise GrammarError(f"{name} is no grammar file of version {FORMAT_VERSION}", fault="format")
+            raise GrammarError(
+                f"{name} is no grammar file of version {FORMAT_VERSION}", remedy, fault="format"
+            )
         depth = metadata.get("depth", "")
         if not re.fullmatch("[0-9]{1,2}", depth) or int(depth) > MOST_STACK:
-            raise GrammarError(f"{name} does not say how deep it nests", fault="format")
+            raise GrammarError(f"{name} does not say how deep it nests", remedy, fault="format")
         tensors = read_tensors(data, entries, start)
     except TensorFileError as error:
-        remedy = "compile one with `omnidraft grammar`"
         raise GrammarError(f"{name} is no grammar file: {error}", remedy, fault=error.fault) from None
     return _checked(tensors, int(depth), name)
 

@@ -76,7 +76,8 @@ class TokenMasks:
         self._kept = max(1, CACHED_BYTES // (4 * trie.width))
         self._forget()
         if self.bound(START) >= NEVER:
-            raise GrammarError("the target's tokens cannot write a text of the grammar", fault="vocabulary")
+            message = "the target's tokens cannot write a text of the grammar"
+            raise GrammarError(message, "allow other characters", fault="vocabulary")
 
     def bound(self, at: Configuration) -> int:
         """The tokens of one way to complete a text from here; NEVER where the tokens cannot."""
