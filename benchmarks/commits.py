@@ -8,8 +8,9 @@ Each checkout runs in a process of its own with this environment's packages, and
 both, one right after the other. Each repeat starts both processes anew, in an order that turns: where memory
 lies alone changes the speed of a process by some percent. A time is that of a clock outside the runtime, from
 the first piece of a text to its last, divided by the tokens in between. The table has the median over prompts
-of the geometric means over repeats; its interval is by bootstrap over repeats and prompts. Needs
-OMNIDRAFT_DATA, and an idle machine.
+of the geometric means over repeats; its interval is by bootstrap over repeats and prompts. Own milliseconds
+are those outside the target's passes, a median over texts: all that can differ where both have the same
+graph. Needs OMNIDRAFT_DATA, and an idle machine.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from typing import Any
 from benchmarks.support.task_prompts import unseen
 
 MODES = ("plain", "default")
-# Reads requests and answers each with the seconds and the number of tokens after the first piece of a text.
+# Reads requests and answers each with the seconds and the number of tokens after the first piece of a text,
+# rounds and tokens of the whole text, and the seconds outside the target's passes after the first piece.
 _WORKER = """
 import json, sys, time
 import omnidraft
@@ -40,27 +42,30 @@ for line in sys.stdin:
     generation = session.generate(prompt, **settings)
     pieces = iter(generation)
     next(pieces)
-    first, started = len(generation.token_ids), time.perf_counter()
+    first, passes = len(generation.token_ids), generation.statistics.seconds["target"]
+    started = time.perf_counter()
     for _ in pieces:
         pass
     seconds = time.perf_counter() - started
-    tokens = len(generation.token_ids)
-    print(json.dumps([seconds, tokens - first, generation.statistics.rounds, tokens]), flush=True)
+    tokens, own = len(generation.token_ids), seconds - generation.statistics.seconds["target"] + passes
+    print(json.dumps([seconds, tokens - first, generation.statistics.rounds, tokens, own]), flush=True)
 """
 
 
 @dataclass
 class Counts:
-    """Rounds and tokens of both checkouts, ours first."""
+    """Rounds, tokens and own milliseconds a round of both checkouts, ours first."""
 
     rounds: list[int] = field(default_factory=lambda: [0, 0])
     tokens: list[int] = field(default_factory=lambda: [0, 0])
+    own: list[list[float]] = field(default_factory=lambda: [[], []])
 
     def add(self, other: "Counts") -> None:
         """Add those of other texts."""
         for which in (0, 1):
             self.rounds[which] += other.rounds[which]
             self.tokens[which] += other.tokens[which]
+            self.own[which] += other.own[which]
 
     def passes(self) -> tuple[float, float]:
         """Tokens a pass."""
@@ -79,12 +84,12 @@ class Checkout:
         loaded = Path(self._answer().strip())
         assert loaded.is_relative_to(root.resolve()), f"{loaded} is not of {root}"
 
-    def decode(self, prompt: str, settings: dict[str, Any]) -> tuple[float, int, int, int]:
-        """Seconds and tokens after the first piece; rounds and tokens of the whole text."""
+    def decode(self, prompt: str, settings: dict[str, Any]) -> tuple[float, int, int, int, float]:
+        """What the worker answers."""
         assert self._process.stdin is not None
         print(json.dumps([prompt, settings]), file=self._process.stdin, flush=True)
-        seconds, counted, rounds, tokens = json.loads(self._answer())
-        return seconds, counted, rounds, tokens
+        seconds, counted, rounds, tokens, own = json.loads(self._answer())
+        return seconds, counted, rounds, tokens, own
 
     def close(self) -> None:
         """End the process."""
@@ -110,10 +115,11 @@ def ratios(
     for index, prompt in enumerate(prompts):
         times = [0.0, 0.0]
         for which in (0, 1) if (index + turn) % 2 else (1, 0):
-            seconds, counted, passes, length = checkouts[which].decode(prompt, settings)
+            seconds, counted, passes, length, own = checkouts[which].decode(prompt, settings)
             times[which] = seconds / max(1, counted)
             counts.rounds[which] += passes
             counts.tokens[which] += length
+            counts.own[which].append(1000 * own / passes)
         found.append(times[1] / times[0])
     return found, counts
 
@@ -163,15 +169,22 @@ def main() -> None:
             counts[mode].add(counted)
         for checkout in checkouts:
             checkout.close()
-    print("| mode | speed over the other (95 %) | tokens a pass, this and other | lowest, highest |")
-    print("|---|---|---|---|", flush=True)
+    heads = (
+        "mode",
+        "speed over the other (95 %)",
+        "tokens a pass, both",
+        "lowest, highest",
+        "own ms a round, both",
+    )
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
     for mode in MODES:
         speed, means = middle(found[mode])
         low, high = interval(found[mode])
         ours, theirs = counts[mode].passes()
         print(
             f"| {mode} | {speed:.3f}x ({low:.3f}-{high:.3f}) of {len(prompts)} prompts | "
-            f"{ours:.2f}, {theirs:.2f} | {min(means):.3f}x, {max(means):.3f}x |",
+            f"{ours:.2f}, {theirs:.2f} | {min(means):.3f}x, {max(means):.3f}x | "
+            f"{', '.join(f'{statistics.median(each):.3f}' for each in counts[mode].own)} |",
             flush=True,
         )
 
