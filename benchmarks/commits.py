@@ -4,13 +4,13 @@
     python -m benchmarks.commits ../before BUNDLE [--their-bundle DIR] [--prompts N] [--repeats N]
 
 Each checkout runs in a process of its own with this environment's packages, and opens the bundle, or
-`--their-bundle` where it cannot read this commit's. N unseen prompts of each task are answered greedily by
-both, one right after the other. Each repeat starts both processes anew, in another order, because the speed of
-one process differs from the next by some percent. A time is that of a clock outside the runtime, from
-the first piece of a text to its last, divided by the tokens in between. The table has the median over prompts
-of the geometric means over repeats; its interval is by bootstrap over repeats and prompts. Own milliseconds
-are those outside the target's passes, a median over texts: all that can differ where both have the same
-graph. Needs OMNIDRAFT_DATA, and an idle machine.
+`--their-bundle` where it cannot read this commit's. N unseen prompts of each task are answered greedily
+by both, one right after the other. Each repeat starts both processes anew, in another order, because the
+speed of one process differs from the next by some percent. A time is that of a clock outside the runtime,
+from the first piece of a text to its last, divided by the tokens in between. The table has the median
+over prompts of the geometric means over repeats; its interval is by bootstrap over repeats and prompts.
+Own milliseconds are those outside the target's passes, a median over texts: all that can differ where
+both have the same graph. Needs OMNIDRAFT_DATA, and an idle machine.
 """
 
 import argparse
