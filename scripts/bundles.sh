@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # The small one can learn on the phone. The training step of SmolLM2's drafter would make its archive half as large again.
 "$BIN/omnidraft" export examples/starters/a --drafter examples/starters/drafter -o "$work/starter-a" --train-step
-"$BIN/omnidraft" export "$model" --drafter examples/drafter -o "$work/smollm2"
+"$BIN/omnidraft" export "$model" -o "$work/smollm2"
 for name in starter-a smollm2; do
     for device in android ios; do
         "$BIN/omnidraft" pack "$work/$name" --for "$device-cpu" -o "$work/$name-$device.zip"

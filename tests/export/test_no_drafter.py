@@ -1,4 +1,4 @@
-"""A bundle without a drafter: it copies from its text, and what needs a drafter is refused."""
+"""The drafter of the package, and a bundle without one: it copies, and what needs a drafter is refused."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ pytest.importorskip("onnxscript")
 
 from omnidraft.errors import AdapterError, ArchiveError
 from omnidraft.export.build_vocab_map import byte_vocabulary
+from omnidraft.export.default_drafter import IN_CHECKOUT, IN_PACKAGE
 from omnidraft.packing.share_drafter import share_drafter
+from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.model_entry import NO_DRAFTER
 from omnidraft.runtime.session.api import load
 from support.adapters import adapter
 from support.command_line import Run
-from support.places import STARTERS
+from support.places import ROOT, STARTERS
 
 REPEATS = "How many legs do 3 cats have?"
 
@@ -30,6 +32,16 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = export_bundle(str(STARTERS / "a"), None, out)
     assert report.after is None and report.costs.acceptance == 0.0
     return out
+
+
+def test_the_drafter_of_the_package_is_used_where_none_is_named(run: Run, tmp_path: Path) -> None:
+    code, _, error = run("export", STARTERS / "a", "-o", tmp_path / "bundle", "--quant", "int8")
+    assert code == 0, error
+    drafter = open_bundle(tmp_path / "bundle").drafter
+    assert drafter.parameters == 6_925_120 and drafter.quantization == "int8"
+    settings = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text())
+    copied = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert copied == {IN_CHECKOUT: f"omnidraft/{IN_PACKAGE}"}, "a wheel has it where it is looked for"
 
 
 def test_the_bytes_are_the_vocabulary_of_the_manifest() -> None:

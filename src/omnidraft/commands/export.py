@@ -16,6 +16,7 @@ from omnidraft.commands.terminal.read_prompts import read_prompts
 from omnidraft.commands.terminal.settings_file import SettingsFile
 from omnidraft.commands.terminal.stop_signals import tells_when_interrupted
 from omnidraft.errors import SettingError, shown
+from omnidraft.export.default_drafter import default_drafter
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import FORMS, STORED, Quantization, named
 from omnidraft.packing.share_drafter import share_drafter, users_of
@@ -39,15 +40,16 @@ def export(
             "Optimum.",
         ),
     ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
     drafter: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--drafter",
             "-d",
-            help="The small model, given the same way; none for a bundle that only copies from its text.",
+            help="The small model, given the same way (default: the drafter for any target that comes with "
+            "the package); none for a bundle that only copies from its text.",
         ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
+    ] = None,
     max_length: Annotated[
         int | None,
         typer.Option(
@@ -113,6 +115,7 @@ def export(
     lengths = file.integer("kv_length", None), file.integer("prefill_chunk", None)
     static = *lengths, file.integer("num_draft_tokens", 4)
     file.refuse_others()
+    drafter = str(default_drafter()) if drafter is None else drafter
     small = None if drafter == NONE else drafter
     need_export_packages(*(name for name in (target, small) if name is not None))
     from omnidraft.export.bundle import export_bundle

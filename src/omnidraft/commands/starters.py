@@ -55,20 +55,15 @@ def export_whole(place: Path, progress: Callable[[str, int, int], None], target:
     Args:
         target: a GGUF file; None for starter a.
     """
+    from omnidraft.export.default_drafter import default_drafter
     from omnidraft.export.options import USUAL_RANK, Options
     from omnidraft.export.quantize.quantization import AS_STORED, FP32, INT8
 
     models = find_starters()
-    form, drafter = (FP32, models / "drafter") if target is None else (AS_STORED, general_drafter(models))
+    form, drafter = (FP32, models / "drafter") if target is None else (AS_STORED, default_drafter())
     options = Options(form, drafter_quantization=INT8, overwrite=True, train_rank=USUAL_RANK)
     source = models / "a" if target is None else target
     return exported(source, drafter, place / WHOLE, progress, options)
-
-
-def general_drafter(starters: Path) -> Path:
-    """The drafter for any target, beside the starter models; the starters' own where it is absent."""
-    general = starters.parent / "drafter"
-    return general if (general / "config.json").is_file() else starters / "drafter"
 
 
 def guide_files(place: Path, profile: Profile) -> None:

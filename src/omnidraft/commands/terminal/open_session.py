@@ -124,7 +124,7 @@ def _opened(path: Path, options: SessionOptions, *, asks_drafter: bool) -> tuple
     if asks_drafter and bundle.drafter.is_absent:
         raise SettingError(
             f"{bundle.path.name} has no drafter, which --mode and -k ask for",
-            "leave both out, and it copies from its text; or export it with --drafter DRAFTER",
+            "leave both out, and it copies from its text; or export it without --drafter none",
         )
     no_drafter = _why_no_drafter(options.load, bundle) if options.load.drafter else None
     load = replace(options.load, drafter=options.load.drafter and no_drafter is None)

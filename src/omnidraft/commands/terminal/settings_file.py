@@ -100,7 +100,9 @@ class SettingsFile:
         return value
 
     def _refusal(self, name: str, what: str, remedy: str) -> SettingError:
-        return SettingError(f"{self._path}: {name} = {self._values[name]!r:.60} {what}", remedy)
+        value = self._values[name]
+        given = str(value).lower() if isinstance(value, bool) else repr(value)
+        return SettingError(f"{self._path}: {name} = {given:.60} {what}", remedy)
 
 
 def _read(path: Path) -> dict[str, Any]:

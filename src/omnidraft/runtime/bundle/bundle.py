@@ -151,7 +151,7 @@ def need_drafter(bundle: Bundle) -> None:
     if bundle.drafter.is_absent:
         raise SettingError(
             f"{bundle.path.name} has no drafter, so there is nothing to train",
-            "export it with --drafter DRAFTER",
+            "export it without --drafter none",
         )
 
 

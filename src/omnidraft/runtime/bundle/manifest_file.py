@@ -31,14 +31,16 @@ def read_manifest(path: Path) -> bytes:
     if path.is_file():
         remedy = f"if it is an archive, run `omnidraft unpack {path} -o DIRECTORY`"
         if path.suffix.lower() == ".gguf":
-            remedy = f"export it first: `omnidraft export {path} -d DRAFTER -o DIRECTORY`"
+            remedy = f"export it first: `omnidraft export {path} -o DIRECTORY`"
+        elif path.suffix.lower() == ".grammar":
+            remedy = "name a bundle, and give a file of `omnidraft grammar` to --grammar"
         raise BundleError(
             f"{path} is a file, and graphs are run from a bundle's directory", remedy, fault="no_bundle"
         )
     if not path.is_dir():
         raise BundleError(
             f"no bundle at {path}",
-            f"make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
+            f"make one with `omnidraft export TARGET -o {path}`",
             fault="no_bundle",
         )
     try:
