@@ -7,8 +7,9 @@ N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row t
 HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
 target and other names and drafters. Each prompt is answered plainly, by copies alone, and by the default of
 each bundle, in an order that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed
-that the rounds would have if they took only the passes and draft tokens that were timed before. Needs
-OMNIDRAFT_DATA, and an idle machine.
+that the rounds would have if they took only the passes and draft tokens that were timed before. *Drafting*
+is the share of the time in which copies were looked for and drafts made. Needs OMNIDRAFT_DATA, and an idle
+machine.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.statistics import Statistics
 
 TOKENS = 96
-PARTS = ("tokens a pass", "copies", "drafts", "slower, worst")
+PARTS = ("tokens a pass", "copies", "drafts", "drafting", "slower, worst")
 TOP_P = 0.9  # of sampled texts
 COPIES = "copies alone"
 
@@ -90,16 +91,18 @@ def measured(
 
 def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str:
     """A line of the table."""
-    speed = speed_of([line.statistics for line in lines], [line.ratio for line in lines])
+    counts = [line.statistics for line in lines]
+    speed = speed_of(counts, [line.ratio for line in lines])
     plain = len(lines) / sum(1.0 / line.plain for line in lines)
     low, high = speed.interval
-    limit = estimated_speed([line.statistics for line in lines], costs).ratio
+    limit = estimated_speed(counts, costs).ratio
     passes = 1.0 + speed.copies + speed.drafts
     slower = sum(line.ratio < 1.0 for line in lines)
+    drafting = sum(each.seconds["draft"] for each in counts) / sum(each.total_seconds for each in counts)
     figures = f"{speed.ratio:.2f}x ({low:.2f}-{high:.2f}) | {limit:.2f}x"
     return (
         f"| {name} | {bundle} | {plain:.0f} | {figures} | {passes:.2f} | "
-        f"+{speed.copies:.2f} | +{speed.drafts:.2f} | {slower} of {len(lines)}, "
+        f"+{speed.copies:.2f} | +{speed.drafts:.2f} | {drafting:.1%} | {slower} of {len(lines)}, "
         f"{min(line.ratio for line in lines):.2f}x |"
     )
 
