@@ -32,6 +32,8 @@ PARTS: dict[str, Any] = {
     "small": {"type": "number", "maximum": 5, "exclusiveMinimum": -2},
     "whole": {"type": "integer", "multipleOf": 3},
     "long list": {"type": "array", "minItems": 1, "contains": {"const": True}},
+    "whole of some": {"type": "integer", "enum": [3, 4.5, 7]},
+    "no item": {"type": "array", "items": False, "contains": {"const": True}},
 }
 VALUES: list[Any] = [
     {}, {"a": 1}, {"a": 2, "b": None}, {"a": 1, "b": "xyz"}, {"b": 3}, {"a": "x", "c": []}, {"c": 1},
@@ -105,6 +107,10 @@ SCHEMAS: dict[str, Any] = {
     "contains": {"items": {"type": "integer", "maximum": 9}, "contains": {"minimum": 5}, "maxContains": 2},
     "distinct": {"items": {"enum": ["a", 1, True, None]}, "uniqueItems": True, "minItems": 2},
     "excepted": {"type": ["number", "boolean"], "minimum": 0, "maximum": 3, "not": {"enum": [0, 2.5, True]}},
+    "a range of three digits": {"type": "number", "minimum": 0.005, "exclusiveMaximum": 0.95},
+    "a range and cents": {"type": "number", "minimum": 0.005, "maximum": 0.5, "multipleOf": 0.01},
+    "no spaces": {"type": "string", "pattern": "^\\S[^\\s]$"},
+    "not a space": {"type": "string", "not": {"pattern": "\\s"}, "maxLength": 2},
     "quarters": {"type": "number", "multipleOf": 0.25, "minimum": -3},
     "two multiples": {"allOf": [{"multipleOf": 6}, {"multipleOf": 4}], "type": "integer"},
     "constants of a schema": {"enum": [{"a": 1}, {"a": "x"}, 4, [1, 2]], "properties": {"a": {"minimum": 0}}},
@@ -220,11 +226,27 @@ def test_combined_schemas_allow_what_a_validator_allows(name: str, combined: str
         ({"const": float("inf")}, "is no JSON value"),
         ({"$defs": {"b": CHAIN}, "oneOf": [{"$ref": "#/$defs/b"}, {"allOf": [CHAIN]}]}, "refers to itself"),
         ({"const": "\ud800"}, "is no JSON value"),
+        ({"additionalProperties": {"type": "null"}, "minProperties": 2}, "minProperties 2 and 0 named"),
+        ({"$id": "http://a/", "$ref": "http://[x"}, "is no address"),
+        ({"allOf": [{}], "$ref": "#/allOf/" + "9" * 5000}, "which is not there"),
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_by_name(schema: Any, why: str) -> None:
     with pytest.raises(GrammarError, match=why):
         from_schema(schema)
+
+
+def test_numbers_of_fewer_digits_than_their_bounds_are_in_the_grammar() -> None:
+    for schema, inside, outside in (
+        ({"minimum": 0, "maximum": 0.95}, ("0.5", "0.9", "0.95", "0.949"), ("0.96", "1", "-0.1")),
+        ({"minimum": -1, "exclusiveMaximum": -1e-5}, ("-0.5", "-1", "-0.00002"), ("-0.00001", "0", "-1.1")),
+        ({"exclusiveMinimum": 0.25, "maximum": 9.5}, ("0.3", "9.5", "0.251"), ("0.2", "0.25", "9.6")),
+        ({"minimum": 0.005, "multipleOf": 0.01}, ("0.01", "0.1", "7.25"), ("0.0", "0.00", "0.005")),
+        ({"minimum": 1e-16}, ("0.5", "1"), ("0.0", "0")),
+    ):
+        grammar = from_schema({"type": "number", **schema})
+        assert all(grammar.matches(text.encode()) for text in inside), schema
+        assert not any(grammar.matches(text.encode()) for text in outside), schema
 
 
 def test_an_identifier_in_an_unknown_keyword_identifies_nothing() -> None:

@@ -111,7 +111,10 @@ def linked(start: Expression, rules: Mapping[str, Expression], depth: int, budge
     nesting = _least(automata, _FAR, lambda to: to, lambda inside, behind: max(1 + inside, behind))
     closing = _closing(automata, nesting)
     if nesting[_MAIN][0] >= _FAR:
-        raise GrammarError("the grammar allows no text", "leave out constraints that exclude each other")
+        raise GrammarError(
+            "the grammar allows no text",
+            "leave out constraints that exclude each other, or that are supported in part (docs/generate.md)",
+        )
     if nesting[_MAIN][0] > depth:
         raise GrammarError(
             f"the shallowest text nests {nesting[_MAIN][0]} deep, and {depth} is asked for",

@@ -149,9 +149,15 @@ class SchemaCompiler:
             )
             for key, schemas in self._other_names(of, list(known), place)
         ]
+        least = of.get("minProperties", 0)
+        if others and least > len(items) + 1:  # other names may be written twice, so they do not count
+            raise GrammarError(
+                f"the schema at {place} has minProperties {least} and {len(items)} named properties, and of "
+                "the others one at most is counted",
+                "name the properties, or ask for fewer",
+            )
         return self._listed("{", "}", Listing(
-            tuple(items), style.comma, choice(others) if others else None,
-            of.get("minProperties", 0), of.get("maxProperties"),
+            tuple(items), style.comma, choice(others) if others else None, least, of.get("maxProperties"),
         ))  # fmt: skip
 
     def _listed(self, begin: str, end: str, inside: Listing) -> Expression:

@@ -17,6 +17,7 @@ from omnidraft.grammar.expression import (
 )
 
 MOST_DIGITS = 15  # of an integer, and of a fraction: what a float64 holds
+_BEFORE_EXPONENT = 11  # of a fraction: readers of JSON on phones take numbers of 32 characters
 _ZERO = 0x30
 DIGIT = OneOf(byte_range(_ZERO, _ZERO + 9))
 
@@ -57,7 +58,10 @@ def decimals(
 
 def any_number() -> Expression:
     """A number with a fraction and an exponent, as JSON writes it."""
-    fraction = optional(sequence(literal("."), Repetition(DIGIT, 1, MOST_DIGITS)))
+    fraction, short = (
+        optional(sequence(literal("."), Repetition(DIGIT, 1, most)))
+        for most in (MOST_DIGITS, _BEFORE_EXPONENT)
+    )
     exponent = sequence(
         OneOf(1 << ord("e") | 1 << ord("E")),
         optional(OneOf(1 << ord("+") | 1 << ord("-"))),
@@ -69,7 +73,7 @@ def any_number() -> Expression:
             sequence(OneOf(byte_range(_ZERO + 1, _ZERO + 9)), Repetition(DIGIT, 0, MOST_DIGITS - 1)),
         ]
     )
-    return sequence(optional(literal("-")), whole, fraction, optional(exponent))
+    return sequence(optional(literal("-")), whole, choice([fraction, sequence(short, exponent)]))
 
 
 def multiples(of: int, places: int = 0) -> Automaton:
@@ -150,12 +154,18 @@ def _positive(least: Decimal, most: Decimal, above: bool, below: bool, places: i
 def _fractions(least: Decimal, most: Decimal, above: bool, below: bool, places: int) -> Expression | None:
     """The digits behind the point of numbers from `least` to `most`, both in 0..1; None for none."""
     size = max(1, -min(0, _exponent(least), _exponent(most)))
+    parts = []
+    for digits in range(1, min(size - 1, places) + 1):  # fewer than the bounds have
+        first, last = least.scaleb(digits), most.scaleb(digits)
+        low = ceiling(first) + (above and first == ceiling(first))
+        high = min(floor(last) - (below and last == floor(last)), 10**digits - 1)
+        if low <= high:
+            parts.append(_between(f"{low:0{digits}}", f"{high:0{digits}}"))
     if size > places:
-        return None
+        return choice(parts) if parts else None
     scale = Decimal(10) ** size
     low, high = int(least * scale), int(most * scale)
     rest = Repetition(DIGIT, 0, places - size)
-    parts = []
     begin = low + 1 if above else low
     if begin <= high - 1:
         parts.append(sequence(_between(f"{begin:0{size}}", f"{high - 1:0{size}}"), rest))

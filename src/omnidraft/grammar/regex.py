@@ -1,7 +1,8 @@
 """Regular expressions as expressions of bytes: what ECMA-262 and Python's `re` write alike.
 
 Literals, `.`, classes, `\\d \\w \\s` (ASCII), groups, `|`, `* + ? {m,n}` and, at the ends, `^ $`. The rest
-(look-around, back references, word boundaries, flags) is refused by name.
+(look-around, back references, word boundaries, flags) is refused by name. `\\S` leaves out every space of
+Unicode that one of both takes for one.
 """
 
 from collections.abc import Callable
@@ -21,10 +22,11 @@ MOST_PATTERN, MOST_REPEAT, MOST_DEPTH = 4096, 1000, 50
 _DIGITS = points([(0x30, 0x39)])
 _WORD = points([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _SPACE = points([(9, 13), (32, 32)])
-_CLASSES = {
-    "d": _DIGITS, "D": complement(_DIGITS), "w": _WORD, "W": complement(_WORD),
-    "s": _SPACE, "S": complement(_SPACE),
-}  # fmt: skip
+_ANY_SPACE = points([
+    (9, 13), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
+    (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+])  # fmt: skip
+_CLASSES = {"d": _DIGITS, "D": complement(_DIGITS), "w": _WORD, "W": complement(_WORD)}
 _CONTROLS = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "0": 0}
 _LINE_ENDS = points([(10, 10), (13, 13), (0x2028, 0x2029)])
 ANY = points([(0, 0x10FFFF)])
@@ -32,13 +34,14 @@ ANY = points([(0, 0x10FFFF)])
 Encode = Callable[[Points], Expression]  # writes one code point of a set
 
 
-def parse_regex(pattern: str, encode: Encode, *, anchored: bool) -> Expression:
+def parse_regex(pattern: str, encode: Encode, *, anchored: bool, outer: bool = False) -> Expression:
     """The texts that a pattern matches.
 
     Args:
         pattern: the regular expression.
         encode: how a code point is written: in UTF-8, or as in a JSON string.
         anchored: the whole text must match; else a part of it, as in JSON Schema.
+        outer: rather too many texts than too few, where ECMA-262 and Python differ: for texts to leave out.
 
     Raises:
         GrammarError: naming what is not supported.
@@ -47,13 +50,13 @@ def parse_regex(pattern: str, encode: Encode, *, anchored: bool) -> Expression:
         raise GrammarError(
             f"the pattern has {len(pattern)} characters, at most {MOST_PATTERN} are read", "shorten it"
         )
-    return _Parser(pattern, encode, anchored).parse()
+    return _Parser(pattern, encode, anchored, outer).parse()
 
 
 class _Parser:
-    def __init__(self, pattern: str, encode: Encode, anchored: bool) -> None:
+    def __init__(self, pattern: str, encode: Encode, anchored: bool, outer: bool) -> None:
         self._pattern, self._encode, self._anchored = pattern, encode, anchored
-        self._at = 0
+        self._at, self._outer = 0, outer
 
     def parse(self) -> Expression:
         whole = self._choice(0)
@@ -125,7 +128,7 @@ class _Parser:
         if mark == ".":
             return self._encode(complement(_LINE_ENDS))
         if mark == "\\":
-            return self._encode(self._escape(in_class=False))
+            return self._encode(self._escape(in_class=False, outer=self._outer))
         if mark in "*+?{":
             raise self._refused(f"{mark} with nothing before it")
         if mark == "^":
@@ -152,10 +155,10 @@ class _Parser:
                 raise self._refused("a [ without its ]")
             if self._next("]"):
                 break
-            low = self._member()
+            low = self._member(self._outer != negated)
             if self._pattern.startswith("-", self._at) and not self._pattern.startswith("-]", self._at):
                 self._at += 1
-                high = self._member() if self._at < len(self._pattern) else ()
+                high = self._member(self._outer) if self._at < len(self._pattern) else ()
                 if not (_is_single(low) and _is_single(high)) or low[0][0] > high[0][0]:
                     raise self._refused("a range in a class that is none")
                 found.append((low[0][0], high[0][0]))
@@ -164,20 +167,23 @@ class _Parser:
         kept = points(found)
         return complement(kept) if negated else kept
 
-    def _member(self) -> Points:
+    def _member(self, outer: bool) -> Points:
         mark = self._peek()
         self._at += 1
         if mark == "\\":
-            return self._escape(in_class=True)
+            return self._escape(in_class=True, outer=outer)
         return points([(ord(mark), ord(mark))])
 
-    def _escape(self, *, in_class: bool) -> Points:
+    def _escape(self, *, in_class: bool, outer: bool) -> Points:
         if self._at >= len(self._pattern):
             raise self._refused("a \\ at the end")
         mark = self._peek()
         self._at += 1
         if mark in _CLASSES:
             return _CLASSES[mark]
+        if mark in "sS":
+            spaces = _ANY_SPACE if outer == (mark == "s") else _SPACE
+            return spaces if mark == "s" else complement(spaces)
         if mark == "b" and in_class:
             return points([(8, 8)])
         if mark in "xu":

@@ -33,6 +33,8 @@ CASES: list[tuple[str, str, Form, list[str]]] = [
     ("whole_text", "an answer that begins otherwise", WHOLE, ['{"na', "h", ALONE]),
     ("whole_later", "a call is none behind a text", WHOLE, ["So " + ALONE]),
     ("empty", "an output without text", LIST, [""]),
+    ("twice", "a name twice ends the calls, at any depth", LIST,
+     ["<t>[" + CALL + ", " + CALL.replace("{}", '{"a": 1, "a": 2}') + ", " + CALL + "]"]),
 ]  # fmt: skip
 
 

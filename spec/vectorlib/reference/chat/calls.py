@@ -47,8 +47,13 @@ def calls(output: str, form: Form) -> list[dict[str, Any]]:
 
 
 def _value(text: str) -> dict[str, Any] | None:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise ValueError("a name twice")
+        return dict(pairs)
+
     try:
-        value: dict[str, Any] = json.loads(text)
+        value: dict[str, Any] = json.loads(text, object_pairs_hook=once)
     except ValueError:
         return None
     return value

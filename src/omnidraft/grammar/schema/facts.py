@@ -23,15 +23,16 @@ class SchemaFacts:
     def __init__(self, alternatives: Callable[[Any, str], list[Constraints]], budget: Budget) -> None:
         self._alternatives, self._budget = alternatives, budget
         self._depth = 0
-        self._patterns: dict[tuple[str, bool], Automaton] = {}
+        self._patterns: dict[tuple[str, bool, bool], Automaton] = {}
 
-    def matches(self, pattern: str, text: str, *, whole: bool = False) -> bool:
-        """Whether a pattern matches a part of a text, or the whole text."""
-        if (pattern, whole) not in self._patterns:
-            expression = parse_regex(pattern, utf8, anchored=whole)
-            self._patterns[pattern, whole] = compile_expression(expression, self._budget)
+    def matches(self, pattern: str, text: str, *, whole: bool = False, outer: bool = False) -> bool:
+        """Whether a pattern matches a part of a text, or the whole text; `outer` as in `parse_regex`."""
+        key = pattern, whole, outer
+        if key not in self._patterns:
+            expression = parse_regex(pattern, utf8, anchored=whole, outer=outer)
+            self._patterns[key] = compile_expression(expression, self._budget)
         self._budget.spend(len(text))
-        automaton, at = self._patterns[pattern, whole], 0
+        automaton, at = self._patterns[key], 0
         for byte in text.encode("utf-8", "surrogatepass"):
             at = automaton.edges[at].get(byte, -1)
             if at < 0:
@@ -60,7 +61,8 @@ class SchemaFacts:
             unless: the answer where it is not certain.
         """
         kind = _kind(value)
-        if not common_types([kind], constraints.get("type", [kind])):
+        types = constraints.get("type", [kind])
+        if kind not in types and not (kind == "integer" and "number" in types):
             return False
         if "enum" in constraints and not any(equal(value, each) for each in constraints["enum"]):
             return False
@@ -79,7 +81,9 @@ class SchemaFacts:
         return (
             least <= len(value) <= most
             and all(self.matches(pattern, value) for pattern in constraints.get("pattern", ()))
-            and not any(self.matches(pattern, value) for pattern in constraints.get("no_pattern", ()))
+            and not any(
+                self.matches(pattern, value, outer=True) for pattern in constraints.get("no_pattern", ())
+            )
             and (
                 unless
                 or all(self.matches(each, value, whole=True) for each in format_patterns(constraints, place))

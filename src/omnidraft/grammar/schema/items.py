@@ -39,7 +39,7 @@ def items_of(of: Constraints, place: str) -> Items | None:
     if any(each is False for each in others) or (count and not others and least <= count):
         rest = None
     start = 0 if rest is None else count  # what an array must contain comes behind its first items
-    first += [list(rest or []) for _ in range(start + len(wanted) - len(first))]
+    first += [list(others) for _ in range(start + len(wanted) - len(first))]
     for schema, at in zip(wanted, range(start, start + len(wanted)), strict=True):
         first[at] = [*first[at], schema]
     for schema, least_of, most_of in contains:

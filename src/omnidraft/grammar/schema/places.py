@@ -46,7 +46,7 @@ class References:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict) and key in node:
                 node = node[key]
-            elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+            elif isinstance(node, list) and key.isdecimal() and len(key) < 6 and int(key) < len(node):
                 node = node[int(key)]
             else:
                 raise GrammarError(
@@ -101,7 +101,13 @@ def _kind_in(kind: Kind, key: str) -> Kind:
 def _joined(base: str, reference: str) -> str:
     if reference.startswith("#"):
         return base + reference if len(reference) > 1 else base
-    return urljoin(base, reference)
+    try:
+        return urljoin(base, reference)
+    except ValueError as error:
+        raise GrammarError(
+            f"the schema has the reference {reference!r:.60}, which is no address ({error!s:.40})",
+            "copy what it refers to into $defs, and refer to #/$defs/NAME",
+        ) from None
 
 
 def escaped(name: str) -> str:

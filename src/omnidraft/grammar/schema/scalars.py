@@ -72,7 +72,10 @@ def characters(of: Constraints, place: str, budget: Budget) -> Expression:
         if most is not None and most < least:
             return choice(())
         parts.append(json_text.characters(least, most))
-    without = [parse_regex(each, json_text.character, anchored=False) for each in of.get("no_pattern", ())]
+    without = [
+        parse_regex(each, json_text.character, anchored=False, outer=True)
+        for each in of.get("no_pattern", ())
+    ]
     without += [json_text.content(each) for each in of.get("except", ()) if isinstance(each, str)]
     if len(parts) == 1 and not without:
         return parts[0]

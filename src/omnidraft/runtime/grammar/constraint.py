@@ -76,13 +76,13 @@ class Constraint:
         if least > room:
             raise GrammarError(
                 f"the shortest text of the grammar takes up to {least} tokens, and there is room for {room}",
-                "raise max_new_tokens (-n), or shorten the prompt",
+                "raise max_new_tokens, or shorten the prompt",
                 fault="room",
             )
         if not self._masks.mask(self.at, room).any():
             raise GrammarError(
                 "the only text of the grammar that has room is empty, and the target has no end token",
-                "raise max_new_tokens (-n), or use another grammar",
+                "raise max_new_tokens, or use another grammar",
                 fault="room",
             )
 

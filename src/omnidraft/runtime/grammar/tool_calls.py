@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from omnidraft.runtime.disk import strict_json
 from omnidraft.runtime.grammar.grammar import START, Grammar
 
 Arguments = Literal["arguments", "parameters"]
@@ -80,14 +81,15 @@ class CallForm:
         return json.dumps(value, ensure_ascii=False)
 
     def read(self, output: str) -> tuple[ToolCall, ...]:
-        """The calls of an output, up to one that is not whole."""
+        """The calls of an output, up to one that is not whole or has a name twice."""
         return tuple(self._calls(output[self.start(output) :].removeprefix(self.open.lstrip())))
 
     def _calls(self, text: str) -> Iterator[ToolCall]:
         decoder, at = json.JSONDecoder(), 0
         while text.startswith("{", at):
             try:
-                value, at = decoder.raw_decode(text, at)
+                start, (_, at) = at, decoder.raw_decode(text, at)
+                value = strict_json.parse(text[start:at].encode())
             except (RecursionError, ValueError):  # the output was cut in a call
                 return
             name, arguments = value.get("name"), value.get(self.arguments)
