@@ -270,9 +270,12 @@ const draft_length = [
   ['probe_idle', '      this.state.idle = 0;\n', '', 'a probe resets idle'],
   ['probe_share', 'Math.max(this.state.share / 2, LENGTHS.last_share)', 'this.state.share', 'the share of probes falls'],
   ['probe_last_share', 'Math.max(this.state.share / 2, LENGTHS.last_share)', 'this.state.share / 2', 'the share of probes has a bound'],
-  ['probe_one_later', '    if (this.due(speed)) {', '    this.state.idle += 1;\n    if (this.due(speed)) {', 'idle grows before it is asked'],
+  ['probe_one_later', '    if (paid && this.due(speed)) {', '    this.state.idle += 1;\n    if (paid && this.due(speed)) {', 'idle grows before it is asked'],
   ['due_strict', 'this.costs.pass(1) >= this.costs.round', 'this.costs.pass(1) > this.costs.round', 'due at exactly the share',
     'both sides are sums of measured costs; that they are equal to the last bit is no case of a vector'],
+  ['paid_draft', 'if (paid && draft.speed > speed)', 'if (draft.speed > speed)', 'a text waits for the drafter from its first token on'],
+  ['paid_probe', 'if (paid && this.due(speed))', 'if (this.due(speed))', 'a probe waits for the drafter from the first token on'],
+  ['written_kept', '    this.state.written = 0;\n', '', 'a text begins with the tokens of the text before'],
   ['text_share', 'Math.min(2 * this.state.share, LENGTHS.first_share)', 'this.state.share', 'a text doubles the share'],
   ['text_share_unbounded', 'Math.min(2 * this.state.share, LENGTHS.first_share)', '2 * this.state.share', 'the doubled share has a bound'],
 ];

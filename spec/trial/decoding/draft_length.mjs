@@ -54,7 +54,7 @@ export function newState() {
   const matches = LENGTHS.longest_match + 1 - LENGTHS.shortest_match;
   return {
     seen: zeros(LENGTHS.chances.length), evaluated: zeros(LENGTHS.chances.length), accepted: zeros(LENGTHS.chances.length),
-    drafts: 0, targets: 0, compared: zeros(matches), agreed: zeros(matches), idle: 0, unread: 0, share: LENGTHS.first_share,
+    drafts: 0, targets: 0, compared: zeros(matches), agreed: zeros(matches), idle: 0, unread: 0, written: 0, share: LENGTHS.first_share,
   };
 }
 
@@ -66,6 +66,7 @@ export class DraftLength {
 
   beginText(length, shared) {
     this.state.unread = Math.min(length, this.state.unread + length - shared);
+    this.state.written = 0;
     this.state.share = Math.min(2 * this.state.share, LENGTHS.first_share);
   }
 
@@ -157,11 +158,12 @@ export class DraftLength {
     if (!this.drafts) return { source, count, fresh: false };
     const fresh = this.state.unread > LENGTHS.most_unread;
     const { chances, worth, least, ...draft } = this.drafting(speed);
-    if (draft.speed > speed) {
+    const paid = this.state.written * this.costs.pass(1) >= this.reading();
+    if (paid && draft.speed > speed) {
       Object.assign(this.state, { idle: 0, share: LENGTHS.first_share });
       return { source: 'draft', count: LENGTHS.longest, fresh, chances, worth, least };
     }
-    if (this.due(speed)) {
+    if (paid && this.due(speed)) {
       this.state.idle = 0;
       this.state.share = Math.max(this.state.share / 2, LENGTHS.last_share);
       return { source: 'draft', count: LENGTHS.probe, fresh, chances, worth: [], least: [] };
@@ -174,6 +176,7 @@ export class DraftLength {
     const { state } = this;
     const { longest, decay } = LENGTHS;
     state.unread = classes.length > 0 ? 0 : state.unread + emitted;
+    state.written += emitted;
     if (classes.length === 0) {
       for (const fading of ['seen', 'evaluated', 'accepted']) {
         state[fading] = state[fading].map((n) => n * LENGTHS.plain_decay);

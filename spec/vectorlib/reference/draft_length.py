@@ -133,12 +133,12 @@ class DraftLength:
         matches = range(int(defaults["shortest_match"]), int(defaults["longest_match"]) + 1)
         self.matches = {length: Counter() for length in matches}
         self.drafted = self.given = 0.0
-        self.idle, self.unread, self.share = 0, 0, defaults["first_share"]
+        self.idle, self.unread, self.written, self.share = 0, 0, 0, defaults["first_share"]
         self.repaid = float(defaults["repaid"])
 
     def begin_text(self, length: int, shared: int = 0) -> None:
         """Probe again; length: of the drafter's context."""
-        self.unread = min(length, self.unread + length - shared)
+        self.unread, self.written = min(length, self.unread + length - shared), 0
         self.share = min(self.d["first_share"], 2 * self.share)
 
     def next(self, match: int) -> Plan:
@@ -149,10 +149,10 @@ class DraftLength:
         drafting, plan = self._draft(speed)
         if abs(drafting - speed) < 1e-9 * speed:
             raise TooClose(f"speeds {drafting} and {speed}")
-        if drafting > speed:
+        if self._is_paid and drafting > speed:
             self.idle, self.share = 0, self.d["first_share"]
             return plan
-        if self._due(1 / speed):
+        if self._is_paid and self._due(1 / speed):
             self.idle, self.share = 0, max(self.share / 2, self.d["last_share"])
             return replace(plan, count=self._probe, worth=(), least=())
         self.idle += 1
@@ -162,6 +162,7 @@ class DraftLength:
         """Learn from a round."""
         decay = self.d["decay"]
         self.unread = 0 if r.classes else self.unread + r.emitted
+        self.written += r.emitted
         if not r.classes:
             self.seen = [count * self.d["plain_decay"] for count in self.seen]
             for counter in self.classes:
@@ -188,7 +189,7 @@ class DraftLength:
             "drafts": self.drafted, "targets": self.given,
             "compared": [c.trials for c in self.matches.values()],
             "agreed": [c.successes for c in self.matches.values()],
-            "idle": self.idle, "unread": self.unread, "share": self.share,
+            "idle": self.idle, "unread": self.unread, "written": self.written, "share": self.share,
         }  # fmt: skip
 
     def chances(self) -> list[float]:
@@ -213,6 +214,14 @@ class DraftLength:
         """Seconds that the drafter needs for what it has not read."""
         read: float = self.d["read"]
         return min(self.unread, int(self.d["most_unread"])) * read * self.costs.draft
+
+    @property
+    def _is_paid(self) -> bool:
+        """Whether the text took as long as the drafter has to read."""
+        saved: float = self.written * self.costs.target[0]
+        if self._reading and abs(saved - self._reading) < 1e-9 * self._reading:
+            raise TooClose(f"a text of {saved} s")
+        return saved >= self._reading
 
     def _due(self, seconds_a_token: float) -> bool:
         cost = self.costs.of_round(self._probe) + self._reading - seconds_a_token

@@ -136,11 +136,15 @@ def test_equal_rounds_give_equal_choices_and_no_clock_is_read(monkeypatch: pytes
 
 def test_a_drafter_that_must_read_first_drafts_only_where_it_gains_more() -> None:
     """The same acceptance: nothing to read, and a text that costs as much as 10 draft tokens."""
-    for acceptance, unread, source in ((0.3, 0, "draft"), (0.3, 64, "none"), (0.9, 64, "draft")):
+    for acceptance, unread, written, source in (
+        (0.3, 0, 0, "draft"), (0.3, 64, 99, "none"), (0.9, 64, 99, "draft"), (0.9, 64, 0, "none"),
+        (0.9, 64, 1, "none"), (0.9, 64, 3, "draft"),
+    ):  # fmt: skip
         state = LengthState()
         state.begin_text(unread)
+        state.written = written
         costs = replace(MERGING, acceptance=acceptance, draft=0.16)
-        assert MeasuredLength(costs, state).next().source == source, (acceptance, unread)
+        assert MeasuredLength(costs, state).next().source == source, (acceptance, unread, written)
 
 
 # Copies

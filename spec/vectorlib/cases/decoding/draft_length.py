@@ -93,6 +93,8 @@ CASES: list[tuple[str, str, Costs, list[Text]]] = [
      [Text(12, [HALF], [RIGHT] * 4 + [NOTHING] * 8, context=(64, 0)), Text(12, [HALF], context=(64, 9))]),
     ("unread_goes_on", "a conversation goes on: what the text before left unread, and what is new", EVEN,
      [Text(9, [HALF], [RIGHT], context=(30, 0)), Text(9, [HALF], context=(70, 60))]),
+    ("unread_short", "texts of one and of three tokens end before the drafter would be paid for", EVEN,
+     [Text(1, [ALL], context=(64, 0)), Text(3, [ALL], context=(64, 0)), Text(9, [ALL], context=(12, 0))]),
     ("unread_probes", "what is not read makes a probe due later, in a new context", WORSE,
      [Text(400, [NONE], context=(65, 0))]),
     ("falling", "passes whose times fall: longer ones than measured take as long as the last",

@@ -32,7 +32,7 @@ LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=
 State = dict[str, Any]
 
 
-def pack(state: State, cache: bytes, *, version: int = 6, reserved: int = 0) -> bytes:
+def pack(state: State, cache: bytes, *, version: int = 7, reserved: int = 0) -> bytes:
     """The bytes of a session file."""
     text = dump(state)
     head = struct.pack(
@@ -80,6 +80,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
             "agreed": [bits(0.1)] * 5,
             "idle": 3,
             "unread": 21,
+            "written": 7,
             "share": bits(0.0025),
         },
         "system": None,

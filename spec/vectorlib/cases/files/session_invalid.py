@@ -63,7 +63,7 @@ def _bytes() -> Iterator[Case]:
             why = f"the header says {size} bytes of {name}: a reader must not reserve them"
             yield f"{name}_{word}", why, fault, data
     yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
-    for version in (0, 1, 2, 3, 4, 5, 7):
+    for version in (0, 1, 2, 3, 4, 5, 6, 8):
         yield f"version_{version}", "another version", "version", pack(BASE, CACHE, version=version)
     yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
     for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
@@ -246,6 +246,7 @@ def _lengths() -> dict[str, list[Any]]:
         "agreed": [[bits(1.5)] * 5],
         "idle": [-1, LAST + 1, one],
         "unread": [-1, LAST + 1, one],
+        "written": [-1, LAST + 1, one],
         "share": [zero, bits(0.0024), bits(0.026)],
     }
 

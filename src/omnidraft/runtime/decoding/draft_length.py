@@ -182,10 +182,12 @@ class MeasuredLength:
         if not self._drafts:
             return Plan(best.source, best.count)
         speed, plan = self._draft(best.speed)
-        if speed > best.speed:
+        # A text that ends at once does not wait for the drafter, which reads as long as its tokens took.
+        paid = state.written * self._plain.seconds >= self._reading()
+        if paid and speed > best.speed:
             state.idle, state.share = 0, FIRST_SHARE
             return plan
-        if self._probe_is_due(best):
+        if paid and self._probe_is_due(best):
             state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
             return replace(plan, count=min(PROBE, self.longest), worth=(), least=())
         state.idle += 1
@@ -240,6 +242,7 @@ class MeasuredLength:
     def record(self, counts: RoundCounts) -> None:
         state = self.state
         state.unread = 0 if counts.classes else state.unread + counts.emitted
+        state.written += counts.emitted
         if not counts.classes:
             state.fade()
         else:

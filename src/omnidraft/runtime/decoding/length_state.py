@@ -67,6 +67,7 @@ class LengthState:
             the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
         idle: rounds since the last draft.
         unread: tokens of the text that the drafter has not read.
+        written: tokens that were emitted since the text began.
         share: of their time, what a probe may cost.
     """
 
@@ -79,6 +80,7 @@ class LengthState:
     agreed: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
     idle: int = 0
     unread: int = 0
+    written: int = 0
     share: float = FIRST_SHARE
 
     def copy(self) -> "LengthState":
@@ -92,7 +94,7 @@ class LengthState:
             length: of the drafter's context.
             shared: tokens that it has in common with the context of the text before, from the first one on.
         """
-        self.unread = min(length, self.unread + length - shared)
+        self.unread, self.written = min(length, self.unread + length - shared), 0
         self.share = min(2.0 * self.share, FIRST_SHARE)
 
     def fade(self) -> None:

@@ -20,7 +20,7 @@ from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSes
 from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
 MAGIC = b"\x89ODSN\r\n\x1a"
-VERSION = 6
+VERSION = 7
 MAX_STATE_BYTES = 1 << 24
 # magic, version, reserved, bytes of the state, bytes of the cache, CRC-32 of each
 _HEADER = struct.Struct("<8s6I")
@@ -163,7 +163,7 @@ def _bits(value: Any) -> Any:
 
 
 def _bits_of_fields(value: Costs | LengthState) -> dict[str, Any]:
-    whole = ("idle", "unread")
+    whole = ("idle", "unread", "written")
     return {name: each if name in whole else _bits(each) for name, each in vars(value).items()}
 
 
@@ -193,7 +193,8 @@ def _lengths(value: Mapping[str, Any]) -> LengthState:
     return LengthState(
         seen, evaluated, accepted,
         real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
-        compared, agreed, integer(value["idle"], 0), integer(value["unread"], 0),
+        compared, agreed,
+        integer(value["idle"], 0), integer(value["unread"], 0), integer(value["written"], 0),
         real(value["share"], LAST_SHARE, FIRST_SHARE),
     )  # fmt: skip
 

@@ -122,12 +122,14 @@ class MeasuredLength: DraftLength {
         let best = fastest(otherOptions(match))
         if !drafts { return Plan(source: best.source, count: best.count) }
         var (speed, plan) = draft(best.speed)
-        if speed > best.speed {
+        // A text that ends at once does not wait for the drafter, which reads as long as its tokens took.
+        let isPaid = Double(state.written) * costs.passSeconds(1) >= reading()
+        if isPaid && speed > best.speed {
             state.idle = 0
             state.share = Defaults.draftLengthFirstShare
             return plan
         }
-        if isProbeDue(best) {
+        if isPaid && isProbeDue(best) {
             state.idle = 0
             state.share = max(state.share / 2, Defaults.draftLengthLastShare)
             (plan.count, plan.worth, plan.least) = (min(Defaults.draftLengthProbe, longest), [], [])
@@ -193,6 +195,7 @@ class MeasuredLength: DraftLength {
 
     func record(_ counts: RoundCounts) {
         state.unread = counts.classes.isEmpty ? state.unread + counts.emitted : 0
+        state.written += counts.emitted
         if counts.classes.isEmpty { state.fade() } else { recordDraft(counts) }
         if counts.match > 0 {
             for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {

@@ -53,6 +53,8 @@ struct LengthState: Sendable, Equatable {
     var idle = 0
     /// Tokens of the text that the drafter has not read.
     var unread = 0
+    /// Tokens that were emitted since the text began.
+    var written = 0
     /// Of their time, what a probe may cost.
     var share = Defaults.draftLengthFirstShare
 
@@ -63,6 +65,7 @@ struct LengthState: Sendable, Equatable {
     ///   - shared: tokens that it has in common with the context of the text before, from the first one on.
     mutating func beginText(_ length: Int, shared: Int) {
         unread = min(length, unread + length - shared)
+        written = 0
         share = min(2 * share, Defaults.draftLengthFirstShare)
     }
 

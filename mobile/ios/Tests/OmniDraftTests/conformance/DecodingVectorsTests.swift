@@ -227,7 +227,7 @@ private func checkState(_ state: LengthState, _ expected: JsonObject) throws {
         "seen": state.seen, "evaluated": state.evaluated, "accepted": state.accepted,
         "compared": state.compared, "agreed": state.agreed,
         "drafts": [state.drafts], "targets": [state.targets], "idle": [Double(state.idle)],
-        "unread": [Double(state.unread)], "share": [state.share],
+        "unread": [Double(state.unread)], "written": [Double(state.written)], "share": [state.share],
     ]
     try same("the names of the state", lists.keys.sorted(), expected.names.sorted())
     for (name, actual) in lists {

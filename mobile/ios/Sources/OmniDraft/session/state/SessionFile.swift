@@ -1,7 +1,7 @@
-// The file of a session, format version 6: spec/09-session.md.
+// The file of a session, format version 7: spec/09-session.md.
 
 let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
-let sessionVersion = 6
+let sessionVersion = 7
 /// Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each.
 let sessionHeaderBytes = 32
 /// Bytes of a session file at most.
@@ -202,7 +202,7 @@ private func lengthsObject(_ lengths: LengthState) -> JsonValue {
         "seen": reals(lengths.seen), "evaluated": reals(lengths.evaluated), "accepted": reals(lengths.accepted),
         "drafts": .string(bitsOf(lengths.drafts)), "targets": .string(bitsOf(lengths.targets)),
         "compared": reals(lengths.compared), "agreed": reals(lengths.agreed), "idle": .int(lengths.idle),
-        "unread": .int(lengths.unread), "share": .string(bitsOf(lengths.share)),
+        "unread": .int(lengths.unread), "written": .int(lengths.written), "share": .string(bitsOf(lengths.share)),
     ]
 }
 
@@ -216,6 +216,7 @@ private func lengthsOf(_ value: JsonObject) throws -> LengthState {
     state.targets = try real(value.at("targets"), in: 0...maxDecayed)
     state.idle = try integer(value.at("idle"), from: 0)
     state.unread = try integer(value.at("unread"), from: 0)
+    state.written = try integer(value.at("written"), from: 0)
     state.share = try real(value.at("share"), in: Defaults.draftLengthLastShare...Defaults.draftLengthFirstShare)
     return state
 }

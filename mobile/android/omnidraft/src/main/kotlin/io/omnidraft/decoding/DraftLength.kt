@@ -131,12 +131,14 @@ internal open class MeasuredLength(
         val best = fastest(otherOptions(match))
         if (!drafts) return Plan(best.source, best.count)
         val (speed, plan) = draft(best.speed)
-        if (speed > best.speed) {
+        // A text that ends at once does not wait for the drafter, which reads as long as its tokens took.
+        val isPaid = state.written * costs.passSeconds(1) >= reading()
+        if (isPaid && speed > best.speed) {
             state.idle = 0
             state.share = FIRST_SHARE
             return plan
         }
-        if (probeIsDue(best)) {
+        if (isPaid && probeIsDue(best)) {
             state.idle = 0
             state.share = maxOf(state.share / 2.0, LAST_SHARE)
             return Plan(plan.source, minOf(PROBE, longest), plan.fresh, plan.chances)
@@ -203,6 +205,7 @@ internal open class MeasuredLength(
 
     override fun record(counts: RoundCounts) {
         state.unread = if (counts.classes.isEmpty()) state.unread + counts.emitted else 0
+        state.written += counts.emitted
         if (counts.classes.isEmpty()) state.fade() else recordDraft(counts)
         if (counts.match > 0) {
             val tokens = minOf(counts.emitted, counts.agreed + 1, LONGEST)

@@ -72,11 +72,12 @@ internal class LengthState(
     val agreed: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1), // those of them that were right
     var idle: Long = 0, // rounds since the last draft
     var unread: Long = 0, // tokens of the text that the drafter has not read
+    var written: Long = 0, // tokens that were emitted since the text began
     var share: Double = FIRST_SHARE, // of their time, what a probe may cost
 ) {
     fun copy(): LengthState = LengthState(
         seen.copyOf(), evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(),
-        idle, unread, share,
+        idle, unread, written, share,
     )
 
     /**
@@ -87,6 +88,7 @@ internal class LengthState(
      */
     fun beginText(length: Int, shared: Int) {
         unread = minOf(length.toLong(), unread + length - shared)
+        written = 0
         share = minOf(2.0 * share, FIRST_SHARE)
     }
 

@@ -234,7 +234,7 @@ class DecodingVectorsTest : VectorsRun() {
             "compared" to state.compared, "agreed" to state.agreed,
             "drafts" to doubleArrayOf(state.drafts), "targets" to doubleArrayOf(state.targets),
             "idle" to doubleArrayOf(state.idle.toDouble()), "unread" to doubleArrayOf(state.unread.toDouble()),
-            "share" to doubleArrayOf(state.share),
+            "written" to doubleArrayOf(state.written.toDouble()), "share" to doubleArrayOf(state.share),
         )
         assertEquals(expected.keys, lists.keys, vector.why)
         for ((name, actual) in lists) {

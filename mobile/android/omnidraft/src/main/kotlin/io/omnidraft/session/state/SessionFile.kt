@@ -26,10 +26,10 @@ import io.omnidraft.disk.u32
 import io.omnidraft.models.Role
 import io.omnidraft.parts.BY_UTF8
 
-/* The file of a session, format version 6: spec/09-session.md. */
+/* The file of a session, format version 7: spec/09-session.md. */
 
 internal val SESSION_MAGIC: ByteArray = byteArrayOf(0x89.toByte(), 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a)
-internal const val SESSION_VERSION = 6L
+internal const val SESSION_VERSION = 7L
 
 /** Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each. */
 internal const val SESSION_HEADER_BYTES = 32
@@ -226,6 +226,7 @@ private fun lengthsObject(lengths: LengthState): Map<String, Any?> = linkedMapOf
     "agreed" to reals(lengths.agreed),
     "idle" to lengths.idle,
     "unread" to lengths.unread,
+    "written" to lengths.written,
     "share" to bitsOf(lengths.share),
 )
 
@@ -243,6 +244,7 @@ private fun lengthsOf(value: Map<String, Any?>): LengthState {
         agreed,
         long(value.at("idle"), 0),
         long(value.at("unread"), 0),
+        long(value.at("written"), 0),
         real(value.at("share"), Defaults.DRAFT_LENGTH_LAST_SHARE, Defaults.DRAFT_LENGTH_FIRST_SHARE),
     )
 }
