@@ -55,6 +55,14 @@ class Tokenizer(ABC):
         return len(self.tokens)
 
     @property
+    def most_bytes(self) -> int:
+        """The most bytes of plain text that one id stands for; 0 where no such bound is known.
+
+        White space at both ends of a text does not count.
+        """
+        return 0
+
+    @property
     @abstractmethod
     def byte_ids(self) -> Mapping[int, int]:
         """Id of each single byte; if two ids have it, the `<0xNN>` form, which byte fallback uses."""
