@@ -20,7 +20,9 @@ def check_size(session: TextSession, asked: ModelRequest) -> None:
         PromptError: the messages or tools are refused.
     """
     limit, most = session.context_size, session.target_tokenizer.most_bytes
-    size = sum(len(text.strip().encode()) for text in _texts(session, asked)) if most else 0
+    silent = session.target_tokenizer.unwritten
+    texts = _texts(session, asked) if most else ()
+    size = sum(len(text.strip().encode().translate(None, silent)) for text in texts)
     if size > limit * most:
         raise ContextError(
             f"the prompt has {size} bytes and the context holds {limit} tokens of at most {most} bytes",

@@ -58,9 +58,14 @@ class Tokenizer(ABC):
     def most_bytes(self) -> int:
         """The most bytes of plain text that one id stands for; 0 where no such bound is known.
 
-        White space at both ends of a text does not count.
+        White space at both ends of a text does not count, nor do the bytes in `unwritten`.
         """
         return 0
+
+    @property
+    def unwritten(self) -> bytes:
+        """Bytes that a byte-level vocabulary has no token for."""
+        return b""
 
     @property
     @abstractmethod
