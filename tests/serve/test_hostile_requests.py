@@ -6,11 +6,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnidraft.serve import guard, listen
-from support.serving import CHAT, Serving, serving, until
+from support.serving import CHAT, COMPLETIONS, Serving, serving, until
 
 HEAD = "Host: localhost\r\nContent-Type: application/json\r\n"
 MESSAGES = b'"messages": [{"role": "user", "content": "Hi"}]'
@@ -52,7 +53,7 @@ def answered(started: Serving, *parts: bytes) -> bytes:
 )
 def test_what_is_not_http_is_refused(data: bytes, served: Serving) -> None:
     received = answered(served, data)
-    assert not received or received.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403")), received
+    assert not received or received.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403", b"HTTP/1.1 431")), received
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,36 @@ def test_what_is_not_http_is_refused(data: bytes, served: Serving) -> None:
 def test_what_is_not_the_expected_json_is_refused(body: bytes, served: Serving) -> None:
     status, answer = served.ask(CHAT, body)
     assert status == 400 and answer["error"]["message"] and "Traceback" not in str(answer), answer
+
+
+def test_headers_are_bounded(served: Serving) -> None:
+    """Where they come whole, too."""
+    for size, expected in ((guard.MOST_HEADERS - 1000, 200), (guard.MOST_HEADERS, 431)):
+        assert served.ask("/health", headers={"X-Long": "a" * size})[0] == expected
+
+
+def test_a_prompt_is_refused_by_its_bytes(served: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not encoded, which takes seconds; what may fit is encoded."""
+    tokenizer, encoded = served.session.target_tokenizer, list[str]()
+    encode = type(tokenizer).encode_prompt
+
+    def encode_prompt(self: Any, *parts: str, goes_on: bool = False) -> list[int]:
+        encoded.extend(parts)
+        return encode(self, *parts, goes_on=goes_on)
+
+    monkeypatch.setattr(type(tokenizer), "encode_prompt", encode_prompt)
+    fitting = served.session.context_size * tokenizer.most_bytes
+    hi = {"role": "user", "content": "Hi"}
+    for text in ("a" * fitting, "a" * (fitting + 1)):
+        for path, body in (
+            (COMPLETIONS, {"prompt": text}),
+            (CHAT, {"messages": [hi | {"content": text}]}),
+            (CHAT, {"messages": [hi, {"role": "assistant", "content": text[4:]}, hi]}),
+        ):
+            encoded.clear()
+            status, answer = served.ask(path, body)
+            assert status == 400 and answer["error"]["code"] == "context_length_exceeded", answer
+            assert bool(encoded) == (len(text) == fitting)
 
 
 def test_a_body_is_bounded(served: Serving) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import openai
 import pytest
 
+from omnidraft.grammar import compile_grammar, response_format
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.serve.guard import Admission
 from support.serving import CHAT, COMPLETIONS, Serving, serving
 
@@ -25,6 +27,7 @@ CHATS: dict[str, Any] = {
     "top_p": {"top_p": 2},
     "max_tokens": {"max_tokens": 1.5},
     "seed": {"seed": -1},
+    "top_k": {"top_k": 10**30},
     "stop": {"stop": [1]},
     "stream": {"stream": "yes"},
     "stream_options": {"stream_options": {"include_usage": True}},
@@ -53,6 +56,42 @@ def test_a_completion_refuses_what_it_cannot_do(more: dict[str, Any], served: Se
     assert status == 400 and body["error"]["param"] == next(iter(more)), body
 
 
+def call(arguments: str = "{}") -> dict[str, Any]:
+    """A message that calls a tool."""
+    called = {"id": "a", "type": "function", "function": {"name": "clock", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [called]}
+
+
+def result(of: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": of, "content": "12:00"}
+
+
+TOOLS = [{"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"tools": TOOLS, "response_format": {"type": "json_object"}}, 'set tool_choice to "none"'),
+        ({"max_tokens": 1, "max_completion_tokens": 1}, "give one of them"),
+        ({"top_k": 10**30}, "is not from 0 to 2147483647"),
+        ({"seed": 1 << 64}, "is not from 0 to 18446744073709551615"),
+        ({"messages": [*HI, call(""), result("a")]}, "'' is no JSON object"),
+        ({"messages": [*HI, call("{x"), result("a")]}, "'{x' is no JSON object"),
+        ({"messages": [*HI, call("[]"), result("a")]}, "'[]' is no JSON object"),
+        ({"messages": [*HI, call(), result("b")]}, "messages.2.tool_call_id: 'b' is no call"),
+    ],
+)
+def test_a_refusal_says_what_to_do(more: dict[str, Any], words: str, served: Serving) -> None:
+    status, body = served.ask(CHAT, {"messages": HI} | more)
+    assert status == 400 and words in body["error"]["message"], body
+
+
+def test_tools_that_are_not_called_may_have_a_response_format(served: Serving) -> None:
+    more = {"tools": TOOLS, "tool_choice": "none", "response_format": {"type": "json_object"}}
+    assert "response_format" not in str(served.ask(CHAT, {"messages": HI, "max_tokens": 60} | more))
+
+
 def test_harmless_fields_are_accepted(served: Serving) -> None:
     harmless = {
         "user": "me", "metadata": {"a": "b"}, "n": 1, "logit_bias": {}, "presence_penalty": 0, "store": False,
@@ -72,11 +111,36 @@ def test_harmless_fields_are_accepted(served: Serving) -> None:
         ({"$ref": "#/none"}, "none"),
     ],
 )
-def test_a_schema_is_refused_in_one_sentence(schema: Any, words: str, served: Serving) -> None:
+def test_a_schema_is_refused_in_one_sentence(
+    schema: Any, words: str, served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is compiled once, whatever comes of it."""
+    compiled, from_schema = list[Any](), compile_grammar.from_schema
+
+    def counted(value: Any) -> Grammar:
+        compiled.append(value)
+        return from_schema(value)
+
+    monkeypatch.setattr(compile_grammar, "from_schema", counted)
+    monkeypatch.setattr(response_format, "_kept", {})
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     for stream in (False, True):
         status, body = served.ask(CHAT, {"messages": HI, "response_format": form, "stream": stream})
         assert status == 400 and words in body["error"]["message"], body
+    assert len(compiled) == 1
+
+
+def test_compiled_schemas_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_format, "_kept", {})
+    schemas: Any = [{"type": "string", "maxLength": length} for length in (50, 60)]
+    first, second = (response_format.response_format(each) for each in schemas)
+    room = max(map(response_format._size, response_format._kept.items()))
+    monkeypatch.setattr(response_format, "_ROOM", room)
+    assert first is not None and second is not None
+    for schema, known in ((schemas[0], first), (schemas[1], second), ({"type": "null"}, None)):
+        found = response_format.response_format(schema)
+        assert found is not None and (known is None or found.grammar is known.grammar)
+    assert len(response_format._kept) == 1
 
 
 def test_paths_and_methods(served: Serving) -> None:
@@ -100,13 +164,15 @@ def test_other_names_and_pages_are_refused(served: Serving) -> None:
         f"evil.example:{served.port}",
         "localhost.evil.example",
         "127.0.0.1.evil:80",
+        "localhost:80@evil.com",
+        "localhost:",
     ):
         assert served.ask("/v1/models", headers={"Host": host})[0] == 403, host
     for host in ("localhost", f"127.0.0.1:{served.port}", "[::1]:8080"):
         assert served.ask("/v1/models", headers={"Host": host})[0] == 200, host
     own = {"Origin": f"http://127.0.0.1:{served.port}"}
     assert served.ask(CHAT, {"messages": HI}, own)[0] == 200
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://127.0.0.1:{served.port}"):
         assert served.ask(CHAT, {"messages": HI}, {"Origin": origin})[0] == 403, origin
     assert served.ask(CHAT, {"messages": HI}, {"Content-Type": "text/plain"})[0] == 415
 
@@ -129,6 +195,14 @@ def test_a_key_is_needed_where_there_is_one(locked: Serving) -> None:
     with locked.client(KEY) as client:
         answer = client.chat.completions.create(model=locked.model, messages=HI)
     assert answer.choices[0].message.content
+
+
+def test_the_page_may_ask_behind_a_proxy(bundle: Path) -> None:
+    """The proxy has TLS, and hands the name on."""
+    with serving(bundle, admission=Admission(any_host=True)) as started:
+        for origin, status in (("https://chat.example", 200), ("https://evil.example", 403)):
+            named = {"Host": "chat.example", "Origin": origin}
+            assert started.ask(CHAT, {"messages": HI}, named)[0] == status
 
 
 def test_a_page_may_be_allowed(locked: Serving) -> None:

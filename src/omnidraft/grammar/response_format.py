@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 from omnidraft.errors import GrammarError
 from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.grammar.tool_calls import CallForm
 
-_KEPT = 32  # compiled schemas
+_ROOM, _ENTRY = 1 << 26, 1 << 12  # bytes of compiled schemas that are kept, and of each beside its tables
+_kept: dict[tuple[object, ...], Grammar | GrammarError] = {}  # the one that was asked for last at the end
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -72,18 +75,54 @@ def call_format(
     Raises:
         GrammarError: naming the tool, and what is not supported in its schema.
     """
-    return ResponseFormat(_of_calls(json.dumps(schemas), form, free, most), None, form)
+    text = json.dumps(schemas)
+
+    def compiled() -> Grammar:
+        from omnidraft.grammar.call_grammar import from_calls  # loaded where tools are given
+
+        return from_calls(json.loads(text), form, free=free, most=most)
+
+    return ResponseFormat(_known((text, form, free, most), compiled), None, form)
 
 
-@lru_cache(_KEPT)
-def _of_calls(schemas: str, form: CallForm, free: bool, most: int | None) -> Grammar:
-    from omnidraft.grammar.call_grammar import from_calls  # loaded where tools are given
+def _of_schema(text: str) -> Grammar:
+    def compiled() -> Grammar:
+        from omnidraft.grammar.compile_grammar import from_schema  # loaded where a schema is given
 
-    return from_calls(json.loads(schemas), form, free=free, most=most)
+        return from_schema(json.loads(text))
+
+    return _known((text,), compiled)
 
 
-@lru_cache(_KEPT)
-def _of_schema(schema: str) -> Grammar:
-    from omnidraft.grammar.compile_grammar import from_schema  # loaded where a schema is given
+def _known(key: tuple[object, ...], compiled: Callable[[], Grammar]) -> Grammar:
+    """What a schema was compiled to, or its refusal, if that is kept; else it is compiled now.
 
-    return from_schema(json.loads(schema))
+    Args:
+        key: what it is compiled of, the text of the schema first.
+
+    Raises:
+        GrammarError: the schema is not supported.
+    """
+    with _lock:
+        found = _kept.pop(key, None)
+        if found is not None:
+            _kept[key] = found
+    if found is None:
+        try:
+            found = compiled()
+        except GrammarError as error:
+            found = copy(error)  # the error itself has a traceback, which keeps what it passed through
+        with _lock:
+            _kept[key] = found
+            while sum(map(_size, _kept.items())) > _ROOM:
+                del _kept[next(iter(_kept))]
+    if isinstance(found, GrammarError):
+        raise copy(found)
+    return found
+
+
+def _size(kept: tuple[tuple[object, ...], Grammar | GrammarError]) -> int:
+    """Bytes of a text and what it was compiled to, about."""
+    (text, *_), found = kept
+    tables = found.tensors().values() if isinstance(found, Grammar) else ()
+    return _ENTRY + len(str(text)) + sum(table.nbytes for table in tables)

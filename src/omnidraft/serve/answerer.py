@@ -7,6 +7,7 @@ from omnidraft.runtime.decoding.length_state import LengthState
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.session.api import Generation, Piece, TextSession
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.serve.prompt_size import check_size
 from omnidraft.serve.requests import ModelRequest
 from omnidraft.serve.worker import AnswerJob
 
@@ -43,6 +44,7 @@ class Answerer:
 
     def _begin(self, asked: ModelRequest) -> Generation:
         session = self.session
+        check_size(session, asked)
         session.reset()
         session.system = None
         session.cache = NgramCache.of_table(self._ngrams, session.vocab_map)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,8 @@ from omnidraft.serve.metrics import Metrics
 MOST_BODY = 1 << 20  # bytes
 BODY_SECONDS = 20  # until a body has to be there
 OPEN_PATHS = ("/", "/health")  # need no key: they tell nothing of the model
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+MOST_HEADERS = 1 << 14  # bytes of names and values
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -33,8 +35,9 @@ class Admission:
 
     Attributes:
         key: that requests have to carry; None for no key.
-        any_host: whether a request may name any host. A server on a loopback address accepts only its names:
-            else a web page could reach it by a name of its own that leads here (DNS rebinding).
+        any_host: whether a request may name any host, such as that of a proxy with TLS. A server on a
+            loopback address accepts only its names: else a web page could reach it by a name of its own that
+            leads here (DNS rebinding).
         origins: of web pages that may ask, beside the server's own page.
     """
 
@@ -47,11 +50,14 @@ class Admission:
         Raises:
             ApiError: the request is refused.
         """
+        if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADERS:
+            raise ApiError(431, f"the headers have more than {MOST_HEADERS} bytes; send less")
         host = headers.get("host", "")
-        if not self.any_host and host.rpartition(":")[0] not in LOOPBACK_NAMES and host not in LOOPBACK_NAMES:
+        if not self.any_host and not _LOOPBACK.fullmatch(host):
             raise ApiError(403, f"the header Host {host!r:.80} is not a name of this server; use 127.0.0.1")
         origin = headers.get("origin")
-        if origin is not None and origin not in (f"http://{host}", *self.origins):
+        own = [f"{scheme}://{host}" for scheme in (("http", "https") if self.any_host else ("http",))]
+        if origin is not None and origin not in (*own, *self.origins):
             raise ApiError(
                 403, f"pages of {origin:.80} may not ask this server; name it in origins of --config"
             )

@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from omnidraft.errors import SettingError, reason
+from omnidraft.serve.guard import MOST_HEADERS
 from omnidraft.serve.worker import Worker
 
 MOST_CONNECTIONS = 256
-MOST_HEADER_BYTES = 1 << 14
 HEADER_SECONDS = 10.0  # from the first moment of a connection to a whole header
 STALL_SECONDS = 60.0  # that a client may leave an answer unread
 IDLE_SECONDS = 30  # between two requests
@@ -81,7 +81,7 @@ class LocalServer(uvicorn.Server):
             server_header=False,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=int(STOP_SECONDS),
-            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            h11_max_incomplete_event_size=MOST_HEADERS,
         ))  # fmt: skip
         self._worker, self._listening = worker, listening
 

@@ -9,11 +9,10 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.serve.api_error import ApiError
 from omnidraft.serve.request_fields import RequestFields, mappings, texts
-from omnidraft.serve.request_tools import read_calls, read_tools_of
+from omnidraft.serve.request_tools import check_results, read_calls, read_tools_of
 
 HARMLESS = ("user", "metadata", "safety_identifier", "prompt_cache_key")
 EXACT: tuple[str, ...] = tuple(mode for mode in get_args(Mode) if mode != "paper")
-_ANY = 1 << 70  # ranges are checked by `GenerationConfig.check`, whose sentences name the limits
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,19 @@ def read_chat(body: object, model: str, usual: GenerationConfig) -> ModelRequest
     messages = [
         _message(each, f"messages.{i}.") for i, each in enumerate(fields.needed("messages", mappings))
     ]
+    check_results(messages)
     fields.only("modalities", ["text"])
     fields.only("top_logprobs", 0)
     schema = _schema(fields.read("response_format", mapping, None))
     length = "max_tokens" if fields.has("max_tokens") else "max_completion_tokens"
+    if length == "max_tokens" and fields.has("max_completion_tokens"):
+        raise fields.refusal(length, "max_tokens and max_completion_tokens are both there; give one of them")
     tools, choice = read_tools_of(fields)
+    if schema is not None and tools and choice != "none":
+        raise fields.refusal(
+            "response_format",
+            'response_format and tools: its answer calls none; leave one out, or set tool_choice to "none"',
+        )
     most = None if fields.read("parallel_tool_calls", boolean, True) else 1
     asked = ModelRequest(
         messages, usual, schema, length_field=length, tools=tools, tool_choice=choice, most_calls=most
@@ -105,23 +112,19 @@ def _settings(fields: RequestFields, asked: ModelRequest, model: str, *, logprob
     usual = asked.config
     config = replace(
         usual,
-        max_new_tokens=fields.read(asked.length_field, _whole, usual.max_new_tokens),
+        max_new_tokens=fields.read(asked.length_field, lambda each: integer(each, 1), usual.max_new_tokens),
         temperature=fields.read("temperature", number, usual.temperature),
         top_p=fields.read("top_p", number, usual.top_p),
-        top_k=fields.read("top_k", _whole, usual.top_k),
+        top_k=fields.read("top_k", lambda each: integer(each, 0), usual.top_k),
         min_p=fields.read("min_p", number, usual.min_p),
         repetition_penalty=fields.read("repetition_penalty", number, usual.repetition_penalty),
-        seed=fields.read("seed", _whole, usual.seed),
+        seed=fields.read("seed", lambda each: integer(each, 0, (1 << 64) - 1), usual.seed),
         stop=fields.read("stop", texts, usual.stop),
         mode=fields.read("mode", _mode, usual.mode),
         logprobs=logprobs,
     )
     fields.refuse_others()
     return replace(asked, config=config, stream=stream, with_usage=usage)
-
-
-def _whole(value: object) -> int:
-    return integer(value, -_ANY, _ANY)
 
 
 def _mode(value: object) -> Any:

@@ -5,12 +5,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import overload
 
+import numpy as np
+
 from omnidraft.runtime.vocab.merge_table import MergeTable
-from omnidraft.runtime.vocab.text_steps import LETTERS, ClassMasks, normalise, words_of
+from omnidraft.runtime.vocab.text_steps import LETTERS, NFC_SHRINKS, ClassMasks, may_lose, normalise, words_of
 from omnidraft.runtime.vocab.tokenizer import SPACE, WHITE_SPACE, ContentFinder, Control, Kind, Tokenizer
 from omnidraft.runtime.vocab.tokenizer_file import open_tokenizer_file
-from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, ModelFlag, TokenRole
-from omnidraft.runtime.vocab.tokenizer_tables import NONE, AddedToken, TokenizerTables
+from omnidraft.runtime.vocab.tokenizer_format import AddedFlag, ModelFlag, StepOp, TokenRole
+from omnidraft.runtime.vocab.tokenizer_tables import NONE, NORMALISERS, AddedToken, TokenizerTables
 
 _MOST_CACHED = 1 << 13  # words
 _LONGEST_CACHED = 64  # characters of a word
@@ -78,6 +80,29 @@ class CompiledTokenizer(Tokenizer):
     @property
     def fingerprint(self) -> str:
         return self._tables.fingerprint
+
+    @cached_property
+    def most_bytes(self) -> int:
+        tables, added = self._tables, self._tables.added
+        loses = any(may_lose(step) for step in tables.steps)
+        if self.kind == "byte_level":  # a normaliser could make such bytes out of others
+            drops = bool(self.unwritten) and any(step.op in NORMALISERS for step in tables.steps)
+        else:
+            drops = NONE in tables.model_bytes or not tables.flags & ModelFlag.BYTE_FALLBACK
+        strips = any(
+            t.flags & (AddedFlag.LSTRIP | AddedFlag.RSTRIP) for t in added if not t.flags & AddedFlag.CONTROL
+        )
+        if loses or drops or strips:
+            return 0
+        longest = max(
+            int(np.diff(tables.offsets).max(initial=0)), *(len(t.content.encode()) for t in added), 0
+        )
+        return longest * (NFC_SHRINKS if any(step.op is StepOp.NFC for step in tables.steps) else 1)
+
+    @cached_property
+    def unwritten(self) -> bytes:
+        pieces = self._tables.model_bytes if self.kind == "byte_level" else ()
+        return bytes(byte for byte, token in enumerate(pieces) if token == NONE)
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:

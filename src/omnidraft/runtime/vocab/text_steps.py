@@ -9,6 +9,8 @@ from omnidraft.runtime.vocab.tokenizer_format import SplitBehaviour, StepOp
 from omnidraft.runtime.vocab.tokenizer_tables import NORMALISERS, TextStep
 
 _MOST_CACHED = 1 << 15  # code points
+# A text has at most so many times the bytes of its NFC. Unicode 14 has 3.5, for U+1FBE U+0308 U+0301.
+NFC_SHRINKS = 4
 _FIRST_MARK = 0x300  # the first code point that NFC changes or that changes the one before it
 
 
@@ -39,6 +41,14 @@ def byte_letters() -> list[str]:
 
 
 LETTERS = byte_letters()
+
+
+def may_lose(step: TextStep) -> bool:
+    """Whether a step may leave out bytes of a text, other than by NFC."""
+    if step.op in (StepOp.REPLACE, StepOp.SUBSTITUTE):
+        return len(step.strings[0].encode()) > len(step.strings[1].encode())
+    removes = step.op is StepOp.SPLIT and step.behaviour is SplitBehaviour.REMOVED
+    return removes or step.op is StepOp.REPLACE_MATCHES
 
 
 def normalise(steps: Sequence[TextStep], masks: ClassMasks, text: str) -> str:

@@ -55,6 +55,19 @@ class Tokenizer(ABC):
         return len(self.tokens)
 
     @property
+    def most_bytes(self) -> int:
+        """The most bytes of plain text that one id stands for; 0 where no such bound is known.
+
+        White space at both ends of a text does not count, nor do the bytes in `unwritten`.
+        """
+        return 0
+
+    @property
+    def unwritten(self) -> bytes:
+        """Bytes that a byte-level vocabulary has no token for."""
+        return b""
+
+    @property
     @abstractmethod
     def byte_ids(self) -> Mapping[int, int]:
         """Id of each single byte; if two ids have it, the `<0xNN>` form, which byte fallback uses."""
