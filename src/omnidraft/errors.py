@@ -101,6 +101,18 @@ class SettingError(OmnidraftError):
         self.setting = setting
 
 
+def check_whole(name: str, value: object) -> None:
+    """Refuse a setting that is no whole number.
+
+    Raises:
+        SettingError: naming it.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SettingError(
+            f"{name} {value!r:.40} is of type {type(value).__name__}", "give a whole number", setting=name
+        )
+
+
 def reason(error: BaseException) -> str:
     """The first line of what an exception says, at most 200 characters, without a full stop at its end."""
     if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.strerror:

@@ -73,7 +73,7 @@ def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
 
 def test_an_error_does_not_end_the_chat(bundle: Path) -> None:
     out = piped(bundle, "word " * 300, QUESTION)
-    assert "the context holds 256; shorten the message, or /undo, or /reset\n" in out
+    assert "the context holds 256; shorten the message, or the system prompt (/system)\n" in out
     assert shown(load(bundle).chat(QUESTION, GenerationConfig(max_new_tokens=24))) in out
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import omnidraft
 from omnidraft import GenerationConfig, TextSession, load
 from omnidraft.cli import app
 from omnidraft.commands.terminal.generation_summary import summary
-from omnidraft.errors import PromptError, SettingError
+from omnidraft.errors import PromptError, SettingError, TraceFileError
 from omnidraft.runtime.decoding.rng import fresh_seed
 from support.command_line import config
 from support.places import ROOT
@@ -91,15 +92,42 @@ def test_a_setting_of_a_wrong_kind_is_refused_in_a_sentence(
     assert session.answer is None
 
 
+@pytest.mark.parametrize("config", [{"max_new_tokens": 3}, None, 5])
+def test_what_is_no_config_is_refused_in_a_sentence(bundle: Path, config: Any) -> None:
+    session = _session(bundle)
+    for ask in (session.generate, session.chat):
+        with pytest.raises(SettingError, match=r"the config is a .*; give a GenerationConfig, or its fields"):
+            ask("Hi", config)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"verify": "x"}, "verify 'x' is not"),
+        ({"measure": ["x"]}, r"measure \['x'\] is not"),
+        ({"threads": "2"}, "threads '2' is of type str; give a whole number"),
+        ({"threads": 1.5}, "threads 1.5 is of type float"),
+        ({"target_on": None}, "target_on None is no text"),
+        ({"trace": "a\0b"}, r"no trace can be recorded in a\\x00b \(embedded null"),
+    ],
+)
+def test_an_option_of_loading_of_a_wrong_kind_is_refused_in_a_sentence(
+    bundle: Path, option: dict[str, Any], words: str
+) -> None:
+    with pytest.raises((SettingError, TraceFileError), match=words):
+        load(bundle, **option)
+
+
 @cache
 def _session(bundle: Path) -> TextSession:
     return load(bundle)
 
 
-@pytest.mark.parametrize("prompt", [None, 5, b"Hi", ["Hi"], [1.5], "", " \n\t"])
+@pytest.mark.parametrize("prompt", [None, 5, b"Hi", ["Hi"], [1.5], "", " \n\t", "\ud800"])
 def test_a_prompt_of_a_wrong_kind_is_refused_in_a_sentence(bundle: Path, prompt: Any) -> None:
     session = _session(bundle)
-    for ask in (session.generate, session.chat):
+    asks: list[Callable[[Any], object]] = [session.generate, session.chat, session.measure]
+    for ask in asks:
         with pytest.raises(PromptError, match=r"(the prompt|message 1).*; give "):
             ask(prompt)
 

@@ -110,6 +110,18 @@ def test_a_generation_that_has_no_room_changes_nothing(loaded: LanguageModel) ->
     assert session.answer is before and session.message == QUESTION
 
 
+def test_an_answer_is_generated_again_in_its_grammar(loaded: LanguageModel) -> None:
+    session = TextSession(loaded)
+    session.chat(QUESTION, SAMPLED, grammar=Person).finish()
+    for each in (session, session.copy(), session):
+        again = each.regenerate(SAMPLED, seed=6).finish()
+        assert isinstance(again.parsed, Person) and set(again.parsed.value) == {"name", "n", "ok"}
+    session.chat("And then?", max_new_tokens=5).finish()
+    assert not session.regenerate(max_new_tokens=5).has_grammar
+    session.undo()
+    assert not session.regenerate(max_new_tokens=5).has_grammar, "of the message before, nothing is known"
+
+
 def test_an_answer_in_a_grammar_is_saved_as_cancelled(loaded: LanguageModel, tmp_path: Path) -> None:
     session = TextSession(loaded)
     answer = session.chat(QUESTION, SAMPLED, grammar=SCHEMA)

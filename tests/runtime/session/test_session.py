@@ -282,7 +282,10 @@ def test_the_oldest_turns_are_left_out_so_that_half_of_the_context_is_free() -> 
         ([91, 80, 40, 20], 10, 2),
         ([120, 110], 10, 1),  # the message alone does not fit: it is refused without earlier turns
     ):
-        assert first_kept(sizes, 100, new) == left_out, (sizes, new)
+        assert first_kept(sizes.__getitem__, len(sizes), 100, new) == left_out, (sizes, new)
+    read = list[int]()
+    assert first_kept(lambda i: read.append(i) or 2 * (10**5 - i), 10**5, 100, 10) == 10**5 - 20  # type: ignore[func-returns-value]
+    assert len(read) < 20, "few of many turns are encoded to find out"
 
 
 def test_a_conversation_without_end(loaded: LanguageModel, session: TextSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import typing  # noqa: F401 - hints that are strings name it
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -102,8 +103,9 @@ def test_required_calls_are_valid_and_a_named_tool_is_called_once(loaded: Langua
             answer = session.chat(QUESTION, SAMPLED, most_calls=most, seed=seed, **several).finish()
             seen.append(len(answer.calls))
     assert max(counts[1]) == 1 < max(counts[None])
-    with pytest.raises(SettingError, match="most_calls 0"):
-        session.chat(QUESTION, SAMPLED, most_calls=0, **several)
+    for wrong in list[Any]((0, "x", True)):
+        with pytest.raises(SettingError, match=f"most_calls {wrong!r} is"):
+            session.chat(QUESTION, SAMPLED, most_calls=wrong, **several)
 
 
 def test_free_text_is_the_targets_own_and_calls_begin_at_the_marker(loaded: LanguageModel) -> None:
@@ -113,7 +115,7 @@ def test_free_text_is_the_targets_own_and_calls_begin_at_the_marker(loaded: Lang
     assert auto.text == plain.chat(QUESTION, greedy, tools=[CLOCK], tool_choice="none").finish().text
     assert auto.calls == () and auto.answer == auto.text != ""
     none = plain.regenerate(greedy).finish()
-    assert none.text == auto.text and none.has_grammar
+    assert none.text == auto.text and not none.has_grammar
 
 
 @pytest.mark.parametrize("text", ["Well <call <call>[{}]</call>", "<call>[", "<cal", "a <cal", ""])
@@ -215,7 +217,8 @@ def test_results_come_in_the_order_of_their_calls(loaded: LanguageModel) -> None
     for broken in (late, [messages[0], messages[2]]):
         with pytest.raises(PromptError, match=r"the role tool where one of the (assistant|user) is due"):
             TextSession(loaded).chat(broken)
-    for calls in ("x", [1], [{"function": {"name": "clock", "arguments": "["}}]):
+    bad = ("[", '{"a": NaN}', '{"a": 1e999}', {"a": float("nan")}, {"a": b"x"}, {"a": {1}}, {(1, 2): 3})
+    for calls in ("x", [1], *([{"function": {"name": "clock", "arguments": each}}] for each in bad)):
         with pytest.raises(PromptError, match="the calls of message 2 are not of OpenAI's form"):
             TextSession(loaded).chat([messages[0], {**messages[1], "tool_calls": calls}, *messages[2:]])
 
@@ -241,6 +244,13 @@ def untyped(x):  # type: ignore[no-untyped-def]
 def odd(x: Path) -> None: ...
 
 
+def hinted(hint: Any) -> Any:
+    def tool(x: int) -> None: ...
+
+    tool.__annotations__["x"] = hint
+    return tool
+
+
 def function(**fields: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": "f", **fields}}
 
@@ -261,6 +271,22 @@ def function(**fields: Any) -> dict[str, Any]:
             "parameters of the tool f are no JSON Schema of an object",
         ),
         ([function(parameters={"type": "object", "x": {1}})], "the tool f is no JSON value"),
+        *(
+            ([hinted(hint)], "the argument x of the tool tool has the type")
+            for hint in ("typing.List", "typing.Dict", "dict[str]", [int])
+        ),
+        *(
+            ([hinted(hint)], "the type hints of the tool tool cannot be read")
+            for hint in ("os.no", "list[", "1/0")
+        ),
+        ([max], "the type hints of the tool max cannot be read"),
+        ([int], "the (type hints|arguments?|tool's name).* int"),
+        ([function(description="\ud800")], "the tool f holds bytes that are not UTF-8"),
+        (
+            [function(parameters={"type": "object", "default": "\ud800"})],
+            "the tool f holds bytes that are not",
+        ),
+        ([function(parameters={"type": "object", "default": float("nan")})], "the tool f is no JSON value"),
         ([function(description="x" * (1 << 18))], "more than 262144 bytes"),
         ([function(name=f"f{i}") for i in range(129)], "there are 129 tools"),
         ("clock", "the tools are a str"),

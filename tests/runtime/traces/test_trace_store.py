@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import stat
 from dataclasses import replace
 from itertools import pairwise
@@ -217,6 +218,15 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(
     monkeypatch.setattr(os, "fsync", fail)
     other.sync()
     assert other.problem is not None and "broken" in other.problem
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows deletes no file that is open")
+def test_a_deleted_directory_ends_the_recording(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "t")
+    record(store, 1, 3)
+    shutil.rmtree(tmp_path / "t")
+    store.sync()
+    assert store.problem is not None and "it was deleted" in store.problem and not store.is_recording
 
 
 def test_rounds_are_flushed_at_the_end_and_now_and_then(

@@ -88,8 +88,8 @@ class Chat:
             act()
         except KeyboardInterrupt:
             self._say("\n/quit leaves")
-        except ContextError as error:
-            self._say(f"{error.message}; shorten the message, or /undo, or /reset")
+        except ContextError as error:  # without any earlier turn
+            self._say(f"{error.message}; shorten the message, or the system prompt (/system)")
         except OmnidraftError as error:
             self._say(f"{error}")
 

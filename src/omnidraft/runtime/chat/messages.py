@@ -136,13 +136,14 @@ def _calls(value: object, name: str) -> tuple[ToolCall, ...]:
         if not isinstance(value, Sequence) or len(value) > MOST_CALLS:
             raise ValueError
         calls = tuple(_call(each["function"], str(each.get("id"))) for each in value)
+        written = [[call.name, call.arguments] for call in calls]
+        text = json.dumps(written, ensure_ascii=False, allow_nan=False)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise PromptError(
             f"the calls of {name} are not of OpenAI's form",
             'give [{"type": "function", "function": {"name": ..., "arguments": ...}}]',
         ) from None
-    for call in calls:
-        check_utf8(json.dumps([call.name, call.arguments], ensure_ascii=False), name)
+    check_utf8(text, name)
     return calls
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from omnidraft.errors import PromptError
+from omnidraft.errors import PromptError, reason
 from omnidraft.runtime.chat.messages import check_utf8
 
 MOST_TOOLS, MOST_BYTES = 128, 1 << 18  # of all tools as JSON
@@ -93,9 +93,10 @@ def _of_dict(given: object) -> Tool:
         )
     described = {"name": name, "description": description, "parameters": dict(arguments)}
     try:
-        value = json.loads(json.dumps({"type": "function", "function": described}))
+        value = json.loads(json.dumps({"type": "function", "function": described}, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise PromptError(f"the tool {name} is no JSON value ({error!s:.80})", _REMEDY) from None
+    check_utf8(json.dumps(value, ensure_ascii=False), f"the tool {name}")
     return Tool(name, value, value["function"]["parameters"])
 
 
@@ -105,11 +106,13 @@ def _of_function(function: Callable[..., Any]) -> Tool:
     description, *rest = (inspect.getdoc(function) or "").split("\n\n", 1)
     told = dict(_OF_ARGUMENT.findall("\n".join(rest)))
     try:
-        hints = get_type_hints(function)
-    except (NameError, TypeError) as error:
-        raise PromptError(f"the type hints of the tool {name} cannot be read ({error})", _REMEDY) from None
+        hints, signature = get_type_hints(function), inspect.signature(function)
+    except Exception as error:  # a hint that is a string is an expression, which may raise anything
+        raise PromptError(
+            f"the type hints of the tool {name} cannot be read ({reason(error)})", _REMEDY
+        ) from None
     properties, required = {}, []
-    for each in inspect.signature(function).parameters.values():
+    for each in signature.parameters.values():
         if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
             raise PromptError(f"the argument {each} of the tool {name} has no name in a call", _REMEDY)
         if each.name not in hints:
@@ -131,10 +134,11 @@ def _schema(hint: Any, name: str) -> dict[str, Any]:
         return {"enum": list(inside)}
     if origin in (Union, types.UnionType):
         return {"anyOf": [_schema(each, name) for each in inside]}
-    if origin is list:
+    if origin is list and len(inside) == 1:
         return {"type": "array", "items": _schema(inside[0], name)}
-    if origin is dict and inside[0] is str:
+    if origin is dict and len(inside) == 2 and inside[0] is str:
         return {"type": "object", "additionalProperties": _schema(inside[1], name)}
-    if hint in _TYPES:
-        return {"type": _TYPES[hint]}
+    for plain, written in _TYPES.items():
+        if hint is plain:
+            return {"type": written}
     raise PromptError(f"{name} has the type {hint!r:.60}, which has no JSON Schema here", _REMEDY)

@@ -2,7 +2,7 @@
 
 import os
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, check_whole
 
 THREADS_PER_CORE = 4  # at most; more only take memory and time
 
@@ -11,8 +11,9 @@ def check_threads(threads: int) -> None:
     """Refuse a number of threads that this machine would only suffer from.
 
     Raises:
-        SettingError: fewer than one, or more than four for each core.
+        SettingError: no whole number, fewer than one, or more than four for each core.
     """
+    check_whole("threads", threads)
     most = THREADS_PER_CORE * (os.cpu_count() or 1)
     if not 1 <= threads <= most:
         raise SettingError(

@@ -4,6 +4,7 @@ An answer is never encoded again: other ids would change what the target is cond
 A message is always plain text; nothing in it is read as a control token.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -91,21 +92,22 @@ def conversation_ids(
     return ids
 
 
-def first_kept(sizes: Sequence[int], limit: int, new: int) -> int:
+def first_kept(size: Callable[[int], int], count: int, limit: int, new: int) -> int:
     """How many of the oldest turns are left out of a conversation so that an answer has room.
 
     0 if all fit. Else enough that half of the context is free, so the conversation is seldom read again.
 
     Args:
-        sizes: tokens of the conversation up to the answer, without its first 0, 1, ... turns.
+        size: tokens of the conversation up to the answer without its first turns, by their number. It falls
+            with the number, and is asked for few of them.
+        count: of these numbers, which begin at 0.
         limit: positions of the context.
         new: tokens of the answer, at most; a quarter of the context is the most that is kept free for it.
     """
     room = min(new, limit // 4)
-    if sizes[0] + room <= limit:
+    if size(0) + room <= limit:
         return 0
-    fits = (i for i, size in enumerate(sizes) if size + room <= limit // 2)
-    return next(fits, len(sizes) - 1)
+    return bisect_left(range(count - 1), True, key=lambda number: size(number) + room <= limit // 2)
 
 
 def given_turn(

@@ -140,8 +140,14 @@ def overridden(config: GenerationConfig, overrides: dict[str, Any]) -> Generatio
     """The config with some fields replaced.
 
     Raises:
-        SettingError: a name that is not a field.
+        SettingError: a name that is not a field, or no config.
     """
+    given: object = config
+    if not isinstance(given, GenerationConfig):
+        raise SettingError(
+            f"the config is a {type(given).__name__}",
+            "give a GenerationConfig, or its fields by name: max_new_tokens=20",
+        )
     unknown = overrides.keys() - {field.name for field in fields(GenerationConfig)}
     if unknown:
         known = ", ".join(field.name for field in fields(GenerationConfig))

@@ -115,11 +115,10 @@ def load_bundle(
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is damaged, incomplete or unsigned.
-        SettingError: the bundle has no graphs for a place, the public key is not a key, or the number of
-            threads is out of range.
+        SettingError: the bundle has no graphs for a place, the public key is not a key, or another argument
+            is out of its range.
     """
-    if threads is not None:
-        check_threads(threads)
+    LoadOptions(threads, drafter, target_on, drafter_on, public_key, verify, measure).check()
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key, verify)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
     opened = placed(opened, target_on=target_on, drafter_on=drafter_on)
@@ -201,6 +200,9 @@ class LoadOptions:
         """
         if self.threads is not None:
             check_threads(self.threads)
+        for name, place in (("target_on", self.target_on), ("drafter_on", self.drafter_on)):
+            if not isinstance(place, str):
+                raise SettingError(f"{name} {place!r:.40} is no text", "leave it out", setting=name)
         for name, value, known in (("verify", self.verify, VERIFIES), ("measure", self.measure, MEASURES)):
             if value not in known:
                 names = f"{', '.join(known[:-1])} or {known[-1]}"

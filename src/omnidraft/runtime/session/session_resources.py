@@ -214,9 +214,12 @@ class SessionResources:
         """Time this device after a prompt; the draft length "auto" uses the result.
 
         New costs can change which sampled text a seed gives.
+
+        Raises:
+            PromptError: empty, or no text.
         """
         with self.exclusive(generates=True):
-            ids = self.encode(prompt)
+            ids = self.encode(checked_text(prompt))
             models = DecoderModels(self.models.target, self.models.drafter, self.cache, self.models.clock)
             draft_ids, acceptance = self.loaded.draft_prompt(ids), self.bundle.costs.acceptance
             self.text.costs = measure_costs(models, ids, draft_ids, acceptance)

@@ -7,10 +7,11 @@ called from any thread.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import GrammarError, PromptError, SessionError, SettingError, counted
+from omnidraft.errors import GrammarError, PromptError, SessionError, SettingError, check_whole, counted
 from omnidraft.grammar.response_format import Format, ResponseFormat, call_format, response_format
 from omnidraft.runtime.chat.messages import checked_text, read_messages
 from omnidraft.runtime.chat.tool_form import ToolForm
@@ -29,6 +30,7 @@ from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConf
 from omnidraft.runtime.session.session_resources import SessionResources
 from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state
+from omnidraft.runtime.session.text_state import Wanted
 
 DEFAULTS = GenerationConfig()
 _UNDO = (
@@ -40,12 +42,17 @@ _LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be answered: the turns of a conversation, of which the last has no answer, and its tools."""
+    """What is to be answered: the turns of a conversation, of which the last has no answer, and its tools.
+
+    Attributes:
+        wanted: what the answer must be.
+    """
 
     turns: list[Turn]
     last: Turn
     system: str | None
     tools: tuple[Tool, ...]
+    wanted: Wanted
 
 
 class TextSession(SessionResources):
@@ -138,17 +145,18 @@ class TextSession(SessionResources):
             if isinstance(grammar, Grammar) and grammar.tools:
                 tools = self._tools_in(grammar)
             turns, given = self._finished_turns(), None if tools is None else read_tools(tools)
+            wanted = Wanted(grammar, tool_choice, most_calls)
             if isinstance(message, str):
                 listed = self.text.tools if given is None else given
-                asked = Asked(turns, Turn(checked_text(message)), self.system, listed)
-                return self._answer(asked, config, self._format(asked, grammar, tool_choice, most_calls))
+                asked = Asked(turns, Turn(checked_text(message)), self.system, listed, wanted)
+                return self._answer(asked, config)
             whole = read_messages(message)
             if any(turn.calls or turn.results for turn in (*whole.turns, whole.asked)):
                 self._tool_form()
             last = Turn(whole.asked.message, results=whole.asked.results)
-            asked = Asked(listed_turns(self.loaded, whole, turns), last, whole.system, given or ())
-            format_ = self._format(asked, grammar, tool_choice, most_calls)
-            return self._answer(asked, config, format_, _LEAVE_OUT)
+            earlier = listed_turns(self.loaded, whole, turns)
+            asked = Asked(earlier, last, whole.system, given or (), wanted)
+            return self._answer(asked, config, _LEAVE_OUT)
 
     def tool_result(
         self,
@@ -180,17 +188,22 @@ class TextSession(SessionResources):
                     "give one result for each call of the last answer",
                 )
             asked_results = Turn("", results=tuple(map(result_text, results)))
-            asked = Asked(self._finished_turns(), asked_results, self.system, self.text.tools)
-            return self._answer(asked, config, self._format(asked, None, tool_choice))
+            wanted = Wanted(tool_choice=tool_choice)
+            asked = Asked(self._finished_turns(), asked_results, self.system, self.text.tools, wanted)
+            return self._answer(asked, config)
 
     def regenerate(self, config: GenerationConfig = DEFAULTS, **overrides: Any) -> Generation:
-        """Answer the last message once more, in place of its answer; the tools are those of the conversation.
+        """Answer the last message once more, in place of its answer, as it was asked for.
 
+        The tools are those of the conversation; grammar, `tool_choice` and `most_calls` those of the answer.
+        A loaded session, or one whose last message was taken back, does not know the latter: the answer is
+        text or calls then.
         The random numbers are those of the config's seed, or of a new one: another seed, another sample.
         Greedy text is the same again.
 
         Raises:
             SessionError: there is no message that was answered, or another thread is using this session.
+            GrammarError: no text of the grammar has room.
             SettingError: a setting outside its range.
         """
         config = overridden(config, overrides)
@@ -199,8 +212,9 @@ class TextSession(SessionResources):
             turns = self._finished_turns()
             if not turns:
                 raise SessionError("there is no answer to generate again", "begin with a message")
-            asked = Asked(turns[:-1], replace(turns[-1], answer=()), self.system, self.text.tools)
-            return self._answer(asked, config, self._format(asked, None, "auto"))
+            last = replace(turns[-1], answer=())
+            wanted = Wanted() if self.text.asked is None else self.text.wanted
+            return self._answer(Asked(turns[:-1], last, self.system, self.text.tools, wanted), config)
 
     def undo(self) -> str:
         """Take back the last message and all answers to it, those to results of tools too.
@@ -286,24 +300,24 @@ class TextSession(SessionResources):
         """
         with self.exclusive():
             saved, cache = capture(self.models, self.text)
-            adapters = self.adapters
+            adapters, wanted = self.adapters, self.text.wanted
         other = TextSession(self.loaded, bitwise=self.models.target is not self.models.all[0])
         other.template, other.drops_oldest = self.template, self.drops_oldest
         for role, adapter in adapters.items():
             other.use_adapter(adapter, role)
         other.text, _ = restore(other.models, other.text, "the session", saved, cache)
+        other.text.wanted = wanted
         return other
 
-    def _answer(
-        self, asked: Asked, config: GenerationConfig, format_: ResponseFormat | None, too_long: str = _UNDO
-    ) -> Generation:
+    def _answer(self, asked: Asked, config: GenerationConfig, too_long: str = _UNDO) -> Generation:
         """Begin the answer to a message; nothing changes where it is refused."""
+        format_ = self._format(asked)
         turns, ids = self._fitting(asked, config)
         remedy = too_long if turns else TOO_LONG
         generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy, format_)
         generation.dropped_turns = len(asked.turns) - len(turns)
         self.text.turns, self.text.asked = turns, asked.last
-        self.text.system, self.text.tools = asked.system, asked.tools
+        self.text.system, self.text.tools, self.text.wanted = asked.system, asked.tools, asked.wanted
         return generation
 
     def _fitting(self, asked: Asked, config: GenerationConfig) -> tuple[list[Turn], list[int]]:
@@ -314,6 +328,7 @@ class TextSession(SessionResources):
             listing = form.listing([tool.value for tool in asked.tools])
             text = ToolText(form, listing, self.bundle.prompt.begin, self.loaded.output_text.text)
 
+        @cache
         def ids_of(first: int) -> list[int]:
             turns = asked.turns[first:]
             return conversation_ids(
@@ -325,9 +340,10 @@ class TextSession(SessionResources):
             return asked.turns, ids
         # Results stay with the calls that they belong to.
         starts = [i for i, turn in enumerate((*asked.turns, asked.last)) if not turn.results]
-        sizes = [len(ids_of(start)) for start in starts]
-        first = starts[first_kept(sizes, self.context_size, config.max_new_tokens)]
-        return asked.turns[first:], ids_of(first)
+        kept = first_kept(
+            lambda number: len(ids_of(starts[number])), len(starts), self.context_size, config.max_new_tokens
+        )
+        return asked.turns[starts[kept] :], ids_of(starts[kept])
 
     def _tools_in(self, grammar: Grammar) -> Sequence[ToolLike]:
         """The tools that a grammar lists.
@@ -356,18 +372,20 @@ class TextSession(SessionResources):
             )
         return form
 
-    def _format(
-        self, asked: Asked, grammar: Format | None, choice: Choice, most_calls: int | None = None
-    ) -> ResponseFormat | None:
+    def _format(self, asked: Asked) -> ResponseFormat | None:
         """What an answer must be, by a grammar or by the tools and the choice among them."""
+        wanted = asked.wanted
+        grammar, choice, most_calls = wanted.grammar, wanted.tool_choice, wanted.most_calls
         names = [tool.name for tool in asked.tools]
         if choice not in (*CHOICES, *names) or (choice == "required" and not names):
             raise SettingError(
                 f"tool_choice is {choice!r:.60}, and the tools are {', '.join(names) or 'none'}",
                 "choose auto, none, required or the name of a tool",
             )
-        if most_calls is not None and most_calls < 1:
-            raise SettingError(f"most_calls {most_calls} is less than 1", 'choose "none" for no call')
+        if most_calls is not None:
+            check_whole("most_calls", most_calls)
+            if most_calls < 1:
+                raise SettingError(f"most_calls {most_calls} is less than 1", 'choose "none" for no call')
         if grammar is not None and choice not in ("auto", "none"):
             raise SettingError("the answer has a grammar and must call a tool", "leave one of them out")
         if grammar is not None or not names or choice == "none":

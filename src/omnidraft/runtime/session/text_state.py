@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.chat.tools import Tool
+from omnidraft.grammar.response_format import Format
+from omnidraft.runtime.chat.tools import Choice, Tool
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState
@@ -14,6 +15,15 @@ from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What an answer must be; for the attributes see `TextSession.chat`."""
+
+    grammar: Format | None = None
+    tool_choice: Choice = "auto"
+    most_calls: int | None = None
+
+
 @dataclass
 class TextState:
     """The state of a session's text.
@@ -22,6 +32,7 @@ class TextState:
         random: the source of randomness of the last generation.
         lengths: what the draft length "auto" learned of the texts so far.
         asked: the turn that is being answered; None where every message has its answer.
+        wanted: what the answer to it must be; no session file holds this.
         tools: that the model may call.
         answer: the last generation; None where it was taken back.
         totals: counts of the generations before `answer`, since the conversation began.
@@ -35,6 +46,7 @@ class TextState:
     lengths: LengthState = field(default_factory=LengthState)
     turns: list[Turn] = field(default_factory=list)
     asked: Turn | None = None
+    wanted: Wanted = Wanted()
     answer: Generation | None = None
     system: str | None = None
     tools: tuple[Tool, ...] = ()

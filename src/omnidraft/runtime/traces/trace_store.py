@@ -5,6 +5,7 @@ that loses power loses the rounds since the last flush.
 """
 
 import contextlib
+import errno
 import os
 import threading
 import weakref
@@ -14,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from omnidraft import defaults
-from omnidraft.errors import SettingError, TraceFileError
+from omnidraft.errors import SettingError, TraceFileError, reason, shown
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.traces.trace import Start, TracedRound, Vocabularies
@@ -81,10 +82,10 @@ class TraceStore:
         try:
             self._handles.append(claim_for_recording(self.path))
             self._continue_last()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: no name of a file
             self.close()
             raise TraceFileError(
-                f"no trace can be recorded in {path} ({error.strerror})",
+                f"no trace can be recorded in {shown(str(path))} ({reason(error)})",
                 "choose another place",
                 fault="unwritable",
             ) from None
@@ -190,6 +191,8 @@ class TraceStore:
             self._sync()
 
     def _sync(self) -> None:
+        if len(self._handles) > 1 and not os.fstat(self._handles[1]).st_nlink:
+            raise OSError(errno.ENOENT, "it was deleted")
         if self._unsynced and len(self._handles) > 1:
             os.fsync(self._handles[1])
         self._unsynced = 0
