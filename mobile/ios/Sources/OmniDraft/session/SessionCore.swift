@@ -86,7 +86,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         }
     }
 
-    /// Answers the last message once more, in place of its answer.
+    /// Answers the last message once more, in place of its answer, in the same grammar.
     ///
     /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
     /// the same again.
@@ -98,7 +98,9 @@ final class SessionCore: SessionResources, @unchecked Sendable {
                 throw sessionError("there is no answer to generate again", "begin with a message")
             }
             let again = Turn(message: last.message, results: last.results)
-            return try answer(Asked(turns: turns, last: again, system: text.system, tools: text.tools), config)
+            let grammar = text.asked == nil ? nil : text.wanted
+            let asked = Asked(turns: turns, last: again, system: text.system, tools: text.tools)
+            return try answer(asked, config, grammar: grammar)
         }
     }
 
@@ -168,13 +170,14 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// Another session that goes on from here, also between the pieces of a generation. It has the text, n-grams, adapters
     /// and settings of this one, and contexts of its own, so its models read the text again. It records nothing.
     func copy() throws -> SessionCore {
-        let (saved, cache) = try turn { try capture(models, text) }
+        let ((saved, cache), wanted) = try turn { (try capture(models, text), text.wanted) }
         let other = try SessionCore(loaded)
         other.dropsOldest = dropsOldest
         for (role, adapter) in models.adapters { try other.useAdapter(adapter, role) }
         other.text = try restore(
             models: other.models, text: other.text, path: "the session", saved: saved, cache: cache
         ).text
+        other.text.wanted = wanted
         return other
     }
 
@@ -214,6 +217,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         text.asked = asked.last
         text.system = asked.system
         text.tools = asked.tools
+        text.wanted = grammar
         return generation
     }
 

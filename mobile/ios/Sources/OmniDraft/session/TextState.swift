@@ -25,6 +25,8 @@ final class TextState {
     var system: String?
     /// The tools that the model may call, as the prompt lists them; nil without any.
     var tools: String?
+    /// What the last answer had to belong to, where ``asked`` is not nil; of a restored one it is not known.
+    var wanted: Grammar?
     /// How often the drafter had been dropped when the last text began; see ``SessionModels/drops``.
     var drops = 0
     // What statistics are made of, replaced as a whole: any thread may read it.

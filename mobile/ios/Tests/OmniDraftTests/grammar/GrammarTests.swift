@@ -114,6 +114,8 @@ final class GrammarTests: XCTestCase {
             XCTAssertEqual(other.answer?.stopReason, .cancelled)
             XCTAssertEqual(other.answer?.tokenIds, answer.tokenIds)
             XCTAssertThrowsError(try session.resume())
+            let again = try session.regenerate(config).finish()
+            XCTAssertEqual(again.stopReason, .complete, "it has the grammar of the answer before")
         }
     }
 

@@ -99,13 +99,14 @@ internal class Session(
         answer(asked, config, LEAVE_OUT, grammar)
     }
 
-    /** Answers the last message once more, in place of its answer. */
+    /** Answers the last message once more, in place of its answer, in the same grammar. */
     fun regenerate(config: GenerationConfig = GenerationConfig()): Generation = turn(generates = true) {
         config.check()
         val turns = finishedTurns()
         if (turns.isEmpty()) throw SessionException("there is no answer to generate again", "begin with a message")
         val last = Turn(turns.last().message, results = turns.last().results)
-        answer(Asked(turns.dropLast(1), last, system, text.tools), config)
+        val grammar = if (text.asked == null) null else text.wanted
+        answer(Asked(turns.dropLast(1), last, system, text.tools), config, grammar = grammar)
     }
 
     /** Takes back the last message and all answers to it, those to results of tools too; what was learned stays. */
@@ -166,12 +167,14 @@ internal class Session(
      * adapters and settings of this one, and contexts of its own, so its models read the text again. It records nothing.
      */
     fun copy(): Session {
-        val (saved, cache) = turn { capture(models, text) }
+        val (captured, wanted) = turn { capture(models, text) to text.wanted }
+        val (saved, cache) = captured
         val other = Session(loaded)
         try {
             other.dropsOldest = dropsOldest
             adapters.forEach { (role, adapter) -> other.useAdapter(adapter, role) }
             other.text = restore(other.models, other.text, File("the session"), saved, cache).first
+            other.text.wanted = wanted
             return other
         } catch (error: Throwable) {
             other.close()
@@ -209,6 +212,7 @@ internal class Session(
         text.asked = asked.last
         text.system = asked.system
         text.tools = asked.tools
+        text.wanted = grammar
         return generation
     }
 

@@ -5,6 +5,7 @@ import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.SplitMix64
+import io.omnidraft.grammar.Grammar
 import io.omnidraft.session.state.Statistics
 import io.omnidraft.session.state.Turn
 import io.omnidraft.vocab.NgramCache
@@ -23,6 +24,9 @@ internal class TextState(
     @Volatile var system: String? = null, // the system prompt of texts that begin in the template; null for none
     @Volatile var tools: String? = null, // that the model may call, as the prompt lists them; null without any
 ) {
+    /** What the last answer had to belong to, where [asked] is not null; of a restored one it is not known. */
+    @Volatile var wanted: Grammar? = null
+
     /** How often the drafter had been dropped when the last text began; see [SessionModels.drops]. */
     var drops: Int = 0
 
