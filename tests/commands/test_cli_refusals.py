@@ -47,6 +47,10 @@ def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
         'settings.toml: verification "foo"',
         "token, block, auto",
     )
+    large = config(temperature=10**400)
+    refused(run("generate", bundle, "x", *large), "settings.toml: temperature has 1,329 bits; give a smaller")
+    large[1].write_text("temperature = 0", encoding="utf-8-sig")  # with a byte order mark
+    refused(run("generate", bundle, "", *large), "prompt is empty")
     refused(run("generate", bundle, " "), "prompt is white space")
     refused(run("generate", bundle, "x", "--mode", "magic"), "magic", "trie")
     refused(run("generate", bundle, "x", "-k", "many"), "many", "auto")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from omnidraft.commands import evaluate
 from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.sample_texts import SampleText
 from omnidraft.text_quality import read_quality
 from support.command_line import Run
 from support.places import STARTERS
@@ -47,6 +50,13 @@ def test_a_users_text_is_a_kind_by_its_file(run: Run, bundle: Path, text: Path, 
     assert len(lines) == 3 and lines[-1][0].strip() == "all"
     assert int(lines[0][1]) == alone["tokens"] and f"{alone['perplexity']:.2f}" in lines[0][2]
     assert int(lines[2][1]) == int(lines[0][1]) + int(lines[1][1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems have names in Unicode alone")
+def test_a_byte_order_mark_is_no_text_and_a_name_need_not_be_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"a\xff.txt")
+    file.write_text(TEXT, encoding="utf-8-sig")
+    assert evaluate._read([file]) == [SampleText("a?.txt", TEXT)]
 
 
 @pytest.mark.usefixtures("export_packages")

@@ -15,6 +15,7 @@ import pytest
 
 from omnidraft.commands.learn.learned_summary import Summary, advice, no_adapter, speed_up
 from omnidraft.commands.terminal import progress
+from omnidraft.commands.terminal import read_prompts as read_module
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
 from omnidraft.errors import SettingError
 from omnidraft.learning.online.curve import CurveLine
@@ -40,12 +41,13 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
     rows = [{"question": " one ", "answer": "1"}, {"question": ""}, {"question": "two", "answer": "2"}]
     lines = "\n".join(map(json.dumps, rows)) + "\n"
     text, plain, packed = tmp_path / "a.txt", tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
-    text.write_text("one\n\ntwo\n")
-    plain.write_text(lines)
-    packed.write_bytes(gzip.compress(lines.encode()))
-    for file in (text, plain, packed):
-        assert read_prompts(file) == ["one", "two"], file
-    assert read_prompts(plain, count=1) == ["one"]
+    for codec in ("utf-8", "utf-8-sig"):  # without and with a byte order mark
+        text.write_text("one\n\ntwo\n", codec)
+        plain.write_text(lines, codec)
+        packed.write_bytes(gzip.compress(lines.encode(codec)))
+        for file in (text, plain, packed):
+            assert read_prompts(file) == ["one", "two"], file
+    assert read_prompts(plain, count=1) == ["one"] and read_prompts(plain, count=1 << 64) == ["one", "two"]
     plain.write_text(json.dumps(rows[2]))
     assert read_prompts(plain, field="answer") == ["2"]
     assert digest(["one", "two"]) != digest(["one two"])
@@ -59,16 +61,32 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
         (b'{"a": "b"}', {}, "has none of question, .* but a; name the field of the prompt as field"),
         (b'{"a": "b"}', {"field": "c"}, "has no field c, but a"),
         (b'{"question": 3}', {}, "question of a row of .* is 3, which is not text"),
+        (b'{"question": []}', {}, "question of a row of .* is a list or an object, which is not text"),
+        (b'{"question": ' + b"[" * 200_000, {}, "line 1 of .* is not a JSON object"),
+        (b'{"question": "x"}', {"count": -1}, "count -1 is less than 1; leave it out for all prompts"),
         (b"\xff\xfe", {}, r"cannot be read as UTF-8 text \(byte 0 is not UTF-8\); give another file"),
     ],
 )
 def test_prompts_that_do_not_serve(
-    tmp_path: Path, content: bytes, options: dict[str, str], words: str
+    tmp_path: Path, content: bytes, options: dict[str, object], words: str
 ) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(content)
     with pytest.raises(SettingError, match=words):
         read_prompts(file, **options)  # type: ignore[arg-type]
+
+
+def test_packed_prompts_that_do_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged in any part, or larger than any file of prompts once it is unpacked."""
+    file, packed = tmp_path / "a.txt.gz", gzip.compress(b"one\n" * 3000)
+    for damaged in (packed[:-9], b"xx" + packed, packed[:10] + b"\xff" * 20):
+        file.write_bytes(damaged)
+        with pytest.raises(SettingError, match=r"cannot be read as UTF-8 text \(.+\); give another file"):
+            read_prompts(file)
+    monkeypatch.setattr(read_module, "MOST_BYTES", 11_999)
+    file.write_bytes(packed)
+    with pytest.raises(SettingError, match=r"has more than 11,999 bytes; give a part of it"):
+        read_prompts(file)
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -202,15 +202,31 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"tokenizer.ggml.bos_token_id": 9999},
         r"tokenizer\.ggml\.bos_token_id as 9999, and it must be an id",
     ),
+    "two windows": ({"phi3.attention.sliding_window": [1, 2]}, r"sliding_window as array\(\[1, 2\].*a whole"),
+    "two caps": ({"gemma3.final_logit_softcapping": [1.0, 2.0]}, r"capping as array.*it must be one value"),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_refused_in_one_sentence(wrong: str, tmp_path: Path) -> None:
     changes, sentence = WRONG[wrong]
-    write_model(tmp_path / "model.gguf", CASES["llama"], **changes)
+    architecture = next(iter(changes)).split(".")[0]
+    write_model(tmp_path / "model.gguf", CASES.get(architecture, CASES["llama"]), **changes)
     with pytest.raises(CheckpointError, match=sentence):
         thin_model(read_checkpoint(str(tmp_path / "model.gguf")))
+
+
+@pytest.mark.parametrize(
+    ("case", "tensor", "rotated"),
+    [("llama3", "rope_freqs.weight", 64), ("phi3", "rope_factors_long.weight", 48)],
+)
+def test_factors_are_one_for_each_pair_of_rotated_dimensions(
+    case: str, tensor: str, rotated: int, tmp_path: Path
+) -> None:
+    factors = {**CASES[case].tensors, tensor: [1.0] * 3}
+    write_model(tmp_path / "model.gguf", replace(CASES[case], tensors=factors))
+    with pytest.raises(CheckpointError, match=f"holds 3 factors in {tensor} for {rotated} .*; download"):
+        read_checkpoint(str(tmp_path / "model.gguf"))
 
 
 def test_tensors_that_the_architecture_does_not_have_are_not_dropped_without_a_word(tmp_path: Path) -> None:

@@ -49,6 +49,14 @@ def test_a_directory_that_was_there_becomes_its_owners_alone(profile: Profile) -
     assert profile.directory.stat().st_mode & 0o777 == profile.answers.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("name", ["bbbbbbbbbbbb", "bbbbbbbbbbbb/answers"])
+def test_a_file_in_the_place_of_a_directory_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(SettingError, match=r"nothing can be adapted in .*bbbb \(.+\); choose another place"):
+        Profile(tmp_path / "bbbbbbbbbbbb").prepare()
+
+
 def test_answers_that_are_not_kept_go_and_nothing_else(profile: Profile) -> None:
     for number in (1, 2, 9):
         profile.answer(number).write_bytes(b"said")

@@ -119,7 +119,8 @@ def _read(files: Sequence[Path]) -> list[SampleText]:
     texts = []
     for file in files:
         whole = file.name if names.count(file.name) == 1 else str(file)
-        texts.append(SampleText(whole.encode()[-MAX_NAME:].decode(errors="ignore"), _text(file)))
+        name = whole.encode(errors="replace")[-MAX_NAME:]  # a name need not be UTF-8
+        texts.append(SampleText(name.decode(errors="ignore"), _text(file)))
     return texts
 
 
@@ -129,7 +130,7 @@ def _text(file: Path) -> str:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise SettingError(f"{file} has more than {MOST_BYTES:,} bytes", "give a part of it")
-        return data.decode("utf-8")
+        return data.decode("utf-8").removeprefix("\ufeff")  # without a byte order mark
     except OSError as error:
         raise SettingError(f"{file} cannot be read ({reason(error)})", "give another file") from None
     except UnicodeDecodeError as error:

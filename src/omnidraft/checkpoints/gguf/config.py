@@ -107,7 +107,7 @@ class _Metadata:
         """The value of a key of the architecture."""
         return self._values.get(f"{self.architecture}.{key}", default)
 
-    def _one(self, key: str, default: Any = None) -> Any:
+    def one(self, key: str, default: Any = None) -> Any:
         """The value of a key that is no array."""
         value = self.get(key, default)
         if isinstance(value, list | np.ndarray):
@@ -187,6 +187,9 @@ class _Metadata:
         rotated = self.size("rope.dimension_count", width)
         if rotated != width and self.architecture != "phi3":
             raise self.wrong("rope.dimension_count", rotated, f"{width}, the width of a head")
+        for key, factors in self._factors.items():
+            if 2 * len(factors) != rotated:
+                raise self.damaged(f"holds {len(factors)} factors in {key} for {rotated} rotated dimensions")
         return width
 
     def _check_sizes(self, values: Mapping[str, Any]) -> None:
@@ -207,8 +210,8 @@ class _Metadata:
 
     def _scaling(self, positions: int) -> dict[str, Any]:
         """How positions are scaled, as transformers' `rope_parameters`."""
-        kind = self._one("rope.scaling.type", "none")
-        factor = self._one("rope.scaling.factor", self._one("rope.scale_linear"))
+        kind = self.one("rope.scaling.type", "none")
+        factor = self.one("rope.scaling.factor", self.one("rope.scale_linear"))
         if self._factors:
             return self._longrope(positions)
         if kind == "none" and (factor is None or factor in (0, 1)):
@@ -292,10 +295,10 @@ def _llama(file: _Metadata, _: Mapping[str, Any]) -> dict[str, Any]:
 def _phi3(file: _Metadata, values: Mapping[str, Any]) -> dict[str, Any]:
     rotated = file.size("rope.dimension_count", values["head_dim"])
     rope = values["rope_parameters"] | {"partial_rotary_factor": rotated / values["head_dim"]}
-    window = file.get("attention.sliding_window")
+    window = file.get("attention.sliding_window", 0)
     original = "original_max_position_embeddings"
     return {
-        "sliding_window": file.size("attention.sliding_window") if window else None,
+        "sliding_window": file.size("attention.sliding_window") if np.any(window) else None,
         original: rope.get(original, values["max_position_embeddings"]),
         "rope_parameters": rope,
     }
@@ -323,7 +326,7 @@ def _gemma2(file: _Metadata, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _gemma3(file: _Metadata, values: Mapping[str, Any]) -> dict[str, Any]:
     near = {"rope_type": "default", "rope_theta": file.number("rope.freq_base_swa", 10000.0)}
-    softcap = file.get("final_logit_softcapping")
+    softcap = file.one("final_logit_softcapping")
     return {
         "query_pre_attn_scalar": file.scalar_of_queries(values),
         "sliding_window": file.size("attention.sliding_window"),

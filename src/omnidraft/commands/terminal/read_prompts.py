@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from omnidraft.errors import SettingError, reason
 
 FIELDS = ("question", "prompt", "instruction", "text", "input")  # tried in this order when no field is named
+MOST_BYTES = 1 << 30  # of a file, unpacked
 _LINES = (".jsonl", ".jsonl.gz")
 
 
@@ -22,11 +25,14 @@ def read_prompts(source: Path, *, field: str | None = None, count: int | None = 
     Args:
         source: a text file with a prompt on each line, or JSON lines; also .gz.
         field: of a row; when None, the first of `FIELDS` that the row has.
-        count: the largest number of prompts; all when None.
+        count: the largest number of prompts, at least 1; all when None.
 
     Raises:
-        SettingError: the source cannot be read, or has no prompts.
+        SettingError: the source cannot be read, has more than `MOST_BYTES`, or has no prompts; or `count`
+            is outside its range.
     """
+    if count is not None and count < 1:
+        raise SettingError(f"count {count} is less than 1", "leave it out for all prompts", setting="count")
     if source.is_dir():
         raise SettingError(f"{source} is a directory", "give a .txt or .jsonl file in it")
     if not source.exists():
@@ -37,7 +43,8 @@ def read_prompts(source: Path, *, field: str | None = None, count: int | None = 
         raise SettingError(f"{source} has lines and no field {field}", "leave out field")
     else:
         found = iter(_text(source).split("\n"))
-    prompts = list(islice((prompt.strip() for prompt in found if prompt.strip()), count))
+    most = None if count is None else min(count, sys.maxsize)  # more than `islice` takes
+    prompts = list(islice((prompt.strip() for prompt in found if prompt.strip()), most))
     if not prompts:
         raise SettingError(f"{source} holds no prompts", "give one on each line, or name their field")
     return prompts
@@ -49,12 +56,23 @@ def digest(prompts: list[str]) -> str:
 
 
 def _text(path: Path) -> str:
+    """The text of a file without a byte order mark."""
     try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        return _unpacked(path).decode("utf-8").removeprefix("\ufeff")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         why = f"byte {error.start} is not UTF-8" if isinstance(error, UnicodeDecodeError) else reason(error)
         raise SettingError(f"{path} cannot be read as UTF-8 text ({why})", "give another file") from None
+
+
+def _unpacked(path: Path) -> bytearray:
+    """The bytes of a file, read in pieces: a small .gz may hold any number of them."""
+    data = bytearray()
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            data += piece
+            if len(data) > MOST_BYTES:
+                raise SettingError(f"{path} has more than {MOST_BYTES:,} bytes", "give a part of it")
+    return data
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -63,7 +81,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise SettingError(f"line {number} of {path} is not a JSON object", "give a file of JSON lines")
@@ -77,7 +95,9 @@ def _prompt(row: Mapping[str, Any], field: str | None, source: Path) -> str:
         return str(row[names[0]])
     present = [name for name in ([field] if field else FIELDS) if name in row]
     if present:
-        value = json.dumps(row[present[0]], ensure_ascii=False, default=str)
+        given = row[present[0]]
+        nested = isinstance(given, list | dict)  # of a depth that may be too much to write
+        value = "a list or an object" if nested else json.dumps(given)
         raise SettingError(
             f"{present[0]} of a row of {source} is {value:.40}, which is not text",
             "correct the row, or name another field in --config",

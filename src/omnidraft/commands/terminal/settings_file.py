@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from omnidraft.errors import SettingError, reason, shown
 
 MAX_BYTES = 1 << 20
+_MAX_BITS = 1023  # of a whole number, so that each is within the range of a float
 Usual = TypeVar("Usual")
 
 
@@ -95,6 +96,10 @@ class SettingsFile:
         if name not in self._values:
             return usual
         value = self._values[name]
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            raise SettingError(
+                f"{self._path}: {name} has {value.bit_length():,} bits", "give a smaller number"
+            )
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise self._refusal(name, "is of the wrong type", f"give {words}")
         return value
@@ -114,7 +119,9 @@ def _read(path: Path) -> dict[str, Any]:
     from omnidraft.runtime.disk.read_file import read_whole
 
     try:
-        values: dict[str, Any] = import_module("tomllib").loads(read_whole(path, MAX_BYTES).decode("utf-8"))
+        values: dict[str, Any] = import_module("tomllib").loads(
+            read_whole(path, MAX_BYTES).decode("utf-8-sig")
+        )
     except OSError as error:
         raise SettingError(f"--config {path} cannot be read ({reason(error)})", "give a TOML file") from None
     except (ValueError, RecursionError) as error:

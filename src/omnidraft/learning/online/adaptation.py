@@ -37,7 +37,8 @@ class Adaptation:
     """A drafter that adapts to a target while it drafts for it; in a directory each target has its own state.
 
     Attributes:
-        position: prompts of the current list that are done.
+        position: prompts of the current list that are done with the target in use; 0 before `begin`.
+        answered: answers of all targets.
         on_learning: called before the end of an interval is learned from, which may take long.
     """
 
@@ -53,7 +54,8 @@ class Adaptation:
 
         Args:
             place: a directory, made if absent; one process at a time adapts in it.
-            prompts: digest of the list of prompts; if the checkpoint has the same digest, `position` goes on.
+            prompts: digest of the list of prompts; where a target's checkpoint has the same, its `position`
+                goes on.
 
         Raises:
             SettingError: the directory is in use, cannot be written, or has a checkpoint that cannot be read.
@@ -64,9 +66,8 @@ class Adaptation:
         self._claim = _claimed(self.place)
         try:
             recorded = [p for p in (each.progress() for each in profiles_in(self.place)) if p is not None]
-            last = max(recorded, key=lambda p: p.answered, default=AdaptationProgress())
-            self.answered, self._prompts = last.answered, prompts
-            self.position = last.position if last.prompts == prompts else 0
+            self.answered = max((p.answered for p in recorded), default=0)
+            self.position, self._prompts = 0, prompts
             self.curve = Curve(self.place / CURVE, self.answered)
         except BaseException:
             os.close(self._claim)
@@ -110,6 +111,7 @@ class Adaptation:
         """
         learner = self._learner_for(loaded)
         self._target = AdaptedTarget(loaded, learner, self.place, self.options, settings, begun=begun)
+        self.position = self.progress.position if self.progress.prompts == self._prompts else 0
 
     def answer(
         self, prompt: str | Sequence[int], config: GenerationConfig, *, raw: bool = False

@@ -126,9 +126,18 @@ class Profile:
         )
 
     def prepare(self) -> None:
-        """Make the directories, with permissions for their owner alone."""
-        self.answers.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
+        """Make the directories, with permissions for their owner alone.
+
+        Raises:
+            SettingError: they cannot be made.
+        """
+        try:
+            self.answers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
+        except OSError as error:
+            raise SettingError(
+                f"nothing can be adapted in {self.directory} ({reason(error)})", "choose another place"
+            ) from None
 
     def answer(self, number: int) -> Path:
         """The file of an answer."""
