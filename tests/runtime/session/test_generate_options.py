@@ -74,6 +74,7 @@ def test_the_command_line_has_every_setting(bundle: Path) -> None:
         ({"temperature": "hot"}, "temperature 'hot' is of type str; give a number"),
         ({"temperature": float("inf")}, "temperature inf is not a finite number"),
         ({"top_p": None}, "top_p None is of type NoneType"),
+        ({"temperature": 10**400}, "temperature has 1,329 bits; give a smaller number"),
         ({"num_draft_tokens": "many"}, "num_draft_tokens 'many' is of type str"),
         ({"logprobs": 1}, "logprobs 1 is of type int; give True or False"),
         ({"stop": 5}, "stop 5 is not a sequence of strings"),

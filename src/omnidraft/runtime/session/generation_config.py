@@ -131,6 +131,9 @@ def _check_types(config: GenerationConfig) -> None:
                 raise SettingError(
                     f"{name} {value!r} is of type {type(value).__name__}", f"give {expected}", setting=name
                 )
+            if isinstance(value, int) and value.bit_length() > 1023:  # beyond a float
+                message = f"{name} has {value.bit_length():,} bits"
+                raise SettingError(message, "give a smaller number", setting=name)
     stop: object = config.stop
     if not isinstance(stop, tuple) or not all(isinstance(text, str) for text in stop):
         raise SettingError(f"stop {stop!r} is not a tuple of strings", "give strings", setting="stop")
