@@ -170,7 +170,7 @@ final class SessionCore: SessionResources, @unchecked Sendable {
     /// Another session that goes on from here, also between the pieces of a generation. It has the text, n-grams, adapters
     /// and settings of this one, and contexts of its own, so its models read the text again. It records nothing.
     func copy() throws -> SessionCore {
-        let ((saved, cache), wanted) = try turn { (try capture(models, text), text.wanted) }
+        let ((saved, cache), wanted) = try turn { try (capture(models, text), text.wanted) }
         let other = try SessionCore(loaded)
         other.dropsOldest = dropsOldest
         for (role, adapter) in models.adapters { try other.useAdapter(adapter, role) }

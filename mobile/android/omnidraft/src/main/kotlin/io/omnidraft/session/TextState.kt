@@ -1,11 +1,11 @@
 package io.omnidraft.session
 
+import io.omnidraft.Grammar
 import io.omnidraft.Stats
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.LengthState
 import io.omnidraft.decoding.SplitMix64
-import io.omnidraft.grammar.Grammar
 import io.omnidraft.session.state.Statistics
 import io.omnidraft.session.state.Turn
 import io.omnidraft.vocab.NgramCache
