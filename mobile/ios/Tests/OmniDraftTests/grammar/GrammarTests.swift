@@ -114,8 +114,10 @@ final class GrammarTests: XCTestCase {
             XCTAssertEqual(other.answer?.stopReason, .cancelled)
             XCTAssertEqual(other.answer?.tokenIds, answer.tokenIds)
             XCTAssertThrowsError(try session.resume())
-            let again = try session.regenerate(config).finish()
-            XCTAssertEqual(again.stopReason, .complete, "it has the grammar of the answer before")
+            if rounds > 1 {
+                let again = try session.regenerate(config).finish()
+                XCTAssertEqual(again.stopReason, .complete, "it has the grammar of the answer before")
+            }
         }
     }
 
