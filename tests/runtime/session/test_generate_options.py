@@ -108,7 +108,7 @@ def test_what_is_no_config_is_refused_in_a_sentence(bundle: Path, config: Any) -
         ({"measure": ["x"]}, r"measure \['x'\] is not"),
         ({"threads": "2"}, "threads '2' is of type str; give a whole number"),
         ({"threads": 1.5}, "threads 1.5 is of type float"),
-        ({"target_on": None}, "target_on None is no text"),
+        ({"target_on": None}, "target_on None is not a string"),
         ({"trace": "a\0b"}, r"no trace can be recorded in a\\x00b \(embedded null"),
     ],
 )

@@ -202,7 +202,7 @@ class LoadOptions:
             check_threads(self.threads)
         for name, place in (("target_on", self.target_on), ("drafter_on", self.drafter_on)):
             if not isinstance(place, str):
-                raise SettingError(f"{name} {place!r:.40} is no text", "leave it out", setting=name)
+                raise SettingError(f"{name} {place!r:.40} is not a string", "leave it out", setting=name)
         for name, value, known in (("verify", self.verify, VERIFIES), ("measure", self.measure, MEASURES)):
             if value not in known:
                 names = f"{', '.join(known[:-1])} or {known[-1]}"

@@ -9,7 +9,7 @@ from omnidraft.runtime.vocab.tokenizer_format import SplitBehaviour, StepOp
 from omnidraft.runtime.vocab.tokenizer_tables import NORMALISERS, TextStep
 
 _MOST_CACHED = 1 << 15  # code points
-# A text has at most so many times the bytes of its NFC. Unicode 14 has 3.5, for U+1FBE U+0308 U+0301.
+# The most bytes of a text for each byte of its NFC: 3.5 in Unicode 14, for U+1FBE U+0308 U+0301.
 NFC_SHRINKS = 4
 _FIRST_MARK = 0x300  # the first code point that NFC changes or that changes the one before it
 
