@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from omnidraft.errors import counted
 from omnidraft.runtime.decoding.length_state import LONGEST, Costs
 from omnidraft.runtime.disk.json_fields import integer, mapping
 from omnidraft.runtime.session.statistics import Statistics
@@ -23,6 +24,7 @@ _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
 _LENGTHS = {str(length): length for length in range(LONGEST + 1)}  # the names of lengths in a manifest
 _LITTLE = 0.05  # accepted draft tokens of a pass, below which copies alone do the work
 _RESAMPLES = 2000
+FEW_TEXTS = 3  # fewer say nothing about other texts, and an interval of them would seem to
 EXPECTED = "is expected here"  # of an estimate, in a sentence
 MAX_TEXTS = 64  # whose counts a manifest holds
 
@@ -49,6 +51,7 @@ class Speed:
     # drafts, copies: accepted tokens of the drafter, and copied ones, for each target pass
     drafts: float
     copies: float
+    texts: int
 
     @property
     def parts(self) -> str:
@@ -69,7 +72,7 @@ def speed_of(texts: Sequence[Statistics], ratios: Sequence[float]) -> Speed:
     rounds = max(1, sum(text.rounds for text in texts))
     copies = sum(text.accepted_copies for text in texts) / rounds
     drafts = sum(text.accepted for text in texts) / rounds - copies
-    return Speed(ratio, interval, drafts, copies)
+    return Speed(ratio, interval, drafts, copies, len(texts))
 
 
 def geometric_mean(ratios: Sequence[float]) -> tuple[float, tuple[float, float]]:
@@ -106,6 +109,11 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
         sentence = "nothing was drafted or copied, so this is plain decoding"
         more = f"-k 4 drafts nevertheless, or {learn}" if learns else learn
         return PairVerdict(False, sentence, more, speed.ratio)
+    if speed.texts < FEW_TEXTS:
+        sentence = f"{counted(speed.texts, 'text')} cannot tell whether it is faster: {speed.ratio:.2f}x of "
+        return PairVerdict(
+            False, f"{sentence}plain decoding {what}, {speed.parts}", f"give {FEW_TEXTS} or more", speed.ratio
+        )
     by = "almost all by copies, which need no drafter, " if learns and speed.drafts < _LITTLE else ""
     if low > 1.0:
         return PairVerdict(True, f"faster, {by}{figures}", "", speed.ratio)

@@ -58,6 +58,9 @@ def test_shape(directory: Path) -> None:
     assert (shape.vocab_size, shape.num_layers, shape.num_kv_heads, shape.head_dim) == (40, 1, 1, 16)
     assert (shape.hidden_size, shape.max_positions) == (32, 64)
     assert (shape.eos_ids, shape.bos_id, shape.pad_id) == ((2, 7), 1, 3)
+    (directory / "generation_config.json").write_text('{"eos_token_id": -1, "bos_token_id": -1}')
+    shape = read_checkpoint(str(directory)).shape
+    assert (shape.eos_ids, shape.bos_id) == ((), None), "-1 is the id of no token"
 
 
 def test_a_model_is_float32_and_silent(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -105,6 +108,19 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a weight missing": (
         lose_weight,
         r"lacks 1 of the weights of LlamaForCausalLM, model\.norm\.weight first",
+    ),
+    "an eos beyond the vocabulary": (
+        lambda d: (d / "generation_config.json").write_text('{"eos_token_id": [2, 40]}'),
+        r"eos_token_id is 40, which is no id of its 40 tokens; correct it",
+    ),
+    "a bos that is a word": (
+        lambda d: (d / "generation_config.json").write_text('{"bos_token_id": "<s>"}'),
+        r"bos_token_id is '<s>', which is no id",
+    ),
+    "quantised in a word": (lambda d: configure(d, quantization_config="awq"), r"already quantised \(awq\)"),
+    "an index of a list": (
+        lambda d: (d / "model.safetensors.index.json").write_text('{"weight_map": []}'),
+        r"weight_map of model\.safetensors\.index\.json is no object; download",
     ),
     "a shard missing": (lose_shard, r"lacks model-2\.safetensors, one of its 2 weight files; download"),
     "other sizes": (

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import re
 import shutil
@@ -170,9 +171,15 @@ def test_refusals_of_export(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     shutil.rmtree(tmp_path / "made")
     if sys.platform == "linux":
         refused(run("export", STARTERS / "a", "-d", drafter, "-o", "/proc/x"), "/proc/x cannot be made (")
-    for key in ("kv_length", "prefill_chunk", "npu_lora_rank"):
+    for key in ("kv_length", "prefill_chunk", "num_draft_tokens", "npu_lora_rank"):
         file = config(**{key: 64})
         refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, *file), f"{key} 64 is for --npu")
+    for memory in (math.nan, 1e12, -1.0):
+        file = config(check_memory=memory)
+        refused(run("export", STARTERS / "a", "-o", out, *file), f"check_memory {memory} is no number of GB")
+    alone = "export", STARTERS / "a", "-d", "none", "-o", out
+    refused(run(*alone, *config(share_drafter=True)), "share_drafter is for a drafter")
+    refused(run(*alone, "--drafter-quant", "int8"), "--drafter-quant int8 is for a drafter")
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from omnidraft.checkpoints.control_tokens import read_tokenizer
 from omnidraft.commands import evaluate
 from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_texts import SampleText
 from omnidraft.text_quality import read_quality
 from support.command_line import Run
 from support.places import STARTERS
+from support.tiny_tokenizers import byte_level
 
 TEXT = "How many legs do 3 cats have? Each cat has 4 legs, so 3 cats have 3 * 4 = 12 legs. " * 3
 
@@ -67,6 +70,27 @@ def test_beside_its_source(run: Run, bundle: Path, text: Path) -> None:
     assert code == 0 and err == ""
     assert found["source_perplexity"] == pytest.approx(found["perplexity"], rel=1e-3)
     assert found["agreement"] > 0.95 and found["kl"] < 1e-6
+
+
+@pytest.mark.usefixtures("export_packages")
+def test_beside_a_source_with_control_tokens_that_only_roles_name(
+    run: Run, text: Path, tmp_path: Path
+) -> None:
+    """As of Qwen3: the end is no special token of its tokenizer, and yet one of the bundle's target."""
+    transformers = pytest.importorskip("transformers")
+    source, out = tmp_path / "source", tmp_path / "bundle"
+    tokenizer = byte_level(added=["<end>"])
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = transformers.LlamaConfig(**sizes, vocab_size=257, max_position_embeddings=128, eos_token_id=256)
+    transformers.LlamaForCausalLM(model).save_pretrained(source)
+    (source / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert (
+        read_tokenizer(source).fingerprint
+        != LibraryTokenizer.from_file(source / "tokenizer.json").fingerprint
+    )
+    assert run("export", source, "-d", "none", "-o", out, "--quant", "fp32")[0] == 0
+    code, _, err = run("eval", out, "--text", text, "--source", source, "--json")
+    assert code == 0 and err == ""
 
 
 @pytest.mark.usefixtures("export_packages")

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
-from omnidraft.errors import AdapterError, ArchiveError
+from omnidraft.errors import AdapterError, ArchiveError, ExportError
 from omnidraft.export.build_vocab_map import byte_vocabulary
 from omnidraft.export.default_drafter import IN_CHECKOUT, IN_PACKAGE
 from omnidraft.packing.share_drafter import share_drafter
@@ -32,6 +32,20 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = export_bundle(str(STARTERS / "a"), None, out)
     assert report.after is None and report.costs.acceptance == 0.0
     return out
+
+
+def test_what_was_put_there_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    from omnidraft.export.bundle import export_bundle
+
+    out = tmp_path / "bundle"
+
+    def meanwhile(*_: object) -> None:
+        out.mkdir(exist_ok=True)
+        (out / "notes.txt").write_text("mine")
+
+    with pytest.raises(ExportError, match="bundle exists already"):
+        export_bundle(str(STARTERS / "a"), None, out, progress=meanwhile)
+    assert [file.name for file in out.iterdir()] == ["notes.txt"]
 
 
 def test_the_drafter_of_the_package_is_used_where_none_is_named(run: Run, tmp_path: Path) -> None:

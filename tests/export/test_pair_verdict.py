@@ -60,10 +60,12 @@ def test_a_drafter_that_adds_nothing_is_told() -> None:
         rounds=20, emitted=25, lengths={0: 15}, copied_lengths={1: 5}, accepted=5, accepted_copies=5
     )
     assert "faster, almost all by copies, which need no drafter, 1.20x" in str(
-        speed_verdict(speed_of([copies], [1.2]), EXPECTED)
+        speed_verdict(speed_of([copies] * 3, [1.2] * 3), EXPECTED)
     )
     nothing = speed_verdict(speed_of([Statistics(rounds=9, emitted=9, lengths={0: 9})], [1.0]), EXPECTED)
     assert not nothing.good and "this is plain decoding" in nothing.sentence and "-k 4" in nothing.remedy
+    few = speed_verdict(speed_of([copies] * 2, [1.2, 1.3]), EXPECTED)
+    assert not few.good and few.sentence.startswith("2 texts cannot tell whether it is faster: 1.25x")
     assert "no better than chance: 0.1%" in chance_verdict(0.001).sentence
 
 

@@ -146,6 +146,8 @@ def test_a_loss_above_5_percent_is_a_warning_with_a_better_form_and_its_price(
     better = quality_warnings(model, quality(loss), named("int8"))
     assert len(better) == warned and all("--quant fp32" in s and "auto" not in s for s in better)
     assert not quality_warnings(model, quality(loss), named("fp32")), "nothing is more accurate"
+    stored = quality_warnings(model, quality(loss), named("stored"))
+    assert len(stored) == warned and all("--quant fp32 computes in float32" in s for s in stored)
 
 
 def test_the_size_of_a_form() -> None:
@@ -213,7 +215,9 @@ def test_an_export_measures_and_the_commands_show_it(run: Run, bundle: Path, tmp
 def test_the_doctor_warns_of_a_loss(run: Run, copy: Path) -> None:
     rewrite(copy, lambda manifest: manifest["checks"].update(quality=quality(0.2).as_json()))
     check = quality_check(open_bundle(copy))
-    assert check.verdict == "warn" and "+20.0 %" in check.message and "--quant auto" in check.remedy
+    assert check.verdict == "warn" and "+20.0 %" in check.message and "--quant fp32" in check.remedy
+    rewrite(copy, lambda manifest: manifest["target"].update(quantization="int4-rtn"))
+    assert "--quant auto or int8" in quality_check(open_bundle(copy)).remedy
     code, out, _ = run("doctor", copy)
     assert code == 0 and "warn  text quality" in out
 

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
+from omnidraft.errors import CacheFileError
 from omnidraft.learning.compare import AdapterComparison
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import decode_adapter, read_adapter, write_adapter
@@ -54,6 +55,15 @@ def test_a_release_is_taken_up_once_and_merged(store: Store, tmp_path: Path) -> 
     assert (again.outcome, again.learned) == ("newest", 0)
     assert everything(into) == before and cache.read_bytes() == learned
     assert pull_into(store, into, cache=tmp_path / "new.odc").learned == 4
+
+
+def test_a_cache_that_is_refused_changes_nothing(folder: Store, tmp_path: Path) -> None:
+    publish_number(folder, 3, tmp_path / "memory")
+    into, cache = tmp_path / "dir", tmp_path / "mine.odc"
+    cache.write_bytes(b"no cache")
+    with pytest.raises(CacheFileError):
+        pull_into(folder, into, cache=cache)
+    assert read_installed(into) is None and cache.read_bytes() == b"no cache"
 
 
 def test_shadow_decides_and_the_decision_stands(folder: Store, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from omnidraft.checkpoints.refusals import (
     max_positions,
     optional_json,
     refuse_adapter,
+    special_ids,
     stored_types,
 )
 from omnidraft.errors import CheckpointError, reason
@@ -96,7 +97,7 @@ def read_checkpoint(name: str) -> Checkpoint:
             f"{name} has no tokenizer.json",
             "load its tokenizer with transformers' AutoTokenizer and save it there with save_pretrained",
         )
-    shape = _shape(config, optional_json(directory / "generation_config.json", name))
+    shape = _shape(config, optional_json(directory / "generation_config.json", name), name)
     return Checkpoint(name, directory, config, architecture, shape, gguf)
 
 
@@ -244,7 +245,7 @@ def _config(directory: Path, name: str) -> PreTrainedConfig:
     return config
 
 
-def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
+def _shape(config: PreTrainedConfig, generation: Mapping[str, Any], name: str) -> Shape:
     from optimum.utils import NormalizedConfigManager, NormalizedTextConfig
 
     try:
@@ -257,17 +258,18 @@ def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
         value = generation.get(key)
         return getattr(config, key, None) if value is None else value
 
-    eos, bos, pad = (special(f"{role}_token_id") for role in ("eos", "bos", "pad"))
+    width = normal.vocab_size
+    eos, bos = (special_ids(special(f"{role}_token_id"), role, width, name) for role in ("eos", "bos"))
     return Shape(
-        vocab_size=normal.vocab_size,
+        vocab_size=width,
         num_layers=normal.num_layers,
         num_kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_dim=head_dim(config),
         hidden_size=normal.hidden_size,
         max_positions=max_positions(config),
-        eos_ids=tuple(eos) if isinstance(eos, list | tuple) else () if eos is None else (int(eos),),
-        bos_id=bos,
-        pad_id=pad,
+        eos_ids=eos,
+        bos_id=bos[0] if bos else None,
+        pad_id=special("pad_token_id"),
     )
 
 

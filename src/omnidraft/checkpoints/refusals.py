@@ -63,8 +63,9 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
         raise CheckpointError(
             f"{name} is {architecture}, which is not supported", f"use one of {', '.join(SUPPORTED)}"
         )
-    if raw.get("quantization_config"):
-        method = raw["quantization_config"].get("quant_method", "unknown method")
+    if quantized := raw.get("quantization_config"):
+        known = isinstance(quantized, dict)
+        method = str(quantized.get("quant_method", "unknown method") if known else quantized)[:80]
         raise CheckpointError(
             f"{name} is already quantised ({method})", "give the original checkpoint, which export quantises"
         )
@@ -121,7 +122,10 @@ def check_weights(directory: Path, name: str) -> None:
     if not any((directory / file).is_file() for file in WEIGHTS):
         raise CheckpointError(f"{name} has no weights", f"it needs one of {', '.join(WEIGHTS)}")
     index = directory / "model.safetensors.index.json"
-    shards = set(optional_json(index, name).get("weight_map", {}).values())
+    weight_map = optional_json(index, name).get("weight_map", {})
+    if not isinstance(weight_map, dict):
+        raise CheckpointError(f"{name}: weight_map of {index.name} is no object", "download it again")
+    shards = set(map(str, weight_map.values()))
     for shard in sorted(shards):
         if not (directory / shard).is_file():
             raise CheckpointError(
@@ -161,6 +165,18 @@ def _check_safetensors(file: Path) -> None:
             f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {reason(error)})",
             "download it again",
         ) from error
+
+
+def special_ids(value: Any, role: str, vocab_size: int, name: str) -> tuple[int, ...]:
+    """The ids that a configuration names for eos or bos; a negative one, which no token has, is left out."""
+    ids = value if isinstance(value, list | tuple) else () if value is None else (value,)
+    for each in ids:
+        if type(each) is not int or each >= vocab_size:
+            raise CheckpointError(
+                f"{name}: {role}_token_id is {each!r:.80}, which is no id of its {vocab_size} tokens",
+                "correct it in generation_config.json and config.json",
+            )
+    return tuple(each for each in ids if each >= 0)
 
 
 def optional_json(path: Path, name: str) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from omnidraft.runtime.bundle.replaceable import refusal_to_replace
 from omnidraft.runtime.disk.whole_directory import new_directory, recover
 from omnidraft.runtime.disk.whole_directory import take_name as take_name
 
+_REFUSED = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST)
+
 
 def refuse_existing(out: Path, overwrite: bool) -> None:
     """Refuse a place that exists, before any work is done; what a killed process left is put right first."""
@@ -44,6 +46,6 @@ def workplace(out: Path) -> Iterator[Path]:
                 raise ExportError(
                     f"the disk is full while writing {out}", "free some space or choose another place"
                 ) from error
-            if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR):
+            if isinstance(error, OSError) and error.errno in _REFUSED:
                 raise ExportError(f"cannot write {out} ({error.strerror})", "choose another place") from error
             raise

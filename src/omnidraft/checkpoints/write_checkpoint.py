@@ -24,4 +24,4 @@ def write_checkpoint(model: "PreTrainedModel", origin: Checkpoint, out: Path) ->
         for file in sorted(origin.directory.iterdir()):
             if _TOKENIZER.fullmatch(file.name) and not (work / file.name).exists():
                 shutil.copyfile(file, work / file.name)
-        take_name(work, out)
+        take_name(work, out, replaces=False)

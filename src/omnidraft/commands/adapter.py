@@ -8,7 +8,7 @@ import typer
 
 from omnidraft.commands.inspect.inspect_adapter import line_of
 from omnidraft.commands.terminal.export_packages import need_export_packages
-from omnidraft.commands.terminal.options import BundlePath
+from omnidraft.commands.terminal.options import BundlePath, signer
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.learning.step.ort_learner import utc_now
 from omnidraft.runtime.bundle.bundle import open_bundle
@@ -57,7 +57,7 @@ def convert_command(
     if role not in get_args(Role):
         raise SettingError(f'--role "{role}" is unknown', f"use {' or '.join(get_args(Role))}")
     refuse_existing_adapter(out)
-    opened = open_bundle(bundle)
+    opened = open_bundle(bundle, signer())
     entry = opened.drafter if role == "drafter" else opened.target
     if entry.lora is None or entry.fingerprint is None:
         raise AdapterError(

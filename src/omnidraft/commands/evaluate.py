@@ -141,19 +141,19 @@ def _source(name: str, loaded: LanguageModel) -> Source:
     """The logits of a checkpoint with the target's vocabulary."""
     need_export_packages(name)
     from omnidraft.checkpoints.checkpoint import read_checkpoint
+    from omnidraft.checkpoints.control_tokens import read_tokenizer
     from omnidraft.checkpoints.fingerprint import fingerprint
     from omnidraft.export.export_memory import room_for_weights
     from omnidraft.export.measure_quality import source_rows
-    from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
     checkpoint, target = read_checkpoint(name), loaded.bundle.target
-    tokenizer = LibraryTokenizer.from_file(checkpoint.directory / "tokenizer.json")
-    same = tokenizer.fingerprint == target.tokenizer_fingerprint
+    same = read_tokenizer(checkpoint.directory).fingerprint == target.tokenizer_fingerprint
     if not same or checkpoint.shape.vocab_size != target.vocab_size:
         raise SettingError(
             f"--source {name} has another vocabulary than the bundle's target",
             f"give the checkpoint of {target.source}",
         )
+    rows = source_rows(checkpoint, room_for_weights(loaded.bundle.path))  # a hub id's weights are there now
     if target.fingerprint not in (None, fingerprint(checkpoint)):
         tell([f"{name} has other weights than the checkpoint that the target was exported from"])
-    return source_rows(checkpoint, room_for_weights(loaded.bundle.path))
+    return rows

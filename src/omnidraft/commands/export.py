@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnidraft.export.report import Report
 
 AUTO, NONE = "auto", "none"
+MOST_GB = 1_000_000
 QUANTS = (AUTO, *(form.name for form in FORMS))
 
 
@@ -113,8 +114,13 @@ def export(
     half_kv = file.switch("half_kv", False)
     train_rank, npu_rank = file.integer("train_rank", None), file.integer("npu_lora_rank", None)
     lengths = file.integer("kv_length", None), file.integer("prefill_chunk", None)
-    static = *lengths, file.integer("num_draft_tokens", 4)
+    static = *lengths, file.integer("num_draft_tokens", None)
     file.refuse_others()
+    if memory is not None and not 0 < memory < MOST_GB:
+        raise SettingError(f"check_memory {memory} is no number of GB between 0 and {MOST_GB:,}")
+    if drafter == NONE and (share or drafter_quant is not None):
+        option = "share_drafter" if share else f"--drafter-quant {drafter_quant}"
+        raise SettingError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")
     drafter = str(default_drafter()) if drafter is None else drafter
     small = None if drafter == NONE else drafter
     need_export_packages(*(name for name in (target, small) if name is not None))
@@ -234,7 +240,7 @@ def _train_rank(train_step: bool, rank: int | None) -> int | None:
 
 def static_options(
     names: list[str],
-    lengths: tuple[int | None, int | None, int],
+    lengths: tuple[int | None, int | None, int | None],
     calibration: tuple[str, ...] | None,
     lora_rank: int | None,
 ) -> "NpuOptions | None":
@@ -253,10 +259,11 @@ def static_options(
 
     providers = accelerators(names)
     if not providers:
-        values = {"kv_length": lengths[0], "prefill_chunk": lengths[1], "npu_lora_rank": lora_rank}
-        for option, value in values.items():
+        names = ["kv_length", "prefill_chunk", "num_draft_tokens", "npu_lora_rank"]
+        for option, value in zip(names, (*lengths, lora_rank), strict=True):
             if value is not None:
                 raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
         return None
-    npu = NpuOptions(providers, *lengths, lora_rank=lora_rank)
+    *sizes, drafted = lengths
+    npu = NpuOptions(providers, *sizes, 4 if drafted is None else drafted, lora_rank=lora_rank)
     return npu if calibration is None else replace(npu, calibration=calibration)

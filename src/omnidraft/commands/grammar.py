@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from omnidraft.commands.terminal.options import signer
 from omnidraft.errors import GrammarError, SettingError, counted
 from omnidraft.grammar import Grammar, file_bytes, from_choices, from_regex, from_schema, load_grammar
 from omnidraft.grammar.call_grammar import from_calls
@@ -92,7 +93,7 @@ def _of_tools(value: Any, bundle: Path) -> Grammar:
     listed: dict[str, Any] = value if isinstance(value, dict) else {"tools": value}
     tools: Any = listed.get("tools")
     choice, read = listed.get("tool_choice", "auto"), read_tools(tools)
-    form = open_bundle(bundle).prompt.tool_form
+    form = open_bundle(bundle, signer()).prompt.tool_form
     if form is None:
         raise SettingError(f"{bundle} has no chat template that lists tools", "use another bundle")
     chosen = {tool.name: tool.arguments for tool in read if choice in ("auto", "required", tool.name)}

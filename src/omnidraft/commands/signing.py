@@ -69,6 +69,9 @@ def verify(
         opened = open_bundle(bundle, key)
         unlisted, count = unlisted_files(opened), len(opened.stamps)
     sys.stdout.write(f"{bundle}: signed with key {opened.signed_by}, all {count} hashes match\n")
+    index = opened.places.index
+    for name in () if index is None else index.left_out:
+        sys.stdout.write(f"left out by `omnidraft pack`: {name}\n")
     for name in unlisted:
         sys.stdout.write(f"not covered, and read by nothing: {name}\n")
 

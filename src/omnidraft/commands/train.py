@@ -75,7 +75,7 @@ def train(
         check_places(out, state.file)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     files = Files(log, state.file, state.every)
-    job = Job(bundle, drafter, traces, out, settings, files, digest, strict)
+    job = Job(bundle, drafter, traces, out, settings, files, digest, strict, options.signer())
     with telling(lambda: state.kept), output.progress_bar("train", quiet=as_json) as bar:
 
         def show(report: StepReport, total: int) -> None:

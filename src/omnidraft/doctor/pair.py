@@ -50,10 +50,9 @@ def quality_check(bundle: Bundle) -> Check:
         return Check("text quality", "ok", message)
     if not quality.bad:
         return Check("text quality", "ok", quality.whole.sentence, details=quality.as_json())
-    remedy = (
-        f"{bundle.target.quantization} loses more than {100 * MOST_LOSS:.0f} % of perplexity: export with "
-        "--quant auto or int8"
-    )
+    form = bundle.target.quantization
+    better = "export with --quant auto or int8" if form.startswith("int4") else "--quant fp32 loses less"
+    remedy = f"{form} loses more than {100 * MOST_LOSS:.0f} % of perplexity: {better}"
     return Check("text quality", "warn", quality.whole.sentence, remedy, quality.as_json())
 
 

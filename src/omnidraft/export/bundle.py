@@ -96,7 +96,8 @@ def export_bundle(
     with workplace(out) as work:
         _check_disk(work, models, options)
         report = _fill(work, models, lengths, options, progress)
-        take_name(work, out)
+        refuse_existing(out, options.overwrite)  # something may have been put there meanwhile
+        take_name(work, out, replaces=options.overwrite)
     seconds = time.perf_counter() - started
     return replace(report, path=out, seconds=seconds, peak_bytes=peak_bytes())
 

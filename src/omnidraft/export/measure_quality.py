@@ -56,9 +56,15 @@ def exported_quality(
 
 def quality_warnings(model: ModelExport, quality: Quality | None, form: Quantization) -> tuple[str, ...]:
     """A sentence where the form costs too much quality, with the better form and its price."""
-    if quality is None or not quality.bad or form.bits == 32:
+    if quality is None or not quality.bad or form == FP32:
         return ()
     whole, better = quality.whole, INT8 if form.bits == 4 else FP32
+    if form.stored:
+        return (
+            f"the target with its file's codes loses {100 * whole.loss:.1f} % of perplexity, more than "
+            f"{100 * MOST_LOSS:.0f} % ({whole.perplexity:.2f}, the source {whole.source_perplexity:.2f}): "
+            "--quant fp32 computes in float32, and is larger and slower",
+        )
     more = size_of(model.sites, model.tied, better) - size_of(model.sites, model.tied, form)
     search = "; --quant auto looks for the smallest form within 3 %" if form.bits == 4 else ""
     if isinstance(model.checkpoint, Checkpoint) and model.checkpoint.gguf and model.checkpoint.gguf.quantized:

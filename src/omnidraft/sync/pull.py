@@ -100,12 +100,13 @@ def pull(signed: Signed, device: Device, now: str | None = None) -> Pulled:
         theirs = None if signed.cache is None else decode_cache(signed.cache)
         if theirs is not None:
             check_against(theirs, device.pair.vocab_map)
+        own = None if device.cache is None else _own_table(device.cache, device)
         state = replace(state, seen=Seen(release.number, release.digest))
         state, outcome, comparison, had = _decide(state, signed, offered, device)
         if state != read_installed(device.into):
             install(device.into, state)
         tidy(device.into, state)
-        learned = None if device.cache is None else _merge(device.cache, device, theirs)
+        learned = None if device.cache is None else _merge(device.cache, own, theirs)
     adapter = None if state.current is None else device.into / f"{state.current.file.sha256}{ADAPTER}"
     return Pulled(outcome, release, comparison, adapter, learned, had)
 
@@ -150,14 +151,20 @@ def _with_own(state: Installed, device: Device) -> tuple[Installed, Adapter | No
     return (replace(state, current=None), None) if data is None else (state, decode_adapter(data))
 
 
-def _merge(place: Path, device: Device, theirs: CacheTable | None) -> int:
-    """Merge a release's n-grams into the device's cache; the number of new ones. Again adds nothing."""
+def _own_table(place: Path, device: Device) -> CacheTable | None:
+    """The device's own n-grams; None where it has none yet."""
+    if not place.exists() or place.stat().st_size == 0:
+        return None
+    return read_table(place, device.pair.vocab_map)
+
+
+def _merge(place: Path, own: CacheTable | None, theirs: CacheTable | None) -> int:
+    """Merge a release's n-grams into the device's own; the number of new ones. Again adds nothing."""
     if theirs is None:
         return 0
-    if not place.exists() or place.stat().st_size == 0:
+    if own is None:
         write_table(place, theirs)
         return len(theirs)
-    own = read_table(place, device.pair.vocab_map)
     both = bounded(merge(own, theirs))
     if encode_cache(both) != encode_cache(own):
         write_table(place, both)

@@ -45,6 +45,7 @@ class Job:
         files: the log and the checkpoint of the training.
         target_adapter: digest of the target's adapter, if the traces were recorded with one.
         strict: refuse traces that are broken or of another pair or target; else they are left out.
+        public_key: of the bundle's signer; None leaves the signature unchecked.
     """
 
     bundle: Path
@@ -55,6 +56,7 @@ class Job:
     files: Files
     target_adapter: str | None = None
     strict: bool = False
+    public_key: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def train_drafter(
     started = time.monotonic()
     _check_places(job)
     stage("open")
-    bundle = open_bundle(job.bundle)
+    bundle = open_bundle(job.bundle, job.public_key)
     need_drafter(bundle)
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
     checkpoint = read_checkpoint(job.drafter)

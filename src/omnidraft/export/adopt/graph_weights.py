@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from omnidraft.errors import CheckpointError
+from omnidraft.runtime.bundle.bundle_limits import MAX_NAME
 
 _QUANTIZED = re.compile(r"MatMulNBits|GatherBlockQuantized|DequantizeLinear|.*(Integer|Dynamic|QLinear).*")
 
@@ -57,7 +58,10 @@ def quantization_of(proto: ModelProto) -> str:
     """How the weights are stored: fp32, fp16, or the operators that hold them quantised."""
     operators = {node.op_type for node in _nodes(proto.graph) if _QUANTIZED.fullmatch(node.op_type)}
     half = any(t.data_type == TensorProto.FLOAT16 and len(t.dims) > 1 for t in _tensors(proto.graph))
-    return ", ".join(sorted(operators)) or ("fp16" if half else "fp32")
+    kinds = sorted(operators)
+    named = ", ".join(kinds) or ("fp16" if half else "fp32")
+    data = named.encode()
+    return named if len(data) <= MAX_NAME else data[: MAX_NAME - 4].decode(errors="ignore") + " ..."
 
 
 def count_parameters(proto: ModelProto) -> int:

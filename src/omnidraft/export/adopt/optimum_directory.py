@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from omnidraft.checkpoints.checkpoint import Shape
-from omnidraft.checkpoints.refusals import optional_json
+from omnidraft.checkpoints.refusals import optional_json, special_ids
 from omnidraft.errors import CheckpointError, reason
 from omnidraft.export.adopt.graph_weights import count_parameters, quantization_of, weight_files
 from omnidraft.export.graph.contract import GraphContract, TensorSpec, tensor_specs
@@ -66,7 +66,7 @@ def read_optimum(name: str, graph: Path) -> OptimumDirectory:
         architecture=str(listed[0])
         if isinstance(listed, list) and listed
         else str(config.get("model_type", "unknown")),
-        shape=_shape(config, optional_json(directory / "generation_config.json", name), contract),
+        shape=_shape(config, optional_json(directory / "generation_config.json", name), contract, name),
         contract=contract,
         parameters=count_parameters(proto),
     )
@@ -165,22 +165,25 @@ def _text(shape: Sequence[int | str]) -> str:
 # config.json
 
 
-def _shape(config: Mapping[str, Any], generation: Mapping[str, Any], contract: GraphContract) -> Shape:
+def _shape(
+    config: Mapping[str, Any], generation: Mapping[str, Any], contract: GraphContract, name: str
+) -> Shape:
     def special(key: str) -> Any:
         value = generation.get(key)
         return config.get(key) if value is None else value
 
-    eos, bos, pad = (special(f"{role}_token_id") for role in ("eos", "bos", "pad"))
+    width = contract.vocab_size
+    eos, bos = (special_ids(special(f"{role}_token_id"), role, width, name) for role in ("eos", "bos"))
     return Shape(
-        vocab_size=contract.vocab_size,
+        vocab_size=width,
         num_layers=contract.num_layers,
         num_kv_heads=contract.num_kv_heads,
         head_dim=contract.head_dim,
         hidden_size=_first(config, _WIDTHS) or contract.num_kv_heads * contract.head_dim,
         max_positions=contract.max_length,
-        eos_ids=tuple(i for i in (eos if isinstance(eos, list) else [eos]) if type(i) is int),
-        bos_id=bos,
-        pad_id=pad,
+        eos_ids=eos,
+        bos_id=bos[0] if bos else None,
+        pad_id=special("pad_token_id"),
     )
 
 

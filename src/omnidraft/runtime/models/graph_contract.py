@@ -6,7 +6,7 @@ It is checked before a buffer is made: a graph that does not fit takes no memory
 import math
 import mmap
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,20 @@ def check_values(path: Path, session: ort.InferenceSession, inputs: Values, outp
             if name not in by_name:
                 raise _refused(path, f"it has no {what} {name!r}")
             _check(path, f"its {what} {name!r}", by_name[name], value)
+
+
+def check_fixed(path: Path, session: ort.InferenceSession, outputs: Collection[str]) -> None:
+    """Refuse a graph with an input or output whose size is not fixed, or with an output that nothing reads.
+
+    Raises:
+        BundleError: `graph`.
+    """
+    for each in (*session.get_inputs(), *session.get_outputs()):
+        if not all(type(size) is int for size in each.shape):
+            raise _refused(path, f"{each.name!r:.80} has no fixed size")
+    for each in session.get_outputs():
+        if each.name not in outputs:
+            raise _refused(path, f"it has an output {each.name!r:.80}, which nothing reads")
 
 
 def check_adapters(path: Path, session: ort.InferenceSession, known: Values, adapters: Values) -> None:

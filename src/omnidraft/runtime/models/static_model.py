@@ -24,6 +24,7 @@ from omnidraft.runtime.models.engine_run import EngineRun
 from omnidraft.runtime.models.graph_contract import (
     adapter_values,
     check_adapters,
+    check_fixed,
     check_values,
     kv_buffers,
     static_values,
@@ -76,6 +77,7 @@ class StaticGraphs:
             ) from None
         for n, session in self.sessions.items():
             inputs, outputs = static_values(form.kv, form.vocab_size, n, hidden)
+            check_fixed(form.graphs[n], session, outputs)
             check_values(form.graphs[n], session, inputs, outputs)
 
     def check_adapters(self, lora: LoraSites | None) -> None:

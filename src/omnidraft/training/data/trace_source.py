@@ -114,8 +114,9 @@ def _pushed(url: str) -> Iterator[TraceSource]:
             head = file.read(MOST_HEAD)
     try:
         record = read_head(head, "push", None)
-    except SyncError as error:
-        raise SettingError(f"{_shown(url)} is refused: {error}") from None
+    except SyncError:  # it is left out, or refused where the training is strict, when it is read as a trace
+        yield TraceSource(url, 0, len(head))
+        return
     offset = record.size - sum(each.size for each in record.traces)
     for each in record.traces:
         yield TraceSource(url, offset, each.size, each.sha256)
