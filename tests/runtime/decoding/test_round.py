@@ -170,6 +170,3 @@ def test_the_drafter_never_proposes_a_control_token(mode: Mode) -> None:
     assert len(seen) > 100 and control not in seen
     if mode == "direct":
         assert all(toy.vocab_map.direct[d] >= 0 for d in seen)
-
-
-# With a KV cache
