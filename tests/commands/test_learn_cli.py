@@ -17,13 +17,13 @@ from omnidraft.learning.learn_traces import MOST_PASSES, LearnOptions, responses
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.manifest_file import sealed
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.language_model import load_bundle
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sample_prompts import word_problems
 from support.command_line import Run, config, runs_without
+from support.manifests import rewrite
 from support.places import STARTERS
 from support.recordings import LEARNED as QUESTIONS
 
@@ -201,10 +201,7 @@ def test_a_spoiled_entry_is_refused(
     spoil: Callable[[dict[str, object]], object], fault: str, learnable: Path, tmp_path: Path
 ) -> None:
     copy = Path(shutil.copytree(learnable, tmp_path / "bundle"))
-    manifest = json.loads((copy / "manifest.json").read_text())
-    spoil(manifest)
-    (copy / "manifest.json").unlink()
-    (copy / "manifest.json").write_bytes(sealed(manifest))
+    rewrite(copy, spoil)
     with pytest.raises(BundleError) as refused:
         open_bundle(copy)
     assert refused.value.fault == fault
