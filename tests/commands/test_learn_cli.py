@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from omnidraft.runtime.session.language_model import load_bundle
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sample_prompts import word_problems
 from support.command_line import Run, config, runs_without
-from support.manifests import rewrite
 from support.places import STARTERS
 from support.recordings import LEARNED as QUESTIONS
 
@@ -184,27 +182,6 @@ def test_options_of_the_export_are_refused_in_a_sentence(
     models = (STARTERS / "b", "--drafter", STARTERS / "drafter")
     code, _, err = run("export", *models, "-o", tmp_path / "out", *options, *config(**settings))
     assert code == 1 and sentence in " ".join(err.split()) and not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "fault"),
-    [
-        (lambda m: m["drafter"]["train"].pop("graph"), "field"),
-        (lambda m: m["drafter"]["train"].update(rank=0), "field"),
-        (lambda m: m["drafter"]["train"]["tensors"].pop(), "field"),
-        (lambda m: m["drafter"].pop("lora"), "field"),
-        (lambda m: m["files"].pop(STEP), "no_hash"),
-        (lambda m: m["files"][STEP].update(sha256="0" * 64), "checksum"),
-    ],
-)
-def test_a_spoiled_entry_is_refused(
-    spoil: Callable[[dict[str, object]], object], fault: str, learnable: Path, tmp_path: Path
-) -> None:
-    copy = Path(shutil.copytree(learnable, tmp_path / "bundle"))
-    rewrite(copy, spoil)
-    with pytest.raises(BundleError) as refused:
-        open_bundle(copy)
-    assert refused.value.fault == fault
 
 
 def test_a_graph_that_changed_since_the_bundle_was_opened_is_refused(learnable: Path, tmp_path: Path) -> None:

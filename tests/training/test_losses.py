@@ -26,7 +26,6 @@ from support.toy_training import tiny_drafter, toy_responses  # noqa: E402
 NAMES = (*PLAIN, *LEARNED)
 WIDTH, TARGET_WIDTH, SEED = 3, 4, 1
 ANSWERS = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])
-Values = Any  # arrays of float64
 
 
 def answers(cut: int | None = None) -> list[Labelled]:
