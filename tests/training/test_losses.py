@@ -44,7 +44,8 @@ def view_of(cut: int | None = None) -> View:
     batch = collate([each.aligned for each in given]).to("cpu", torch.float64)
 
     def drawn(*shape: int) -> Tensor:
-        return torch.from_numpy(random.normal(size=shape))
+        values: Tensor = torch.from_numpy(random.normal(size=shape))
+        return values
 
     count = len(batch.sequences)
     logits, states = drawn(count, len(DRAFT)).requires_grad_(), drawn(count, WIDTH).requires_grad_()
