@@ -9,7 +9,7 @@ import PackageDescription
     let engine: [Target] = [
         .systemLibrary(name: "COnnxRuntime", path: "mobile/ios/Sources/COnnxRuntime", pkgConfig: "libonnxruntime")
     ]
-    // Linux has no CryptoKit: the tests check signatures with OpenSSL, and serve HTTPS with it.
+    // Linux has no CryptoKit: the tests check signatures with OpenSSL.
     let cryptography: [Target] = [.systemLibrary(name: "COpenSSL", path: "mobile/ios/Tests/COpenSSL")]
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT", "COpenSSL"]
 #else

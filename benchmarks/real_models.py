@@ -22,8 +22,9 @@ from typing import Any
 from benchmarks.support.task_data import require
 from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.bench import BenchLine
+from omnidraft.commands.demo.show_demo import draw_bars
 from omnidraft.mixed_prompts import CHAT, story_prompts
-from omnidraft.pair_verdict import estimated_speed, speed_of
+from omnidraft.pair_verdict import Speed, estimated_speed, speed_of
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.api import GenerationConfig, TextSession, load
 from omnidraft.runtime.session.modes import Mode
@@ -107,35 +108,13 @@ def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str
     )
 
 
-Bar = tuple[str, str, float, float, float]  # task, bundle, copies and drafts of a pass, speed
+Row = tuple[str, list[tuple[str, Speed]]]  # task, bundle and its speed: a bar of the picture
 
 
-def draw(bars: Sequence[Bar], file: Path) -> None:
-    """Write a PNG: tokens of a target pass by source, and the speed, for each task and bundle."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.0, 1.2 + 0.36 * len(bars)), layout="constrained")
-    axes = figure.add_subplot()
-    parts = (("target", "#9aa5b1"), ("copies of the text", "#8fb3f2"), ("drafts", "#2f6fde"))
-    for at, (_, bundle, copies, drafts, ratio) in enumerate(reversed(bars)):
-        left = 0.0
-        for (label, colour), width in zip(parts, (1.0, copies, drafts), strict=True):
-            axes.barh(at, width, left=left, height=0.8, color=colour, label=None if at else label)
-            left += width
-        axes.text(0.02, at, bundle, va="center", fontsize=8)
-        axes.text(left, at, f" {ratio:.2f}x", va="center", fontsize=9)
-    axes.set_yticks(range(len(bars)), [task for task, *_ in reversed(bars)])
-    axes.set_xlabel("tokens for each pass of the target; beside the bars: speed over plain decoding")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.1)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
-    figure.savefig(file, dpi=130)
-
-
-def bar(name: str, bundle: str, lines: Sequence[BenchLine]) -> Bar:
+def bar(name: str, bundle: str, lines: Sequence[BenchLine]) -> Row:
     """The bar of a row of the table."""
     speed = speed_of([line.statistics for line in lines], [line.ratio for line in lines])
-    return name, bundle, speed.copies, speed.drafts, speed.ratio
+    return name, [(bundle, speed)]
 
 
 def main() -> None:
@@ -151,7 +130,7 @@ def main() -> None:
     tasks = prompts(options.prompts)
     sessions = opened(options.bundles, tasks["chat"][0])
     found: list[dict[str, Any]] = []
-    bars: list[Bar] = []
+    bars: list[Row] = []
     for temperature in options.temperatures:
         print(f"\nT = {temperature:g}, at most {options.tokens} tokens\n")
         names = ("task", "bundle", "plain tok/s", "speed (95 %)", "limit", *PARTS)
@@ -176,7 +155,7 @@ def main() -> None:
             print(row("all", name, own, sessions[name].costs), flush=True)
             bars += [bar("all", name, own)] * first
     if options.picture:
-        draw(bars, options.picture)
+        draw_bars(bars, "the target", options.picture)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

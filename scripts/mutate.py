@@ -60,7 +60,7 @@ MUTATIONS = {
         "runtime/vocab/test_ngram_cache.py"),
     "a cache file may hold an alias": Mutation(
         "runtime/vocab/cache_table.py", "(vocab_map.leaf_of[table.targets] >= 0).all()", "True",
-        "runtime/vocab/test_cache_file.py"),
+        "conformance/test_vectors.py -k cache"),
     "a direct pair needs no leaf": Mutation(
         "runtime/vocab/vocab_map.py", "(leaves < 0).any() or ", "", "runtime/vocab/test_vocab_map_file.py"),
     "a failed state is tried again": Mutation(

@@ -132,6 +132,12 @@ def bundle(export_packages: None, made_once: MadeOnce) -> Path:
     return made_once("starter", export_of("a", Options(FP32, max_length=256, lora_target=True)))
 
 
+@pytest.fixture
+def copy(bundle: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
+
+
 @pytest.fixture(scope="session")
 def bundle_b(export_packages: None, made_once: MadeOnce) -> Path:
     """A float32 bundle of the other starter target, whose weights are in a file of their own."""

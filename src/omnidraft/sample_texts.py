@@ -15,7 +15,6 @@ from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 NAME = "built-in 1"  # of the texts; another number for other texts, whose figures cannot be compared
-CHAT = "chat"
 LONGEST = 256  # tokens of a piece; a longer text is cut into several
 
 

@@ -135,20 +135,6 @@ def test_a_wrong_file_is_left_alone(run: Run, bundle: Path, tmp_path: Path) -> N
         assert path.read_bytes() == INVALID[name][1]
 
 
-def test_a_session_reads_and_saves(bundle: Path, tmp_path: Path) -> None:
-    session = load(bundle, cache=tmp_path / "c")
-    assert session.notices == []
-    prompt = "How many apples are 3 and 4 apples?"
-    session.generate(prompt, max_new_tokens=32, num_draft_tokens=4).finish()
-    session.save_cache(tmp_path / "c")
-    again = load(bundle, cache=tmp_path / "c")
-    assert again.notices == []
-    assert again.cache.entries() == session.cache.entries() != []
-    (tmp_path / "c").write_bytes(b"nonsense")
-    (notice,) = load(bundle, cache=tmp_path / "c").notices
-    assert notice.kind == "empty_cache" and "not an n-gram cache" in notice.message
-
-
 def test_a_place_for_no_cache_is_refused_before_anything_is_loaded(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for command in (("generate", tmp_path / "no bundle", "x"), ("chat", tmp_path / "no bundle")):

@@ -264,7 +264,7 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
             chat.wait_for(r"\S")  # the answer has begun
             chat.type("\x03")
             shown = chat.wait_for(r"\n> ")
-            assert "[cancelled]" in shown
+            assert "[cancelled]" in shown and "limit]" not in shown
             assert "Traceback" not in shown
             assert chat.process.poll() is None
         chat.insist("\x03", r"/quit leaves\r\n> ")  # with nothing to cancel
@@ -273,20 +273,6 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
         chat.wait_for(r"4\?\r\n")
         assert chat.wait_for(r"\n> ", seconds=120.0).strip(" >\r\n")
         chat.type("\x04")  # Ctrl-D
-        assert chat.process.wait(60) == 0
-
-
-def test_a_cancelled_answer_says_so(bundle: Path) -> None:
-    """The answer is slowed down, so that the key comes while it streams."""
-    with terminal(bundle, "-n", "220", "-k", "1", program=SLOW + PROGRAM) as chat:
-        chat.wait_for("> ")
-        chat.type("Tell me a long story about a dog.\r")
-        chat.wait_for(r"dog\.\r\n")
-        chat.wait_for(r"\S")
-        chat.type("\x03")
-        assert "limit]" not in chat.wait_for(r"\[cancelled\]")
-        chat.wait_for("> ")
-        chat.type("/quit\r")
         assert chat.process.wait(60) == 0
 
 

@@ -37,36 +37,6 @@ def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
     assert result["cache_size"] == len(learned) > 0, "the n-grams of the answer, and no other"
 
 
-@pytest.mark.parametrize("temperature", [0, 1])
-def test_a_seed_repeats_the_answer(run: Run, bundle: Path, temperature: float) -> None:
-    def answer() -> dict[str, object]:
-        options = "-n", 32, "-t", temperature, "--seed", 7, "--json"
-        _, out, _ = run("generate", bundle, "Tell me a story.", *options)
-        times = ("seconds", "_second", "memory_bytes")  # what no seed repeats
-        return {key: value for key, value in json.loads(out).items() if not key.endswith(times)}
-
-    assert answer() == answer()
-
-
-def test_another_seed_gives_another_answer(run: Run, bundle: Path) -> None:
-    texts = set()
-    for seed in range(4):
-        _, out, _ = run("generate", bundle, "Tell me a story.", "-n", 16, "-t", 1, "--seed", seed, "--json")
-        texts.add(json.loads(out)["text"])
-    assert len(texts) > 1
-
-
-def test_plain_and_speculative_text_are_the_same(run: Run, bundle: Path) -> None:
-    prompt = "Write a function to add two numbers."
-    _, plain, _ = run("generate", bundle, prompt, "-n", 40, "--mode", "plain", "--json")
-    _, fast, _ = run("generate", bundle, prompt, "-n", 40, "-k", 5, "--json")
-    plain_json, fast_json = json.loads(plain), json.loads(fast)
-    assert plain_json["token_ids"] == fast_json["token_ids"]
-    assert plain_json["drafted"] == 0
-    assert fast_json["drafted"] > 0
-    assert fast_json["rounds"] < plain_json["rounds"]
-
-
 def test_streamed_text_is_the_text(run: Run, bundle: Path) -> None:
     _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
     _, as_json, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
@@ -84,16 +54,6 @@ def test_a_stop_string_ends_the_text(run: Run, bundle: Path) -> None:
     _, out, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, *config(stop=[stop]), "--json")
     assert json.loads(out)["stop_string"] == stop
     refused(run("generate", bundle, "x", *config(stop=[""])), "stop string is empty")
-
-
-def test_without_a_drafter_the_text_is_the_same(run: Run, bundle: Path) -> None:
-    _, fast, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
-    code, out, err = run(
-        "generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, *config(drafter=False), "--json"
-    )
-    assert code == 0 and err == ""
-    assert json.loads(out)["text"] == json.loads(fast)["text"]
-    assert json.loads(out)["drafted"] == 0
 
 
 def test_short_memory_leaves_the_drafter_out_and_says_why(
@@ -332,15 +292,6 @@ def test_ctrl_c_while_it_starts_is_quiet(module: str, command: list[str]) -> Non
         assert process.stdout == "" and len(process.stderr.splitlines()) == 1, process.stderr
     else:
         assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["export", "generate", "inspect", "bench", "demo", "doctor", "keygen", "sign", "verify"],
-)
-def test_every_command_has_help(run: Run, command: str) -> None:
-    code, out, _ = run(command, "--help")
-    assert code == 0 and f"Usage: omnidraft {command}" in out
 
 
 def test_version(run: Run) -> None:

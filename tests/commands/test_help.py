@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +12,7 @@ from omnidraft import cli
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import FORMS
 from omnidraft.runtime.session.modes import MODES
-from support.command_line import Run
-from support.places import ROOT
+from support.command_line import Run, runs_without
 
 ALL = [(name, lazy) for commands in cli.COMMANDS.values() for name, lazy in commands.items()]
 WIDE = "10000"  # columns: no name is broken
@@ -59,19 +55,9 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str, lazy: cli
 
 def test_help_loads_nothing_of_the_runtime() -> None:
     """So it is there at once; neither numpy nor onnxruntime is needed to say what there is."""
+    heavy = {"numpy", "onnxruntime", "tokenizers", "torch", "jinja2", "asyncio", "omnidraft.runtime"}
     for arguments in (["--help"], ["--version"], [], ["generate", "--help"], ["chat", "--help"]):
-        code = (
-            f"import sys; from omnidraft import cli; sys.argv = {['omnidraft', *arguments]}\n"
-            "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
-            "heavy = {'numpy', 'onnxruntime', 'tokenizers', 'torch', 'jinja2', 'asyncio'}\n"
-            "loaded = heavy & {name.split('.')[0] for name in sys.modules}\n"
-            "assert not loaded and 'omnidraft.runtime' not in sys.modules, loaded"
-        )
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        process = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
-        )
-        assert process.returncode == 0, process.stderr
+        runs_without(heavy, *arguments)
 
 
 def test_a_shell_completes_commands_and_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

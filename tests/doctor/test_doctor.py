@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
 from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run
+from support.manifests import rewrite
 
 Doctor = Callable[..., tuple[int, str]]  # arguments -> exit status, standard output
 
@@ -39,19 +39,8 @@ def health(bundle: Path) -> list[Check]:
     return pair.health_checks(opened, known_costs(opened))
 
 
-@pytest.fixture
-def copy(bundle: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
-
-
 def by_name(checks: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in checks}
-
-
-def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    manifest = json.loads((bundle / MANIFEST).read_text())
-    change(manifest)
-    (bundle / MANIFEST).write_bytes(sealed(manifest))
 
 
 def test_the_machine_alone(doctor: Doctor) -> None:

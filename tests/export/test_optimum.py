@@ -163,9 +163,6 @@ def test_speculative_text_is_plain_text(request: pytest.FixtureRequest, pair: st
     assert accepted > 0 or pair == "adopted"  # two random models agree on nothing
 
 
-# Sessions
-
-
 # The bundle
 
 
@@ -211,6 +208,3 @@ def test_files_are_hashed_even_where_they_are_linked(tmp_path: Path) -> None:
         file.write(b"changed")
     with pytest.raises(BundleError, match="was changed"):
         open_bundle(out)
-
-
-# A larger model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from omnidraft.export.measure_quality import quality_warnings
 from omnidraft.export.quantize.form_size import size_of
 from omnidraft.export.quantize.quantization import named
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_texts import LONGEST, NAME, SampleText, TextPiece, pieces_of, sample_texts
@@ -32,6 +30,7 @@ from omnidraft.text_quality import (
     read_quality,
 )
 from support.command_line import Run, config
+from support.manifests import rewrite
 from support.places import STARTERS
 
 WIDTH = 5
@@ -182,17 +181,6 @@ def test_the_built_in_texts_are_of_several_kinds() -> None:
     short = pieces_of(texts, tokenizer, prompt, [7], 32)
     assert max(len(piece.ids) for piece in short) == 32
     assert pieces_of([SampleText("a", "")], tokenizer, prompt, [7]) == []
-
-
-@pytest.fixture
-def copy(bundle: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
-
-
-def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    manifest = json.loads((bundle / MANIFEST).read_text())
-    change(manifest)
-    (bundle / MANIFEST).write_bytes(sealed(manifest))
 
 
 def test_an_export_measures_and_the_commands_show_it(run: Run, bundle: Path, tmp_path: Path) -> None:

@@ -40,24 +40,6 @@ def at(distributions: SparseDistributions, row: int) -> list[tuple[dict[str, flo
     return values
 
 
-def p_of(p: Distributions, row: int, *names: str) -> float:
-    return float(sum(p[row, TARGET.index(n)] for n in names))
-
-
-@pytest.mark.parametrize("name", [n for n in TARGET if n != "X"])
-def test_the_distributions_along_a_spelling_multiply_to_the_tokens_probability(name: str) -> None:
-    """So the forward KL over the positions of a spelling is the KL of the token, by the chain rule."""
-    aligned, p = align([name])
-    product = 1.0
-    for depth in range(aligned.num_rows - 1):
-        ((distribution, _, _),) = at(aligned.trie_distributions, depth)
-        product *= distribution[DRAFT[aligned.draft_ids[2 + depth]]]
-    children = {"F": ("F", "FLAKE", "FO", "FLAS"), "LA": ("LA", "LAKE")}
-    if name in children:  # END is decided by the next draft token, which belongs to the next place
-        product *= p_of(p, 0, name) / p_of(p, 0, *children[name])
-    assert product == pytest.approx(p_of(p, 0, name) / (1.0 - p_of(p, 0, "X")))
-
-
 @pytest.mark.parametrize("name", ["FLAKE", "FLAS", "FO", "LAKE"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_distributions_are_those_that_the_verifier_tests_by(name: str, seed: int) -> None:

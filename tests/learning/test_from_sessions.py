@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from test_from_traces import START, Distributions, same
+import numpy.typing as npt
+import pytest
 
 from omnidraft import load, read_traces
-from omnidraft.learning.positions.alignment import Aligner
+from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows
@@ -17,6 +18,36 @@ from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.adapters import adapter_of
 from support.aligning import dense_rows
 from support.places import STARTERS
+from support.toy import DRAFT
+
+START = (DRAFT.index("#"),)
+Distributions = npt.NDArray[np.floating]
+
+
+def same(actual: Aligned, expected: Aligned) -> None:
+    """The same places, and distributions that agree as far as float16 tells."""
+    assert actual.draft_ids.tolist() == expected.draft_ids.tolist()
+    assert actual.prompt_length == expected.prompt_length
+    assert actual.tokens.tolist() == expected.tokens.tolist()
+    assert actual.rows.tolist() == expected.rows.tolist()
+    distributions, others = actual.trie_distributions, expected.trie_distributions
+    assert distributions.rows.tolist() == others.rows.tolist()
+    for n in range(len(distributions)):
+        same_distribution(distributions, others, n)
+
+
+def same_distribution(distributions: SparseDistributions, others: SparseDistributions, n: int) -> None:
+    a, b = (
+        {int(d): x for d, x in zip(s.ids[n], s.probabilities[n], strict=True) if d >= 0}
+        for s in (distributions, others)
+    )
+    assert all(a[d] == pytest.approx(b[d], rel=2e-3, abs=3 * FLOOR) for d in a.keys() & b.keys())
+    # What only one of them lists is as likely as the last that the other lists, or about the floor.
+    for s, t in ((a, b), (b, a)):
+        most = max(1.002 * min(t.values(), default=0.0), 3 * FLOOR)
+        assert all(s[d] <= most for d in s.keys() - t.keys()), (s, t)
+    assert distributions.other[n] == pytest.approx(others.other[n], abs=2e-3)
+    assert distributions.weights[n] == pytest.approx(others.weights[n], abs=2e-3)
 
 
 def cut_rows(p: Distributions, tokens: list[int]) -> TargetRows:

@@ -2,13 +2,18 @@
 
 import atexit
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from support.places import ROOT
 
 Run = Callable[..., tuple[int, str, str]]  # arguments -> exit status, standard output, standard error
 
@@ -23,6 +28,21 @@ def refused(result: tuple[int, str, str], *words: str) -> None:
     assert "Traceback" not in err
     for word in words:
         assert word in err, (word, err)
+
+
+def runs_without(modules: set[str], *arguments: object) -> None:
+    """The command ends well in a process of its own, which has imported none of these modules then."""
+    code = (
+        f"import sys; from omnidraft import cli; sys.argv = {['omnidraft', *map(str, arguments)]}\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code or not sys.argv[1:]\n"
+        f"loaded = {modules} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def limit_files(size: int) -> None:

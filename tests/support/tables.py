@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import strategies as st
 
 from omnidraft.runtime.vocab.cache_table import CacheTable, rows
 from support.toy import GRAMS, TARGET, toy_map
@@ -50,8 +49,3 @@ def random_table(rng: np.random.Generator) -> CacheTable:
     tick = int(numbers(1)[0])
     ticks = [int(t) for t in rng.integers(0, tick + 1, len(targets))]
     return table(targets, counts, ticks, tick=tick)
-
-
-def tables() -> st.SearchStrategy[CacheTable]:
-    """Any table by its seed: drawn number by number they take hypothesis a minute."""
-    return st.integers(0, 2**32).map(lambda seed: random_table(np.random.default_rng(seed)))

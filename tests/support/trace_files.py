@@ -69,19 +69,14 @@ ROUND = struct.pack("<I4B4f", 6, 0, 1, 1, 0, 0.5, 0.5, 0.5, 0.0)
 ROUND += struct.pack("<He", 6, 0.5) + struct.pack("<He", 1, 0.5)
 
 
-def frame(payload: bytes, kind: int, record: int = 0, reserved: int = 0) -> bytes:
-    data = struct.pack("<IHHI", len(payload), kind, reserved, record) + payload
+def frame(payload: bytes, kind: int, record: int = 0) -> bytes:
+    data = struct.pack("<IHHI", len(payload), kind, 0, record) + payload
     return data + struct.pack("<I", zlib.crc32(data))
 
 
-def build(
-    *frames: bytes,
-    version: int = 2,
-    reserved: int = 0,
-    sizes: tuple[int, int] = (len(DRAFT), len(TARGET)),
-) -> bytes:
+def build(*frames: bytes, version: int = 2) -> bytes:
     """A file from its parts, checksums right."""
     prints = bytes.fromhex("d" * 64 + "e" * 64)
-    head = MAGIC + struct.pack("<4I", version, *sizes, reserved) + prints + struct.pack("<Q", 1)
+    head = MAGIC + struct.pack("<4I", version, len(DRAFT), len(TARGET), 0) + prints + struct.pack("<Q", 1)
     body = b"".join(frames) if frames else frame(START, 1) + frame(ROUND, 2)
     return head + struct.pack("<I", zlib.crc32(head)) + body

@@ -39,16 +39,6 @@ def test_at_the_sum_of_the_ranks_the_mean_is_exact(parts: list[tuple[int, int]],
         np.testing.assert_allclose(added(mean.adapter, site), expected, atol=1e-5)
 
 
-def test_the_mean_of_the_factors_is_something_else() -> None:
-    """A, B and -A, -B have the same product, and the means of their factors are 0."""
-    one = adapter(2, 1)
-    turned = replace(one, tensors={site: (-a, -b) for site, (a, b) in one.tensors.items()})
-    mean = average([one, turned], [1, 1], CREATED)
-    for site in SITES:
-        np.testing.assert_allclose(added(mean.adapter, site), added(one, site), atol=1e-6)
-    assert mean.adapter.rank == 2 and mean.lost < 1e-6
-
-
 def test_a_smaller_rank_is_the_nearest_there_is() -> None:
     adapters = [adapter(4, seed, sites=WIDE) for seed in range(3)]
     whole = average(adapters, [1, 2, 3], CREATED, rank=12).adapter
@@ -64,15 +54,6 @@ def test_a_smaller_rank_is_the_nearest_there_is() -> None:
         assert mean.lost == pytest.approx(np.sqrt(left / total), rel=1e-4)
         assert mean.adapter.rank == rank
     assert average(adapters, [1, 2, 3], CREATED).adapter.rank == 4  # the largest of them by default
-
-
-def test_a_place_that_only_some_have_counts_as_nothing_added_by_the_others() -> None:
-    one, two = adapter(2, 1), adapter(2, 2)
-    part = replace(two, tensors={"layers.0.o": two.tensors["layers.0.o"]})
-    mean = average([one, part], [1, 3], CREATED, rank=4).adapter
-    np.testing.assert_allclose(added(mean, "layers.0.qkv"), 0.25 * added(one, "layers.0.qkv"), atol=1e-6)
-    expected = 0.25 * added(one, "layers.0.o") + 0.75 * added(two, "layers.0.o")
-    np.testing.assert_allclose(added(mean, "layers.0.o"), expected, atol=1e-6)
 
 
 def test_a_weight_of_0_and_an_adapter_of_zeros() -> None:

@@ -23,7 +23,6 @@ from vectorlib.compiled.work import LITERAL, LONGER, at_bounds
 from vectorlib.reference.tokenizer import LETTERS, SPACE, byte_level, markup, sentencepiece
 
 WORDS = ["hello", "world", "don't", "100", "snow", "hé", "你好", "  ", "\r\n", "!!"]
-GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"

@@ -31,7 +31,6 @@ from omnidraft.grammar.schema.places import escaped
 from omnidraft.grammar.schema.scalars import characters, number
 
 MOST_DEPTH, MOST_NAME_CLASSES = 64, 32
-_ANY = "any"
 
 
 class SchemaCompiler:

@@ -1,8 +1,5 @@
 """A bundle is verified before use, and each fault is one sentence."""
 
-import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +9,12 @@ from omnidraft.commands.inspect.inspect_bundle import bundle_table
 from omnidraft.commands.terminal.output import out
 from omnidraft.errors import BundleError, OmnidraftError
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
+from omnidraft.runtime.bundle.manifest_file import MANIFEST
 from omnidraft.runtime.session.api import load
+from support.manifests import rewrite
 from support.places import ROOT
 
 Manifest = dict[str, Any]
-Change = Callable[[Manifest], object]
-
-
-@pytest.fixture
-def copy(bundle: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
-
-
-def rewrite(bundle: Path, change: Change) -> None:
-    """Change a manifest and seal it again, as someone would who means it."""
-    manifest = json.loads((bundle / MANIFEST).read_text())
-    change(manifest)
-    (bundle / MANIFEST).write_bytes(sealed(manifest))
 
 
 def files_of(bundle: Path) -> list[str]:

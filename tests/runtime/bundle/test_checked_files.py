@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,11 +83,6 @@ def test_a_graph_of_more_parts_than_the_limits_is_refused() -> None:
         with pytest.raises(ValueError, match=r".") as caught:
             external_files(data)
         assert str(caught.value).isprintable(), name
-
-
-@pytest.fixture
-def copy(bundle: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
 
 
 def rewrite(place: Path, change: Callable[[dict[str, Any]], object]) -> None:

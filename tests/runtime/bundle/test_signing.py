@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
@@ -19,6 +18,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.signature import SIGNATURE
 from omnidraft.runtime.device import check_record
 from support.command_line import Run, config
+from support.manifests import rewrite
 
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 from omnidraft.signing import make_keys, sign_bundle
@@ -62,19 +62,11 @@ def test_the_raw_key_is_as_good_as_its_file(signed: Path, keys: Keys) -> None:
 
 def test_a_changed_manifest_is_refused_though_it_was_sealed_again(signed: Path, keys: Keys) -> None:
     """Who can rewrite the bundle can rewrite hashes and seal, and not the signature."""
-    manifest = json.loads((signed / MANIFEST).read_text())
-    manifest["target"]["eos_ids"] = [2]
-    (signed / MANIFEST).write_bytes(sealed(manifest))
+    rewrite(signed, lambda manifest: manifest["target"].update(eos_ids=[2]))
     open_bundle(signed)
     with pytest.raises(SignatureError, match="changed after signing; copy the bundle") as refused:
         open_bundle(signed, keys[1])
     assert refused.value.fault == "wrong_signature"
-
-
-def test_a_changed_file_is_refused_by_its_hash(signed: Path, keys: Keys) -> None:
-    (signed / "target/cpu/model.onnx").write_bytes(b"tArget/cpu/model.onnx")
-    with pytest.raises(BundleError, match="SHA-256 does not match"):
-        open_bundle(signed, keys[1])
 
 
 def test_wrong_keys_are_refused(signed: Path, keys: Keys, tmp_path: Path) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft import load
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.proposer import respell
@@ -132,21 +130,6 @@ def test_a_short_drafter_slides_its_window(mode: Mode, drafter_length: int, coun
     assert toy.draft_model.length > 0
 
 
-def test_a_window_slides_rarely() -> None:
-    """Every move of the window costs a prefill, so it moves by half its size and not by a token a round."""
-    toy = Toy(5, drafter_length=32)
-    fed: list[int] = []
-    score = toy.draft_model.score
-
-    def counting(tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
-        fed.append(len(tokens))
-        return score(tokens, num_logits)
-
-    toy.draft_model.score = counting  # type: ignore[method-assign]
-    toy.output("trie", 2, NgramCache(toy.vocab_map), most=120)
-    assert sum(n > 10 for n in fed) <= 14  # some 120 draft tokens through windows of 32
-
-
 @pytest.mark.parametrize("mode", SPECULATIVE)
 def test_a_failure_of_the_drafters_model_is_raised(mode: Mode) -> None:
     """In the round in which it happens; the rounds before keep their text."""
@@ -187,18 +170,3 @@ def test_the_drafter_never_proposes_a_control_token(mode: Mode) -> None:
     assert len(seen) > 100 and control not in seen
     if mode == "direct":
         assert all(toy.vocab_map.direct[d] >= 0 for d in seen)
-
-
-# With a KV cache
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_greedy_output_of_a_real_bundle_is_plain_output(bundle: Path, count: int) -> None:
-    session = load(bundle)
-    plain = session.generate("Once upon a time", max_new_tokens=40, mode="plain").finish()
-    for mode in SPECULATIVE:
-        generation = session.generate(
-            "Once upon a time", max_new_tokens=40, mode=mode, num_draft_tokens=count
-        ).finish()
-        assert generation.token_ids == plain.token_ids, mode
-        assert generation.text == plain.text

@@ -1,26 +1,11 @@
 """The settings of SamplingConfig: their order, their ties, and the values that are refused."""
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from support.toy import processed
-
-
-def probabilities(
-    logits: Sequence[float], sampling: SamplingConfig, context: Sequence[int] = ()
-) -> list[float]:
-    distribution = target_distribution(np.array(logits), sampling, context)
-    return [float(p) for p in distribution.probability(np.arange(len(logits), dtype=np.int32))]
-
-
-def of(*weights: float) -> list[float]:
-    """Logits whose probabilities are in these proportions."""
-    return [math.log(w) for w in weights]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

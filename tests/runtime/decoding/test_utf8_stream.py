@@ -18,13 +18,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@given(st.text(), st.lists(st.integers(0, 60)))
-def test_text_survives_any_cut(text: str, places: list[int]) -> None:
-    assert "".join(streamed(cut(text.encode("utf-8", "ignore"), places))) == text.encode(
-        "utf-8", "ignore"
-    ).decode("utf-8")
-
-
 @given(st.binary(), st.lists(st.integers(0, 60)))
 def test_any_bytes_read_as_python_reads_them_whole(data: bytes, places: list[int]) -> None:
     assert "".join(streamed(cut(data, places))) == data.decode("utf-8", "replace")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
@@ -23,8 +19,6 @@ from omnidraft.runtime.models.adapter_file import (
     write_adapter,
 )
 from support.adapters import BASE, CREATED, OPEN, SITES, adapter
-
-Header = dict[str, Any]
 
 
 def test_a_file_holds_the_adapter_and_is_safetensors(tmp_path: Path) -> None:
@@ -50,50 +44,6 @@ def test_a_fixed_rank_is_filled_up() -> None:
     assert np.array_equal(fed["layers.0.o.lora_a"] @ fed["layers.0.o.lora_b"], a @ b)
     assert not fed["layers.0.qkv.lora_a"].any() and not fed["layers.0.qkv.lora_b"].any()
     assert no_adapter(OPEN) == {}
-
-
-def header_of(data: bytes) -> tuple[Header, bytes]:
-    (length,) = struct.unpack_from("<Q", data)
-    return json.loads(data[8 : 8 + length]), data[8 + length :]
-
-
-def file_of(header: Header, data: bytes) -> bytes:
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
-def changed(change: Callable[[Header], object]) -> Callable[[bytes], bytes]:
-    """A file whose header was changed."""
-
-    def spoil(data: bytes) -> bytes:
-        header, rest = header_of(data)
-        change(header)
-        return file_of(header, rest)
-
-    return spoil
-
-
-def metadata(**fields: object) -> Callable[[bytes], bytes]:
-    return changed(lambda header: header["__metadata__"].update(fields))
-
-
-def tensors(**changes: np.ndarray | None) -> Callable[[bytes], bytes]:
-    """A file with other tensors, as safetensors itself writes it."""
-
-    def spoil(data: bytes) -> bytes:
-        arrays: dict[str, np.ndarray] = load(data)
-        for key, value in changes.items():
-            name = key.replace("__", ".")
-            if value is None:
-                del arrays[name]
-            else:
-                arrays[name] = value
-        return save(arrays, metadata=header_of(data)[0]["__metadata__"])
-
-    return spoil
-
-
-O_A, O_B = "layers__0__o__lora_a", "layers__0__o__lora_b"
 
 
 def test_no_mutation_gets_through_as_anything_but_an_adapter() -> None:

@@ -41,18 +41,6 @@ def test_a_drafters_adapter_changes_drafts_and_no_word(session: TextSession) -> 
     assert len({tuple(s) for s in seen}) == 3
 
 
-def test_a_swap_between_rounds_keeps_the_greedy_text(session: TextSession) -> None:
-    """After every round another adapter, or none: each draft is made with the adapter of its round."""
-    plain = say(session).finish()
-    adapters = [*drafters(session, 0, 1), None]
-    answer = say(session)
-    rounds = 0
-    for piece in answer:
-        rounds += piece.round is not None
-        session.use_adapter(adapters[rounds % 3])
-    assert rounds > 5 and answer.token_ids == plain.token_ids
-
-
 def test_another_thread_may_swap_at_any_moment(session: TextSession) -> None:
     """A trainer in the background does so: it never waits, and is never refused."""
     plain = say(session).finish().token_ids
@@ -184,19 +172,3 @@ def test_a_session_file_names_its_adapters(session: TextSession, tmp_path: Path)
     with pytest.raises(SessionFileError, match="was saved with no adapter of the target") as caught:
         target.load(path)
     assert caught.value.fault == "foreign_adapter"
-
-
-def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(
-    session: TextSession, tmp_path: Path
-) -> None:
-    (adapter,) = drafters(session, 0)
-    session.use_adapter(adapter)
-    pieces = iter(say(session, 0.9))
-    for _ in range(3):
-        next(pieces)
-    session.save(tmp_path / "s")
-    for _ in pieces:
-        pass
-    restored = TextSession(session.loaded, adapter=adapter)
-    restored.load(tmp_path / "s")
-    assert session.answer and restored.resume().finish().token_ids == session.answer.token_ids

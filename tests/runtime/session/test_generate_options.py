@@ -23,20 +23,6 @@ from support.places import ROOT
 PROMPT = "one two three four one two three four one two three"
 
 
-def test_lookup_with_a_penalty_is_plain_decoding(bundle: Path) -> None:
-    session = load(bundle, threads=1)
-    plain, copied = (
-        session.generate(
-            PROMPT, max_new_tokens=24, mode=mode, repetition_penalty=1.2, raw=True, num_draft_tokens=3
-        ).finish()
-        for mode in ("plain", "lookup")
-    )
-    assert copied.token_ids == plain.token_ids
-    assert copied.statistics.copied > 0 and plain.statistics.drafted == 0
-    assert copied.logprobs == []
-    assert len(session.cache) == 0
-
-
 def test_the_command_line_has_every_setting(bundle: Path) -> None:
     options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--seed", "3", "-n", "12", "--json"]
     more = map(str, config(min_p=0.02, repetition_penalty=1.1, verification="block", logprobs=True))

@@ -16,8 +16,8 @@ import pytest
 
 from omnidraft import GenerationConfig, LanguageModel, TextSession, load_bundle
 from omnidraft.errors import SessionFileError
-from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.session.session_file import decode_session, encode_session
+from support.manifests import rewrite
 from support.places import ROOT
 
 STORY = "Tell me a story."
@@ -144,11 +144,8 @@ def test_a_session_belongs_to_its_graphs(loaded: LanguageModel, bundle: Path, tm
     other = Path(shutil.copytree(bundle, tmp_path / "other"))
     graph = other / "target/cpu/model.onnx"
     graph.write_bytes(graph.read_bytes() + b"\x12\x00")  # one more field, which is empty
-    manifest = json.loads((other / MANIFEST).read_text())
-    manifest["files"]["target/cpu/model.onnx"] = {
-        "bytes": graph.stat().st_size, "sha256": hashlib.sha256(graph.read_bytes()).hexdigest(),
-    }  # fmt: skip
-    (other / MANIFEST).write_bytes(sealed(manifest))
+    listed = {"bytes": graph.stat().st_size, "sha256": hashlib.sha256(graph.read_bytes()).hexdigest()}
+    rewrite(other, lambda manifest: manifest["files"].update({"target/cpu/model.onnx": listed}))
     with pytest.raises(SessionFileError) as caught:
         TextSession(load_bundle(other)).load(tmp_path / "a")
     assert caught.value.fault == "foreign_bundle"

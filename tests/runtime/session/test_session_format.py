@@ -18,10 +18,7 @@ from omnidraft.errors import SessionFileError, SettingError
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.disk.strict_json import dump
 from omnidraft.runtime.session.conversation import Turn
-from omnidraft.runtime.session.session_file import (
-    decode_session,
-    encode_session,
-)
+from omnidraft.runtime.session.session_file import VERSION, decode_session, encode_session
 from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSession
 from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
@@ -63,7 +60,7 @@ def sealed(change: Callable[[Any], object]) -> bytes:
     changed = change(value)
     text = dump(value if changed is None else changed)
     return (
-        struct.pack("<8s6I", data[:8], 4, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
+        struct.pack("<8s6I", data[:8], VERSION, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
         + text
         + b"cache"
     )
@@ -79,7 +76,7 @@ def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
     data = bytearray(WHOLE[:at] + noise + WHOLE[at + len(noise) :])
     if checksums and len(data) >= 32 + 5:
         size = len(data) - 32 - 5
-        data[8:32] = struct.pack("<6I", 4, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
+        data[8:32] = struct.pack("<6I", VERSION, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
     try:
         state, cache = decode_session(bytes(data))
     except SessionFileError:
@@ -102,5 +99,6 @@ def test_settings_that_no_file_holds_are_refused_before_a_generation(config: Gen
         config.check()
     data = sealed(lambda s: s["answer"]["config"].update(stop=list(config.stop), top_k=config.top_k))
     if config.max_new_tokens == GenerationConfig.max_new_tokens:
-        with pytest.raises(SessionFileError):
+        with pytest.raises(SessionFileError) as caught:
             decode_session(data)
+        assert caught.value.fault == "state"

@@ -180,6 +180,3 @@ def test_tags_that_are_tokens_of_text_are_read_drafted_written_and_stopped_at(
     session = replaying(tmp_path, pair, vocab_map, prompt, ids)
     stopped = session.generate(prompt, max_new_tokens=len(ids), mode=mode, stop=["</tr>"]).finish()
     assert stopped.text == "<table><td>7</td>" and stopped.stop_string == "</tr>"
-
-
-# Both starter targets

@@ -156,9 +156,6 @@ def test_a_prompt_is_what_the_library_makes_of_it(
     assert any(control.id in ids for control in tokenizer_of(name).controls.values())
 
 
-# Identity
-
-
 # Refusals
 
 

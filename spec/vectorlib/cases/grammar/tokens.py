@@ -1,14 +1,12 @@
 """Vectors of `grammar/tokens`: which tokens may come next, bounds, and fixed bytes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from vectorlib.cases.grammar.grammars import GRAMMARS
 from vectorlib.reference.grammar import INFINITE, START, TokenRules, hexadecimal
 from vectorlib.writer import VectorWriter, vector
-
-Vocabulary = Sequence[bytes | None]
 
 
 def words(text: str) -> list[bytes | None]:

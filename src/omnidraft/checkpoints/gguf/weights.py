@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnidraft.checkpoints.gguf.codes import BlockCodes, read_codes
-from omnidraft.checkpoints.gguf.config import ROPE_TENSORS
 from omnidraft.checkpoints.gguf.header import GgufHeader, TensorEntry
+from omnidraft.checkpoints.gguf.metadata import ROPE_TENSORS
 from omnidraft.errors import CheckpointError
 
 if TYPE_CHECKING:

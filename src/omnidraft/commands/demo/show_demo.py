@@ -97,25 +97,34 @@ def demo_table(demo: Demo) -> Table:
 
 def draw(demo: Demo, file: Path) -> None:
     """Write a PNG: tokens of a target pass by source, and the speed, for each kind before and after."""
+    kinds = [(kind, [("as it is", before), ("learned", after)]) for kind, before, after in by_kind(demo)]
+    draw_bars(kinds, f"{demo.title} (greedy)", file)
+
+
+def draw_bars(rows: Sequence[tuple[str, Sequence[tuple[str, Speed]]]], target: str, file: Path) -> None:
+    """Write a PNG with a bar for each speed: tokens of a target pass by source, and the speed beside it.
+
+    Args:
+        rows: the label of each row, and the names and speeds of its bars.
+        target: what the axis names.
+        file: of the picture.
+    """
     from matplotlib.figure import Figure
 
-    rows = list(by_kind(demo))
-    figure = Figure(figsize=(8.0, 1.2 + 0.72 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(8.0, 1.2 + 0.36 * sum(len(bars) for _, bars in rows)), layout="constrained")
     axes = figure.add_subplot()
     parts = (("target", "#9aa5b1"), ("copies of the text", "#8fb3f2"), ("drafts", "#2f6fde"))
-    for row, (_, before, after) in enumerate(reversed(rows)):
-        for offset, name, speed in ((0.2, "as it is", before), (-0.2, "learned", after)):
-            left = 0.0
+    for row, (_, bars) in enumerate(reversed(rows)):
+        for number, (name, speed) in enumerate(bars):
+            at, left = row + (len(bars) - 1 - 2 * number) * 0.4 / len(bars), 0.0
             for (label, colour), width in zip(parts, (1.0, speed.copies, speed.drafts), strict=True):
-                shown = label if row == 0 and offset > 0 else None
-                axes.barh(row + offset, width, left=left, height=0.36, color=colour, label=shown)
+                shown = label if row == number == 0 else None
+                axes.barh(at, width, left=left, height=0.72 / len(bars), color=colour, label=shown)
                 left += width
-            axes.text(0.02, row + offset, name, va="center", fontsize=8)
-            axes.text(left, row + offset, f" {speed.ratio:.2f}x", va="center", fontsize=9)
-    axes.set_yticks(range(len(rows)), [kind for kind, *_ in reversed(rows)])
-    axes.set_xlabel(
-        f"tokens for each pass of {demo.title} (greedy); beside the bars: speed over plain decoding"
-    )
+            axes.text(0.02, at, name, va="center", fontsize=8)
+            axes.text(left, at, f" {speed.ratio:.2f}x", va="center", fontsize=9)
+    axes.set_yticks(range(len(rows)), [label for label, _ in reversed(rows)])
+    axes.set_xlabel(f"tokens for each pass of {target}; beside the bars: speed over plain decoding")
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.1)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)

@@ -1,4 +1,4 @@
-"""The file of a session, format version 5: spec/09-session.md.
+"""The file of a session, format version 7: spec/09-session.md.
 
 Reading is total: every length is checked before it is used, every field before it is trusted, and each
 failure has a name. A state has one way to be written, so a reader writes it again and compares the bytes.

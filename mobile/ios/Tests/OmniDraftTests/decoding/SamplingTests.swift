@@ -36,24 +36,6 @@ final class SamplingTests: XCTestCase {
         }
     }
 
-    func testRowsWithoutADistributionAreRefusedByName() throws {
-        let spoiled: [[Float]] = [[1, .nan, 0], [1, .infinity, 0], [-.infinity, -.infinity, -.infinity]]
-        for temperature in [0.0, 1] {
-            let sampling = try SamplingConfig(temperature: temperature)
-            for row in spoiled {
-                let logits = Logits(row, width: 3)
-                XCTAssertEqual(try faultOf { _ = try targetDistribution(logits, row: 0, sampling: sampling) }, "logits")
-                XCTAssertEqual(
-                    try faultOf { _ = try draftDistribution(logits, row: 0, temperature: temperature, banned: []) },
-                    "logits")
-            }
-            let rest = Logits([1, -.infinity, -.infinity], width: 3)
-            XCTAssertEqual(
-                try faultOf { _ = try draftDistribution(rest, row: 0, temperature: temperature, banned: [0]) }, "logits"
-            )
-        }
-    }
-
     func testSettingsOutsideTheirRangesAreRefusedByName() {
         let refused: [(String, () throws -> Void)] = [
             ("topK", { _ = try SamplingConfig(topK: -1) }),

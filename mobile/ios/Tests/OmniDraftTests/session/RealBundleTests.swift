@@ -42,25 +42,6 @@ final class RealBundleTests: XCTestCase {
         XCTAssertEqual(held, half.target.kv.bytes)
     }
 
-    func testASavedSessionGoesOn() throws {
-        let config = GenerationConfig(maxNewTokens: 40, temperature: 1, seed: 5, numDraftTokens: 4)
-        let loaded = try StarterBundles.load("a")
-        let path = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
-        defer { unlink(path) }
-        let first = try SessionCore(loaded)
-        let whole = try first.chat(question, config).finish().tokenIds
-        XCTAssertEqual(try first.undo(), question)
-        try first.resetCache()
-        let answer = try first.chat(question, config)
-        for _ in 0..<3 { _ = try answer.next() }
-        try first.save(path)
-        XCTAssertEqual(Array(whole.prefix(answer.tokenIds.count)), answer.tokenIds)
-        let second = try SessionCore(loaded)
-        try second.load(path)
-        XCTAssertEqual(try second.resume().finish().tokenIds, whole)
-        XCTAssertThrowsError(try second.resume())
-    }
-
     func testABundleWithoutADrafterCopies() throws {
         let alone = try StarterBundles.load("alone")
         XCTAssertNil(alone.drafter)
@@ -73,24 +54,6 @@ final class RealBundleTests: XCTestCase {
         XCTAssertGreaterThan(answer.statistics.accepted, 0)
         XCTAssertEqual(answer.statistics.drafted, 0)
         XCTAssertThrowsError(try session.models.loadDrafter())
-    }
-
-    func testDroppingTheDrafterChangesNoGreedyText() throws {
-        let session = try SessionCore(StarterBundles.load("a"))
-        var long = greedy
-        long.maxNewTokens = 64
-        long.ignoreEos = true
-        let whole = try session.generate(question, long).finish().tokenIds
-        try session.resetCache()
-        let answer = try session.generate(question, long)
-        for _ in 0..<2 { _ = try answer.next() }
-        let drafted = answer.statistics.drafted
-        XCTAssertGreaterThan(drafted, 0)
-        session.models.dropDrafter()
-        session.models.dropDrafter()
-        XCTAssertFalse(session.models.hasDrafter)
-        XCTAssertEqual(try answer.finish().tokenIds, whole)
-        XCTAssertEqual(answer.statistics.drafted, drafted)
     }
 
     func testCancelBeforeTheFirstRoundKeepsTheSession() throws {

@@ -22,8 +22,7 @@ final class SessionFuzzTests: XCTestCase {
         let whole = try vectorFiles("session/valid", ".bin")
         let cache = try decodeSession(whole[0]).cache
         let states = whole.map { file in
-            let length = (0..<4).reduce(0) { $0 | Int(file[16 + $1]) << (8 * $1) }
-            return Array(file[sessionHeaderBytes..<sessionHeaderBytes + length])
+            Array(file[sessionHeaderBytes..<sessionHeaderBytes + u32(file, 16)])
         }
         try files.check(states, ["state"]) { given in
             let state = sparse(given)

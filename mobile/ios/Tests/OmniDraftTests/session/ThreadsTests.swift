@@ -139,18 +139,6 @@ final class ThreadsTests: XCTestCase {
         }
     }
 
-    func testAConversationReadsOnlyWhatIsNew() throws {
-        let session = try SessionCore(Self.loaded.get())
-        try session.chat(question, greedy()).finish()
-        let second = try session.chat("And 4 dogs?", greedy()).finish()
-        XCTAssertLessThan(second.statistics.read.tokens, second.prompt.count / 2)
-        let ids = second.tokenIds
-        XCTAssertEqual(try session.regenerate(greedy()).finish().tokenIds, ids)
-        XCTAssertEqual(try session.undo(), "And 4 dogs?")
-        XCTAssertEqual(try session.chat("And 4 dogs?", greedy()).finish().tokenIds, ids)
-        XCTAssertEqual(session.stats.answers, 4)
-    }
-
     func testASessionThatNobodyUsesIsFreedAndItsGenerationGoesOn() throws {
         weak var models: SessionModels?
         var answer: Generation?

@@ -82,6 +82,14 @@ final class ChangedFiles {
     }
 }
 
+/// A number of 4 bytes.
+func u32(_ data: [UInt8], _ at: Int) -> Int { (0..<4).reduce(0) { $0 | Int(data[at + $1]) << (8 * $1) } }
+
+/// Writes a number of 4 bytes, such as a checksum.
+func putU32(_ data: inout [UInt8], _ at: Int, _ number: UInt32) {
+    for index in 0..<4 { data[at + index] = UInt8(truncatingIfNeeded: number >> UInt32(8 * index)) }
+}
+
 /// The files of a folder of vectors whose names end so.
 func vectorFiles(_ folder: String, _ end: String) throws -> [[UInt8]] {
     try namesIn("\(vectorRoot)/\(folder)").filter { $0.hasSuffix(end) }.map {

@@ -21,21 +21,18 @@ struct SyncWorld {
         try withEd25519 { try inDirectory { try body(SyncWorld($0)) } }
     }
 
-    private init(_ place: String, target: String = "b") throws {
+    private init(_ place: String) throws {
         self.place = place
         map = try vectorMap("toy")
         let site = Site(inputs: 2, parts: [Site.Part(name: "o", width: 1)])
         let lora = LoraSites(rank: nil, sites: ByName([("layers.0.o", site)]))
-        let (base, target) = (String(repeating: "a", count: 64), String(repeating: target, count: 64))
+        let (base, target) = (String(repeating: "a", count: 64), String(repeating: "b", count: 64))
         models = AdapterPlace(
             name: "tiny", drafter: modelEntry("drafter", vocabSize: 9, fingerprint: base, lora: lora),
             target: modelEntry("target", vocabSize: 13, fingerprint: target),
             draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint)
         publicKey = try signed([], seed: Self.seed).publicKey
     }
-
-    /// The same place with another target.
-    func withTarget(_ digit: String) throws -> SyncWorld { try SyncWorld(place, target: digit) }
 
     /// The file of the newest release.
     var release: String { joined(place, "release") }
@@ -66,18 +63,16 @@ struct SyncWorld {
             accepted: IntTable([Int32](repeating: accepted, count: count)))
     }
 
-    /// Publishes an adapter and all n-grams under a number, which also chooses the adapter unless `of` does.
+    /// Publishes an adapter and all n-grams under a number, which also chooses the adapter.
     @discardableResult
-    func publish(
-        _ number: Int, of: Int? = nil, expires: String = "2099-01-01T00:00:00Z", withAdapter: Bool = true,
-        seed: [UInt8] = Self.seed
-    ) throws -> SignedRecord {
-        let adapter = withAdapter ? try encodeAdapter(adapter(of ?? number)) : nil
+    func publish(_ number: Int, withAdapter: Bool = true) throws -> SignedRecord {
+        let adapter = withAdapter ? try encodeAdapter(adapter(number)) : nil
         let cache = try encodeCache(table(Self.grams, hits: Int32(number + 1)))
         let record = SignedRecord(
-            kind: .release, key: hexOf(try signed([], seed: seed).publicKey), channel: try channel(), number: number,
-            expires: expires, accepted: number, adapter: adapter.map { StoredFile($0) }, cache: StoredFile(cache))
-        try put(release, try writeSigned(record, [adapter, cache].compactMap { $0 }, seed: seed))
+            kind: .release, key: hexOf(publicKey), channel: try channel(), number: number,
+            expires: "2099-01-01T00:00:00Z", accepted: number, adapter: adapter.map { StoredFile($0) },
+            cache: StoredFile(cache))
+        try put(release, try writeSigned(record, [adapter, cache].compactMap { $0 }, seed: Self.seed))
         return record
     }
 
@@ -91,12 +86,8 @@ struct SyncWorld {
         return try pulled(readSigned(data, .release, publicKey: publicKey), device)
     }
 
-    /// The fault of a pull; nil where there is none.
-    func fault(
-        _ bytes: ([UInt8]) -> [UInt8] = { $0 }, _ change: (inout Device) -> Void = { _ in }
-    ) throws -> String? {
-        try faultOf { _ = try pull(bytes, change) }
-    }
+    /// The fault of a pull of changed bytes; nil where there is none.
+    func fault(_ bytes: ([UInt8]) -> [UInt8]) throws -> String? { try faultOf { _ = try pull(bytes) } }
 
     /// The digest of the adapter in use; nil without one.
     func inUse() throws -> String? { try DeviceReleases(into).adapter()?.digest }

@@ -8,24 +8,14 @@ final class WebServer: Sendable {
     let address: URL
     private let socketNumber: Int32
     private let answers: @Sendable (String) -> [UInt8]
-    private let serving: (@Sendable (Int32, (String) -> [UInt8]) -> Void)?
-    private let pause: UInt32
     private let seen = Guarded<[String]>([])
 
     /// The headers of the requests so far.
     var requests: [String] { seen.with { $0 } }
 
-    /// - Parameters:
-    ///   - pause: microseconds before each byte of an answer; 0 writes it at once.
-    ///   - serving: answers a client in another way than as text, such as by TLS.
-    ///   - answers: gets the header of a request, and gives the whole answer; the connection ends behind it.
-    init(
-        pause: UInt32 = 0, serving: (@Sendable (Int32, (String) -> [UInt8]) -> Void)? = nil,
-        _ answers: @escaping @Sendable (String) -> [UInt8]
-    ) throws {
+    /// - Parameter answers: gets the header of a request, and gives the whole answer; the connection ends behind it.
+    init(_ answers: @escaping @Sendable (String) -> [UInt8]) throws {
         self.answers = answers
-        self.serving = serving
-        self.pause = pause
         #if canImport(Darwin)
             let kind = SOCK_STREAM
         #else
@@ -57,33 +47,21 @@ final class WebServer: Sendable {
         while true {
             let client = accept(socketNumber, nil, nil)
             if client < 0 { break }
-            if let serving {
-                serving(client, answer)
-            } else {
-                var header: [UInt8] = []
-                var byte: UInt8 = 0
-                while !header.suffix(4).elementsEqual("\r\n\r\n".utf8), read(client, &byte, 1) == 1 {
-                    header.append(byte)
-                }
-                send(client, answer(String(decoding: header, as: UTF8.self)))
+            var header: [UInt8] = []
+            var byte: UInt8 = 0
+            while !header.suffix(4).elementsEqual("\r\n\r\n".utf8), read(client, &byte, 1) == 1 {
+                header.append(byte)
             }
+            send(client, String(decoding: header, as: UTF8.self))
             _ = Foundation.close(client)
         }
         _ = Foundation.close(socketNumber)
     }
 
-    private func answer(_ header: String) -> [UInt8] {
+    private func send(_ client: Int32, _ header: String) {
         seen.with { $0.append(header) }
-        return answers(header)
-    }
-
-    private func send(_ client: Int32, _ answer: [UInt8]) {
         do {
-            if pause == 0 { return try writeAll(client, answer) }
-            for byte in answer {
-                try writeAll(client, [byte])
-                usleep(pause)
-            }
+            try writeAll(client, answers(header))
         } catch {
             print("the client went away: \(error)")
         }

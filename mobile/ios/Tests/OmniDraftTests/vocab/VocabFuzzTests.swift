@@ -31,17 +31,12 @@ final class VocabFuzzTests: XCTestCase {
         var data = data
         var start = cacheHeaderBytes
         for at in stride(from: 92, to: 132, by: 8) {
-            let length = (0..<4).reduce(0) { $0 | Int(data[at + $1]) << (8 * $1) }
-            let end = min(data.count, start + length)
-            put(&data, at + 4, crc32(data[start..<end]))
+            let end = min(data.count, start + u32(data, at))
+            putU32(&data, at + 4, crc32(data[start..<end]))
             start = end
         }
-        put(&data, 132, crc32(data[..<132]))
+        putU32(&data, 132, crc32(data[..<132]))
         return data
-    }
-
-    private func put(_ data: inout [UInt8], _ at: Int, _ number: UInt32) {
-        for index in 0..<4 { data[at + index] = UInt8(truncatingIfNeeded: number >> UInt32(8 * index)) }
     }
 
     func testChangedTokenizers() throws {
@@ -84,8 +79,7 @@ final class VocabFuzzTests: XCTestCase {
 
     /// A map with another type of a tensor, or another digit in its header.
     private func otherHeader(_ data: [UInt8], _ files: ChangedFiles) -> [UInt8] {
-        let length = (0..<4).reduce(0) { $0 | Int(data[$1]) << (8 * $1) }
-        let header = 8..<8 + length
+        let header = 8..<8 + u32(data, 0)
         let isType = files.below(4) == 0
         let places = header.filter { at in
             isType ? data[at..<min(at + 3, data.count)].elementsEqual("I32".utf8) : (0x30...0x39).contains(data[at])

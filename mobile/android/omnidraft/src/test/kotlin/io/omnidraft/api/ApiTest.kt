@@ -127,19 +127,6 @@ internal class ApiTest {
     }
 
     @Test
-    fun aSecondUserIsRefusedAtOnce() {
-        bundle.session().use { session ->
-            val refusals = ArrayList<SessionException>()
-            session.generate(question, config, here) {
-                if (refusals.isEmpty()) {
-                    refusals.add(assertThrows(SessionException::class.java) { session.chat(question, config, here) {} })
-                }
-            }
-            assertEquals(1, refusals.size)
-        }
-    }
-
-    @Test
     fun refusalsComeBeforeTheFirstPiece() {
         bundle.session().use { session ->
             val before = session.generate(question, config, here) {}.stats

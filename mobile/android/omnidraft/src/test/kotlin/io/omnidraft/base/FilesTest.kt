@@ -2,7 +2,6 @@ package io.omnidraft.base
 
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.ClaimException
-import io.omnidraft.disk.TensorFileError
 import io.omnidraft.disk.bytesOf
 import io.omnidraft.disk.claim
 import io.omnidraft.disk.crc32
@@ -13,8 +12,6 @@ import io.omnidraft.disk.mapFile
 import io.omnidraft.disk.newDirectory
 import io.omnidraft.disk.openFile
 import io.omnidraft.disk.readFile
-import io.omnidraft.disk.readHeader
-import io.omnidraft.disk.readTensors
 import io.omnidraft.disk.readWhole
 import io.omnidraft.disk.recover
 import io.omnidraft.disk.removeLeftovers
@@ -25,7 +22,6 @@ import io.omnidraft.disk.u32
 import io.omnidraft.disk.writeAtomically
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -33,7 +29,6 @@ import org.junit.jupiter.api.io.TempDir
 import java.io.File
 import java.io.FileNotFoundException
 import java.io.IOException
-import java.nio.ByteBuffer
 import java.nio.file.Files
 import java.nio.file.attribute.PosixFilePermissions
 
@@ -145,36 +140,6 @@ class FilesTest {
         assertArrayEquals(data, bytesOf(hexOf(data)))
         assertEquals(0xcbf43926L, crc32("123456789".toByteArray()))
         assertEquals("ba7816bf", hexOf(sha256("abc".toByteArray())).take(8))
-    }
-
-    @Test
-    fun `tensors lie one after another`() {
-        val header = """{"__metadata__":{"a":"b"},"y":{"dtype":"F32","shape":[1],"data_offsets":[2,6]},
-            "x":{"dtype":"U8","shape":[1,2],"data_offsets":[0,2]}}"""
-        val file = { head: String, size: Int ->
-            val begin = ByteWriter().i64(head.length.toLong()).put(head.toByteArray())
-            ByteBuffer.wrap(begin.put(ByteArray(size) { 1 }).bytes())
-        }
-        val data = file(header, 6)
-        val read = readHeader(data, 1000)
-        assertEquals(mapOf("a" to "b"), read.metadata)
-        val tensors = readTensors(data, read.entries, read.start)
-        assertEquals(listOf("x", "y"), tensors.keys.toList())
-        assertEquals(0x01010101, tensors.getValue("y").data.getInt(0))
-        val faults = { head: String, size: Int, most: Int ->
-            assertThrows(TensorFileError::class.java) {
-                val other = file(head, size)
-                readHeader(other, most).let { readTensors(other, it.entries, it.start) }
-            }.fault
-        }
-        assertEquals("truncated", faults(header, 5, 1000))
-        assertEquals("trailing_bytes", faults(header, 7, 1000))
-        assertEquals("header", faults(header, 6, 10))
-        assertEquals("layout", faults(header.replace("[2,6]", "[3,7]"), 7, 1000))
-        assertEquals("layout", faults(header.replace("[1,2]", "[4294967296,4294967296]"), 6, 1000))
-        assertEquals("header", faults("[]", 0, 10))
-        assertEquals("truncated", assertThrows(TensorFileError::class.java) { readHeader(ByteBuffer.allocate(7), 9) }.fault)
-        assertFalse(read.entries.containsKey("__metadata__"))
     }
 
     private companion object {

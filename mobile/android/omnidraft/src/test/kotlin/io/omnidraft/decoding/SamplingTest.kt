@@ -87,29 +87,6 @@ class SamplingTest {
     }
 
     @Test
-    fun rowsWithoutADistributionAreRefusedByName() {
-        val spoiled = listOf(
-            floatArrayOf(1f, Float.NaN, 0f), floatArrayOf(1f, Float.POSITIVE_INFINITY, 0f),
-            FloatArray(3) { Float.NEGATIVE_INFINITY },
-        )
-        for (row in spoiled) {
-            for (temperature in listOf(0.0, 1.0)) {
-                val logits = Logits.of(row, 3)
-                val target = assertThrows(LogitsError::class.java) {
-                    targetDistribution(logits, 0, SamplingConfig(temperature))
-                }
-                assertEquals("logits", target.fault)
-                assertThrows(LogitsError::class.java) { draftDistribution(logits, 0, temperature, NO_IDS) }
-            }
-        }
-        val rest = floatArrayOf(1f, Float.NEGATIVE_INFINITY, Float.NEGATIVE_INFINITY)
-        for (temperature in listOf(0.0, 1.0)) {
-            val logits = Logits.of(rest, 3)
-            assertThrows(LogitsError::class.java) { draftDistribution(logits, 0, temperature, intArrayOf(0)) }
-        }
-    }
-
-    @Test
     fun settingsOutsideTheirRangesAreRefusedByName() {
         val refused = mapOf<String, () -> Unit>(
             "topK" to { SamplingConfig(topK = -1) },

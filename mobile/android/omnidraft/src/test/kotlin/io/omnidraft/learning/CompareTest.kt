@@ -52,30 +52,6 @@ class CompareTest {
         assertEquals(0, model.length)
     }
 
-    @Test
-    fun `each position has the logits that follow its text`() {
-        model.useAdapter(emptyMap())
-        for (response in responses) {
-            val accepted = acceptances(model, response)
-            val distributions = response.trieDistributions
-            for (n in accepted.indices) {
-                // Without knowledge all ids are equally likely.
-                val q = DoubleArray(map.draftSize) { 1.0 / map.draftSize }
-                val inside = distributions.rows[n] !in response.rows
-                assertEquals(overlap(q, distributions, n, inside), accepted[n], 1e-9)
-            }
-            model.know(1f)
-            val known = acceptances(model, response)
-            for (n in known.indices) {
-                if (distributions.rows.count { it == distributions.rows[n] } > 1) continue // the later one is known
-                // The drafter gives each listed id at least its probability, so all listed mass is accepted.
-                val listed = distributions.probabilities[n].sum() * distributions.weights[n]
-                assertTrue(known[n] >= listed * (1 - 1e-4) && known[n] <= distributions.weights[n] + 1e-9, "distribution $n")
-            }
-            model.know(0f)
-        }
-    }
-
     /** Gives the target's distribution of some texts to the power of what its adapter says; 0 makes all ids equal. */
     private class KnowingModel(responses: List<Aligned>) : SessionModel {
         private val width = responses[0].vocabMap.draftSize
@@ -93,10 +69,6 @@ class CompareTest {
                     known[text] = p
                 }
             }
-        }
-
-        fun know(knowledge: Float) {
-            this.knowledge = knowledge
         }
 
         override val vocabSize: Int get() = width

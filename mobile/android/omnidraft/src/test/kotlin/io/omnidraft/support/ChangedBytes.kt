@@ -1,12 +1,17 @@
 package io.omnidraft.support
 
+import io.omnidraft.OmniDraftException
 import io.omnidraft.conformance.ROOT
 import java.io.File
+import java.time.Duration
 import kotlin.random.Random
+import org.junit.jupiter.api.Assertions.assertTimeoutPreemptively
+import org.junit.jupiter.api.Assertions.assertTrue
 
 /* What the tests share that read changed files. */
 
 private const val BEGINNING = 256
+private const val FILES = 10_000
 private const val JSON = "0123456789-[]{}\",:eE. \n"
 
 /** A copy of a file with one or two changes. */
@@ -32,6 +37,31 @@ private fun changedOnce(data: ByteArray, random: Random): ByteArray {
         else -> return data.copyOf(at) + random.nextBytes(1 + random.nextInt(8)) + data.copyOfRange(at, data.size)
     }
     return data
+}
+
+/**
+ * Runs [use] with ten thousand of the files: each is refused by [refusal] with one of [faults], or read and used.
+ * Each fault that is not in [rare] must come up, and a share of [least] must be read.
+ */
+internal fun checkChanged(
+    given: List<ByteArray>, random: Random, faults: Set<String>, refusal: Class<out OmniDraftException>,
+    rare: Set<String> = setOf(), least: Double = 0.01, use: (ByteArray) -> Unit,
+) {
+    val seen = HashMap<String, Int>()
+    assertTimeoutPreemptively(Duration.ofMinutes(5)) {
+        repeat(FILES) {
+            val fault = try {
+                use(given.random(random))
+                "read"
+            } catch (error: OmniDraftException) {
+                assertTrue(refusal.isInstance(error) && error.fault in faults, "it threw $error")
+                error.fault
+            }
+            seen[fault] = 1 + (seen[fault] ?: 0)
+        }
+    }
+    assertTrue(seen.keys.containsAll(faults - rare), "some faults never came up: ${faults - seen.keys} of $seen")
+    assertTrue(seen.getValue("read") >= least * FILES, "too few were read: $seen")
 }
 
 /** Writes a number of 4 bytes, such as a checksum, at [at]. */

@@ -6,11 +6,9 @@ import io.omnidraft.traces.Masses
 import io.omnidraft.traces.Segment
 import io.omnidraft.traces.Start
 import io.omnidraft.traces.TraceHeader
-import io.omnidraft.traces.Traced
 import io.omnidraft.traces.TracedRound
 import io.omnidraft.traces.TracedToken
 import io.omnidraft.traces.Vocabularies
-import io.omnidraft.traces.encode
 import io.omnidraft.traces.floatOf
 import io.omnidraft.traces.halfOf
 import kotlin.math.max
@@ -35,14 +33,6 @@ internal fun randomSegment(random: Random, records: Int = 3, rounds: Int = 3, pa
         }
     }
     return Segment(TraceHeader(pair, 1), frames)
-}
-
-/** The file of a segment that holds generations one after another. */
-internal fun segmentOf(traces: List<Traced>, pair: Vocabularies, number: Long): ByteArray {
-    val frames = traces.flatMapIndexed { record, traced ->
-        (listOf(traced.start) + traced.rounds).map { Frame(record.toLong(), it) }
-    }
-    return encode(Segment(TraceHeader(pair, number), frames))
 }
 
 /** Makes random values of a trace. */

@@ -7,7 +7,6 @@ import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.support.ToyGeneration
 import io.omnidraft.support.ToyMode
 import io.omnidraft.support.randomMap
-import io.omnidraft.support.segmentOf
 import io.omnidraft.support.softmax
 import io.omnidraft.support.vectorMap
 import java.lang.management.ManagementFactory
@@ -74,26 +73,6 @@ class TracerTest {
             assertEquals(p[expected[i]], kept.probabilities[i].toDouble(), p[expected[i]] / (1 shl 11) + 1e-7)
         }
         assertEquals(1.0 - beside - expected.sumOf { p[it] }, kept.rest, 1e-5)
-    }
-
-    @Test
-    fun `every round can be written and read`() {
-        for (mode in ToyMode.entries) for (seed in 0 until 5) {
-            val rounds = Recorded(mode, SamplingConfig(0.7), seed).traced
-            val start = Start(null, null, mode.word, false, 0, ToyGeneration.TOY_PROMPT)
-            val bytes = segmentOf(listOf(Traced(start, rounds)), Vocabularies.of(toy), 1)
-            assertArrayEquals(bytes, encode(decode(bytes)))
-        }
-    }
-
-    @Test
-    fun `of many ties the lowest are kept`() {
-        val weights = FloatArray(900) { 1e-3f }
-        weights[450] = 0.05f
-        weights[700] = 0.05f
-        val kept = largest(weights, weights.size, 1.0, 1.0, 64)
-        assertEquals((0..61) + listOf(450, 700), kept.ids.asList())
-        assertEquals(1.0 - 0.1 - 62 * 1e-3, kept.rest, 1e-6)
     }
 
     @Test

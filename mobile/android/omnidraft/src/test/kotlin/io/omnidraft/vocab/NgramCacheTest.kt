@@ -74,30 +74,6 @@ class NgramCacheTest {
     }
 
     @Test
-    fun `merging is commutative, associative and idempotent, byte for byte`() {
-        repeat(200) { seed ->
-            val random = Random(seed)
-            val map = randomMap(random)
-            val (a, b, c) = List(3) { learned(map, random).table() }
-            val ab = merge(a, b)
-            assertArrayEquals(encode(ab), encode(merge(b, a)))
-            assertArrayEquals(encode(merge(ab, c)), encode(merge(a, merge(b, c))))
-            assertArrayEquals(encode(a), encode(merge(a, a)))
-            for (i in 0 until ab.size) {
-                val ours = listOf(a, b).mapNotNull { table -> hitsOf(table, ab.targets[i]) }
-                assertEquals(ours.maxOrNull(), ab.hits.unsigned(i))
-            }
-        }
-    }
-
-    private fun learned(map: VocabMap, random: Random): NgramCache = NgramCache(map).also { cache ->
-        repeat(random.nextInt(20)) { cache.learn(IntArray(4) { random.nextInt(map.targetSize) }, random.nextInt(5)) }
-    }
-
-    private fun hitsOf(table: CacheTable, target: Int): Long? =
-        (0 until table.size).firstOrNull { table.targets[it] == target }?.let { table.hits.unsigned(it) }
-
-    @Test
     fun `a prefilled cache has every n-gram, and room for them`() {
         val map = vectorMap("toy")
         val cache = NgramCache(map, 1)

@@ -1,12 +1,12 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.CacheFileException
-import io.omnidraft.OmniDraftException
 import io.omnidraft.TokenizerException
 import io.omnidraft.VocabMapException
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.u32
 import io.omnidraft.support.changedBytes
+import io.omnidraft.support.checkChanged
 import io.omnidraft.support.putU32
 import io.omnidraft.support.vectorFiles
 import io.omnidraft.support.vectorMap
@@ -14,11 +14,8 @@ import io.omnidraft.vocab.tokenizer.CompiledTokenizer
 import io.omnidraft.vocab.tokenizer.fingerprint
 import io.omnidraft.vocab.tokenizer.readTokenizerFile
 import java.nio.ByteBuffer
-import java.time.Duration
 import kotlin.random.Random
 import org.junit.jupiter.api.Assertions.assertArrayEquals
-import org.junit.jupiter.api.Assertions.assertTimeoutPreemptively
-import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
 /**
@@ -37,7 +34,7 @@ class VocabFuzzTest {
         )
         val random = Random(20_261_122)
         val given = vectorFiles("cache/valid", ".bin").filter { it.size < 1 shl 16 }
-        check(given, random, faults, CacheFileException::class.java) { given ->
+        checkChanged(given, random, faults, CacheFileException::class.java) { given ->
             // With right checksums the change reaches the fields; without, only the checksums are tested.
             val data = changedBytes(given, random).let { if (random.nextInt(8) == 0) it else summed(it) }
             val table = decode(data)
@@ -70,7 +67,7 @@ class VocabFuzzTest {
         val random = Random(20_261_123)
         val given = vectorFiles("tokenizer", ".bin") + vectorFiles("tokenize", ".bin")
         val texts = listOf("Hello  world, don't\r\n 12345!", "\u00e9e\u0301 \u2581<s> \uD83D\uDE00", "a".repeat(300))
-        check(given, random, faults, TokenizerException::class.java) { given ->
+        checkChanged(given, random, faults, TokenizerException::class.java) { given ->
             val tokenizer = CompiledTokenizer(readTokenizerFile(ByteBuffer.wrap(changedBytes(given, random))))
             for (text in texts) {
                 val ids = tokenizer.encodePrompt("<s>", text, "</s>", goesOn = random.nextBoolean())
@@ -92,7 +89,7 @@ class VocabFuzzTest {
         val rare = setOf("extra_tensor", "sizes") // no change of some bytes leads there; vectors do
         val random = Random(20_261_124)
         val given = vectorFiles("map/valid", ".safetensors")
-        check(given, random, faults, VocabMapException::class.java, rare) { given ->
+        checkChanged(given, random, faults, VocabMapException::class.java, rare) { given ->
             // Half of the changes are of a type or a digit, so that the header stays JSON.
             val data = if (random.nextBoolean()) changedBytes(given, random) else otherHeader(given, random)
             walk(decodeVocabMap(ByteBuffer.wrap(data)))
@@ -125,31 +122,5 @@ class VocabFuzzTest {
             if (node != null) trie.targets(node).size + trie.children(node).tokens.size
         }
         for (draft in 0 until map.draftSize) map.expansions.row(draft)
-    }
-
-    private fun check(
-        given: List<ByteArray>, random: Random, faults: Set<String>, refusal: Class<out OmniDraftException>,
-        rare: Set<String> = setOf(), use: (ByteArray) -> Unit,
-    ) {
-        val seen = HashMap<String, Int>()
-        assertTimeoutPreemptively(Duration.ofMinutes(5)) {
-            repeat(FILES) {
-                val fault = try {
-                    use(given.random(random))
-                    READ
-                } catch (error: OmniDraftException) {
-                    assertTrue(refusal.isInstance(error) && error.fault in faults, "it threw $error")
-                    error.fault
-                }
-                seen[fault] = 1 + (seen[fault] ?: 0)
-            }
-        }
-        assertTrue(seen.keys.containsAll(faults - rare), "some faults never came up: ${faults - seen.keys} of $seen")
-        assertTrue(seen.getValue(READ) >= FILES / 100, "too few were read: $seen")
-    }
-
-    private companion object {
-        const val FILES = 10_000
-        const val READ = "read"
     }
 }

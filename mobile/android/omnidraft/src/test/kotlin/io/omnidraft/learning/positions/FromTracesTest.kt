@@ -5,74 +5,32 @@ import io.omnidraft.SettingException
 import io.omnidraft.decoding.SamplingConfig
 import io.omnidraft.support.ToyGeneration
 import io.omnidraft.support.ToyMode
-import io.omnidraft.support.softmax
 import io.omnidraft.support.vectorMap
 import io.omnidraft.traces.Start
 import io.omnidraft.traces.Traced
 import io.omnidraft.traces.TracedRound
 import io.omnidraft.traces.Tracer
 import io.omnidraft.traces.concatenated
-import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
-import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
-/** From recorded generations to training positions: the same as from the responses' own rows. */
+/** Which records of a trace are one generation; `learner/trace` of the vectors has what they become. */
 class FromTracesTest {
     private val toy = vectorMap("toy")
     private val start = intArrayOf(ToyGeneration.START)
     private val toys = TraceAligner(Aligner(fullTrie(toy), 400), start)
 
-    /** A toy generation as a trace has it, its ids, and the target's whole distribution before each of them. */
-    private class Recorded(val traced: Traced, val ids: IntArray, val rows: TargetRows)
-
-    private fun recorded(mode: ToyMode, seed: Int): Recorded {
-        val generation = ToyGeneration(toy, mode, seed, SamplingConfig(0.7))
+    /** A toy generation as a trace has it. */
+    private fun recorded(mode: ToyMode, seed: Int): Traced {
         val tracer = Tracer(toy, { true })
         val rounds = ArrayList<TracedRound>()
-        generation.run { outcome, probs -> rounds.add(checkNotNull(tracer(outcome, probs))) }
-        val whole = generation.text.tokens.toArray()
-        val first = ToyGeneration.TOY_PROMPT.size
-        val p = List(whole.size - first) { softmax(generation.target.row(whole.take(first + it))) }
-        val all = IntArray(toy.targetSize) { it }
-        val rows = TargetRows(Array(p.size) { all }, p.toTypedArray(), DoubleArray(p.size))
-        val begun = Start(null, null, mode.word, false, 0, ToyGeneration.TOY_PROMPT)
-        return Recorded(Traced(begun, rounds), whole.copyOfRange(first, whole.size), rows)
-    }
-
-    /** The same places, and distributions that agree as far as float16 tells. */
-    private fun assertSame(expected: Aligned, actual: Aligned?) {
-        checkNotNull(actual)
-        assertArrayEquals(expected.draftIds, actual.draftIds)
-        assertEquals(expected.promptLength, actual.promptLength)
-        assertArrayEquals(expected.tokens, actual.tokens)
-        assertArrayEquals(expected.rows, actual.rows)
-        assertSame(expected.trieDistributions, actual.trieDistributions)
-    }
-
-    private fun assertSame(expected: SparseDistributions, actual: SparseDistributions) {
-        assertArrayEquals(expected.rows, actual.rows)
-        assertArrayEquals(expected.other, actual.other, 3e-3)
-        assertArrayEquals(expected.weights, actual.weights, 3e-3)
-        for (n in expected.rows.indices) {
-            for (id in 0 until toy.draftSize) assertEquals(expected.of(n, id), actual.of(n, id), 3e-3, "draft id $id")
+        ToyGeneration(toy, mode, seed, SamplingConfig(0.7)).run { outcome, probs ->
+            rounds.add(checkNotNull(tracer(outcome, probs)))
         }
-    }
-
-    private fun SparseDistributions.of(n: Int, id: Int): Double =
-        ids[n].indexOf(id).let { if (it < 0) 0.0 else probabilities[n][it] }
-
-    @Test
-    fun `a trace is aligned as its response's own rows`() {
-        for (mode in ToyMode.entries) for (seed in 0 until 8) check(recorded(mode, seed))
-    }
-
-    private fun check(recorded: Recorded) {
-        val expected = toys.aligner.align(start + ToyGeneration.TOY_PROMPT, recorded.ids, recorded.rows)
-        assertSame(expected, toys.align(recorded.traced))
+        return Traced(Start(null, null, mode.word, false, 0, ToyGeneration.TOY_PROMPT), rounds)
     }
 
     /** A generation in several records, as segments and adapters cut it. */
@@ -100,20 +58,19 @@ class FromTracesTest {
 
     @Test
     fun `records of one generation are joined`() {
-        val one = recorded(ToyMode.TOKENS, 4).traced
-        val other = recorded(ToyMode.MATCH, 5).traced
+        val one = recorded(ToyMode.TOKENS, 4)
+        val other = recorded(ToyMode.MATCH, 5)
         val a = parts(one, 2, 3)
         val b = parts(other, 6)
         assertEquals(listOf(one.rounds, other.rounds), roundsOf(listOf(a[0], b[0], b[1], a[1], a[2])))
         val context = a[1].start.context
         val later = Traced(changed(a[1].start, skipped = 2, context = context.copyOfRange(2, context.size)), a[1].rounds)
         assertEquals(listOf(one.rounds.take(3)), roundsOf(listOf(a[0], later)))
-        assertSame(checkNotNull(toys.align(one)), fromTraces(a.asSequence(), toys).single())
     }
 
     @Test
     fun `what a pause or another target cut off stays apart`() {
-        val (first, gone, last) = parts(recorded(ToyMode.TOKENS, 4).traced, 2, 3)
+        val (first, gone, last) = parts(recorded(ToyMode.TOKENS, 4), 2, 3)
         val begun = gone.start
         val apart = listOf(
             last,
@@ -129,7 +86,7 @@ class FromTracesTest {
 
     @Test
     fun `at most eight generations wait for their next record`() {
-        val begun = List(OPEN + 2) { parts(recorded(ToyMode.TOKENS, 20 + it).traced, 8) }
+        val begun = List(OPEN + 2) { parts(recorded(ToyMode.TOKENS, 20 + it), 8) }
         val late = begun.map { it[0] } + begun.map { it[1] }
         // The two oldest were complete before their second records came; those push the two next out in turn.
         assertEquals(2 * (OPEN + 2), roundsOf(late).size)
@@ -139,7 +96,7 @@ class FromTracesTest {
 
     @Test
     fun `another target is refused`() {
-        val traced = recorded(ToyMode.TOKENS, 4).traced
+        val traced = recorded(ToyMode.TOKENS, 4)
         val digest = "ab".repeat(32)
         val other = Traced(changed(traced.start, targetAdapter = digest), traced.rounds)
         val message = assertThrows(SettingException::class.java) { toys.align(other) }.message.orEmpty()
@@ -147,19 +104,5 @@ class FromTracesTest {
         val adapted = TraceAligner(toys.aligner, start, digest)
         assertThrows(SettingException::class.java) { adapted.align(traced) }
         assertNotNull(adapted.align(other))
-    }
-
-    @Test
-    fun `what does not fit is cut`() {
-        // From the left the text before, down to half of the length; then what was said last.
-        val recorded = recorded(ToyMode.TOKENS, 6)
-        val text = IntArray(90) { ToyGeneration.TOY_PROMPT[it % 3] }
-        val long = Traced(changed(recorded.traced.start, context = text), recorded.traced.rounds)
-        val room = 20
-        val aligned = checkNotNull(TraceAligner(Aligner(fullTrie(toy), room), start).align(long))
-        val prompt = start + text.copyOfRange(text.size - (room / 2 - 1), text.size)
-        assertSame(Aligner(fullTrie(toy), room).align(prompt, recorded.ids, recorded.rows), aligned)
-        assertTrue(aligned.draftIds.size <= room && aligned.tokens.size in 1 until recorded.ids.size)
-        assertNull(TraceAligner(Aligner(fullTrie(toy), 1), start).align(recorded.traced))
     }
 }
