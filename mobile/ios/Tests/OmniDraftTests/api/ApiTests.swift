@@ -77,7 +77,7 @@ final class ApiTests: XCTestCase {
     private func wrongSettings() -> [GenerationConfig] {
         let changes: [(inout GenerationConfig) -> Void] = [
             { $0.topP = 1.5 }, { $0.maxNewTokens = 0 }, { $0.temperature = .nan }, { $0.numDraftTokens = 49 },
-            { $0.stop = [""] }, { $0.topK = -1 }, { $0.minP = -0.1 },
+            { $0.stop = [""] }, { $0.topK = -1 }, { $0.topK = 1 << 31 }, { $0.maxNewTokens = .max }, { $0.minP = -0.1 },
             { $0.repetitionPenalty = 0 }, { $0.stop = Array(repeating: "x", count: 65) },
         ]
         return changes.map { change in
