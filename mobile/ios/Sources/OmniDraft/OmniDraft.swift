@@ -30,7 +30,8 @@ public enum OmniDraft {
     /// Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is.
     ///
     /// The app may be ended at any moment: then the directory before, the new one, or none is there. Cancelling the
-    /// task ends the work, and leaves the same. A download goes on where it ended when it is asked for again.
+    /// task ends the work, and leaves the same. A download goes on where it ended when it is asked for again,
+    /// after the call before has returned.
     ///
     /// - Parameters:
     ///   - source: of the archive.
@@ -39,7 +40,8 @@ public enum OmniDraft {
     ///     brings a new bundle. Else it is refused, and stays.
     ///   - onProgress: gets the bytes that are done and all bytes, on a thread of the library.
     /// - Returns: the directory, for `open`.
-    /// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused, or the place cannot be written.
+    /// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused, the place cannot be written, or another call
+    ///   downloads it to the place (fault `in_use`).
     ///   ``OmniDraftError/bundle(_:)``: its manifest is refused. ``OmniDraftError/setting(_:)``: a size or an address
     ///   that no archive has. `CancellationError`: the task was cancelled.
     public static func unpack(

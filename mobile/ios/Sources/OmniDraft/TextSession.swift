@@ -66,7 +66,10 @@ public final class TextSession: Sendable {
     /// - Returns: the whole output; what was written so far where the task was cancelled.
     /// - Throws: what the stream throws. `CancellationError`: the task was cancelled before the text began.
     public func result(of stream: AsyncThrowingStream<Piece, any Error>) async throws -> GenerationResult {
+        let earlier = stopReason == nil ? nil : inner.answer  // one that had ended
         for try await _ in stream {}
+        // In a task that was cancelled before, a stream ends without a text of its own.
+        if Task.isCancelled && inner.answer === earlier { throw CancellationError() }
         guard let result = await result else { throw CancellationError() }
         return result
     }

@@ -10,19 +10,33 @@ import Foundation
 
 private let again = "try again: the download goes on where it ended"
 
-/// Download an archive beside the place where it will be unpacked.
+/// Claim the file beside a place that a download is read into: two calls would write over each other.
 ///
-/// - Returns: the file, whose size and hash are those of `source`; the caller deletes it.
-/// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.
-func download(
-    _ source: DownloadSource, into: String, web: Web, progress: @escaping @Sendable (Int, Int) throws -> Void
-) async throws -> String {
+/// - Throws: ``OmniDraftError/archive(_:)`` `in_use`, `unwritable` or `space`.
+func claimPart(_ source: DownloadSource, into: String) throws -> (part: String, claim: Claim) {
     let (folder, name) = split(into)
     let part = joined(folder, ".\(name).\(source.sha256.prefix(16)).part")
-    try writing(into) {
+    return try writing(into) {
         try makeDirectories(folder)
+        do {
+            return (part, try Claim(file: part))
+        } catch is ClaimError {
+            throw archiveError("in_use", "another call downloads to \(into)", "wait until it has ended")
+        }
+    }
+}
+
+/// Download an archive into its part, which the caller has claimed; then its size and hash are those of `source`.
+///
+/// - Throws: ``OmniDraftError/archive(_:)`` `unreadable`.
+func download(
+    _ source: DownloadSource, _ part: String, into: String, web: Web,
+    progress: @escaping @Sendable (Int, Int) throws -> Void
+) async throws {
+    let (folder, name) = split(into)
+    try writing(into) {
         removeOthers(part, name)
-        if sizeOf(part) > source.bytes { removeTree(part) }
+        if sizeOf(part) > source.bytes { truncate(part, 0) }
         try checkSpace(folder, needed: source.bytes - sizeOf(part), what: source.address.absoluteString)
     }
     if sizeOf(part) < source.bytes {
@@ -33,8 +47,9 @@ func download(
     }
     // Seconds for a large archive: not on a thread of Swift's own.
     let isRight = try await Worker("hash").run { try writing(part) { try isSame(fileSha256(part), source.sha256) } }
-    if isRight { return part }
-    throw discarded(part, "checksum", "\(source.address.absoluteString) has another SHA-256 than the app expects")
+    if !isRight {
+        throw discarded(part, "checksum", "\(source.address.absoluteString) has another SHA-256 than the app expects")
+    }
 }
 
 /// Bytes of a file; 0 where there is none.

@@ -4,6 +4,7 @@ import Foundation
 // not files").
 
 private let noteBytes = 1 << 10
+private let ofThePlace = ["unwritable", "space", "unreadable"]  // faults that another call may find mended
 
 /// Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent or
 /// has another size, all are written again.
@@ -35,24 +36,23 @@ func installFile(
 ) throws -> String {
     let archive = try openArchive(file)
     if archive.index.drafter != .only {
-        let isThere = try writing(into) {
+        let unsigned = archive.beside.members.filter { !isSame($0.name, signatureName) }
+        let (isThere, isSigned) = try writing(into) {
             try recover(into)
-            return try holds(into, archive.beside)
+            return (try holds(into, unsigned), try holds(into, archive.beside.members))
         }
-        if isThere {
-            if hasFiles(into) { return into }
-            return try unpack(archive, into, overwrite: true, progress: progress)
-        }
+        if isSigned && hasFiles(into) { return into }
+        if isThere { return try unpack(archive, into, overwrite: true, progress: progress) }
     }
     return try unpack(archive, into, overwrite: overwrite, progress: progress)
 }
 
-/// Whether a directory has the same manifest and index, byte for byte.
-private func holds(_ into: String, _ beside: ByName<[UInt8]>) throws -> Bool {
-    try [manifestName, indexName].allSatisfy { name in
+/// Whether a directory has these files of an archive, byte for byte.
+private func holds(_ into: String, _ beside: [(name: String, value: [UInt8])]) throws -> Bool {
+    try beside.allSatisfy { name, data in
         let file = joined(into, name)
         if isLink(into) || !isRegularFile(file) { return false }
-        return try OpenFile(file).read(BundleLimits.maxManifestBytes + 1) == beside[name]
+        return try OpenFile(file).read(data.count + 1) == data
     }
 }
 
@@ -65,12 +65,20 @@ func installAddress(
     let note = joined(directory, ".\(name).unpacked")
     if isNoted(note, source, into) { return into }
     let all = 2 * source.bytes
-    let part = try await download(source, into: into, web: web) { done, _ in try progress(done, all) }
-    let place = try await Worker("unpack").run {
-        try installFile(part, into: into, overwrite: overwrite) { done, total in
-            let share = Double(done) / Double(max(1, total))
-            try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
+    let (part, claim) = try claimPart(source, into: into)
+    defer { claim.close() }
+    try await download(source, part, into: into, web: web) { done, _ in try progress(done, all) }
+    let place: String
+    do {
+        place = try await Worker("unpack").run {
+            try installFile(part, into: into, overwrite: overwrite) { done, total in
+                let share = Double(done) / Double(max(1, total))
+                try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
+            }
         }
+    } catch let error as OmniDraftError {
+        if !ofThePlace.contains(error.fault) { unlink(part) }
+        throw error
     }
     if isSame(place, into) { try writing(note) { _ = try writeAtomically(note, noteOf(source, into)) } }
     removeTree(part)

@@ -31,7 +31,7 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private var continuation: CheckedContinuation<Void, any Error>?
     private var refusal: (any Error)?  // why the transfer was cancelled here
     private var hasAnswer = false
-    private var began = Date()
+    private var began = seconds()
     private var counted = 0
 
     init(_ address: URL, _ web: Web, _ answer: any WebAnswer) {
@@ -104,7 +104,7 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
     ) {
         hasAnswer = true
-        began = Date()
+        began = seconds()
         do {
             guard let response = response as? HTTPURLResponse else { throw FileError("no web server has it") }
             try answer.begin(response)
@@ -128,12 +128,12 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// Gives up a transfer that is too slow.
     private func checkPace(_ count: Int) throws {
         counted += count
-        let passed = Date().timeIntervalSince(began)
+        let passed = seconds() - began
         if passed < web.seconds { return }
         if Double(counted) < leastBytes * passed {
             throw FileError("it brings less than \(Int(leastBytes)) bytes a second")
         }
-        began = Date()
+        began = seconds()
         counted = 0
     }
 

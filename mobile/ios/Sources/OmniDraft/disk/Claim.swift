@@ -1,19 +1,19 @@
 import Foundation
 
-// Claim a directory for one process: a lock that the system drops with the process. spec/08-phones.md, flock.
+// Claim a directory or a file for one process: a lock that the system drops with the process. spec/08-phones.md, flock.
 
-/// A directory that another process, or another user in this process, has claimed; the fault is `in_use`.
+/// A place that another process, or another user in this process, has claimed; the fault is `in_use`.
 struct ClaimError: Error {
-    let directory: String
+    let place: String
 
     var refusal: Refusal {
         Refusal(
-            fault: "in_use", message: "\(directory) is in use by another process",
-            remedy: "wait for it, or choose another directory")
+            fault: "in_use", message: "\(place) is in use by another process",
+            remedy: "wait for it, or choose another place")
     }
 }
 
-/// A claimed directory. It is given back by ``close()`` or with the object; a process that ends, even by a kill, gives it
+/// A claimed place. It is given back by ``close()`` or with the object; a process that ends, even by a kill, gives it
 /// back too.
 final class Claim: @unchecked Sendable {
     private let name: String
@@ -23,7 +23,7 @@ final class Claim: @unchecked Sendable {
     /// Claims a directory, made where it is absent.
     ///
     /// - Throws: ``ClaimError``, or ``FileError`` where the directory cannot be made or used.
-    init(_ directory: String) throws {
+    convenience init(_ directory: String) throws {
         if !exists(directory), mkdir(directory, 0o700) != 0 {
             guard errno == ENOENT else { throw systemError(errno) }
             throw FileError("there is no directory \(split(directory).directory): make it first")
@@ -31,22 +31,28 @@ final class Claim: @unchecked Sendable {
         if !isDirectory(directory) { throw FileError("it is not a directory") }
         if access(directory, R_OK | W_OK | X_OK) != 0 { throw FileError("the directory may not be read and written") }
         guard let real = realpath(directory, nil) else { throw systemError(errno) }
-        name = String(cString: real)
-        free(real)
+        defer { free(real) }
+        try self.init(String(cString: real), O_RDONLY)
+    }
+
+    /// Claims a file, made where it is absent.
+    ///
+    /// - Throws: ``ClaimError``, or ``FileError`` where the file cannot be made or written.
+    convenience init(file: String) throws { try self.init(file, O_WRONLY | O_CREAT) }
+
+    private init(_ place: String, _ flags: Int32) throws {
         // A lock of the system does not exclude two users in one process.
-        let name = name
-        if !claimed.with({ $0.insert(name).inserted }) { throw ClaimError(directory: directory) }
-        descriptor = open(name, O_RDONLY | O_CLOEXEC)
-        if descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            if descriptor >= 0 { systemClose(descriptor) }
-            claimed.with { _ = $0.remove(name) }
-            throw ClaimError(directory: directory)
-        }
+        if !claimed.with({ $0.insert(place).inserted }) { throw ClaimError(place: place) }
+        name = place
+        descriptor = open(place, flags | O_CLOEXEC, 0o600)
+        // `deinit` gives the place back.
+        if descriptor < 0 { throw systemError(errno) }
+        if flock(descriptor, LOCK_EX | LOCK_NB) != 0 { throw ClaimError(place: place) }
     }
 
     deinit { close() }
 
-    /// Gives the directory back; a second call does nothing.
+    /// Gives the place back; a second call does nothing.
     func close() {
         let wasHeld = state.with { held in
             defer { held = false }

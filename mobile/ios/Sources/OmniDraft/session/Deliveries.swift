@@ -10,6 +10,7 @@ final class Desk: Sendable {
     /// Records the session's texts, so a text that is being written keeps it.
     let learning: any Learning
     private let worker = Worker("session")
+    private let pauses = Worker("pause")
 
     private struct State {
         var users = 0  // calls that run or wait for the queue
@@ -48,6 +49,13 @@ final class Desk: Sendable {
             self.settleIfFree(before)
             return work(self.session)
         }
+    }
+
+    /// Waits before a round while the device is warm; not on the queue, so that the session answers and can be saved.
+    func pause(_ generation: Generation) async {
+        // One that was cancelled must not wait behind the next one's pause.
+        if session.models.throttle.level == 0 || generation.isCancelled { return }
+        await pauses.answer { generation.pause() }
     }
 
     /// The next piece of a stream; nil at its end, or where the session went on without it.
@@ -166,7 +174,8 @@ final class Writing: @unchecked Sendable {
         if isOver { return nil }
         do {
             let piece = try await withTaskCancellationHandler {
-                try await desk.piece(self, isFirst: isFirst)
+                if let generation = state.with({ $0.generation }) { await desk.pause(generation) }
+                return try await desk.piece(self, isFirst: isFirst)
             } onCancel: {
                 cancel()
             }

@@ -60,6 +60,7 @@ final class Generation: @unchecked Sendable {
         var statistics = Statistics()
         var stopReason: StopReason?
         var isCancelled = false
+        var pieces: [Piece] = []  // of the last round, that were not given yet
     }
 
     private let rounds: any Rounds
@@ -71,7 +72,10 @@ final class Generation: @unchecked Sendable {
     private var stream: ThoughtStream?
     private var callForm: CallForm?  // how calls of tools are written; nil where the output has none
     private var callStream: CallStream?
-    private var pieces: [Piece] = []  // of the last round, that were not given yet
+    private var pieces: [Piece] {
+        get { shared.with { $0.pieces } }
+        set { shared.with { $0.pieces = newValue } }
+    }
 
     init(
         rounds: any Rounds, config: GenerationConfig, prompt: [Int32], stopText: StopText, limits: Limits,
@@ -123,6 +127,12 @@ final class Generation: @unchecked Sendable {
         rounds.interrupt()
     }
 
+    /// Waits before the next round as long as the app asks for; from any thread.
+    func pause() {
+        let isBetween = shared.with { $0.statistics.rounds > 0 && $0.stopReason == nil && $0.pieces.isEmpty }
+        if isBetween { rounds.pause(self) }
+    }
+
     /// The next piece; nil at the end. An error changes nothing of what was given before.
     func next() throws -> Piece? {
         if pieces.isEmpty {
@@ -143,7 +153,6 @@ final class Generation: @unchecked Sendable {
     private func roundPieces() throws -> [Piece] {
         let started = clock()
         let before = statistics
-        if before.rounds > 0 { rounds.pause(self) }
         guard let round = try nextRound() else {
             shared.with { $0.stopReason = .cancelled }
             let rest = stopText.end()

@@ -109,8 +109,7 @@ final class SessionModels: @unchecked Sendable {
     /// Frees the drafter: now, or at the end of the round that is running; from any thread.
     func dropDrafter() {
         let isFree = state.with { now in
-            if now.small == nil { return false }
-            now.dropAsked = true
+            now.dropAsked = true  // also of one that is being loaded
             return !now.isBusy
         }
         if isFree { drop() }
@@ -123,13 +122,19 @@ final class SessionModels: @unchecked Sendable {
         if loaded.drafter == nil {
             throw sessionError("the bundle was opened without its drafter", "open it again with the drafter")
         }
-        try state.with { now in
+        let isThere = state.with { now in
             now.dropAsked = false
-            if now.small == nil {
-                now.small = try newDrafter()
-                now.inUse[.drafter] = nil
-            }
+            return now.small != nil
         }
+        if isThere { return }
+        let small = try newDrafter()  // takes seconds, so nobody waits for the lock meanwhile
+        let isUsed = state.with { now in
+            if now.dropAsked || now.small != nil { return false }
+            now.small = small
+            now.inUse[.drafter] = nil
+            return true
+        }
+        if !isUsed { loaded.drafter?.release(free: true) }
     }
 
     /// Ends the run of a graph that is going on, in this thread or another.
@@ -156,10 +161,10 @@ final class SessionModels: @unchecked Sendable {
 
     private func drop() {
         let dropped = state.with { now in
-            defer { now.small = nil }
-            now.dropAsked = false
-            if now.small != nil { now.drops += 1 }
-            return now.small
+            guard let small = now.small else { return SmallModel?.none }
+            (now.small, now.dropAsked) = (nil, false)
+            now.drops += 1
+            return small
         }
         if dropped != nil { loaded.drafter?.release(free: true) }
     }

@@ -77,7 +77,7 @@ final class ApiTests: XCTestCase {
     private func wrongSettings() -> [GenerationConfig] {
         let changes: [(inout GenerationConfig) -> Void] = [
             { $0.topP = 1.5 }, { $0.maxNewTokens = 0 }, { $0.temperature = .nan }, { $0.numDraftTokens = 49 },
-            { $0.stop = [""] }, { $0.topK = -1 }, { $0.minP = -0.1 },
+            { $0.stop = [""] }, { $0.topK = -1 }, { $0.topK = 1 << 31 }, { $0.maxNewTokens = .max }, { $0.minP = -0.1 },
             { $0.repetitionPenalty = 0 }, { $0.stop = Array(repeating: "x", count: 65) },
         ]
         return changes.map { change in
@@ -240,6 +240,39 @@ final class ApiTests: XCTestCase {
             for try await piece in stream { ids += piece.tokenIds }
             return ids
         }
+        session.throttle(0)
+        let ids = try await reader.value
+        XCTAssertEqual(ids, whole)
+    }
+
+    func testAPausedAnswerCanBeReadAndSaved() async throws {
+        let session = try await PublicModel.shared().session()
+        let whole = try await session.result(of: session.generate(question, config)).tokenIds
+        let saved = scratch("session")
+        defer { unlink(saved.path) }
+        let (signal, began) = AsyncStream<Void>.makeStream()
+        let stream = session.generate(question, config)
+        let reader = Task { () -> [Int32] in
+            var ids: [Int32] = []
+            for try await piece in stream {
+                if ids.isEmpty { session.throttle(3) }
+                ids += piece.tokenIds
+                began.yield()
+            }
+            return ids
+        }
+        let cooled = Task {
+            try await Task.sleep(nanoseconds: 30_000_000_000)
+            XCTFail("the session waits for a cool device")
+            session.throttle(0)
+        }
+        for await _ in signal.prefix(1) {}
+        try await Task.sleep(nanoseconds: 200_000_000)  // the reader asks for the next piece, and waits
+        let used = await session.contextUsed
+        XCTAssertGreaterThan(used, 0)
+        try await session.save(to: saved)
+        XCTAssertNil(session.stopReason)
+        cooled.cancel()
         session.throttle(0)
         let ids = try await reader.value
         XCTAssertEqual(ids, whole)

@@ -51,6 +51,23 @@ final class StreamTests: XCTestCase {
         XCTAssertEqual(after.stats.emitted, after.tokenIds.count)
     }
 
+    func testTheResultOfATaskThatWasCancelledBeforeIsNoEarlierAnswer() async throws {
+        let session = try await PublicModel.shared().session()
+        let (short, question) = (short, question)
+        let read = session.generate(question, short)
+        let earlier = try await session.result(of: read).tokenIds
+        let reader = Task { () -> [Int32] in
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await session.result(of: session.generate(question, short)).tokenIds
+        }
+        do {
+            let ids = try await reader.value
+            XCTFail("the answer of another stream: \(ids)")
+        } catch is CancellationError {}
+        let again = try await session.result(of: read).tokenIds
+        XCTAssertEqual(again, earlier, "the stream was read to its end before")
+    }
+
     func testAnAbandonedStreamIsCancelled() async throws {
         let session = try await PublicModel.shared().session()
         let whole = try await session.result(of: session.generate(question, short)).tokenIds

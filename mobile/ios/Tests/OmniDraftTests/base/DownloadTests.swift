@@ -70,6 +70,44 @@ final class DownloadTests: XCTestCase {
         }
     }
 
+    func testASecondDownloadToTheSamePlaceIsRefused() async throws {
+        try await inFolder { folder, data in
+            let gate = DispatchSemaphore(value: 0)
+            let server = try WebServer { _ in
+                gate.wait()
+                return answer("200 OK", ["Content-Length: \(data.count)"], data)
+            }
+            defer { server.close() }
+            let source = try DownloadSource(server.address, bytes: data.count, sha256: hexOf(sha256(data)))
+            let first = Task { try await installAddress(source, into: joined(folder, "out")) }
+            while server.requests.isEmpty { try await Task.sleep(nanoseconds: 1_000_000) }
+            let second = try await fault(folder, data) { _ in [] }
+            gate.signal()
+            XCTAssertEqual(second.fault, "in_use")
+            XCTAssertEqual(second.requests, [])
+            let out = try await first.value
+            _ = try openBundle(out)
+            XCTAssertEqual(namesIn(folder), [".out.unpacked", "out"])
+        }
+    }
+
+    func testAPartStaysWhereItsPlaceIsRefusedAndNotWhereTheArchiveIs() async throws {
+        try await inFolder { folder, data in
+            let longer = data + [0]
+            let refused = try await fault(folder, longer) { _ in answer("200 OK", [], longer) }
+            XCTAssertEqual(refused.fault, "trailing_bytes")
+            XCTAssertEqual(namesIn(folder), [])
+            let out = joined(folder, "out")
+            try put(joined(out, "note"), [1])
+            let placed = try await fault(folder, data) { _ in answer("200 OK", [], data) }
+            XCTAssertEqual(placed.fault, "unwritable")
+            removeTree(out)
+            let again = try await fault(folder, data) { _ in [] }
+            XCTAssertNil(again.fault)
+            XCTAssertEqual(again.requests, [])
+        }
+    }
+
     func testASourceThatIsNoneIsRefused() async throws {
         let digest = String(repeating: "0", count: 64)
         for (address, bytes, sha256) in [

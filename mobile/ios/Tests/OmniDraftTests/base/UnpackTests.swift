@@ -52,6 +52,27 @@ final class UnpackTests: XCTestCase {
         }
     }
 
+    func testASignatureArrivesWhereTheBundleIsThereWithoutItAndIsNotLost() throws {
+        try inDirectory { place in
+            let vectors = try vectorsOf("archive/valid")
+            let signed = try archiveOf(XCTUnwrap(vectors.first { $0.name == "signed" }).input)
+            let out = joined(place, "out")
+            let signature = joined(out, signatureName)
+            let expected = try openArchive(archive(place, signed)).beside[signatureName]
+            let unsigned = try phoneArchive()
+            _ = try installFile(archive(place, unsigned), into: out)
+            XCTAssertFalse(exists(signature))
+            for data in [signed, unsigned] {
+                _ = try installFile(archive(place, data), into: out)
+                XCTAssertEqual(try readFile(signature, most: signatureBytes), expected)
+            }
+            try put(signature, [1])
+            _ = try installFile(archive(place, signed), into: out)
+            XCTAssertEqual(try readFile(signature, most: signatureBytes), expected)
+            _ = try openBundle(out)
+        }
+    }
+
     func testAnotherDirectoryIsNotReplacedUnlessABundleIsToBe() throws {
         try inDirectory { place in
             let file = try archive(place, phoneArchive())

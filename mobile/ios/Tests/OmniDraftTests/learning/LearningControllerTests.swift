@@ -65,6 +65,33 @@ final class LearningControllerTests: XCTestCase {
         }
     }
 
+    func testOffAndPauseCountBesideACallOfOnThatIsNotDone() async throws {
+        let session = try SessionCore(StarterBundles.load("a"))
+        let learning = LearningController(session, options())
+        func beside(_ call: () -> Task<Void, any Error>?) async throws {
+            let gate = DispatchSemaphore(value: 0)
+            learning.worker.begin { gate.wait() }
+            let on = Task { try await learning.on() }
+            try await Task.sleep(nanoseconds: 200_000_000)  // on() waits for its turn
+            let other = call()
+            try await Task.sleep(nanoseconds: 200_000_000)
+            gate.signal()
+            try await on.value
+            try await other?.value
+        }
+        try await beside {
+            learning.pause()
+            return nil
+        }
+        XCTAssertEqual(session.trace?.isRecording, false)
+        try await learning.on()
+        XCTAssertEqual(session.trace?.isRecording, true)
+        await learning.off()
+        try await beside { Task { await learning.off() } }
+        XCTAssertNil(session.trace)
+        await refused("learning is off") { _ = try await learning.step(seconds: 1) }
+    }
+
     func testAHotDeviceDoesNotLearn() async throws {
         let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())

@@ -101,6 +101,46 @@ final class ThreadsTests: XCTestCase {
         XCTAssertNil(session.models.digest(.drafter))
     }
 
+    func testNobodyWaitsForADrafterThatIsBeingLoadedAndItCanBeDropped() throws {
+        let loaded = try Self.loaded.get()
+        let (begun, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let isSlow = Guarded(false)
+        let slow = SharedGraph {
+            if isSlow.with({ $0 }) {
+                begun.signal()
+                gate.wait()
+            }
+            let (bundle, entry) = (loaded.bundle, loaded.bundle.drafter)
+            return try Graph(loaded.engine, path: bundle.file(entry.graph), kv: entry.kv, vocabSize: entry.vocabSize)
+        }
+        let own = LoadedBundle(
+            loaded.bundle, target: loaded.target, targetTokenizer: loaded.targetTokenizer, vocabMap: loaded.vocabMap,
+            drafter: slow, drafterTokenizer: loaded.drafterTokenizer, engine: loaded.engine)
+        let models = try SessionModels(own)
+        models.dropDrafter()
+        isSlow.with { $0 = true }
+        let failure = Guarded<(any Error)?>(nil)
+        let join = start {
+            do { try models.loadDrafter() } catch { failure.with { $0 = error } }
+        }
+        XCTAssertEqual(begun.wait(timeout: .now() + 10), .success)
+        let dropped = DispatchSemaphore(value: 0)
+        let joinDrop = start {
+            models.interrupt()
+            models.dropDrafter()
+            dropped.signal()
+        }
+        XCTAssertEqual(dropped.wait(timeout: .now() + 10), .success)
+        gate.signal()
+        join()
+        joinDrop()
+        XCTAssertNil(failure.with { $0 })
+        XCTAssertFalse(models.hasDrafter)
+        isSlow.with { $0 = false }
+        try models.loadDrafter()
+        XCTAssertTrue(models.hasDrafter)
+    }
+
     func testFewerThreadsAreTriedUntilTheyAreSlower() {
         /// The threads, and how many numbers were tried; speeds are tokens a second from the most threads on.
         func tried(_ speeds: Double?...) -> [Int] {

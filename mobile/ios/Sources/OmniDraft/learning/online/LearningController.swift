@@ -16,10 +16,10 @@ func learningOf(session: SessionCore, options: SessionOptions, publicKey: [UInt8
 /// Learning of a session; see ``Learning``. The calls that read or write files run one after another on a ``Worker``;
 /// what several threads read and write is behind a lock.
 final class LearningController: Learning, @unchecked Sendable {
-    private enum Mode { case off, on, paused }
-
     private struct Recording {
-        var mode = Mode.off
+        var isOn = false
+        var isPaused = false  // since the last call of on()
+        var offs = 0  // calls of off() that were not carried out yet
         var store: TraceStore?
     }
 
@@ -47,17 +47,20 @@ final class LearningController: Learning, @unchecked Sendable {
 
     deinit { recording.with { $0.store }?.close() }
 
-    func on() async throws { try await worker.run { try self.begin() } }
+    func on() async throws {
+        recording.with { $0.isPaused = false }
+        try await worker.run { try self.begin() }
+    }
 
     func pause() {
         recording.with { now in
+            now.isPaused = true
             now.store?.pause()
-            if now.mode == .on { now.mode = .paused }
         }
     }
 
     func off() async {
-        recording.with { $0.mode = .off }  // ends a step that is running
+        recording.with { $0.offs += 1 }  // ends a step that is running
         await withCheckedContinuation { done in
             worker.begin {
                 self.end()
@@ -96,15 +99,18 @@ final class LearningController: Learning, @unchecked Sendable {
             if known == nil { store.close() }
             throw error
         }
-        store.resume()
+        recording.with { now in
+            if now.isPaused { store.pause() } else { store.resume() }
+            (now.isOn, now.store) = (true, store)
+        }
         session.trace = store
-        recording.with { $0 = Recording(mode: .on, store: store) }
     }
 
     private func end() {
         session.trace = nil
         let store = recording.with { now in
-            defer { now.store = nil }
+            defer { (now.isOn, now.store) = (false, nil) }
+            now.offs -= 1
             return now.store
         }
         store?.close()
@@ -126,11 +132,11 @@ final class LearningController: Learning, @unchecked Sendable {
         _ limit: Double, _ freeMemory: Int?, _ isCancelled: @escaping () -> Bool
     ) throws -> LearnOutcome {
         if !(limit >= 0) { throw settingError("seconds \(limit) is not a number of at least 0") }
-        if recording.with({ $0.mode == .off }) { throw sessionError("learning is off", "turn it on first") }
+        if recording.with({ !$0.isOn }) { throw sessionError("learning is off", "turn it on first") }
         let end = seconds() + min(limit, mostSeconds)
         let (recording, throttle) = (recording, session.models.throttle)
         let budget = StepBudget {
-            seconds() < end && throttle.level == 0 && !isCancelled() && recording.with { $0.mode != .off }
+            seconds() < end && throttle.level == 0 && !isCancelled() && recording.with { $0.offs == 0 }
         }
         let most = try freeMemory.map { try lengthWithin(session.bundle, freeMemory: $0) }
         let adapted = try adaptation(maxLength: most).step(user, begun: ofSession(), budget)

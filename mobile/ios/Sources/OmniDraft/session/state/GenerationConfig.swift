@@ -111,6 +111,10 @@ extension GenerationConfig {
         if maxNewTokens < 1 {
             throw settingError("maxNewTokens \(maxNewTokens) is less than 1", "ask for at least one token")
         }
+        // A session file holds no larger number.
+        for (name, count) in [("maxNewTokens", maxNewTokens), ("topK", topK)] where count > mostInteger {
+            throw settingError("\(name) \(count) is more than \(mostInteger)", "use a smaller number")
+        }
         if let numDraftTokens { _ = try FixedLength(numDraftTokens) }
         _ = try StopText(stop)
         let longest = stop.map(\.utf8.count).max() ?? 0
