@@ -16,8 +16,8 @@ public object OmniDraft {
         inHeap { LanguageModel(openLoaded(directory, options), options.publicKey) }
 
     /**
-     * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is; one that
-     * holds another bundle is refused and stays, unless [overwrite] is asked for. Blocks.
+     * Unpacks a bundle that travels as an archive. A directory that holds the same bundle, with the archive's signature,
+     * is used as it is; one that holds another bundle is refused and stays, unless [overwrite] is asked for. Blocks.
      *
      * @param source of the archive.
      * @param into the directory of the bundle; made, with those above it.
@@ -26,7 +26,7 @@ public object OmniDraft {
      * @param onProgress called with the bytes that are done and all bytes; a download counts each byte twice, once when
      *   it is read and once when it is unpacked.
      * @return the directory, for [open].
-     * @throws ArchiveException the archive is refused, or the place cannot be written.
+     * @throws ArchiveException the archive is refused, the place cannot be written, or another call downloads to it.
      */
     public fun unpack(
         source: BundleSource,

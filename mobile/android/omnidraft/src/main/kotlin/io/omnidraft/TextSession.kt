@@ -28,12 +28,13 @@ public class TextSession internal constructor(
     private val lock = Any() // of the next two, never held while something runs
     private var isBusy = false
     private var isClosed = false
-    private val lazyLearning = lazy {
+    @Volatile private var isCancelled = false // also where the answer has not begun
+    private val controller by lazy {
         LearningController(inner, options, publicKey, throttle = { inner.models.throttle.level })
     }
 
     /** Learning from the answers of this session; off until it is switched on. */
-    public val learning: Learning by lazyLearning
+    public val learning: Learning get() = controller
 
     /** That the file of its cache was refused, or that the session loaded last was saved with another adapter. */
     public val notices: List<Notice> get() = inner.notices
@@ -42,6 +43,7 @@ public class TextSession internal constructor(
      * The system prompt; applies to the next text. Null for none.
      *
      * @throws PromptException where it is set: the template has no place for one, or it is not a text.
+     * @throws SessionException where it is set: another thread is using this session.
      */
     public var system: String?
         get() = inner.system
@@ -143,6 +145,7 @@ public class TextSession internal constructor(
 
     /** Ends the answer that is being written, within one run of a graph. The output so far stays. */
     public fun cancel() {
+        isCancelled = true
         inner.answer?.let { if (it.stopReason == null) it.cancel() }
     }
 
@@ -151,7 +154,7 @@ public class TextSession internal constructor(
      *
      * @throws SessionFileException the place cannot be written, or holds a file that is not a session.
      */
-    public fun save(file: File): Unit = inner.save(file)
+    public fun save(file: File): Unit = inHeap { inner.save(file) }
 
     /**
      * Takes over a saved session of the same bundle.
@@ -179,7 +182,7 @@ public class TextSession internal constructor(
      * @throws CacheFileException the file cannot be written, or another file than a cache of this pair is there.
      */
     public fun saveCache(file: File) {
-        inner.saveCache(file)
+        inHeap { inner.saveCache(file) }
     }
 
     /**
@@ -210,7 +213,9 @@ public class TextSession internal constructor(
     }
 
     private fun write(executor: Executor, onPiece: (Piece) -> Unit, begin: () -> Generation): GenerationResult = alone {
-        Deliveries(executor, onPiece).deliver(begin())
+        val generation = begin()
+        if (isCancelled) generation.cancel()
+        Deliveries(executor, onPiece).deliver(generation)
     }
 
     private fun <T> alone(work: () -> T): T {
@@ -218,6 +223,7 @@ public class TextSession internal constructor(
             if (isClosed) throw SessionException("this session was closed", "open another one")
             if (isBusy) throw sessionInUse()
             isBusy = true
+            isCancelled = false
         }
         try {
             return inHeap(work)
@@ -231,7 +237,7 @@ public class TextSession internal constructor(
     }
 
     private fun free() {
-        if (lazyLearning.isInitialized()) lazyLearning.value.close()
+        controller.close()
         inner.close()
     }
 }

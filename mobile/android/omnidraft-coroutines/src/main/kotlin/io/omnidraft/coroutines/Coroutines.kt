@@ -33,7 +33,10 @@ import java.util.concurrent.Executor
 public suspend fun OmniDraft.awaitOpen(directory: File, options: LoadOptions = LoadOptions()): LanguageModel =
     opened { open(directory, options) }
 
-/** [OmniDraft.unpack]; cancelled meanwhile, it ends, and a download goes on there when it is asked for again. */
+/**
+ * [OmniDraft.unpack]; cancelled meanwhile, it ends, and a download goes on there when it is asked for again. Until this
+ * call has returned, which `cancelAndJoin` waits for, another one is refused (`in_use`).
+ */
 public suspend fun OmniDraft.awaitUnpack(
     source: BundleSource,
     into: File,

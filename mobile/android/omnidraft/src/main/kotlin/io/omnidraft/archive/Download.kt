@@ -10,6 +10,9 @@ import io.omnidraft.ArchiveException
 import io.omnidraft.BundleSource
 import io.omnidraft.bundle.fileSha256
 import io.omnidraft.counted
+import io.omnidraft.disk.Claim
+import io.omnidraft.disk.ClaimException
+import io.omnidraft.disk.claimFile
 import io.omnidraft.reason
 import java.io.File
 import java.io.FileOutputStream
@@ -38,16 +41,27 @@ private const val AGAIN = "check the address and the network and try again: the 
  */
 internal class Web(val sockets: SSLSocketFactory? = null, val seconds: Int = SECONDS)
 
-/** Download an archive beside the place where it will be unpacked. */
-internal fun download(source: BundleSource.Download, into: File, web: Web, progress: ByteProgress): File {
+/** Claim the file beside the place [into] that a download is read into: two calls would write over each other. */
+internal fun claimPart(source: BundleSource.Download, into: File): Pair<File, Claim> {
     val folder = into.absoluteFile.parentFile
     if (folder == null || !folder.isDirectory && !folder.mkdirs()) {
         throw ArchiveException("unwritable", "there is no directory for $into", "choose another place")
     }
     val part = File(folder, ".${into.name}.${source.sha256.take(16)}.part")
+    try {
+        return part to claimFile(part)
+    } catch (error: ClaimException) {
+        throw ArchiveException("in_use", "another call downloads to $into", "wait until it has ended", error)
+    } catch (error: IOException) {
+        throw unwritable(part, error)
+    }
+}
+
+/** Download an archive into its part, which the caller has claimed. */
+internal fun download(source: BundleSource.Download, part: File, into: File, web: Web, progress: ByteProgress) {
     removeOthers(part, into)
     if (part.length() > source.bytes) part.delete()
-    checkSpace(folder, source.bytes - part.length(), source.address)
+    checkSpace(part.parentFile, source.bytes - part.length(), source.address)
     if (part.length() < source.bytes) fetch(source, part, web, progress)
     val isRight = try {
         fileSha256(part) == source.sha256
@@ -55,7 +69,6 @@ internal fun download(source: BundleSource.Download, into: File, web: Web, progr
         throw unwritable(part, error)
     }
     if (!isRight) throw discarded(part, "checksum", "${source.address} has another SHA-256 than the app expects")
-    return part
 }
 
 /** Remove what is left of downloads of other archives to the same place. */
@@ -127,6 +140,7 @@ private fun answered(source: BundleSource.Download, connection: HttpsURLConnecti
 internal fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
     val timer = Timer(true)
     val isLate = AtomicBoolean()
+    val late = "its answer did not begin within ${2 * seconds} s"
     val end = object : TimerTask() {
         override fun run() {
             isLate.set(true)
@@ -137,9 +151,11 @@ internal fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
     try {
         return connection.responseCode
     } catch (error: IOException) {
-        throw if (isLate.get()) IOException("its answer did not begin within ${2 * seconds} s", error) else error
+        throw if (isLate.get()) IOException(late, error) else error
     } catch (error: IllegalArgumentException) {
         throw IOException("the address has no host", error)
+    } catch (error: RuntimeException) { // Android's without the permission; the JVM's after the timer's `disconnect`
+        throw IOException(if (isLate.get()) late else reason(error), error)
     } finally {
         timer.cancel()
     }

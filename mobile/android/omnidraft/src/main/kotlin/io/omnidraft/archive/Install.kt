@@ -5,9 +5,11 @@ package io.omnidraft.archive
  * not files").
  */
 
+import io.omnidraft.BundleException
 import io.omnidraft.BundleSource
 import io.omnidraft.bundle.BundleLimits
 import io.omnidraft.bundle.MANIFEST
+import io.omnidraft.bundle.SIGNATURE
 import io.omnidraft.bundle.hasFiles
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.pathOf
@@ -16,13 +18,13 @@ import io.omnidraft.disk.recover
 import io.omnidraft.disk.sha256
 import io.omnidraft.disk.writeAtomically
 import io.omnidraft.parts.INDEX
-import io.omnidraft.parts.MAX_INDEX_BYTES
 import io.omnidraft.parts.ONLY
 import java.io.File
 import java.io.IOException
 import java.nio.file.Files
 
 private const val NOTE_BYTES = 1 shl 10
+private val OF_THE_PLACE = setOf("unwritable", "space") // refusals after which the archive is asked for again
 
 /**
  * Unpack a bundle. A directory that exists and holds the same bundle is used as it is; where one of its files is absent
@@ -57,23 +59,22 @@ private fun installed(
     progress: ByteProgress,
 ): File {
     if (archive.index.drafter == ONLY) return unpack(archive, contents, into, overwrite, progress)
-    val isThere = try {
+    val (isThere, isSigned) = try {
         recover(into)
-        holds(into, archive.beside)
+        holds(into, archive.beside - SIGNATURE) to holds(into, archive.beside)
     } catch (error: IOException) {
         throw unwritable(into, error)
     }
-    if (isThere && hasFiles(into)) return into
+    if (isSigned && hasFiles(into)) return into
     return unpack(archive, contents, into, overwrite || isThere, progress)
 }
 
-/** Whether a directory has the same manifest and index, byte for byte. */
-private fun holds(into: File, beside: Map<String, ByteArray>): Boolean =
-    listOf(MANIFEST to BundleLimits.MAX_MANIFEST_BYTES, INDEX to MAX_INDEX_BYTES).all { (name, most) ->
-        val file = File(into, name)
-        val isThere = !Files.isSymbolicLink(pathOf(into)) && file.isFile
-        isThere && readFile(file, most + 1).contentEquals(beside.getValue(name))
-    }
+/** Whether a directory has the same manifest, signature and index as an archive that has them, byte for byte. */
+private fun holds(into: File, beside: Map<String, ByteArray>): Boolean = beside.all { (name, data) ->
+    val file = File(into, name)
+    val isThere = !Files.isSymbolicLink(pathOf(into)) && file.isFile
+    isThere && readFile(file, data.size + 1).contentEquals(data)
+}
 
 private fun ofAddress(
     source: BundleSource.Download,
@@ -85,13 +86,21 @@ private fun ofAddress(
     val note = File(into.absoluteFile.parentFile, ".${into.name}.unpacked")
     if (isNoted(note, source, into)) return into
     val all = 2 * source.bytes
-    val part = download(source, into, web) { done, _ -> progress(done, all) }
-    val place = ofFile(part, into, overwrite) { done, total ->
-        progress(source.bytes + (source.bytes * (done.toDouble() / maxOf(1, total))).toLong(), all)
+    val (part, claim) = claimPart(source, into)
+    return claim.use {
+        download(source, part, into, web) { done, _ -> progress(done, all) }
+        val place = try {
+            ofFile(part, into, overwrite) { done, total ->
+                progress(source.bytes + (source.bytes * (done.toDouble() / maxOf(1, total))).toLong(), all)
+            }
+        } catch (refused: BundleException) {
+            if (refused.fault !in OF_THE_PLACE) part.delete()
+            throw refused
+        }
+        if (place == into) writeNote(note, source, into)
+        part.delete()
+        place
     }
-    if (place == into) writeNote(note, source, into)
-    part.delete()
-    return place
 }
 
 /*

@@ -12,7 +12,7 @@ import java.nio.file.StandardOpenOption.CREATE
 import java.nio.file.StandardOpenOption.WRITE
 import java.nio.file.attribute.PosixFilePermissions
 
-/* Claim a directory for one process: a lock that the system drops with the process. spec/08-phones.md, flock. */
+/* Claim a directory or a file for one process: a lock that the system drops with the process. spec/08-phones.md, flock. */
 
 /** A directory that another process, or another user in this process, has claimed; the fault is `in_use`. */
 internal class ClaimException(directory: File) : OmniDraftException(
@@ -57,17 +57,24 @@ internal fun claim(directory: File): Claim {
     }
     val name = path.toRealPath().toString()
     synchronized(claimed) { if (!claimed.add(name)) throw ClaimException(directory) }
-    return locked(directory, name)
+    return locked(directory, name, lockOf(File(name)))
+}
+
+/** Claim a file, made where it is absent, until the returned claim is closed. The lock is on the file itself. */
+internal fun claimFile(file: File): Claim {
+    val name = file.canonicalPath
+    synchronized(claimed) { if (!claimed.add(name)) throw ClaimException(file) }
+    return locked(file, name, file)
 }
 
 /** The file that is locked while a directory is claimed. */
 internal fun lockOf(directory: File): File = File(directory.absoluteFile.parentFile, ".${directory.name}.lock")
 
-private fun locked(directory: File, name: String): Claim {
+private fun locked(directory: File, name: String, file: File): Claim {
     var channel: FileChannel? = null
     var lock: FileLock? = null
     try {
-        channel = FileChannel.open(pathOf(lockOf(File(name))), CREATE, WRITE)
+        channel = FileChannel.open(pathOf(file), CREATE, WRITE)
         lock = channel.tryLock()
     } catch (_: OverlappingFileLockException) {
         lock = null

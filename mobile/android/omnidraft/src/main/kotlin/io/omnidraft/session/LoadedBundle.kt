@@ -202,13 +202,11 @@ private fun timed(loaded: LoadedBundle): Costs? {
     val ids = text.copyOf(minOf(text.size, MEASURED_TOKENS))
     val shortest = minOf(bundle.target.kv.maxLength, bundle.drafter.kv.maxLength)
     if (ids.isEmpty() || shortest < LEAST_CONTEXT) return null
-    val (target, small) = loaded.target.acquire() to drafter.acquire()
-    try {
-        val models = DecoderModels(target, Drafter(small, bundle.drafter.start), NgramCache(loaded.vocabMap))
-        return measureWithin(models, ids, loaded.draftPrompt(ids), MEASURE_SECONDS)
-    } finally {
-        loaded.target.release(target, free = false)
-        drafter.release(small, free = false)
+    return loaded.target.lent { target ->
+        drafter.lent { small ->
+            val models = DecoderModels(target, Drafter(small, bundle.drafter.start), NgramCache(loaded.vocabMap))
+            measureWithin(models, ids, loaded.draftPrompt(ids), MEASURE_SECONDS)
+        }
     }
 }
 

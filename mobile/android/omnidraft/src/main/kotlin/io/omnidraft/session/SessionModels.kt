@@ -38,9 +38,10 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     private var isBusy = false
     private var isClosed = false
     private var dropAsked = false
+    private var isWanted = true // the drafter: not since it was dropped
 
     @Volatile private var small: SmallModel? = try {
-        newDrafter()
+        loaded.drafter?.let { newDrafter(it) }
     } catch (error: Throwable) {
         loaded.target.release(target, free = false)
         throw error
@@ -99,6 +100,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
 
     /** Frees the drafter: now, or at the end of the round that is running; from any thread. */
     fun dropDrafter() = synchronized(lock) {
+        isWanted = false
         if (small == null) return@synchronized
         dropAsked = true
         if (!isBusy) drop()
@@ -106,16 +108,22 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
 
     /** Loads the drafter again, for the next generation; from any thread. Nothing happens where it is loaded. */
     fun loadDrafter() {
-        if (loaded.drafter == null) {
-            throw SessionException("the bundle was opened without its drafter", "open it again with the drafter")
-        }
+        val graph = loaded.drafter
+            ?: throw SessionException("the bundle was opened without its drafter", "open it again with the drafter")
         synchronized(lock) {
             dropAsked = false
-            if (small == null && !isClosed) {
-                small = newDrafter()
+            isWanted = true
+            if (small != null || isClosed) return
+        }
+        val loading = newDrafter(graph) // which takes long: nobody waits for it at the lock
+        synchronized(lock) {
+            if (isWanted && small == null && !isClosed) {
+                small = loading
                 inUse.remove(Role.DRAFTER)
+                return
             }
         }
+        graph.release(loading.model, free = true)
     }
 
     /** Ends the run of a graph that is going on, in this thread or another. */
@@ -135,15 +143,17 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         }
     }
 
-    override fun close() {
-        synchronized(lock) {
-            if (isClosed) return
-            if (isBusy) throw sessionInUse()
-            isClosed = true
-            small?.let { loaded.drafter?.release(it.model, free = false) }
-            small = null
-            loaded.target.release(target, free = false)
-        }
+    /** Frees the models: now, or at the end of the turn that is running; from any thread. */
+    override fun close() = synchronized(lock) {
+        if (isClosed) return@synchronized
+        isClosed = true
+        if (!isBusy) free()
+    }
+
+    private fun free() {
+        small?.let { loaded.drafter?.release(it.model, free = false) }
+        small = null
+        loaded.target.release(target, free = false)
     }
 
     private fun begin() = synchronized(lock) {
@@ -154,6 +164,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
 
     private fun end() = synchronized(lock) {
         isBusy = false
+        if (isClosed) return@synchronized free()
         if (dropAsked) drop()
     }
 
@@ -165,8 +176,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         loaded.drafter?.release(dropped.model, free = true)
     }
 
-    private fun newDrafter(): SmallModel? =
-        loaded.drafter?.let { SmallModel(it.acquire(), loaded.bundle.drafter.start) }
+    private fun newDrafter(graph: SharedGraph) = SmallModel(graph.acquire(), loaded.bundle.drafter.start)
 
     /**
      * Gives the models the adapters of [useAdapter]; their contexts are of the old weights.

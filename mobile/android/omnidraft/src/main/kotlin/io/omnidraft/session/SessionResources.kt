@@ -43,10 +43,10 @@ internal open class SessionResources(
         protected set
 
     init {
-        val opened = cache?.let { openCache(it, loaded.vocabMap) }
-        notices = listOfNotNull(opened?.problem?.let { Notice(NoticeKind.EMPTY_CACHE, it) })
-        text = TextState(opened?.cache ?: NgramCache(loaded.vocabMap), loaded.costs)
         try {
+            val opened = cache?.let { openCache(it, loaded.vocabMap) }
+            notices = listOfNotNull(opened?.problem?.let { Notice(NoticeKind.EMPTY_CACHE, it) })
+            text = TextState(opened?.cache ?: NgramCache(loaded.vocabMap), loaded.costs)
             if (adapter != null) useAdapter(readAdapter(adapter))
         } catch (error: Throwable) {
             models.close()

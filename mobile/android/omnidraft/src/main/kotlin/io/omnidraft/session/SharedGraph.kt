@@ -20,6 +20,16 @@ internal class SharedGraph(private val load: () -> Weights) : AutoCloseable {
         return loaded.newModel().also { users++ }
     }
 
+    /** Runs something with a model of its own. */
+    fun <T> lent(work: (OwnModel) -> T): T {
+        val model = acquire()
+        try {
+            return work(model)
+        } finally {
+            release(model, free = false)
+        }
+    }
+
     /** Frees a model; with [free] also the weights, if no other session uses them. */
     @Synchronized
     fun release(model: OwnModel, free: Boolean) {

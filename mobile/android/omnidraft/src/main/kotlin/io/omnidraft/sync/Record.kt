@@ -12,6 +12,7 @@ import io.omnidraft.bundle.keyId
 import io.omnidraft.bundle.publicKeyOf
 import io.omnidraft.bundle.signatureOf
 import io.omnidraft.models.AdapterPlace
+import java.nio.ByteBuffer
 import java.util.Calendar.DAY_OF_MONTH
 import java.util.GregorianCalendar
 import java.util.Locale
@@ -96,7 +97,9 @@ internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: Byt
     parseRecord(record.text, record.kind) // what a reader would refuse is not written
     val key = publicKeyOf(seed)
     val signature = encodeSignature(Signature(keyId(key), signatureOf(record.text, seed)))
-    return files.fold(signature + record.text) { whole, file -> whole + file }
+    val whole = ByteBuffer.allocate(record.size.toInt()).put(signature).put(record.text)
+    files.forEach { whole.put(it) }
+    return whole.array()
 }
 
 /**

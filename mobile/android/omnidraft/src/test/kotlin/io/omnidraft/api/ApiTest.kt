@@ -127,6 +127,45 @@ internal class ApiTest {
     }
 
     @Test
+    fun cancelAndCloseWhileAnAnswerBeginsEndIt() {
+        val session = bundle.session()
+        for (call in listOf(session::cancel, session::close)) {
+            session.cancel() // of nothing
+            assertTrue(session.generate(question, config, here) {}.stopReason != StopReason.CANCELLED)
+            val messages = object : AbstractList<ChatMessage>() {
+                override val size = 1
+                override fun get(index: Int) = ChatMessage("user", question).also { call() } // while the prompt is made
+            }
+            assertEquals(StopReason.CANCELLED, session.chat(messages, config, here) {}.stopReason)
+        }
+        assertThrows(SessionException::class.java) { session.generate(question, config, here) {} }
+    }
+
+    @Test
+    fun aClosedSessionDoesNotClaimItsTraces() {
+        val options = SessionOptions(traces = File(work, "traces"))
+        val before = bundle.session(options).use { it.learning }
+        val never = bundle.session(options).also { it.close() }
+        for (learning in listOf(before, never.learning)) {
+            assertThrows(SessionException::class.java) { learning.on() }
+            bundle.session(options).use { it.learning.on() }
+        }
+    }
+
+    @Test
+    fun aSecondUserIsRefusedAtOnce() {
+        bundle.session().use { session ->
+            val refusals = ArrayList<SessionException>()
+            session.generate(question, config, here) {
+                if (refusals.isEmpty()) {
+                    refusals.add(assertThrows(SessionException::class.java) { session.chat(question, config, here) {} })
+                }
+            }
+            assertEquals(1, refusals.size)
+        }
+    }
+
+    @Test
     fun refusalsComeBeforeTheFirstPiece() {
         bundle.session().use { session ->
             val before = session.generate(question, config, here) {}.stats

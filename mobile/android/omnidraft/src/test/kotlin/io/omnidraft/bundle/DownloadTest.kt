@@ -8,6 +8,7 @@ import io.omnidraft.BundleSource
 import io.omnidraft.SettingException
 import io.omnidraft.archive.Web
 import io.omnidraft.archive.install
+import io.omnidraft.archive.statusOf
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.sha256
 import org.junit.jupiter.api.AfterAll
@@ -22,10 +23,13 @@ import java.io.File
 import java.io.IOException
 import java.net.InetAddress
 import java.net.InetSocketAddress
+import java.net.URL
 import java.nio.file.Files
 import java.security.KeyStore
+import java.security.cert.Certificate
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.Executors
+import javax.net.ssl.HttpsURLConnection
 import javax.net.ssl.KeyManagerFactory
 import javax.net.ssl.SSLContext
 import javax.net.ssl.TrustManagerFactory
@@ -218,7 +222,40 @@ class DownloadTest {
         val noArchive = ByteArray(1000)
         val named = source(1000, hexOf(sha256(noArchive))) { send(it, noArchive) }
         assertEquals("not_an_archive", faultOf(named, into).fault)
-        assertFalse(into.exists())
+        assertEquals(emptyList<String>(), place.list()!!.toList())
+        File(into, "mine").also { it.parentFile.mkdirs() }.writeText("")
+        assertEquals("unwritable", faultOf(source { send(it, whole) }, into).fault)
+        assertEquals(whole.size.toLong(), parts(place).single().length(), "it is right, and may be asked for again")
+    }
+
+    @Test
+    fun `a second download to a place is refused until the first has ended`() = inDirectory { place ->
+        val source = source { send(it, whole) }
+        val into = File(place, "out")
+        val faults = ArrayList<String>()
+        install(source, into, web = web) { _, _ -> faults.add(faultOf(source, into).fault) }
+        assertEquals(setOf("in_use"), faults.toSet())
+        openBundle(into)
+        assertEquals(setOf("out", ".out.unpacked"), place.list()!!.toSet())
+        into.deleteRecursively()
+        openBundle(install(source, into, web = web))
+    }
+
+    @Test
+    fun `an app without the permission for the network is told so`() {
+        val refused = assertThrows(IOException::class.java) { statusOf(Forbidden(), 1) }
+        assertTrue("INTERNET" in refused.message.orEmpty(), refused.toString())
+    }
+
+    /** A connection of Android without the permission. */
+    private class Forbidden : HttpsURLConnection(URL("https://localhost/")) {
+        override fun getResponseCode(): Int = throw SecurityException("Permission denied (missing INTERNET permission?)")
+        override fun connect() = Unit
+        override fun disconnect() = Unit
+        override fun usingProxy() = false
+        override fun getCipherSuite() = ""
+        override fun getLocalCertificates(): Array<Certificate> = emptyArray()
+        override fun getServerCertificates(): Array<Certificate> = emptyArray()
     }
 
     @Test

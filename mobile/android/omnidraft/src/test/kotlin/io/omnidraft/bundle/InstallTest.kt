@@ -61,6 +61,22 @@ class InstallTest {
     }
 
     @Test
+    fun `a signature arrives where the same bundle is unsigned, and stays`() = inDirectory { place ->
+        val signed = archiveOf(vectorsOf("archive/valid").single { it.name == "signed" }.input)
+        val out = install(stream(), File(place, "out"))
+        install(stream(signed), out)
+        val signature = File(out, SIGNATURE).readBytes()
+        for (source in listOf(stream(signed), stream())) {
+            File(out, SIGNATURE).setLastModified(1_000_000)
+            install(source, out)
+            assertEquals(1_000_000, File(out, SIGNATURE).lastModified())
+        }
+        File(out, SIGNATURE).writeText("of another key")
+        install(file(place, signed), out)
+        assertArrayEquals(signature, File(out, SIGNATURE).readBytes())
+    }
+
+    @Test
     fun `a bundle that lost a file, or a part of one, is written again`() = inDirectory { place ->
         val out = install(stream(), File(place, "out"))
         val map = File(out, "vocab_map.safetensors")

@@ -3,7 +3,9 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.PromptException
 import io.omnidraft.SessionException
+import io.omnidraft.SessionOptions
 import io.omnidraft.StopReason
+import io.omnidraft.TextSession
 import io.omnidraft.bundle.KvType
 import io.omnidraft.bundle.NPU
 import io.omnidraft.bundle.memoryNeed
@@ -18,6 +20,7 @@ import io.omnidraft.conformance.noteRun
 import io.omnidraft.conformance.nums
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
+import io.omnidraft.models.Weights
 import io.omnidraft.session.state.TOO_LONG
 import io.omnidraft.support.StarterBundles
 import java.io.File
@@ -228,6 +231,76 @@ internal class RealBundleTest {
                 assertTrue(again.statistics.drafted > 0)
             }
         }
+    }
+
+    @Test
+    fun theDrafterIsDroppedWhileItIsLoaded() {
+        val (begun, goesOn) = CountDownLatch(1) to CountDownLatch(1)
+        var loads = 0
+        withDrafter({ if (++loads == 2) begun.countDown().also { goesOn.await() } }) { session ->
+            session.models.dropDrafter()
+            val loading = thread { session.models.loadDrafter() }
+            begun.await()
+            val dropping = thread { session.models.dropDrafter() }
+            dropping.join(20_000)
+            val waits = dropping.isAlive
+            goesOn.countDown()
+            loading.join()
+            assertFalse(waits || session.models.hasDrafter)
+            session.models.loadDrafter()
+            assertTrue(session.models.hasDrafter)
+        }
+    }
+
+    /** A session on starter a, whose drafter's graph is loaded behind [before]. */
+    private fun withDrafter(before: () -> Unit, run: (Session) -> Unit) {
+        val a = bundle("a")
+        val drafter = SharedGraph {
+            before()
+            openWeights(a.bundle, a.bundle.drafter, 1, Loading())
+        }
+        val own = LoadedBundle(a.bundle, a.target, a.targetTokenizer, a.vocabMap, drafter, a.drafterTokenizer)
+        drafter.use { Session(own).use(run) }
+    }
+
+    @Test
+    fun aSessionThatIsClosedWhileItIsSavedIsFreedBehindIt() {
+        var freed = 0
+        val own = targetAlone { freed++ }
+        val inner = Session(own)
+        val session = TextSession(inner, SessionOptions(), null)
+        inner.turn { // as that of `save`, which another thread runs
+            session.close()
+            own.close()
+            assertEquals(0, freed)
+        }
+        assertEquals(1, freed)
+        assertThrows(SessionException::class.java) { inner.turn {} }
+    }
+
+    @Test
+    fun aSessionThatCannotBeginIsFreed() {
+        var freed = 0
+        val own = targetAlone { freed++ }
+        val cache = object : File("cache.odc") {
+            override fun getPath(): String = throw OutOfMemoryError() // as a large cache may
+        }
+        assertThrows(OutOfMemoryError::class.java) { Session(own, cache) }
+        own.close()
+        assertEquals(1, freed)
+    }
+
+    /** The target of starter a with weights of its own, which tell when they are freed. */
+    private fun targetAlone(onFree: () -> Unit): LoadedBundle {
+        val a = bundle("a")
+        val weights = openWeights(a.bundle, a.bundle.target, 1, Loading())
+        val watched = object : Weights by weights {
+            override fun close() {
+                onFree()
+                weights.close()
+            }
+        }
+        return LoadedBundle(a.bundle, SharedGraph { watched }, a.targetTokenizer, a.vocabMap, null, null)
     }
 
     @Test

@@ -12,7 +12,7 @@ class IdleLearning : JobService() {
     private val presenter: Presenter get() = (application as SampleApp).presenter
 
     override fun onStartJob(job: JobParameters): Boolean {
-        presenter.learnInIdleTime(MOST_SECONDS) { isFinished -> jobFinished(job, !isFinished) }
+        presenter.learnInIdleTime(MOST_SECONDS) { isLeft -> jobFinished(job, isLeft) }
         return true // it goes on behind this call
     }
 

@@ -120,7 +120,7 @@ class Presenter(
     /**
      * Learns in idle time, also where no screen is there: the bundle that learns is opened, where none is open.
      *
-     * @param then hears on the main thread whether all that was recorded is learned.
+     * @param then hears on the main thread whether something is left to learn at another time; not where it is refused.
      */
     fun learnInIdleTime(seconds: Double, then: (Boolean) -> Unit) {
         if (screen.phase == Phase.EMPTY) {
@@ -137,9 +137,9 @@ class Presenter(
         if (talk == null || !screen.isLearning) return then(false)
         talk.throttle(screen.heat)
         worker.execute {
-            var isFinished = false
-            attempt({ isFinished = talk.learning.step(seconds).isFinished }) {}
-            main.execute { then(isFinished) }
+            var isLeft = false
+            attempt({ isLeft = !talk.learning.step(seconds).isFinished }) {}
+            main.execute { then(isLeft) }
         }
     }
 

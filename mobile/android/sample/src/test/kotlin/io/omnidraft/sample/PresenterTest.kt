@@ -166,11 +166,18 @@ class PresenterTest {
             desk.presenter.learnInIdleTime(60.0) { ends.add(it) }
             desk.until { ends.isNotEmpty() }
             assertEquals(Phase.READY, desk.screen.phase)
-            assertEquals(listOf(true), ends, "one answer is no batch: nothing is left to learn from")
+            assertEquals(listOf(false), ends, "one answer is no batch: nothing is left to learn from")
             desk.presenter.endIdleLearning()
             desk.presenter.learnInIdleTime(60.0) { ends.add(it) }
             desk.until { ends.size == 2 }
-            assertTrue(ends[1], "a job begins after another one was ended")
+            assertFalse(ends[1], "a job begins after another one was ended")
+            val learned = File(folder, "private/traces/starter.learned").also { it.deleteRecursively() }
+            learned.writeText("no directory")
+            desk.presenter.learnInIdleTime(60.0) { ends.add(it) }
+            desk.until { ends.size == 3 }
+            assertFalse(ends[2], "a job that is refused is not asked for again and again")
+            assertTrue("nothing can be learned" in desk.screen.notice, desk.screen.notice)
+            learned.delete()
             desk.presenter.learn(false)
         }
         Desk(folder).use { desk ->

@@ -60,6 +60,7 @@ internal class LearningController(
 ) : Learning, AutoCloseable {
     private val lock = Any()
     private var store: TraceStore? = null
+    private var isClosed = false
     private val user = SessionUser(session)
 
     @Volatile private var state = LearningState.OFF
@@ -67,18 +68,21 @@ internal class LearningController(
     /** The adapter of the options, which is used where nothing was learned or pulled. */
     private val given: Adapter? = session.adapters[Role.DRAFTER]
 
-    override fun on() = synchronized(lock) {
-        val recorder = store ?: TraceStore(traces(), Vocabularies.of(session.vocabMap))
-        try {
-            user.useDrafterAdapter(adapterInUse())
-        } catch (error: Exception) {
-            if (store == null) recorder.close()
-            throw error
+    override fun on() = inHeap {
+        synchronized(lock) {
+            if (isClosed) throw SessionException("this session was closed", "open another one")
+            val recorder = store ?: TraceStore(traces(), Vocabularies.of(session.vocabMap))
+            try {
+                user.useDrafterAdapter(adapterInUse())
+            } catch (error: Throwable) {
+                if (store == null) recorder.close()
+                throw error
+            }
+            store = recorder
+            recorder.resume()
+            session.trace = recorder
+            state = LearningState.ON
         }
-        store = recorder
-        recorder.resume()
-        session.trace = recorder
-        state = LearningState.ON
     }
 
     override fun pause() = synchronized(lock) {
@@ -93,18 +97,23 @@ internal class LearningController(
         store = null
     }
 
-    override fun close() = off()
+    override fun close() = synchronized(lock) {
+        isClosed = true
+        off()
+    }
 
-    override fun wipe() = synchronized(lock) {
-        val directory = directory()
-        directory.claimed {
-            session.turn { session.resetCache() }
-            options.cache?.delete()
-            wipeTraces()
-            directory.wipe()
-            releases().forgetOwn()
+    override fun wipe() = inHeap {
+        synchronized(lock) {
+            val directory = directory()
+            directory.claimed {
+                session.turn { session.resetCache() }
+                options.cache?.delete()
+                wipeTraces()
+                directory.wipe()
+                releases().forgetOwn()
+            }
+            user.useDrafterAdapter(adapterInUse())
         }
-        user.useDrafterAdapter(adapterInUse())
     }
 
     override fun step(seconds: Double, freeMemory: Long?): LearnOutcome = inHeap {
@@ -143,7 +152,7 @@ internal class LearningController(
         outcome
     }
 
-    override fun goBack() {
+    override fun goBack() = inHeap {
         val directory = directory()
         directory.claimed {
             releases().goBack(adaptation(null).checkpoint()?.used)
@@ -152,7 +161,7 @@ internal class LearningController(
         user.useDrafterAdapter(adapterInUse())
     }
 
-    override fun push(parts: Set<PushPart>): PushFile {
+    override fun push(parts: Set<PushPart>): PushFile = inHeap {
         val learned = if (PushPart.ADAPTER in parts) adaptation(null).checkpoint()?.used else null
         val traces = traces()
         val vocabularies = Vocabularies.of(session.vocabMap)
@@ -168,7 +177,7 @@ internal class LearningController(
             accepted = if (traces.isDirectory) accepted(traces, vocabularies) else 0,
             seed = seed,
         )
-        return PushFile("${channel.id}/${hexOf(publicKeyOf(seed))}.push", data)
+        PushFile("${channel.id}/${hexOf(publicKeyOf(seed))}.push", data)
     }
 
     /** The adapter that learning begins with: that in use where nothing was learned. */
@@ -209,14 +218,7 @@ internal class LearningController(
         val recorded = options.traces?.listFiles().orEmpty().any { it.name.endsWith(".odt") }
         val drafter = session.loaded.drafter
         if (!recorded || drafter == null) return null
-        return trialOn(traces(), session.bundle, session.vocabMap) { use ->
-            val model = drafter.acquire()
-            try {
-                use(model)
-            } finally {
-                drafter.release(model, free = false)
-            }
-        }
+        return trialOn(traces(), session.bundle, session.vocabMap) { use -> drafter.lent(use) }
     }
 
     private fun adaptation(maxLength: Int?): Adaptation =

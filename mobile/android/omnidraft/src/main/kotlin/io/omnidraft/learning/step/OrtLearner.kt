@@ -92,8 +92,13 @@ internal class OrtLearner(
     private fun runOf(graph: String, begin: FloatArray): StepRun {
         val content = checkedStep(bundle, graph, entry.folder)
         val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder))
-        checkUnchanged(bundle.places, bundle.stamps) // the weights were read by their name
-        return StepRun(session, begin, graph)
+        try {
+            checkUnchanged(bundle.places, bundle.stamps) // the weights were read by their name
+            return StepRun(session, begin, graph)
+        } catch (error: Throwable) {
+            session.close()
+            throw error
+        }
     }
 
     private fun settings(lossScale: Double): Arrays = mapOf(
