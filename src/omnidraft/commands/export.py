@@ -264,6 +264,7 @@ def static_options(
             if value is not None:
                 raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
         return None
-    *sizes, drafted = lengths
-    npu = NpuOptions(providers, *sizes, 4 if drafted is None else drafted, lora_rank=lora_rank)
+    kv_length, chunk, drafted = lengths
+    usual = NpuOptions(providers, kv_length, chunk, lora_rank=lora_rank)
+    npu = usual if drafted is None else replace(usual, drafted=drafted)
     return npu if calibration is None else replace(npu, calibration=calibration)
