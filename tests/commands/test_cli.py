@@ -93,9 +93,7 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, *never(), "-k", 2)
     assert code == 0
     assert "of plain decoding was measured" in out and "predicted from the costs" in out
-    assert out.splitlines()[-1].startswith(
-        ("faster", "slower", "no certain difference", "nothing was drafted")
-    )
+    assert out.splitlines()[-1].startswith(("2 texts cannot tell", "nothing was drafted"))
     _, out, _ = run(
         "bench", bundle, "--prompts", prompts, "-n", 99, "--json", *config(measure="never", ignore_eos=True)
     )

@@ -236,7 +236,7 @@ def test_the_speed_that_the_costs_allow(copy: Path, passes: list[float], faster:
             "accepted": 20,
             "accepted_copies": 0,
         }
-        manifest["checks"]["texts"] = [text]
+        manifest["checks"]["texts"] = [text] * 3
 
     rewrite(copy, change)
     check = by_name(health(copy))["drafting"]
