@@ -176,7 +176,10 @@ def test_refusals_of_export(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, *file), f"{key} 64 is for --npu")
     for memory in (math.nan, 1e12, -1.0):
         file = config(check_memory=memory)
-        refused(run("export", STARTERS / "a", "-o", out, *file), f"check_memory {memory} is no number of GB")
+        refused(
+            run("export", STARTERS / "a", "-o", out, *file),
+            f"check_memory {memory} is outside 0 to 1,000,000 GB",
+        )
     alone = "export", STARTERS / "a", "-d", "none", "-o", out
     refused(run(*alone, *config(share_drafter=True)), "share_drafter is for a drafter")
     refused(run(*alone, "--drafter-quant", "int8"), "--drafter-quant int8 is for a drafter")

@@ -117,7 +117,9 @@ def export(
     static = *lengths, file.integer("num_draft_tokens", None)
     file.refuse_others()
     if memory is not None and not 0 < memory < MOST_GB:
-        raise SettingError(f"check_memory {memory} is no number of GB between 0 and {MOST_GB:,}")
+        raise SettingError(
+            f"check_memory {memory} is outside 0 to {MOST_GB:,} GB", "leave it out for the free memory"
+        )
     if drafter == NONE and (share or drafter_quant is not None):
         option = "share_drafter" if share else f"--drafter-quant {drafter_quant}"
         raise SettingError(f"{option} is for a drafter, and this bundle gets none", "give a drafter")
