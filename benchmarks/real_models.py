@@ -5,15 +5,17 @@
 
 N prompts of each task (default 8, at most 40): GSM8K test, MBPP after the row that training may read,
 HumanEval, SciTLDR dev, and open chat and stories from the package's own lists. The bundles have the same
-target and other names and drafters. Each prompt is answered plainly, by copies alone, and by the default of
-each bundle, in an order that turns, at most 96 tokens; sampled texts have top-p 0.9. *Limit* is the speed
-that the rounds would have if they took only the passes and draft tokens that were timed before. *Drafting*
-is the share of the time in which copies were looked for and drafts made. Needs OMNIDRAFT_DATA, and an idle
-machine.
+target and other names and drafters. Each prompt is answered plainly, plainly again, by copies alone, and by
+the default of each bundle, in an order that is shuffled, at most 96 tokens; sampled texts have top-p 0.9.
+*Plain again* is what the machine's noise does. *Limit* is the speed that the rounds would have if they took
+only the passes and draft tokens that were timed before; *slower by limit* are the texts whose limit, with the
+drafter's reading of the prompt, is below plain. *Drafting* is the share of the time in which copies were
+looked for and drafts made. Needs OMNIDRAFT_DATA, and an idle machine.
 """
 
 import argparse
 import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,16 +26,17 @@ from benchmarks.support.task_prompts import unseen
 from omnidraft.commands.bench import BenchLine
 from omnidraft.commands.demo.show_demo import draw_bars
 from omnidraft.mixed_prompts import CHAT, story_prompts
-from omnidraft.pair_verdict import Speed, estimated_speed, speed_of
+from omnidraft.pair_verdict import Speed, estimated_speed, seconds_of, speed_of
+from omnidraft.runtime.decoding.draft_length import MOST_UNREAD, READ
 from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.api import GenerationConfig, TextSession, load
 from omnidraft.runtime.session.modes import Mode
 from omnidraft.runtime.session.statistics import Statistics
 
 TOKENS = 96
-PARTS = ("tokens a pass", "copies", "drafts", "drafting", "slower, worst")
+PARTS = ("tokens a pass", "copies", "drafts", "drafting", "slower, worst", "slower by limit, worst")
 TOP_P = 0.9  # of sampled texts
-COPIES = "copies alone"
+COPIES, AGAIN = "copies alone", "plain again"
 
 
 def prompts(count: int) -> dict[str, list[str]]:
@@ -80,8 +83,9 @@ def measured(
     for number, text in enumerate(texts):
         arms: list[tuple[str, TextSession, Mode]] = [("", plain_of, "plain")]
         arms += [(name, session, "trie") for name, session in sessions.items()]
-        turn = number % len(arms)
-        answers = {name: answer(s, text, mode, config) for name, s, mode in arms[turn:] + arms[:turn]}
+        arms += [(AGAIN, plain_of, "plain")]
+        random.Random(number).shuffle(arms)
+        answers = {name: answer(s, text, mode, config) for name, s, mode in arms}
         ids, counts = answers.pop("")
         plain = counts.emitted / counts.total_seconds
         yield {
@@ -97,6 +101,7 @@ def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str
     plain = len(lines) / sum(1.0 / line.plain for line in lines)
     low, high = speed.interval
     limit = estimated_speed(counts, costs).ratio
+    limits = [limit_with_reading(each, costs) for each in counts]
     passes = 1.0 + speed.copies + speed.drafts
     slower = sum(line.ratio < 1.0 for line in lines)
     drafting = sum(each.seconds["draft"] for each in counts) / sum(each.total_seconds for each in counts)
@@ -104,8 +109,16 @@ def row(name: str, bundle: str, lines: Sequence[BenchLine], costs: Costs) -> str
     return (
         f"| {name} | {bundle} | {plain:.0f} | {figures} | {passes:.2f} | "
         f"+{speed.copies:.2f} | +{speed.drafts:.2f} | {drafting:.1%} | {slower} of {len(lines)}, "
-        f"{min(line.ratio for line in lines):.2f}x |"
+        f"{min(line.ratio for line in lines):.2f}x | "
+        f"{sum(each < 1.0 for each in limits)} of {len(lines)}, {min(limits):.2f}x |"
     )
+
+
+def limit_with_reading(counts: Statistics, costs: Costs) -> float:
+    """The limit of a text, where a drafter that drafted has read `MOST_UNREAD` tokens of the prompt first."""
+    drafted = any(length and n for length, n in counts.lengths.items())
+    reading = MOST_UNREAD * READ * costs.draft if drafted else 0.0
+    return counts.emitted * costs.round_seconds(0) / (seconds_of(counts, costs) + reading)
 
 
 Row = tuple[str, list[tuple[str, Speed]]]  # task, bundle and its speed: a bar of the picture
@@ -129,21 +142,23 @@ def main() -> None:
     require("tasks")
     tasks = prompts(options.prompts)
     sessions = opened(options.bundles, tasks["chat"][0])
+    costs = {name: session.costs for name, session in sessions.items()}
+    costs[AGAIN] = costs[options.bundles[0].name]
     found: list[dict[str, Any]] = []
     bars: list[Row] = []
     for temperature in options.temperatures:
         print(f"\nT = {temperature:g}, at most {options.tokens} tokens\n")
         names = ("task", "bundle", "plain tok/s", "speed (95 %)", "limit", *PARTS)
         print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
-        every: dict[str, list[BenchLine]] = {name: [] for name in sessions}
+        every: dict[str, list[BenchLine]] = {name: [] for name in costs}
         first = temperature == options.temperatures[0]
         for task, texts in tasks.items():
             lines = list(measured(sessions, texts, temperature, options.tokens))
-            for name in sessions:
+            for name in every:
                 own = [line[name] for line in lines]
                 every[name] += own
-                print(row(task, name, own, sessions[name].costs), flush=True)
-                bars += [bar(task, name, own)] * first
+                print(row(task, name, own, costs[name]), flush=True)
+                bars += [bar(task, name, own)] * (first and name != AGAIN)
                 found += [
                     {"task": task, "bundle": name, "temperature": temperature, "ratio": line.ratio,
                      "plain": line.plain, "same": line.same_text,
@@ -152,8 +167,8 @@ def main() -> None:
                     for line in own
                 ]  # fmt: skip
         for name, own in every.items():
-            print(row("all", name, own, sessions[name].costs), flush=True)
-            bars += [bar("all", name, own)] * first
+            print(row("all", name, own, costs[name]), flush=True)
+            bars += [bar("all", name, own)] * (first and name != AGAIN)
     if options.picture:
         draw_bars(bars, "the target", options.picture)
     if options.json:
