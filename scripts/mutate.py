@@ -64,7 +64,7 @@ MUTATIONS = {
     "a direct pair needs no leaf": Mutation(
         "runtime/vocab/vocab_map.py", "(leaves < 0).any() or ", "", "runtime/vocab/test_vocab_map_file.py"),
     "a failed state is tried again": Mutation(
-        "runtime/vocab/code_point_program.py", "                visited[state] = 1\n", "",
+        "runtime/vocab/code_point_program.py", "                visited[place] = marks | mark\n", "",
         "runtime/vocab/test_tokenizer_file.py::test_a_program_visits_no_state_twice"),
     "unknown characters are never fused": Mutation(
         "runtime/vocab/compiled_tokenizer.py", "waits and not flags & ModelFlag.FUSE_UNKNOWN", "waits",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +18,10 @@ transformers = pytest.importorskip("transformers")
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint  # noqa: E402
-from omnidraft.checkpoints.refusals import SUPPORTED  # noqa: E402
+from omnidraft.checkpoints.compile_template import template_in  # noqa: E402
+from omnidraft.checkpoints.refusals import MOST_JSON, SUPPORTED  # noqa: E402
 from omnidraft.errors import CheckpointError  # noqa: E402
+from omnidraft.runtime.bundle.jinja_template import MOST_BYTES  # noqa: E402
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32,
@@ -94,6 +98,14 @@ GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "
 CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no config": (lambda d: (d / "config.json").unlink(), r"has no config\.json; give a directory"),
     "config not JSON": (lambda d: (d / "config.json").write_text("{"), r"config\.json is not JSON"),
+    "config too deep": (
+        lambda d: (d / "config.json").write_text("[" * 200_000),
+        r"config\.json is not JSON \(maximum recursion depth.*; download it again",
+    ),
+    "config too large": (
+        lambda d: os.truncate(d / "config.json", MOST_JSON + 1),
+        rf"config\.json cannot be read \(it has more than {MOST_JSON} bytes\); download it again",
+    ),
     "config a list": (lambda d: (d / "config.json").write_text("[]"), r"config\.json is not a JSON object"),
     "no weights": (lambda d: (d / WEIGHTS).unlink(), r"has no weights; it needs one of model\.safetensors"),
     "no tokenizer": (
@@ -175,6 +187,27 @@ def test_a_directory_is_refused_in_one_sentence(
     assert not caplog.records
     assert str(directory) in message
     assert re.search(expected, message), message
+
+
+@pytest.mark.parametrize("name", ["AutoConfig", "AutoModelForCausalLM"])
+def test_code_of_a_directory_is_never_run(
+    directory: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is asked, whatever waits on the standard input."""
+    marker = directory / "it-ran"
+    (directory / "own.py").write_text(f"open({str(marker)!r}, 'w')\nclass Own: pass\n")
+    # transformers knows the second configuration, but no causal language model of it
+    kind = {"AutoConfig": "unheard", "AutoModelForCausalLM": "clip_text_model"}[name]
+    configure(directory, model_type=kind, auto_map={name: "own.Own"})
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    refusal(str(directory))
+    assert not marker.exists()
+
+
+def test_a_chat_template_of_any_size_is_not_read(directory: Path) -> None:
+    (directory / "chat_template.jinja").write_text("x" * (MOST_BYTES + 1))
+    with pytest.raises(CheckpointError, match=rf"jinja cannot be read \(it has more than {MOST_BYTES} bytes"):
+        template_in(directory)
 
 
 @pytest.mark.parametrize("name", ["./nothing", "nothing/at/all", "~/nothing-there", "a b"])

@@ -16,11 +16,11 @@ pytest.importorskip("transformers")
 import torch
 from safetensors.torch import save_file
 
-from omnidraft.checkpoints.peft_adapter import convert, read_peft
+from omnidraft.checkpoints.peft_adapter import MOST_CONFIG, convert, read_peft
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.models.adapter_file import MAX_FILE_BYTES, read_adapter
 from omnidraft.runtime.session.api import TextSession, load_bundle
 from support.command_line import Run, refused
 from support.places import STARTERS
@@ -115,8 +115,8 @@ def test_parity_with_weights_merged_by_hand(tmp_path: Path, opened: Bundle, rslo
     tensors = random_tensors(model, rank=rank)
     place = write(
         tmp_path / "peft", tensors, use_rslora=rslora,
-        rank_pattern={"q_proj": 6, "model.layers.1.mlp.down_proj": 2},
-        alpha_pattern={r".*layers\.0\..*v_proj": 20},
+        rank_pattern={"q_proj": 6, "^model.layers.1.mlp.down_proj": 2},
+        alpha_pattern={"layers.0.self_attn.v_proj": 20, "^layers.1.self_attn.v_proj": 9},  # ^: of no module
     )  # fmt: skip
     expected = logits_of(merge(model, tensors, scale))
     actual = logits_with(opened, converted(place, opened))
@@ -222,7 +222,14 @@ REFUSED: list[tuple[str, Tensors, dict[str, object], str]] = [
     ("unsupported", {**o_proj(), f"{PREFIX}.bias": torch.ones(2)}, {}, "uses trained biases ("),
     ("unsupported", {f"{PREFIX[:-6]}query.lora_A.weight": torch.ones(4, 160)}, {},
      "uses a tensor 'base_model"),
-    ("unsupported", o_proj(), {"rank_pattern": {"(": 3}}, "rank_pattern holds '(', which is not a pattern"),
+    ("unsupported", o_proj(), {"rank_pattern": {"(a+)+b": 3}},
+     "rank_pattern holds '(a+)+b', which is not the name of a module; name the modules in rank_pattern"),
+    ("unsupported", {**o_proj(), **{n.replace("l.lay", "l.tower.lay"): t for n, t in o_proj().items()}},
+     {}, "uses LoRA of two stacks of layers (model.layers.0.self_attn.o_proj and "
+     "model.tower.layers.0.self_attn.o_proj), which cannot be converted; train one on one stack"),
+    ("unsupported", {f"{PREFIX}.lora_A.weight": torch.ones(4, 160),
+                     f"{PREFIX.replace('model.layers', 'tower.layers')}.lora_B.weight": torch.ones(160, 4)},
+     {}, "uses LoRA of two stacks of layers ("),
     ("missing_tensor", {f"{PREFIX}.lora_A.weight": torch.ones(4, 160)}, {}, "has no lora_B of model."),
     ("rank", o_proj(3), {}, "gives model.layers.0.self_attn.o_proj r = 4 and stores [3, 160] and [160, 3]"),
     ("rank", o_proj(), {"lora_alpha": None}, "lora_alpha = None"),
@@ -261,6 +268,25 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
         read_peft(place)
     (place / "adapter_config.json").write_text("[]")
     with pytest.raises(AdapterError, match=r"adapter_config\.json cannot be read"):
+        read_peft(place)
+
+
+def test_a_pattern_of_a_download_is_no_regular_expression(tmp_path: Path) -> None:
+    """As one it would be tried for ever: each `a` of a path doubles the ways."""
+    tensors = {n.replace("model.layers", "a" * 24 + ".layers"): t for n, t in o_proj().items()}
+    place = write(tmp_path / "peft", tensors, alpha_pattern={"(a+)+.*b": 3})
+    with pytest.raises(AdapterError, match=r"alpha_pattern holds '\(a\+\)\+\.\*b', which is not the name"):
+        read_peft(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("adapter_config.json", MOST_CONFIG), ("adapter_model.safetensors", MAX_FILE_BYTES)]
+)
+def test_a_file_of_any_size_is_not_read(name: str, most: int, tmp_path: Path) -> None:
+    place = write(tmp_path / "peft", o_proj())
+    with (place / name).open("r+b") as file:
+        file.truncate(most + 1)  # without contents
+    with pytest.raises(AdapterError, match=rf"{name} cannot be read \(it has more than {most} bytes\); "):
         read_peft(place)
 
 

@@ -18,13 +18,17 @@ from fuzz.fuzz_graph import field
 from omnidraft.doctor import environment, examine, mobile, pair, telemetry
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import optional_check, providers_check, python_check
+from omnidraft.doctor.placement import placement
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
+from omnidraft.runtime.models import engine_memory
+from omnidraft.runtime.models.onnx_session import ENGINE
 from omnidraft.runtime.session.measure import known_costs
 from support.command_line import Run
 from support.manifests import rewrite
 
+FOLDS_IN_BOUNDS = tuple(map(int, ENGINE.split(".")[:2])) >= (1, 31)  # 1.23 does not, between not tried
 Doctor = Callable[..., tuple[int, str]]  # arguments -> exit status, standard output
 
 
@@ -87,6 +91,32 @@ def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None
     assert (coreml.nodes, coreml.taken, coreml.partitions) == (4, 3, 2)
     assert coreml.left == {"Hardmax": 1}
     assert "by lists of what it supports: runs 3 of 4 operations in 2 parts" in coreml.sentence()
+
+
+def with_constant(file: Path, count: int) -> Path:
+    """A graph that adds a constant of so many float32 to its input; the file has a size and no values."""
+    from onnx import TensorProto, helper, save
+
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("ConstantOfShape", ["size"], ["ones"]),
+             helper.make_node("Add", ["ones", "x"], ["y"])]  # fmt: skip
+    size = helper.make_tensor("size", TensorProto.INT64, [1], [count])
+    inputs, outputs = [info("x", TensorProto.FLOAT, [1])], [info("y", TensorProto.FLOAT, [count])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [size])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), file)
+    return file
+
+
+def test_a_constant_of_any_size_is_not_computed(bundle: Path, tmp_path: Path) -> None:
+    """It stays a node of the graph: 512 MB, of which a file of 150 bytes says the size."""
+    pytest.importorskip("onnx", reason="making a graph needs the package onnx")
+    file, opened = with_constant(tmp_path / "g.onnx", 1 << 27), open_bundle(bundle)
+    assert engine_memory.engine_bytes(opened) < 4 << 27
+    estimated = mobile.estimate(file, "NnapiExecutionProvider")
+    assert (estimated.nodes, estimated.left["ConstantOfShape"]) == (2, 1)
+    if FOLDS_IN_BOUNDS:
+        assert placement(opened, file, CPU).nodes == 2
+        assert placement(opened, with_constant(file, 1 << 10), CPU).nodes == 1
 
 
 def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,19 @@ def test_an_alignment_that_is_none(alignment: Any, tmp_path: Path) -> None:
         CheckpointError, match=r"general\.alignment is .*, which is no power of two from 8 to 65536"
     ):
         read_header(path, "model.gguf")
+
+
+def test_layers_that_are_not_there_take_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(changed(**{"llama.block_count": 1 << 20}))
+    header = read_header(path, "model")
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match="states 1048576 layers and holds tensors of 1; download"):
+            config_of(header, "model")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_header_that_never_ends_is_not_read_to_the_end(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("gguf")
+gguf = pytest.importorskip("gguf")
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, load_model, read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.fingerprint import fingerprint  # noqa: E402
+from omnidraft.checkpoints.gguf.header import read_header  # noqa: E402
 from omnidraft.checkpoints.thin_model import logits_of, thin_model, unpacked  # noqa: E402
 from omnidraft.errors import CheckpointError  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
@@ -236,6 +237,22 @@ def test_tensors_that_the_architecture_does_not_have_are_not_dropped_without_a_w
         CheckpointError, match=r"1 weights that a llama model does not have, blk\.0\.attn_q_norm"
     ):
         thin_model(read_checkpoint(str(tmp_path / "model.gguf")))
+
+
+def test_codes_of_a_vector_are_refused_by_name(tmp_path: Path) -> None:
+    """llama.cpp quantises matrices alone; a norm in Q8_0 has no rows of whole blocks."""
+    path = tmp_path / "model.gguf"
+    write_model(path, CASES["llama"])
+    entry = read_header(path, "model").tensors["blk.0.attn_norm.weight"]
+    data = bytearray(path.read_bytes())
+    at = data.index(entry.name.encode()) + len(entry.name) + 4 + 8  # behind the number of axes, and its size
+    assert data[at : at + 4] == bytes(4)  # F32
+    data[at] = gguf.GGMLQuantizationType.Q8_0
+    path.write_bytes(data)
+    with pytest.raises(
+        CheckpointError, match=r"stores blk\.0\.attn_norm\.weight, which is no matrix, as Q8_0; convert it"
+    ):
+        thin_model(read_checkpoint(str(path)))
 
 
 def test_other_architectures_are_refused_by_name(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,28 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
     (place / CURVE).write_text("")
     with pytest.raises(SettingError, match="0 lines of 5"):
         Adaptation(place, learner)
+
+
+def test_a_checkpoint_whose_parts_are_damaged_is_named(weights: LanguageModel, place: Path) -> None:
+    adaptation = begin(place, weights)
+    answers(adaptation, 5)
+    adaptation.write()
+    adaptation.close()
+    profile = adaptation.profile
+    checkpoint = profile.read(adaptation.pair)
+    assert checkpoint is not None
+    guards = [{**checkpoint.progress.guard, "current": [[3, 0]]}, {}]
+    for spoiled in (
+        *(replace(checkpoint, progress=replace(checkpoint.progress, guard=guard)) for guard in guards),
+        replace(checkpoint, cache=checkpoint.cache[:-9]),
+        replace(checkpoint, cache=b""),
+    ):
+        profile.write(spoiled)
+        sentence = f"^{re.escape(str(profile.checkpoint))} cannot be read .*; delete .* to start over$"
+        again = Adaptation(place, learner, SMALL, prompts="the same")
+        with pytest.raises(SettingError, match=sentence):
+            again.begin(weights)
+        again.close()
 
 
 def test_lines_are_json(weights: LanguageModel, place: Path) -> None:

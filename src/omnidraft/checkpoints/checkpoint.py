@@ -150,6 +150,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
                 dtype=dtype,
                 attn_implementation=attention,
                 local_files_only=True,
+                trust_remote_code=False,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # mismatches are refused below, with the sizes
             )
@@ -237,7 +238,9 @@ def _config(directory: Path, name: str) -> PreTrainedConfig:
 
     try:
         with quiet():  # its warnings would come before our sentence, and the exporter checks the ids itself
-            config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True)
+            config: PreTrainedConfig = AutoConfig.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            )
     except Exception as error:  # transformers raises many kinds of exceptions for a wrong config.json
         raise CheckpointError(
             f"{name}: transformers refuses config.json ({reason(error)})", "download it again"

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from omnidraft.checkpoints.compile_tools import compile_tools
 from omnidraft.checkpoints.refusals import optional_json
 from omnidraft.errors import CheckpointError, PromptError, reason
-from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, probes
+from omnidraft.runtime.bundle.jinja_template import MOST_BYTES, JinjaTemplate, probes
 from omnidraft.runtime.chat.prompt_template import (
     TRIMMED_ANSWERS,
     Ends,
@@ -18,6 +18,7 @@ from omnidraft.runtime.chat.prompt_template import (
     ThinkTags,
     TrimmedEnd,
 )
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 TAGS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<thinking>", "</thinking>"))
@@ -64,7 +65,9 @@ def template_in(directory: Path) -> JinjaTemplate | None:
     source = config.get("chat_template")
     if file.is_file():
         try:
-            source = file.read_text(encoding="utf-8")
+            source = read_whole(file, MOST_BYTES).decode("utf-8")
+        except OSError as error:
+            raise CheckpointError(f"{file} cannot be read ({reason(error)})", "download it again") from None
         except ValueError as error:
             raise CheckpointError(f"{file} is not UTF-8 ({reason(error)})", "download it again") from None
     if isinstance(source, list):  # several named templates: use the default one

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from omnidraft.errors import AdapterError
+from omnidraft.errors import AdapterError, reason
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.models.adapter import Adapter, Floats
+from omnidraft.runtime.models.adapter_file import MAX_FILE_BYTES
 
 # peft's module names: the product that holds the module, and the part of the product (None: the whole).
 MODULES: dict[str, tuple[str, str | None]] = {
@@ -34,8 +36,12 @@ MODULES: dict[str, tuple[str, str | None]] = {
     "mlp.down_proj": ("down", None),
 }
 _KEY = re.compile(
-    r"base_model\.model\.(?P<path>.*?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+))\.lora_(?P<half>[AB])\.weight"
+    r"base_model\.model\.(?P<path>(?P<stack>.*?)layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+))"
+    r"\.lora_(?P<half>[AB])\.weight"
 )
+# A pattern of a rank or an alpha: a module's name. A regular expression of a download could run for ever.
+_PATTERN = re.compile(r"\^?[A-Za-z0-9_.]+")
+MOST_CONFIG = 1 << 22  # bytes of adapter_config.json, which may name every module
 _REFUSED_KEYS = {  # parts of tensor names, and what such tensors are for
     "lora_magnitude_vector": "DoRA",
     "lora_embedding_": "LoRA of the embedding",
@@ -79,10 +85,15 @@ def read_peft(directory: Path) -> PeftAdapter:
     config = _config(directory)
     halves: dict[tuple[int, str], dict[str, Floats]] = {}
     paths: dict[tuple[int, str], str] = {}
+    stacks: dict[str, str] = {}  # a path in each stack of layers, by what is before the layers
     for key, values in _tensors(directory).items():
         match = _KEY.fullmatch(key)
         if match is None or match["module"] not in MODULES:
             raise _unsupported(directory, _meaning(key), "train one on the layers' projections")
+        stacks.setdefault(match["stack"], match["path"])
+        if len(stacks) > 1:  # such as a tower of vision beside the language model
+            two = " and ".join(f"{path:.120}" for path in stacks.values())
+            raise _unsupported(directory, f"LoRA of two stacks of layers ({two})", "train one on one stack")
         place = int(match["layer"]), match["module"]
         halves.setdefault(place, {})[match["half"]], paths[place] = values, match["path"]
     modules = {
@@ -138,12 +149,12 @@ def convert(
 def _config(directory: Path) -> dict[str, Any]:
     path = directory / "adapter_config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_whole(path, MOST_CONFIG))
         if not isinstance(config, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(
-            f"{path} cannot be read ({error})",
+            f"{path} cannot be read ({reason(error)})",
             "give a directory that peft's save_pretrained wrote",
             fault="unreadable",
         ) from None
@@ -186,10 +197,11 @@ def _tensors(directory: Path) -> dict[str, Floats]:
             fault="unreadable",
         )
     try:
-        entries: list[tuple[str, dict[str, Any]]] = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+        entries: list[tuple[str, dict[str, Any]]] = deserialize(read_whole(path, MAX_FILE_BYTES))  # type: ignore[no-untyped-call]
     except (OSError, SafetensorError) as error:
+        what = "cannot be read" if isinstance(error, OSError) else "is not a whole safetensors file"
         raise AdapterError(
-            f"{path} is not a whole safetensors file ({error})", "save or copy it again", fault="unreadable"
+            f"{path} {what} ({reason(error)})", "save or copy it again", fault="unreadable"
         ) from None
     if not entries:
         raise AdapterError(f"{path} has no tensors", "train the adapter before saving it", fault="unreadable")
@@ -240,18 +252,17 @@ def _scaled(
 
 
 def _of(config: Mapping[str, Any], pattern: str, path: str, default: Any) -> Any:
-    """The value of the first pattern that matches the end of a module's path, or the default."""
+    """The value of the first name that a module's path ends with, or is (`^`), as in peft; or the default."""
     values = config.get(pattern)
     for key, value in values.items() if isinstance(values, dict) else ():
-        try:
-            if re.fullmatch(rf"(.*\.)?({key})", path):
-                return value
-        except re.error as error:
+        if not _PATTERN.fullmatch(key):
             raise AdapterError(
-                f"{pattern} holds {key!r:.60}, which is not a pattern ({error})",
-                "save or copy it again",
+                f"{pattern} holds {key!r:.60}, which is not the name of a module",
+                f"name the modules in {pattern} without a regular expression",
                 fault="unsupported",
-            ) from None
+            )
+        if path == key.removeprefix("^") or path.endswith(f".{key}"):
+            return value
     return default
 
 

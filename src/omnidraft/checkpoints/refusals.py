@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnidraft.errors import CheckpointError, reason, shown
+from omnidraft.runtime.disk.read_file import read_whole
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -28,6 +29,7 @@ SUPPORTED = (
 ROPE_TYPES = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
 HEAD_DIM_MULTIPLE = 16  # onnxruntime's rotary attention supports multiples of this
 ROTATED_MULTIPLE = 16
+MOST_JSON = 1 << 24  # bytes of a file of JSON; an index of 90,000 tensors has 9 MB
 
 WEIGHTS = (
     "model.safetensors",
@@ -180,12 +182,16 @@ def special_ids(value: Any, role: str, vocab_size: int, name: str) -> tuple[int,
 
 
 def optional_json(path: Path, name: str) -> dict[str, Any]:
-    """A JSON object in a file; empty if there is no file."""
+    """A JSON object in a file of at most `MOST_JSON` bytes; empty if there is no file."""
     if not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
+        value = json.loads(read_whole(path, MOST_JSON))
+    except OSError as error:
+        raise CheckpointError(
+            f"{name}: {path.name} cannot be read ({reason(error)})", "download it again"
+        ) from error
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{name}: {path.name} is not JSON ({reason(error)})", "download it again"
         ) from error

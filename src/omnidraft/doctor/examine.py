@@ -115,7 +115,7 @@ def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
         title = f"{name} on {provider}"
         try:
             if provider in here and can_ask():
-                yield _placed(title, placement(graph, provider))
+                yield _placed(title, placement(bundle, graph, provider))
             elif provider in ESTIMATED and provider not in here and can_estimate():
                 yield _placed(title, estimate(graph, provider))
         except Exception as error:  # onnxruntime's and onnx's own exceptions share no narrower base

@@ -7,7 +7,9 @@ from pathlib import Path
 import onnxruntime as ort
 
 from omnidraft.errors import counted
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.places import CPU
+from omnidraft.runtime.models.engine_memory import bounded_by, own_arena
 from omnidraft.runtime.models.onnx_session import NOTHING, session_options
 
 
@@ -38,10 +40,11 @@ def can_ask() -> bool:
     return hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
 
 
-def placement(graph: Path, provider: str) -> Placement:
+def placement(bundle: Bundle, graph: Path, provider: str) -> Placement:
     """Load a static graph for a provider, with the CPU as fallback, and read the provider of each node."""
     options = session_options(1, {"session.record_ep_graph_assignment_info": "1"}, log_level=NOTHING)
-    session = ort.InferenceSession(str(graph), options, providers=list(dict.fromkeys((provider, CPU))))
+    with bounded_by(bundle), own_arena(options):
+        session = ort.InferenceSession(str(graph), options, providers=list(dict.fromkeys((provider, CPU))))
     if provider not in session.get_providers():  # onnxruntime silently drops a provider that does not start
         raise RuntimeError(f"{provider} does not start on this machine")
     parts = [(part.ep_name, part.get_nodes()) for part in session.get_provider_graph_assignment_info()]

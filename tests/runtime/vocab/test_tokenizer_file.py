@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -164,6 +165,20 @@ class CountedMasks(list[int]):
         self.left -= 1
         assert self.left >= 0, "a state is visited again"
         return super().__getitem__(at)
+
+
+def test_the_marks_of_a_program_are_bits() -> None:
+    """A text of 4 MiB has a place in memory for each of 500 SPLITs."""
+    splits, size = 500, 20_000
+    ways = [(Op.SPLIT, at + 2, splits + 1) for at in range(splits)]
+    program = make_program([(Op.CODE_CLASS, 0, 0), *ways, (Op.MATCH, 0, 0)], classes=1)
+    masks = [0] * size
+    tracemalloc.start()
+    try:
+        assert list(find_matches(program, masks)) == []
+        assert tracemalloc.get_traced_memory()[1] < splits * (size + 1) / 8 + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("size", [20, 40, 80])

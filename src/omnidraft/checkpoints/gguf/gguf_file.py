@@ -53,7 +53,9 @@ class GgufFile:
         """transformers' configuration."""
         from transformers import AutoConfig
 
-        config: PreTrainedConfig = AutoConfig.from_pretrained(self.directory, local_files_only=True)
+        config: PreTrainedConfig = AutoConfig.from_pretrained(
+            self.directory, local_files_only=True, trust_remote_code=False
+        )
         return config
 
     @cached_property

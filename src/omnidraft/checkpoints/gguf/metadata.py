@@ -160,7 +160,7 @@ class GgufMetadata:
         """The number of layers, which must be that of the tensors."""
         layers = self.size("block_count")
         found = {int(match[1]) for tensor in self._tensors if (match := _LAYER.match(tensor))}
-        if found != set(range(layers)):
+        if len(found) != layers or found != set(range(layers)):  # a set of many layers is not made
             raise self.damaged(f"states {layers} layers and holds tensors of {len(found)}")
         return layers
 

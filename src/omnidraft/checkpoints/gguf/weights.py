@@ -184,9 +184,14 @@ def _shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
 
 
 def _check_kind(entry: TensorEntry, name: str) -> None:
-    """Refuse a type that the package gguf cannot read."""
+    """Refuse a type that the package gguf cannot read, and codes where a file has floats."""
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
+    if len(entry.shape) == 1 and entry.kind not in FLOATS:
+        raise CheckpointError(
+            f"{name} stores {entry.name}, which is no matrix, as {entry.kind}",
+            f"convert it again with llama.cpp, which keeps it as one of {', '.join(FLOATS)}",
+        )
     block = np.zeros((1, GGML_QUANT_SIZES[GGMLQuantizationType[entry.kind]][1]), np.uint8)
     try:
         _dequantized(block, entry.kind)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from omnidraft import defaults
-from omnidraft.errors import SettingError, TraceFileError
+from omnidraft.errors import CacheFileError, SettingError, TraceFileError, reason
 from omnidraft.learning.online.guard import Guard, GuardOptions
 from omnidraft.learning.online.profiles import (
     AdaptationProgress,
@@ -137,9 +137,12 @@ class AdaptedTarget:
             self.learner.restore(self.good)
             self.good_adapter = self.learner.adapter()
         self.learner.restore(checkpoint.learner)
-        self.guard.restore(checkpoint.progress.guard)
-        table = decode_cache(checkpoint.cache)
-        check_against(table, self.session.vocab_map)
+        try:
+            self.guard.restore(checkpoint.progress.guard)
+            table = decode_cache(checkpoint.cache)
+            check_against(table, self.session.vocab_map)
+        except (ValueError, CacheFileError) as error:
+            raise self.profile.refusal(f"cannot be read ({reason(error)})") from None
         self.session.cache = NgramCache.of_table(table, self.session.vocab_map)
         self.swap_in()
         for number in (*self.progress.memory, *self.progress.pending):

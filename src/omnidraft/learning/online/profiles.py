@@ -180,10 +180,14 @@ class Profile:
                     "give the pair that it was learned with, or another place",
                 )
         if _CACHE not in arrays:
-            raise self._format.refusal(self.checkpoint, "has no cache")
+            raise self.refusal("has no cache")
         learner, good = _below(arrays, _LEARNER), _below(arrays, _GOOD)
         cache = arrays[_CACHE].tobytes()
         return LearningCheckpoint(header.pair, header.progress, learner, good, cache, header.settings)
+
+    def refusal(self, why: str) -> SettingError:
+        """The error of a checkpoint from which nothing can go on; `why` is the verb of the sentence."""
+        return self._format.refusal(self.checkpoint, why)
 
     def progress(self) -> AdaptationProgress | None:
         """The progress in the checkpoint, without reading arrays; None where there is no checkpoint."""
@@ -207,7 +211,7 @@ class Profile:
             progress = AdaptationProgress.from_json(metadata["progress"])
             return _Header(pair, progress, dict(metadata["settings"]))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise self._format.refusal(self.checkpoint, f"has no readable header ({reason(error)})") from None
+            raise self.refusal(f"has no readable header ({reason(error)})") from None
 
 
 def profile_of(place: str | Path, bundle: Bundle) -> Profile:

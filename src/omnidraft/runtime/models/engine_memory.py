@@ -22,6 +22,8 @@ _MOST = 100_000_000  # MB of the variable
 _DEFAULTS = dict.fromkeys(
     ("arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk"), -1
 )
+# Bytes of each constant that is computed at a load, at most: it is in no arena. Older engines do not know it.
+_FOLDED = "optimization.constant_folding_max_output_size_in_bytes"
 _REFUSED = "Available memory of"  # how an arena begins to say that the limit is reached
 
 _lock = Lock()
@@ -65,6 +67,7 @@ def own_arena(options: ort.SessionOptions) -> Iterator[None]:
         return
     memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
     options.add_session_config_entry("session.use_env_allocators", "1")
+    options.add_session_config_entry(_FOLDED, str(limit))
     with _lock:
         ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"max_mem": limit, **_DEFAULTS}))
         yield

@@ -16,15 +16,17 @@ class Program:
 
     Attributes:
         ops, a, b: of each instruction; targets of jumps count from the program's beginning.
-        number: of each SPLIT among the SPLITs; 0 for other instructions.
+        byte, bit: of the mark of each SPLIT among the marks of a position; 0 and 1 for other instructions.
+        width: bytes of the marks of a position, which have a bit for each SPLIT.
         cost: instructions that run for each position of a text, at most.
     """
 
     ops: Sequence[int]
     a: Sequence[int]
     b: Sequence[int]
-    number: Sequence[int]
-    splits: int
+    byte: Sequence[int]
+    bit: Sequence[int]
+    width: int
     cost: int
 
 
@@ -52,8 +54,9 @@ def make_program(code: Sequence[tuple[int, int, int]], classes: int) -> Program:
     for op, _, _ in code:
         number.append(splits if op == Op.SPLIT else 0)
         splits += op == Op.SPLIT
+    byte, bit = [each >> 3 for each in number], [1 << (each & 7) for each in number]
     ops, firsts, seconds = (list(column) for column in zip(*code, strict=True))
-    return Program(ops, firsts, seconds, number, splits, _cost(code))
+    return Program(ops, firsts, seconds, byte, bit, -(-splits // 8), _cost(code))
 
 
 def _cost(code: Sequence[tuple[int, int, int]]) -> int:
@@ -78,7 +81,7 @@ def find_matches(program: Program, masks: Sequence[int]) -> Iterator[tuple[int, 
         masks: of each code point of the text, the classes that it is in, a bit each.
     """
     # A state that failed once fails again, also in a later attempt: the marks last for the whole text.
-    visited = bytearray(program.splits * (len(masks) + 1))
+    visited = bytearray(program.width * (len(masks) + 1))
     start = 0
     while start < len(masks):
         end = _attempt(program, masks, start, visited)
@@ -92,7 +95,7 @@ def find_matches(program: Program, masks: Sequence[int]) -> Iterator[tuple[int, 
 def _attempt(program: Program, masks: Sequence[int], start: int, visited: bytearray) -> int:
     """The end of the match that begins at `start`; -1 if none does."""
     ops, first, second = program.ops, program.a, program.b
-    size, splits = len(masks), program.splits
+    byte, bit, width, size = program.byte, program.bit, program.width, len(masks)
     waiting: list[tuple[int, int]] = []  # (instruction, position) to try where the current path fails
     pc, at = 0, start
     while True:
@@ -103,9 +106,10 @@ def _attempt(program: Program, masks: Sequence[int], start: int, visited: bytear
                 pc += 1
                 continue
         elif op == 2:
-            state = at * splits + program.number[pc]
-            if not visited[state]:
-                visited[state] = 1
+            place, mark = at * width + byte[pc], bit[pc]
+            marks = visited[place]
+            if not marks & mark:
+                visited[place] = marks | mark
                 waiting.append((second[pc], at))
                 pc = first[pc]
                 continue
