@@ -362,6 +362,7 @@ const generate = [
   ['copy_beyond_most', 'found.copy.slice(0, Math.min(plan.count, most))', 'found.copy.slice(0, plan.count)', 'a copy is cut to `most`'],
   ['copy_by_rule', "const rule = plan.source === 'draft' ? this.rule(text) : verifyMatch;", 'const rule = text.mode === \'lookup\' ? verifyMatch : this.rule(text);', 'a copy is verified by match'],
   ['auto_agreed', 'agreed: agreement(emitted, found.copy)', 'agreed: plan.source === \'copy\' ? agreement(emitted, found.copy) : 0', 'copies that were not proposed are not compared'],
+  ['auto_last_round', 'text.length.record(counts);', 'if (most > 0) text.length.record(counts);', 'a round that may propose nothing is not recorded'],
   ['eos_ignored', 'text.eosIds.includes(token) ||', '', 'end tokens do not end the output'],
   ['eos_at_round_end', 'text.eosIds.includes(token) ||', '(text.eosIds.includes(token) && i + 1 === tokens.length) ||', 'an end token inside a round does not end the output'],
   ['logprob_context', 'logProbability(rows[i], text.sampling, before(i), token)', 'logProbability(rows[i], text.sampling, text.tokens, token)', "a log-probability's context lacks the proposed tokens"],

@@ -159,6 +159,7 @@ def _expected(task: Task, models: Models) -> dict[str, Any]:
     rounds = list(generate(task, random, models))
     contexts = [each.pop("context") for each in rounds]
     complete = [each.pop("complete") for each in rounds][-1]
+    written = [each.pop("written") for each in rounds][-1]
     entries = [
         {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
         for t, entry in sorted(models.cache.entries.items())
@@ -167,4 +168,6 @@ def _expected(task: Task, models: Models) -> dict[str, Any]:
     ends: Change = {"context": contexts[-1], "entries": entries}
     if task.language is not None:
         ends["complete"] = complete
+    if written is not None:
+        ends["written"] = written
     return {"tokens": tokens, "uniforms": len(random.used), **ends, "rounds": rounds}
