@@ -497,6 +497,7 @@ const map_file = [
   ['leaves_unsorted', "if (compare(spellings[leaves[i - 1]], spellings[leaves[i]]) >= 0) refuse('leaves');", '', 'leaves in any order'],
   ['leaves_equal', 'spellings[leaves[i]]) >= 0)', 'spellings[leaves[i]]) > 0)', 'two leaves with the same spelling'],
   ['direct_any', "leafSet.has(t) && spellings[t].length === 1 && spellings[t][0] === d", 'leafSet.has(t)', 'a pair with another spelling'],
+  ['direct_missing', "if (leaves.some((t) => spellings[t].length === 1 && direct[spellings[t][0]] !== t)) refuse('direct');", '', 'a leaf of one draft token without its pair'],
   ['map_foreign', "if (!fits) refuse('foreign_vocabulary');", '', 'a map of other models'],
 ];
 
