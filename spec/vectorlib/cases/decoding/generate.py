@@ -112,6 +112,7 @@ def write(writer: VectorWriter) -> None:
     for name, model in GRAPHS.items():
         writer.file(f"generate/{name}.onnx", model.graph())
         writer.table(f"generate/{name}.table.json", model.as_json())
+    writer.file("generate/fixed_rank.onnx", GRAPHS["drafter"].graph(lora_rank=4))
     one, kept, logprobs = (
         [(name, why, [settled(task)]) for name, why, task in cases] for cases in (CASES, KEPT, LOGPROBS)
     )
