@@ -185,14 +185,15 @@ async function generate(input, expect, maps, folder) {
     drafter: graph(input.drafter, input.draft_max_length), drafterLength: input.draft_max_length, bos: input.draft_start,
   });
   const answer = async (one) => {
+    const length = lengthOf(input, state);
     const settings = {
       mode: input.mode, verification: input.verification, sampling: input.sampling, seed: BigInt(one.seed),
-      length: lengthOf(input, state), maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
+      length, maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
     };
     const { tokens, uniforms, rounds, context } = await session.generate(one.prompt, one.draft_prompt, settings);
     return {
       tokens, uniforms, context, entries: structuredClone(cache.table),
-      rounds: rounds.map((round) => only(round, expect.rounds[0])),
+      rounds: rounds.map((round) => only(round, expect.rounds[0])), ...(length.state ? { written: length.state.written } : {}),
     };
   };
   const answers = await answer(input);

@@ -362,6 +362,7 @@ const generate = [
   ['copy_beyond_most', 'found.copy.slice(0, Math.min(plan.count, most))', 'found.copy.slice(0, plan.count)', 'a copy is cut to `most`'],
   ['copy_by_rule', "const rule = plan.source === 'draft' ? this.rule(text) : verifyMatch;", 'const rule = text.mode === \'lookup\' ? verifyMatch : this.rule(text);', 'a copy is verified by match'],
   ['auto_agreed', 'agreed: agreement(emitted, found.copy)', 'agreed: plan.source === \'copy\' ? agreement(emitted, found.copy) : 0', 'copies that were not proposed are not compared'],
+  ['auto_last_round', 'text.length.record(counts);', 'if (most > 0) text.length.record(counts);', 'a round that may propose nothing is not recorded'],
   ['eos_ignored', 'text.eosIds.includes(token) ||', '', 'end tokens do not end the output'],
   ['eos_at_round_end', 'text.eosIds.includes(token) ||', '(text.eosIds.includes(token) && i + 1 === tokens.length) ||', 'an end token inside a round does not end the output'],
   ['logprob_context', 'logProbability(rows[i], text.sampling, before(i), token)', 'logProbability(rows[i], text.sampling, text.tokens, token)', "a log-probability's context lacks the proposed tokens"],
@@ -496,6 +497,7 @@ const map_file = [
   ['leaves_unsorted', "if (compare(spellings[leaves[i - 1]], spellings[leaves[i]]) >= 0) refuse('leaves');", '', 'leaves in any order'],
   ['leaves_equal', 'spellings[leaves[i]]) >= 0)', 'spellings[leaves[i]]) > 0)', 'two leaves with the same spelling'],
   ['direct_any', "leafSet.has(t) && spellings[t].length === 1 && spellings[t][0] === d", 'leafSet.has(t)', 'a pair with another spelling'],
+  ['direct_missing', "if (leaves.some((t) => spellings[t].length === 1 && direct[spellings[t][0]] !== t)) refuse('direct');", '', 'a leaf of one draft token without its pair'],
   ['map_foreign', "if (!fits) refuse('foreign_vocabulary');", '', 'a map of other models'],
 ];
 

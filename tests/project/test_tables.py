@@ -31,3 +31,11 @@ def test_the_kinds_of_notices_are_those_of_the_chapter() -> None:
     assert list(get_args(NoticeKind)) == kinds != []
     assert re.findall(r"^    (\w+),$", kotlin, re.M) == [kind.upper() for kind in kinds]
     assert re.findall(r"^    case (\w+)$", swift, re.M) == [TABLES["camel"](kind) for kind in kinds]
+
+
+def test_the_version_in_the_title_of_a_chapter_is_that_of_its_header() -> None:
+    chapters = [path.read_text("utf-8") for path in (ROOT / "spec").glob("*.md")]
+    headed = [text for text in chapters if "| version, " in text]
+    titles = [re.findall(r"\A# .* version (\d+)$", text, re.M) for text in headed]
+    assert titles == [re.findall(r"^\| 8 \| 4 \| version, (\d+) \|$", text, re.M) for text in headed]
+    assert len(titles) == 3 and all(titles)

@@ -86,7 +86,7 @@ export class Session {
       match: found.match, classes: drafted.classes, evaluated: verdict.evaluated, accepted: verdict.acceptedDrafts,
       emitted: emitted.length, agreed: agreement(emitted, found.copy),
     };
-    if (most > 0) text.length.record(counts);
+    text.length.record(counts);
     const asked = most > 0 ? [plan.source, plan.count, plan.fresh] : null;
     return { ...round, plan: asked, match: counts.match, agreed: counts.agreed };
   }

@@ -47,6 +47,7 @@ function checkDirect(direct, leaves, spellings) {
   direct.forEach((t, d) => {
     if (t >= 0 && !(leafSet.has(t) && spellings[t].length === 1 && spellings[t][0] === d)) refuse('direct');
   });
+  if (leaves.some((t) => spellings[t].length === 1 && direct[spellings[t][0]] !== t)) refuse('direct');
 }
 
 function checkTables(map) {

@@ -197,7 +197,8 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
         if task.drafts:
             context += _context_after(draft, proposal, verdict, trie, copying=copying)
         is_complete = text is not None and text.is_complete
-        yield round_json | {"context": list(context), "complete": is_complete}
+        written = None if length is None else length.written
+        yield round_json | {"context": list(context), "complete": is_complete, "written": written}
         if emitted[-1] in task.eos_ids or is_complete:
             return
         room -= len(emitted)

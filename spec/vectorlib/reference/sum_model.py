@@ -54,8 +54,12 @@ class SumModel:
         """The content of *.table.json."""
         return {"codes": self.codes, "by_token": self.by_token, "by_sum": self.by_sum}
 
-    def graph(self) -> bytes:
-        """The ONNX graph, with the inputs and outputs of spec/03-bundle.md and any number of KV positions."""
+    def graph(self, lora_rank: int | None = None) -> bytes:
+        """The ONNX graph, with the inputs and outputs of spec/03-bundle.md and any number of KV positions.
+
+        Args:
+            lora_rank: of adapters of the logits, which must be fed; None for a graph that takes none.
+        """
         inputs = [
             _value("input_ids", TensorProto.INT64, [1, "n"]),
             _value("seqlens_k", TensorProto.INT32, [1]),
@@ -68,6 +72,11 @@ class SumModel:
             *(_value(f"present.0.{p}", TensorProto.FLOAT, _KV) for p in ("key", "value")),
         ]
         nodes = [*_store(), *_sums(), *_logits()]
+        if lora_rank is not None:
+            width = len(self.codes)
+            inputs.append(_value("layers.0.o.lora_a", TensorProto.FLOAT, [width, lora_rank]))
+            inputs.append(_value("layers.0.o.lora_b", TensorProto.FLOAT, [lora_rank, width]))
+            nodes[-1:] = _adapted()
         graph = helper.make_graph(nodes, "sums", inputs, outputs, self._constants())
         opset = [helper.make_opsetid("", 17)]
         model = helper.make_model(graph, opset_imports=opset, producer_name="omnidraft", ir_version=8)
@@ -148,6 +157,17 @@ def _logits() -> list[onnx.NodeProto]:
         node("Sub", ["sums", "sums"], ["nan_or_nothing"]),
         node("Unsqueeze", ["nan_or_nothing", "axis_1"], ["nan_column"]),
         node("Add", ["exact", "nan_column"], ["logits"]),
+    ]
+
+
+def _adapted() -> list[onnx.NodeProto]:
+    """The last of `_logits`, with an adapter of what it adds to."""
+    node = helper.make_node
+    return [
+        node("MatMul", ["exact", "layers.0.o.lora_a"], ["low"]),
+        node("MatMul", ["low", "layers.0.o.lora_b"], ["change"]),
+        node("Add", ["exact", "change"], ["adapted"]),
+        node("Add", ["adapted", "nan_column"], ["logits"]),
     ]
 
 

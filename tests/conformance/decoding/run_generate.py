@@ -149,6 +149,8 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
     assert random.taken == expect["uniforms"]
     assert (constraint is not None and constraint.is_complete) == expect.get("complete", False)
     assert text.context == expect["context"]
+    if isinstance(length, WatchedLength):
+        assert length.state.written == expect["written"]
     assert [vars(entry) for entry in models.cache.entries()] == expect["entries"]
 
 

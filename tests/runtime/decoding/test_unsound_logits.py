@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.draft_length import FixedLength, Plan
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import CLASSES
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import LogitsError, SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round
@@ -87,6 +89,21 @@ def test_a_drafter_that_gives_no_distribution_drafts_nothing(rows: str) -> None:
         assert not any(r.draft for r in rounds)
         asked = mode not in ("plain", "lookup")
         assert sum(r.unsound for r in rounds) == (len(rounds) - 1 if asked else 0)  # the last has no room
+
+
+@pytest.mark.parametrize("chances", [(), (1.0,) * CLASSES])
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+def test_a_draft_ends_where_no_id_that_a_grammar_allows_has_weight(
+    temperature: float, chances: tuple[float, ...]
+) -> None:
+    """The second row is -inf at each of them: nothing forbidden is drawn, and no weights are summed."""
+    drafter = spoiled(3, len(DRAFT), "one is left")  # id 1
+    plan = Plan("draft", 2, chances=chances, least=(0.0,))
+    masks = [np.arange(len(DRAFT)) == 1, np.arange(len(DRAFT)) != 1]
+    draft = Drafter(drafter, [7]).propose(
+        [], plan, temperature, np.array([2]), SplitMix64(1), lambda drawn: masks[len(drawn)]
+    )
+    assert (draft.tokens, draft.unsound) == ([1], True)
 
 
 @pytest.mark.parametrize("rows", ABSURD_ROWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SessionFileError
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.hashes import file_sha256
+from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.session.api import Generation, LanguageModel, TextSession, load_bundle
 from support.adapters import PROMPT, adapter_of, drafters, refusal
+from support.manifests import rewrite
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +120,40 @@ def test_both_models_at_once_and_one_taken_away(session: TextSession) -> None:
     assert say(session).finish().token_ids == adapted
     session.use_adapter(None)
     assert say(session).finish().token_ids == say(TextSession(session.loaded)).finish().token_ids
+
+
+def test_graphs_of_a_fixed_rank_begin_without_an_adapter(session: TextSession, copy: Path) -> None:
+    """Its zeros are fed from the first pass on."""
+    for role in ("drafter", "target"):
+        fix_rank(copy, role, 4)
+    fixed = TextSession(load_bundle(copy, threads=1))
+    adapters = [adapter_of(session.bundle, role, 1, size=0.3) for role in ("drafter", "target")]
+    for given in ([], adapters, [None]):
+        for each in given:
+            session.use_adapter(each)
+            fixed.use_adapter(each)
+        due, answer = say(session), say(fixed)
+        assert drafts_of(answer) == drafts_of(due)
+        assert answer.token_ids == due.token_ids
+
+
+def fix_rank(bundle: Path, role: Role, rank: int) -> None:
+    """Make the adapters of a model inputs of one rank, which must be fed."""
+    import onnx
+
+    entry = getattr(open_bundle(bundle), role)
+    file, sites = bundle / entry.graph, replace(entry.lora, rank=rank)
+    model = onnx.load(file)
+    for value in model.graph.input:
+        site, _, part = value.name.rpartition(".")
+        if part in ("lora_a", "lora_b"):
+            value.type.tensor_type.shape.dim[part == "lora_a"].dim_value = sites.rank_of(site)
+    kept = [each for each in model.graph.initializer if ".lora_" not in each.name]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    onnx.save(model, file)
+    listed = {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
+    rewrite(bundle, lambda m: (m["files"].update({entry.graph: listed}), m[role]["lora"].update(rank=rank)))
 
 
 def test_sessions_on_one_graph_have_adapters_of_their_own(

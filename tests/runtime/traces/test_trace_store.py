@@ -164,6 +164,19 @@ def test_wiping_takes_segments_only(tmp_path: Path) -> None:
     assert not (tmp_path / "v").exists()
 
 
+def test_generations_that_a_wipe_interrupts_go_on_in_records_of_their_own(tmp_path: Path) -> None:
+    """The place of a record before the wipe is no place of a segment after it."""
+    store = open_store(tmp_path / "t")
+    first, second = record(store, 1, 1), record(store, 2, 1)
+    store.wipe()
+    record(store, 3, 1, first)
+    record(store, 4, 1, second)
+    record(store, 5, 1)
+    read = list(read_traces(tmp_path / "t", PAIR))
+    assert [[each.tokens[0].token_id for each in traced.rounds] for traced in read] == [[3], [4], [5]]
+    assert [traced.start.continues for traced in read] == [True, True, False]
+
+
 def test_other_vocabularies_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t"
     store = open_store(path)

@@ -112,6 +112,7 @@ def write(writer: VectorWriter) -> None:
     for name, model in GRAPHS.items():
         writer.file(f"generate/{name}.onnx", model.graph())
         writer.table(f"generate/{name}.table.json", model.as_json())
+    writer.file("generate/fixed_rank.onnx", GRAPHS["drafter"].graph(lora_rank=4))
     one, kept, logprobs = (
         [(name, why, [settled(task)]) for name, why, task in cases] for cases in (CASES, KEPT, LOGPROBS)
     )
@@ -159,6 +160,7 @@ def _expected(task: Task, models: Models) -> dict[str, Any]:
     rounds = list(generate(task, random, models))
     contexts = [each.pop("context") for each in rounds]
     complete = [each.pop("complete") for each in rounds][-1]
+    written = [each.pop("written") for each in rounds][-1]
     entries = [
         {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
         for t, entry in sorted(models.cache.entries.items())
@@ -167,4 +169,6 @@ def _expected(task: Task, models: Models) -> dict[str, Any]:
     ends: Change = {"context": contexts[-1], "entries": entries}
     if task.language is not None:
         ends["complete"] = complete
+    if written is not None:
+        ends["written"] = written
     return {"tokens": tokens, "uniforms": len(random.used), **ends, "rounds": rounds}

@@ -249,6 +249,8 @@ def _tables() -> Iterator[Case]:
     assert len(last) == 1, "the last leaf is a direct pair"
     why = "a pair of the last leaf's draft token with a token that is no leaf"
     yield "direct_no_leaf_last", why, "direct", _with(direct=_put("direct", last[0], unspelled))
+    why = "a leaf of one draft token without its pair"
+    yield "direct_missing", why, "direct", _with(direct=_put("direct", draft, -1))
     pair = next(d for d in range(drafts) if TOY.direct[d] >= 0 and d != draft)
     yield "direct_crossed", "two pairs are exchanged", "direct", _with(
         direct=[TOY.direct[{draft: pair, pair: draft}.get(d, d)] for d in range(drafts)])  # fmt: skip

@@ -243,7 +243,7 @@ def draft_distribution(
         confident: whether the confidence is computed at temperature 0; otherwise it is 1 there.
 
     Raises:
-        LogitsError: the largest logit is not finite, or that of the ids that are not banned.
+        LogitsError: the largest logit is not finite, or that of the ids that may be proposed.
     """
     best = int(logits.argmax())
     _check_finite(logits[best], "drafter")
@@ -252,6 +252,7 @@ def draft_distribution(
     if allowed is not None:
         row[:] = np.where(allowed, logits, -np.inf)
         logits, best = row, int(row.argmax())
+        _check_finite(logits[best], "drafter")
     if (banned == best).any():  # relative to a banned logit the others might have no weight
         row[:] = logits
         row[banned] = -np.inf

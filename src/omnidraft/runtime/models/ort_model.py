@@ -16,6 +16,7 @@ import onnxruntime as ort
 from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Logits, SessionModel
+from omnidraft.runtime.models.adapter import no_adapter
 from omnidraft.runtime.models.engine_run import EngineRun
 from omnidraft.runtime.models.graph_contract import (
     adapter_values,
@@ -56,6 +57,7 @@ class Graph:
         self.path = path
         self.session = cpu_session(path, threads)
         self.kv, self.vocab_size = kv, vocab_size
+        self.without: Mapping[str, npt.NDArray[np.float32]] = {}  # what is fed for no adapter
         self.check()
 
     def check(self) -> None:
@@ -69,6 +71,7 @@ class Graph:
         """Check that the graph takes the adapters of a manifest, and nothing else."""
         fed, _ = shared_values(self.kv, self.vocab_size)
         check_adapters(self.path, self.session, fed, adapter_values(lora))
+        self.without = {} if lora is None else no_adapter(lora)
 
     def new_model(self) -> SessionModel:
         """A model on these weights, with a context of its own."""
@@ -95,7 +98,7 @@ class OrtModel:
         # Memory is used only for the rows that are written.
         self._logits = lazy_zeros((1, _MOST_ROWS, self.vocab_size))
         self._blocks: dict[tuple[int, int], _Block] = {}
-        self._adapter: dict[str, npt.NDArray[np.float32]] = {}
+        self._adapter: Mapping[str, npt.NDArray[np.float32]] = graph.without
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         count = len(tokens) if num_logits is None else num_logits

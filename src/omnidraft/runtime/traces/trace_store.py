@@ -79,6 +79,7 @@ class TraceStore:
         self._handles: list[int] = []  # the directory, then the segment that is written to
         self._close = weakref.finalize(self, _close_all, self._handles)
         self._segment, self._size, self._records, self._unsynced = 0, 0, 0, 0
+        self._last = 0  # number of the segment before this one; records may still be at places of it
         try:
             self._handles.append(claim_for_recording(self.path))
             self._continue_last()
@@ -200,8 +201,8 @@ class TraceStore:
     def _new_segment(self) -> None:
         """Begin a segment, and delete the oldest, so that the bound holds when the new segment is full."""
         self._sync()
-        last = max([self._segment, *(number_of(p) for p in segments_of(self.path))])
         self._leave_segment()
+        last = max([self._last, *(number_of(p) for p in segments_of(self.path))])
         evict(self.path, self.max_bytes - self._segment_bytes)
         data = encode_header(TraceHeader(self.vocabularies, last + 1))
         write_atomically(self.path / name_of(last + 1), data)
@@ -232,6 +233,7 @@ class TraceStore:
         for handle in self._handles[1:]:
             os.close(handle)
         del self._handles[1:]
+        self._last = self._segment or self._last
         self._segment, self._size, self._records, self._unsynced = 0, 0, 0, 0
 
 

@@ -261,6 +261,8 @@ def _problems(m: VocabMap, allowed: npt.NDArray[np.uint8]) -> Iterator[tuple[str
     leaves = m.leaf_of[m.direct[drafts]]
     if (leaves < 0).any() or (m.leaf_lengths[leaves] != 1).any() or (m.leaf_firsts[leaves] != drafts).any():
         yield "direct", "direct pairs and leaves disagree"
+    if np.count_nonzero(m.leaf_lengths == 1) != len(drafts):
+        yield "direct", "a leaf that is spelled by one draft token is no direct pair"
 
 
 def _ragged(m: VocabMap) -> dict[str, Ragged]:

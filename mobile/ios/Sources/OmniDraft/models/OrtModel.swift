@@ -6,7 +6,7 @@ private let mostRows = 65  // rows of logits of the longest usual pass, a verifi
 private let usualRows = 13  // of a verification of the longest draft that the length auto asks for
 
 /// The loaded weights of a model: any number of ``OrtModel``s may run them, each from its own thread. It does not
-/// change.
+/// change after the checks.
 final class Graph: @unchecked Sendable {
     /// The graph; weights in a file beside it are mapped into memory, not read.
     let path: String
@@ -15,6 +15,8 @@ final class Graph: @unchecked Sendable {
     /// Width of its logits.
     let vocabSize: Int
     let session: any EngineGraph
+    /// The adapters that it takes, once they were checked.
+    private(set) var lora: LoraSites?
 
     /// - Throws: ``OmniDraftError/bundle(_:)``: the engine cannot load the graph, or it has other inputs and outputs.
     init(
@@ -34,6 +36,7 @@ final class Graph: @unchecked Sendable {
     func check(_ lora: LoraSites?) throws {
         let fed = SharedValues(kv, vocabSize: vocabSize).inputs
         try checkAdapters(path, session, known: fed, adapterValues(lora))
+        self.lora = lora
     }
 }
 
@@ -81,6 +84,9 @@ class OrtModel: SessionModel {
         total = try memory(4)
         numLogits = try memory(8)
         rows = try memory(4 * graph.vocabSize)
+        if let lora = graph.lora, lora.rank != nil {  // it must be fed from the beginning
+            try useAdapter(noAdapter(lora).members.map { (name: $0.name, tensor: tensorOf($0.value)) })
+        }
     }
 
     var vocabSize: Int { graph.vocabSize }

@@ -30,6 +30,7 @@ final class TraceStore: Sendable {
     private struct Writer {
         var claim: Claim?
         var segment: OpenSegment?  // that is written to
+        var last = 0  // number of the segment before a wipe; records may still be at places of it
     }
 
     init(_ path: String, _ vocabularies: Vocabularies, maxBytes: Int = Defaults.traceMaxBytes) throws {
@@ -76,6 +77,7 @@ final class TraceStore: Sendable {
     @discardableResult
     func wipe() throws -> Int {
         try writer.with { writer in
+            writer.last = writer.segment?.number ?? writer.last
             writer.segment = nil
             return try onFileError(of: try removeSegments(path)) {
                 traceError("unwritable", "\(path) cannot be wiped (\($0))", "check the path")
@@ -159,7 +161,7 @@ final class TraceStore: Sendable {
     private func newSegment(_ writer: inout Writer) throws -> OpenSegment {
         try writer.segment?.sync()
         let last = try segmentsOf(path).compactMap { numberOf(split($0).name) }.max() ?? 0
-        let number = 1 + max(writer.segment?.number ?? 0, last)
+        let number = 1 + max(writer.segment?.number ?? writer.last, last)
         writer.segment = nil
         try evict(path, room: maxBytes - segmentBytes(maxBytes))
         let data = try encodeTraceHeader(TraceHeader(vocabularies: vocabularies, number: UInt64(number)))

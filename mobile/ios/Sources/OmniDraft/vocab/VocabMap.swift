@@ -255,4 +255,7 @@ private func checkDirect(_ map: VocabMap) throws {
             leaf >= 0 && map.leafLengths[leaf] == 1 && map.leafFirsts[leaf] == draft, "direct",
             "direct pairs and leaves disagree")
     }
+    try demand(
+        map.leafLengths.count { $0 == 1 } == map.directDrafts.count, "direct",
+        "a leaf that is spelled by one draft token is no direct pair")
 }

@@ -36,6 +36,21 @@ final class SamplingTests: XCTestCase {
         }
     }
 
+    func testARowThatIsNothingWhereAGrammarAllowsIsRefused() throws {
+        let logits = Logits([-.infinity, 1, 2], width: 3)
+        let allowed = Mask(bounds: [0, 1, 1], limit: 1)
+        for temperature in [0, 0.7, 1] {
+            for isConfident in [false, true] {
+                let fault = try faultOf {
+                    _ = try draftDistribution(
+                        logits, row: 0, temperature: temperature, banned: [], allowed: allowed,
+                        isConfident: isConfident)
+                }
+                XCTAssertEqual(fault, "logits")
+            }
+        }
+    }
+
     func testSettingsOutsideTheirRangesAreRefusedByName() {
         let refused: [(String, () throws -> Void)] = [
             ("topK", { _ = try SamplingConfig(topK: -1) }),

@@ -36,6 +36,33 @@ final class GraphContractTests: XCTestCase {
         XCTAssertEqual(try faultOf { try graph.check(bundle.drafter.lora) }, "graph")
     }
 
+    /// A model begins without an adapter, and is fed its zeros.
+    func testAGraphOfAFixedRankRunsWithoutAnAdapter() throws {
+        let site = Site(inputs: 9, parts: [Site.Part(name: "o", width: 9)])
+        let lora = LoraSites(rank: 4, sites: ByName([("layers.0.o", site)]))
+        func tensors(_ value: Float) -> [(name: String, tensor: Tensor)] {
+            noAdapter(lora).members.map { each in
+                let (shape, count) = (each.value.shape, each.value.values.count)
+                let filled = FloatTensor(shape: shape, values: [Float](repeating: value, count: count))
+                return (name: each.name, tensor: tensorOf(filled))
+            }
+        }
+        func scored(_ model: OrtModel) throws -> [[Float]] {
+            model.rewind(0)
+            let logits = try model.score([1, 2, 3], numLogits: nil)
+            return (0..<logits.rows).map(logits.numbers)
+        }
+        let plain = try scored(OrtModel(graph(kv(), width: 9, file: "\(vectorRoot)/generate/drafter.onnx")))
+        let fixed = try graph(kv(), width: 9, file: "\(vectorRoot)/generate/fixed_rank.onnx")
+        try fixed.check(lora)
+        let model = try OrtModel(fixed)
+        XCTAssertEqual(try scored(model), plain)
+        try model.useAdapter(tensors(1))
+        XCTAssertNotEqual(try scored(model), plain)
+        try model.useAdapter(tensors(0))
+        XCTAssertEqual(try scored(model), plain)
+    }
+
     func testInputsWithADefaultAreThoseOfTheManifest() throws {
         let bundle = try Self.loaded.get().bundle
         let drafter = bundle.drafter

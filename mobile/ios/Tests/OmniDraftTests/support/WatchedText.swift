@@ -133,6 +133,7 @@ final class WatchedText {
         try same("tokens", emitted, expect["tokens"]!.int32s)
         try same("uniforms", random.taken, expect["uniforms"]!.int)
         try same("context", text.context, expect["context"]!.int32s)
+        try same("written", (length as? WatchedLength)?.state.written, expect["written"]?.int)
         try same("complete", constraint?.isComplete ?? false, expect["complete"]?.bool ?? false)
         let entries = cache.entries().map { [Int($0.targetId), $0.hits, $0.accepted, $0.tick] }
         let due = expect["entries"]!.array.map { entry in

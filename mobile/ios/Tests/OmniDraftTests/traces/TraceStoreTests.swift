@@ -151,6 +151,19 @@ final class TraceStoreTests: XCTestCase {
         XCTAssertEqual(mode(try segmentsOf(path)[0]), 0o600)
     }
 
+    func testGenerationsThatAWipeInterruptsGoOnInRecordsOfTheirOwn() throws {
+        try withStore { store in
+            let (first, second) = (recordRounds(store, 1, 1), recordRounds(store, 2, 1))
+            try store.wipe()
+            recordRounds(store, 3, 1, at: first)
+            recordRounds(store, 4, 1, at: second)
+            recordRounds(store, 5, 1)
+        }
+        let read = try traces()
+        XCTAssertEqual(read.map { $0.rounds.map { Int($0.tokens[0].tokenId) } }, [[3], [4], [5]])
+        XCTAssertEqual(read.map(\.start.continues), [true, true, false])
+    }
+
     func testOtherVocabulariesAreRefused() throws {
         try withStore { recordRounds($0, 1, 1) }
         let other = String(repeating: "a", count: 64)

@@ -42,6 +42,7 @@ internal class Graph(
     xnnpack: Boolean = false, // whether kernels of XNNPACK are used where it has them
 ) : Weights {
     val session: OrtSession = cpuSession(path, threads, xnnpack)
+    private var adapters: Map<String, Value> = emptyMap() // inputs that must be fed
 
     init {
         try {
@@ -56,7 +57,12 @@ internal class Graph(
     fun checkAdapters(lora: LoraSites?) {
         val fed = sharedValues(kv, vocabSize).inputs.keys
         checkAdapters(path, session, fed, adapterValues(lora))
+        if (lora?.rank != null) adapters = adapterValues(lora)
     }
+
+    /** What is fed for no adapter: zeros, where adapters must be fed. */
+    fun zeros(): Map<String, OnnxTensor> =
+        adapters.mapValues { (_, value) -> tensor(floats(value.sizes.fold(1L) { n, size -> n * size }), value.sizes) }
 
     override fun newModel(): OrtModel = OrtModel(this)
 
@@ -90,7 +96,7 @@ internal open class OrtModel(private val graph: Graph, newKv: (KvShape) -> Map<S
         "num_logits" to OnnxTensor.createTensor(Engine.environment, numLogits, longArrayOf(1)),
     )
     private val blocks = HashMap<Long, Block>()
-    private var fed: Map<String, OnnxTensor> = emptyMap() // an adapter's tensors that are inputs of the graph
+    private var fed: Map<String, OnnxTensor> = graph.zeros() // an adapter's tensors that are inputs of the graph
     private var adapter: OrtLoraAdapter? = null // its other tensors
     private var adapterBytes: ByteBuffer? = null // which the engine reads in place
 

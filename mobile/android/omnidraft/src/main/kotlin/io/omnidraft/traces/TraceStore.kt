@@ -48,6 +48,7 @@ internal class TraceStore(
     @Volatile
     private var claim: Claim?
     private var segment: OpenSegment? = null // that is written to
+    private var last = 0L // number of the segment before it; records may still be at places of it
 
     init {
         if (maxBytes < LEAST_BYTES.toLong()) {
@@ -163,8 +164,8 @@ internal class TraceStore(
     /** Begin a segment, and delete the oldest, so that the bound holds when the new segment is full. */
     private fun newSegment(): OpenSegment {
         segment?.sync()
-        val number = 1 + maxOf(segment?.number ?: 0, segmentsOf(path).maxOfOrNull { numberOf(it) } ?: 0)
         leaveSegment()
+        val number = 1 + maxOf(last, segmentsOf(path).maxOfOrNull { numberOf(it) } ?: 0)
         evict(path, maxBytes - segmentBytes)
         val data = encodeHeader(TraceHeader(vocabularies, number))
         val file = File(path, nameOf(number))
@@ -187,6 +188,7 @@ internal class TraceStore(
         } catch (error: IOException) {
             problem = "recording stopped: $path cannot be closed (${reason(error)})"
         }
+        last = segment?.number ?: last
         segment = null
     }
 

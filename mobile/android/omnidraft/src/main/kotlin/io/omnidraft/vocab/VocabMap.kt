@@ -245,6 +245,9 @@ private fun checkDirect(map: VocabMap) {
             "direct pairs and leaves disagree"
         }
     }
+    demand(map.leafLengths.count { it == 1 } == map.directDrafts.size, "direct") {
+        "a leaf that is spelled by one draft token is no direct pair"
+    }
 }
 
 private inline fun demand(holds: Boolean, fault: String, sentence: () -> String) {

@@ -87,6 +87,17 @@ class SamplingTest {
     }
 
     @Test
+    fun aRowThatIsNothingWhereAGrammarAllowsIsRefused() {
+        val logits = Logits.of(floatArrayOf(Float.NEGATIVE_INFINITY, 1f, 2f), 3)
+        val allowed = IdSet(3).also { it.add(0) }
+        for (temperature in listOf(0.0, 0.7, 1.0)) for (isConfident in listOf(false, true)) {
+            assertThrows(LogitsError::class.java) {
+                draftDistribution(logits, 0, temperature, NO_IDS, Workspace(), allowed, isConfident)
+            }
+        }
+    }
+
+    @Test
     fun settingsOutsideTheirRangesAreRefusedByName() {
         val refused = mapOf<String, () -> Unit>(
             "topK" to { SamplingConfig(topK = -1) },

@@ -18,6 +18,7 @@ import io.omnidraft.models.floats
 import io.omnidraft.inHeap
 import io.omnidraft.models.kvBuffers
 import io.omnidraft.models.kvTensors
+import io.omnidraft.models.noAdapter
 import io.omnidraft.support.StarterBundles
 import java.io.File
 import java.nio.ByteBuffer
@@ -25,6 +26,7 @@ import java.util.Random
 import java.util.concurrent.atomic.AtomicInteger
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNotEquals
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -86,6 +88,27 @@ internal class GraphContractTest {
             assertEquals("graph", refused.fault)
         }
     }
+
+    /** A model begins without an adapter, and is fed its zeros. */
+    @Test
+    fun aGraphOfAFixedRankRunsWithoutAnAdapter() {
+        val lora = LoraSites(4, mapOf("layers.0.o" to Site(9, listOf(Part("o", 9)))))
+        fun scored(model: OrtModel) = rows(model.also { it.rewind(0) }.score(intArrayOf(1, 2, 3)))
+        val plain = Graph(File(ROOT, "generate/drafter.onnx"), kv, 9).use { graph -> graph.newModel().use(::scored) }
+        Graph(File(ROOT, "generate/fixed_rank.onnx"), kv, 9).use { graph ->
+            graph.checkAdapters(lora)
+            graph.newModel().use { model ->
+                val ones = noAdapter(lora).mapValues { tensorOf(it.value.also { each -> each.values.fill(1f) }) }
+                assertEquals(lists(plain), lists(scored(model)))
+                model.useAdapter(ones)
+                assertNotEquals(lists(plain), lists(scored(model)))
+                model.useAdapter(noAdapter(lora).mapValues { tensorOf(it.value) })
+                assertEquals(lists(plain), lists(scored(model)))
+            }
+        }
+    }
+
+    private fun lists(rows: List<FloatArray>) = rows.map { it.asList() }
 
     @Test
     fun inputsWithADefaultAreReadFromTheFile() {

@@ -57,6 +57,9 @@ internal class WatchedLength(private val length: MeasuredLength) : DraftLength b
     var counts: RoundCounts = NOTHING
         private set
 
+    /** Tokens of the text, as the draft length counted them. */
+    val written: Int get() = length.state.written
+
     override fun next(match: Int): Plan = length.next(match).also { plan = it }
 
     override fun record(counts: RoundCounts) {
@@ -152,6 +155,7 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
         assertSame(vector, "uniforms", expect["uniforms"], random.taken)
         assertSame(vector, "complete", expect["complete"] ?: false, constraint?.isComplete ?: false)
         assertSame(vector, "context", expect["context"], text.context.toArray())
+        assertSame(vector, "written", expect["written"], (length as? WatchedLength)?.written)
         val entries = cache.entries().map {
             mapOf("target_id" to it.targetId, "hits" to it.hits, "accepted" to it.accepted, "tick" to it.tick)
         }

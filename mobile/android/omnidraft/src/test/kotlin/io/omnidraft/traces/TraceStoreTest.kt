@@ -156,6 +156,21 @@ class TraceStoreTest {
     }
 
     @Test
+    fun `generations that a wipe interrupts go on in records of their own`() {
+        open().use { store ->
+            val (first, second) = record(store, 1, 1) to record(store, 2, 1)
+            store.wipe()
+            record(store, 3, 1, first)
+            record(store, 4, 1, second)
+            record(store, 5, 1)
+        }
+        val read = readTraces(listOf(path), PAIR).toList()
+        val tokens = read.map { each -> each.rounds.map { it.tokens[0].tokenId } }
+        assertEquals(listOf(listOf(3), listOf(4), listOf(5)), tokens)
+        assertEquals(listOf(true, true, false), read.map { it.start.continues })
+    }
+
+    @Test
     fun `other vocabularies are refused`() {
         open().use { record(it, 1, 1) }
         for (other in listOf(
