@@ -86,7 +86,7 @@ def read_peft(directory: Path) -> PeftAdapter:
     halves: dict[tuple[int, str], dict[str, Floats]] = {}
     paths: dict[tuple[int, str], str] = {}
     stacks: dict[str, str] = {}  # a path in each stack of layers, by what is before the layers
-    for key, values in _tensors(directory).items():
+    for key, values in sorted(_tensors(directory).items()):
         match = _KEY.fullmatch(key)
         if match is None or match["module"] not in MODULES:
             raise _unsupported(directory, _meaning(key), "train one on the layers' projections")
