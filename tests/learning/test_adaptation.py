@@ -31,6 +31,7 @@ from support.adapting import (
     answers,
     begin,
     learner,
+    pair_of_weights,
 )
 
 
@@ -205,7 +206,7 @@ def test_a_checkpoint_whose_parts_are_damaged_is_named(weights: LanguageModel, p
     adaptation.write()
     adaptation.close()
     profile = adaptation.profile
-    checkpoint = profile.read(adaptation.pair)
+    checkpoint = profile.read(pair_of_weights(weights))
     assert checkpoint is not None
     guards = [{**checkpoint.progress.guard, "current": [[3, 0]]}, {}]
     for spoiled in (
