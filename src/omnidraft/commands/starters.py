@@ -70,13 +70,13 @@ def guide_files(place: Path, profile: Profile) -> None:
     """Put beside a bundle what the guides name: an adapter, n-grams and questions.
 
     Args:
-        place: the directory; older files of these names are replaced.
+        place: the directory; files of these names that are there stay.
         profile: what was learned for the bundle's target.
     """
     copies = {profile.adapter: [place / "mine.safetensors"], profile.cache: [place / name for name in CACHES]}
     for source, files in copies.items():
         for file in files:
-            if source.is_file():
+            if source.is_file() and not file.exists():  # the user's own grow under these names
                 shutil.copyfile(source, file)
     questions = word_problems(QUESTIONS, seed=1)
     for name, lines in (

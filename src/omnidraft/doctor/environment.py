@@ -33,7 +33,7 @@ def environment_checks() -> list[Check]:
     )
     return [
         python_check(sys.version_info[:2]),
-        Check("packages", "ok", ", ".join(f"{name} {version_of(name)}" for name in CORE)),
+        core_check({name: version_of(name) for name in CORE}),
         *(optional_check(extra, {n: version_of(n) for n in names}) for extra, (_, names) in OPTIONAL.items()),
         providers_check(onnxruntime.get_available_providers()),
         Check("free memory", "ok", told, details={"bytes": free}),
@@ -58,6 +58,17 @@ def python_check(version: tuple[int, ...]) -> Check:
         return Check("python", "ok", message, details=details)
     message = f"Python {'.'.join(map(str, version))} is not supported"
     return Check("python", "fail", message, "use Python 3.10, 3.11, 3.12 or 3.13", details)
+
+
+def core_check(versions: dict[str, str | None]) -> Check:
+    """The packages that every machine needs."""
+    present = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    absent = [name for name, version in versions.items() if not version]
+    details = {"versions": versions}
+    if not absent:
+        return Check("packages", "ok", present, details=details)
+    message, remedy = f"{', '.join(absent)} not installed", f"run `pip install {' '.join(absent)}`"
+    return Check("packages", "fail", f"{message} ({present})" if present else message, remedy, details)
 
 
 def optional_check(extra: str, versions: dict[str, str | None]) -> Check:

@@ -20,6 +20,7 @@ from omnidraft.runtime.traces.trace_file import MAX_SEGMENT_BYTES
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab import vocab_map
 from omnidraft.runtime.vocab.cache_store import read_table
+from support.closed_directory import closed
 
 
 def _manifest(path: Path) -> object:
@@ -49,6 +50,17 @@ SIZES = {
     "adapter": adapter_file.MAX_FILE_BYTES,
     "trace": MAX_SEGMENT_BYTES,
 }
+
+
+@pytest.mark.parametrize("what", ["map", "session", "cache", "adapter", "trace"])
+def test_a_directory_without_permission_is_refused(what: str, tmp_path: Path) -> None:
+    read, fault = READERS[what]
+    directory = tmp_path / "closed"
+    directory.mkdir()
+    for path in (directory / "file", *([directory] if what == "trace" else [])):
+        with closed(directory), pytest.raises(OmnidraftError, match=r"\(Permission denied\); ") as caught:
+            read(path)
+        assert caught.value.fault == fault and str(path) in caught.value.message
 
 
 @pytest.mark.parametrize("what", READERS)

@@ -26,6 +26,7 @@ from omnidraft.runtime.vocab.cache_table import check_against
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
 from support.cache_files import INVALID, build
+from support.closed_directory import closed
 from support.tables import TOY, table
 from support.toy import TARGET, toy_map
 
@@ -85,6 +86,14 @@ def test_what_is_no_file_is_unreadable(spoil: Callable[[Path], None], tmp_path: 
     with pytest.raises(CacheFileError) as caught:
         read_table(path)
     assert caught.value.fault == "unreadable"
+
+
+def test_a_directory_without_permission_is_one_sentence_and_an_empty_cache(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    with closed(tmp_path / "closed"):
+        cache, notice = open_cache(tmp_path / "closed/c", TOY)
+    assert len(cache) == 0
+    assert notice is not None and notice.endswith("(Permission denied); check the path and its permissions")
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

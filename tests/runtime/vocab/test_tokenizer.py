@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -222,6 +224,20 @@ def test_a_panic_of_the_package_is_one_sentence(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().err == ""
     tokenizer._run(os.write, 2, b"of another thread")
     assert capfd.readouterr().err == "of another thread"
+
+
+def test_threads_that_encode_leave_the_error_stream_where_it_was() -> None:
+    kept, before, interval = os.dup(2), os.fstat(2), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(READ["byte_level"].encode, ["the hello"] * 2_000))
+        after = os.fstat(2)
+    finally:
+        sys.setswitchinterval(interval)
+        os.dup2(kept, 2)
+        os.close(kept)
+    assert (after.st_dev, after.st_ino) == (before.st_dev, before.st_ino)
 
 
 @pytest.mark.parametrize(

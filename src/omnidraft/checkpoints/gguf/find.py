@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnidraft.checkpoints.refusals import WEIGHTS
-from omnidraft.errors import CheckpointError
+from omnidraft.errors import CheckpointError, refusing
 
 SUFFIX = ".gguf"
 
@@ -14,8 +14,15 @@ def find_gguf(name: str) -> Path | None:
     """The GGUF file that `name` is or holds; None where it is something else.
 
     A directory that holds weights of a checkpoint counts as a checkpoint.
+
+    Raises:
+        CheckpointError: there is no such file, there are several, or the path may not be read.
     """
-    path = Path(name).expanduser()
+    with refusing(CheckpointError, f"{name} cannot be read", "check the path and its permissions"):
+        return _found(name, Path(name).expanduser())
+
+
+def _found(name: str, path: Path) -> Path | None:
     if path.suffix.lower() == SUFFIX and not path.is_dir():
         if not path.is_file():
             raise CheckpointError(f"there is no file {name}", "check the path")

@@ -137,11 +137,12 @@ def _wheel(folder: Path, package: Package) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         found = list(Path(work).glob("*.whl"))
         if done.returncode or len(found) != 1:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            errors = [line for line in lines if line.startswith("ERROR")] or lines
             why = errors[-1].removeprefix("ERROR: ") if errors else "pip gave no reason"
-            raise SettingError(
-                f"pip cannot fetch {package.requirement} ({why:.200})", "check the network connection"
-            )
+            absent = why.endswith("No module named pip")
+            remedy = "install pip in this environment" if absent else "check the network connection"
+            raise SettingError(f"pip cannot fetch {package.requirement} ({why:.200})", remedy)
         return found[0].replace(folder / found[0].name)
 
 

@@ -7,8 +7,9 @@ another adapter are refused.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.traces.trace import Traced, TracedToken
+from omnidraft.runtime.traces.trace import WINDOW, Traced, TracedRound, TracedToken
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 OPEN = defaults.LEARNER_OPEN_GENERATIONS  # incomplete generations: sessions that share a store take turns
@@ -107,16 +108,16 @@ def joined(traces: Iterable[Traced], vocab_map: VocabMap) -> Iterator[Traced]:
     A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a
     text that was not recorded, so it stays alone. At most `OPEN` generations are in memory.
     """
-    waiting: list[Traced] = []
+    waiting: list[_Growing] = []
     for traced in traces:
-        at = next((i for i, earlier in enumerate(waiting) if _goes_on(earlier, traced, vocab_map)), None)
-        if at is not None:
-            waiting[at] = replace(waiting[at], rounds=waiting[at].rounds + traced.rounds)
-            continue
-        waiting.append(traced)
+        earlier = next((each for each in waiting if each.is_continued_by(traced)), None)
+        if earlier is None:
+            waiting.append(earlier := _Growing(traced, vocab_map))
+        else:
+            earlier.append(traced)
         if len(waiting) > OPEN:
-            yield waiting.pop(0)
-    yield from waiting
+            yield waiting.pop(0).whole()
+    yield from (each.whole() for each in waiting)
 
 
 def rows_of(tokens: Sequence[TracedToken]) -> TargetRows:
@@ -150,17 +151,34 @@ def _root(token: TracedToken) -> DraftDistribution | None:
     return DraftDistribution(ids, p / total, token.roots.rest / total, max(0.0, 1.0 - token.unspelled))
 
 
-def _goes_on(earlier: Traced, later: Traced, vocab_map: VocabMap) -> bool:
-    start = later.start
-    if not start.continues or start.target_adapter != earlier.start.target_adapter:
-        return False
-    pieces = [d for token in earlier.tokens for d in vocab_map.spell(token.token_id)]
-    ends = earlier.start.skipped + len(earlier.start.context) + len(pieces)
-    if ends != start.skipped + len(start.context):
-        return False
-    text = (*earlier.start.context, *pieces)
-    shared = min(len(text), len(start.context))
-    return text[len(text) - shared :] == start.context[len(start.context) - shared :]
+class _Growing:
+    """A generation whose records are joined; each record is spelled once, since files can hold any number."""
+
+    def __init__(self, first: Traced, vocab_map: VocabMap) -> None:
+        self._start, self._map = first.start, vocab_map
+        self._length = first.start.skipped + len(first.start.context)  # of the text, in draft ids
+        self._latest = deque(first.start.context, WINDOW)  # its last draft ids
+        self._rounds: list[TracedRound] = []
+        self.append(first)
+
+    def append(self, traced: Traced) -> None:
+        self._rounds += traced.rounds
+        pieces = [d for token in traced.tokens for d in self._map.spell(token.token_id)]
+        self._length += len(pieces)
+        self._latest.extend(pieces)
+
+    def is_continued_by(self, later: Traced) -> bool:
+        start = later.start
+        if not start.continues or start.target_adapter != self._start.target_adapter:
+            return False
+        if self._length != start.skipped + len(start.context):
+            return False
+        latest, context = tuple(self._latest), start.context
+        shared = min(len(latest), len(context))
+        return latest[len(latest) - shared :] == context[len(context) - shared :]
+
+    def whole(self) -> Traced:
+        return Traced(self._start, tuple(self._rounds))
 
 
 def _named(adapter: str | None) -> str:

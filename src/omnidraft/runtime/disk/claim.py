@@ -22,7 +22,7 @@ def claim(path: Path) -> int:
 
     Raises:
         ClaimError: another process, or another handle of this one, has the directory.
-        OSError: the directory cannot be made or written; `strerror` says why.
+        OSError: the directory cannot be made, written or locked; `strerror` says why.
     """
     if path.exists() and not path.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a directory")
@@ -36,8 +36,11 @@ def claim(path: Path) -> int:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(handle)
+        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
+            why = f"its file system does not lock directories: {error.strerror}"
+            raise OSError(error.errno, why) from None
         raise ClaimError(
             f"{path} is in use by another process", "wait for it, or choose another directory"
         ) from None

@@ -28,17 +28,19 @@ def new_directory(out: Path) -> Iterator[Path]:
     """A temporary directory beside `out`, removed at the end unless it was renamed.
 
     Raises:
-        OSError: it cannot be made, or `out` is the current directory or above it.
+        OSError: it cannot be made or locked, or `out` is the current directory or above it.
         ClaimError: another process has it.
     """
     out = settled(out)
     work = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     work.mkdir(parents=True)
-    handle = claim(work)
     try:
-        yield work
+        handle = claim(work)
+        try:
+            yield work
+        finally:
+            os.close(handle)
     finally:
-        os.close(handle)
         shutil.rmtree(work, ignore_errors=True)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from omnidraft.errors import TraceFileError
+from omnidraft.errors import TraceFileError, refusing
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.runtime.traces.trace_file import MAX_SEGMENT_BYTES, Segment, decode
@@ -44,7 +44,8 @@ def read_segments(
 ) -> Iterator[tuple[Path, Segment]]:
     """The segments of one trace with their files."""
     path = Path(place)
-    segments = segments_of(path) if path.is_dir() else [path]
+    with refusing(TraceFileError, f"{path} cannot be read", _REMEDIES["unreadable"], "unreadable"):
+        segments = segments_of(path) if path.is_dir() else [path]
     if not segments:
         raise TraceFileError(f"{path} holds no trace", "check the path", fault="not_a_trace")
     for file in segments:

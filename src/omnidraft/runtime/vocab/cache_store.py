@@ -87,7 +87,8 @@ def _is_absent(path: Path) -> bool:
 
 def _is_free(path: Path) -> bool:
     """Whether nothing is lost when a file is written there: there is no file, or an empty one."""
-    return _is_absent(path) or (path.is_file() and path.stat().st_size == 0)
+    # `isfile` is false where the path may not be looked at, which `Path.is_file` raises before Python 3.14.
+    return _is_absent(path) or (os.path.isfile(path) and os.path.getsize(path) == 0)
 
 
 def _read(path: Path) -> bytes:

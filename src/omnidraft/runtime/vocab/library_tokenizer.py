@@ -203,25 +203,26 @@ def _without_panics() -> Iterator[None]:
 
     What else is written there meanwhile follows at the end.
     """
-    try:
-        terminal = os.dup(2)
-    except OSError:  # it is closed
-        yield
-        return
-    panics = False
-    with _stderr, _scratch() as heard:
-        os.dup2(heard.fileno(), 2)
+    with _stderr:
         try:
+            terminal = os.dup(2)
+        except OSError:  # it is closed
             yield
-        except BaseException as error:
-            panics = _is_panic(error)
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
-            if heard.seek(0, os.SEEK_END) and not panics:
-                heard.seek(0)
-                os.write(2, heard.read())
+            return
+        panics = False
+        with _scratch() as heard:
+            os.dup2(heard.fileno(), 2)
+            try:
+                yield
+            except BaseException as error:
+                panics = _is_panic(error)
+                raise
+            finally:
+                os.dup2(terminal, 2)
+                os.close(terminal)
+                if heard.seek(0, os.SEEK_END) and not panics:
+                    heard.seek(0)
+                    os.write(2, heard.read())
 
 
 def _scratch() -> IO[bytes]:
