@@ -99,7 +99,6 @@ struct FileError: Error, Equatable {
     }
 }
 
-/// A refusal of a setting.
 func settingError(_ message: String, _ remedy: String = "") -> OmniDraftError {
     .setting(Refusal(message: message, remedy: remedy))
 }

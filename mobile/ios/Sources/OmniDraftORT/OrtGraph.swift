@@ -216,7 +216,6 @@ private struct ValueReader {
     }
 }
 
-/// The type and the sizes of a tensor.
 private func formOf(_ library: OrtLibrary, _ tensor: OpaquePointer?) throws -> (type: ElementType?, shape: [Int]) {
     let api = library.api
     var type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED

@@ -2,7 +2,6 @@
 
 private let again = "download it again or run `omnidraft pack` again"
 
-/// Told the bytes that are done, and all bytes.
 typealias ByteProgress = (_ done: Int, _ total: Int) throws -> Void
 
 /// An archive whose headers, manifest and index are right.
@@ -10,7 +9,6 @@ struct Archive: Sendable {
     /// What its manifest says; its path is the archive.
     let bundle: ModelBundle
     let index: PackIndex
-    /// By name, in order.
     let entries: ByName<ArchiveEntry>
     /// The bytes of the entries that the manifest does not list: itself, its signature, the index.
     let beside: ByName<[UInt8]>

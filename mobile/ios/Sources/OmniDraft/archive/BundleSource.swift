@@ -11,7 +11,6 @@ public enum BundleSource: Sendable {
     case download(URL, bytes: Int, sha256: String)
 }
 
-/// A download as it was checked.
 struct DownloadSource: Sendable {
     let address: URL
     let bytes: Int

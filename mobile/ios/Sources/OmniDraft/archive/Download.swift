@@ -149,5 +149,3 @@ private final class PartAnswer: WebAnswer {
         if !isFlushed { throw unwritable(part, error.message) }
     }
 }
-
-private func systemClose(_ descriptor: Int32) { close(descriptor) }

@@ -9,7 +9,6 @@ import Foundation
 
 private let leastBytes = 1024.0  // a second
 
-/// How an address is read.
 struct Web: Sendable {
     /// Over which a transfer must bring 1,024 bytes a second; the header of an answer may take twice as long.
     var seconds = 10.0

@@ -47,64 +47,34 @@ struct ArchiveEntry: Sendable, Equatable {
     /// The extra field of a size that 32 bits do not hold; empty for others.
     private var largeField: [UInt8] {
         if size < zipFull { return [] }
-        var out = ByteWriter()
-        out.u16(zip64)
-        out.u16(16)
-        out.u64(UInt64(size))
-        out.u64(UInt64(size))
-        return out.bytes
+        return ByteWriter().u16(zip64).u16(16).u64(UInt64(size)).u64(UInt64(size)).bytes
     }
 
     /// The fields that both headers have, from `flags` to the length of the name.
-    private func putFields(_ out: inout ByteWriter) {
-        for value in [0, 0, 0, date] { out.u16(value) }
-        out.u32(Int(crc32))
-        out.u32(min(size, zipFull))
-        out.u32(min(size, zipFull))
-        out.u16(name.utf8.count)
+    private func putFields(_ out: ByteWriter) -> ByteWriter {
+        out.u16(0).u16(0).u16(0).u16(date).u32(Int(crc32))
+        return out.u32(min(size, zipFull)).u32(min(size, zipFull)).u16(name.utf8.count)
     }
 
     /// The bytes before the file, with padding.
     func localHeader() -> [UInt8] {
         let field = largeField
         let count = begin - at - zipLocalBytes - name.utf8.count - field.count - 4
-        var out = ByteWriter()
-        out.put(zipLocal)
-        out.u16(size >= zipFull ? large : plain)
-        putFields(&out)
-        out.u16(field.count + 4 + count)
-        out.put(name.utf8)
-        out.put(field)
-        out.u16(padding)
-        out.u16(count)
-        out.u16(zipAlignment)
-        out.put([UInt8](repeating: 0, count: count - 2))
-        return out.bytes
+        let out = ByteWriter().put(zipLocal).u16(size >= zipFull ? large : plain)
+        putFields(out).u16(field.count + 4 + count).put(name.utf8).put(field)
+        return out.u16(padding).u16(count).u16(zipAlignment).put(repeatElement(0, count: count - 2)).bytes
     }
 
     /// The entry of the central directory.
     func centralHeader() -> [UInt8] {
-        var values = ByteWriter()
-        values.put(largeField.dropFirst(4))
+        let values = ByteWriter().put(largeField.dropFirst(4))
         if at >= zipFull { values.u64(UInt64(at)) }
-        var extra = ByteWriter()
-        if !values.bytes.isEmpty {
-            extra.u16(zip64)
-            extra.u16(values.bytes.count)
-            extra.put(values.bytes)
-        }
+        let extra = ByteWriter()
+        if !values.bytes.isEmpty { extra.u16(zip64).u16(values.bytes.count).put(values.bytes) }
         let version = extra.bytes.isEmpty ? plain : large
-        var out = ByteWriter()
-        out.put(zipCentral)
-        out.u16(version)
-        out.u16(version)
-        putFields(&out)
-        out.u16(extra.bytes.count)
-        out.put([UInt8](repeating: 0, count: 10))
-        out.u32(min(at, zipFull))
-        out.put(name.utf8)
-        out.put(extra.bytes)
-        return out.bytes
+        let out = putFields(ByteWriter().put(zipCentral).u16(version).u16(version)).u16(extra.bytes.count)
+        out.put(repeatElement(0, count: 10)).u32(min(at, zipFull))
+        return out.put(name.utf8).put(extra.bytes).bytes
     }
 }
 
@@ -112,27 +82,14 @@ struct ArchiveEntry: Sendable, Equatable {
 ///
 /// - Parameter entries: in order.
 func centralDirectory(_ entries: [ArchiveEntry], at: Int) -> [UInt8] {
-    var out = ByteWriter()
+    let out = ByteWriter()
     for entry in entries { out.put(entry.centralHeader()) }
     let size = out.bytes.count
     let count = entries.count
     if at >= zipFull {
-        out.put(largeEnd)
-        out.u64(44)
-        out.u16(large)
-        out.u16(large)
-        out.u32(0)
-        out.u32(0)
+        out.put(largeEnd).u64(44).u16(large).u16(large).u32(0).u32(0)
         for value in [count, count, size, at] { out.u64(UInt64(value)) }
-        out.put(largePlace)
-        out.u32(0)
-        out.u64(UInt64(at + size))
-        out.u32(1)
+        out.put(largePlace).u32(0).u64(UInt64(at + size)).u32(1)
     }
-    out.put(endMark)
-    for value in [0, 0, count, count] { out.u16(value) }
-    out.u32(size)
-    out.u32(min(at, zipFull))
-    out.u16(0)
-    return out.bytes
+    return out.put(endMark).u16(0).u16(0).u16(count).u16(count).u32(size).u32(min(at, zipFull)).u16(0).bytes
 }

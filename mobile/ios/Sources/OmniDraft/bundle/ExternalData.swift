@@ -23,7 +23,6 @@ private let settings = Array("ort_config".utf8)  // a property that sets options
 private let keys = ["location", "offset", "length", "checksum"].map { Array($0.utf8) }  // of external data
 private let ortMark = Array("ORTM".utf8)  // at byte 4 of a graph in .ort format
 
-/// Types of fields.
 private enum FieldType {
     static let varint = 0
     static let fixed64 = 1

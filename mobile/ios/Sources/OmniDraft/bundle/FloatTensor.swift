@@ -10,6 +10,5 @@ struct FloatTensor: Sendable, Equatable {
         self.values = values
     }
 
-    /// Zeros of a shape.
     init(zeros shape: [Int]) { self.init(shape: shape, values: [Float](repeating: 0, count: shape.reduce(1, *))) }
 }

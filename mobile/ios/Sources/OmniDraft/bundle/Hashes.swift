@@ -4,7 +4,6 @@
 enum Verify: Sendable {
     /// ``full`` with a public key, else ``stamp``.
     case auto
-    /// All are hashed.
     case full
     /// Hashed only where this device has no record that all have the stamps of its last full check.
     case stamp
@@ -56,7 +55,6 @@ func refuseRewritten(_ places: FilePlaces, _ stamps: ByName<Stamp>) throws {
     }
 }
 
-/// The refusal of a file that is not the one that was hashed.
 func changed(_ file: String) -> OmniDraftError {
     bundleError(
         "checksum", "\(file) was changed while it was loaded", "load the bundle again when nothing writes to it")

@@ -44,7 +44,6 @@ func whyPlain(needed: Int, plain: Int, available: Int?) -> String? {
 
 private func megabytes(_ bytes: Int) -> Int { (min(bytes, mostExact) + megabyte / 2) / megabyte }
 
-/// The memory that a generation with a bundle needs, with or without the drafter.
 func memoryNeed(_ bundle: ModelBundle, drafter: Bool = true) -> MemoryNeed {
     let models = drafter ? bundle.models : [bundle.target]
     let drafts = models.count > 1

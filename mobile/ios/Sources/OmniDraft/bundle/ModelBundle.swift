@@ -1,17 +1,14 @@
 // A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
 
-/// A verified bundle.
 struct ModelBundle: Sendable {
     let path: String
     /// The model whose text is written.
     var target: ModelEntry
-    /// The model that proposes it.
     var drafter: ModelEntry
     /// The compiled chat template.
     let prompt: PromptTemplate
     /// Measured at export.
     var costs: Costs
-    /// Path in the bundle.
     let vocabMap: String
     /// The whole manifest, parsed.
     let manifest: JsonObject
@@ -28,7 +25,6 @@ struct ModelBundle: Sendable {
 
     var places: FilePlaces { found ?? FilePlaces(path: path) }
 
-    /// The target, and the drafter if there is one.
     var models: [ModelEntry] { drafter.isAbsent ? [target] : [target, drafter] }
 
     /// The digest that names the manifest.

@@ -46,7 +46,6 @@ private func isValue(_ value: String) -> Bool {
     (1...64).contains(value.utf8.count) && value.utf8.allSatisfy { isLetterOrDigit($0) || "_.+-".utf8.contains($0) }
 }
 
-/// Whether a byte is an ASCII letter or digit.
 func isLetterOrDigit(_ byte: UInt8) -> Bool {
     (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a) || (byte >= 0x30 && byte <= 0x39)
 }

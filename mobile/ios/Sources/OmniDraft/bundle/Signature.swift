@@ -5,7 +5,6 @@
 
 // The signature of a bundle: Ed25519 over the exact bytes of its manifest (spec/10-signing.md). The platform signs and checks.
 
-/// The name of the file that holds a signature.
 let signatureName = "manifest.sig"
 
 private let firstLines = "omnidraft.signature 1\nalgorithm ed25519\nkey "
@@ -13,7 +12,6 @@ private let middle = "\nsignature "
 private let keyBytes = 32
 private let signBit: UInt8 = 0x80  // of the last byte of a public key: the sign of x
 
-/// Bytes of a signature file.
 let signatureBytes = firstLines.utf8.count + 16 + middle.utf8.count + 128 + 1
 
 /// What stands before the 32 bytes of an Ed25519 key in a SubjectPublicKeyInfo (RFC 8410).

@@ -10,7 +10,6 @@ struct GivenTurn: Sendable, Equatable {
     let answer: String
 }
 
-/// A list of messages, checked.
 struct MessageList: Sendable, Equatable {
     /// The system prompt; nil without one.
     let system: String?

@@ -66,7 +66,6 @@ func givenAnswer(_ text: String, _ tags: ThinkTags?, _ ends: Ends = Ends(start: 
     return trimmed(splitThought(text, tags, inside: inside).answer, ends)
 }
 
-/// A part of an output's text.
 struct StreamPart: Sendable, Equatable {
     /// The text that became certain.
     let text: String

@@ -120,7 +120,6 @@ private func listingSlot(_ data: JsonObject) throws -> ListingSlot {
         after: try promptText(data, "after"))
 }
 
-/// A text of the field `prompt`, or of a field in it.
 func promptText(_ data: JsonObject, _ name: String) throws -> String { try text(data.at(name), most: maxPrompt) }
 
 /// The same; nil where it is null.
@@ -128,7 +127,6 @@ func optionalText(_ data: JsonObject, _ name: String) throws -> String? {
     try data.orNull(name).map { try text($0, most: maxPrompt) }
 }
 
-/// A text as a JSON string, as Python's `json.dumps` writes it.
 private func quotedJson(_ text: String) -> String {
     let short: [Unicode.Scalar: String] = [
         "\"": "\\\"", "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u{8}": "\\b", "\u{c}": "\\f",

@@ -26,7 +26,6 @@ extension DecisionProbs {
     }
 }
 
-/// P and Q of a decision.
 func decisionProbs(
     _ decision: Decision, q: any Distribution, p: any Distribution, trie: ActiveTrie, buffers: OptionBuffers
 ) -> any DecisionProbs {

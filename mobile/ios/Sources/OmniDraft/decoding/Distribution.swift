@@ -65,7 +65,6 @@ struct Categorical: Distribution {
         total = self.blocks.reduce(0, +)
     }
 
-    /// A distribution of weights in an array.
     init(_ weights: [Double]) {
         let row = Row(max(1, weights.count))
         for (index, weight) in weights.enumerated() { row.numbers[index] = Float(weight) }

@@ -30,7 +30,6 @@ struct Costs: Sendable, Equatable {
         passSeconds(numDraftTokens + 1) + Double(numDraftTokens) * draft + (numDraftTokens > 0 ? host : 0)
     }
 
-    /// Seconds of a round with this number of copied tokens.
     func copySeconds(_ numTokens: Int) -> Double { passSeconds(numTokens + 1) + host }
 }
 

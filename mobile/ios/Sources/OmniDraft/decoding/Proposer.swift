@@ -27,7 +27,6 @@ protocol Proposer: AnyObject {
     func propose(_ plan: Plan, copy: Copy, context: [Int32], random: any RandomSource) throws -> Draft
     /// The draft in target tokens, at most `room` of them.
     func translate(_ draft: Draft, room: Int) -> Proposal
-    /// Verify the proposal by the target's distributions.
     func verify(
         _ draft: Draft, as proposal: Proposal, against probs: any Probs, random: any RandomSource
     ) throws -> Verdict

@@ -1,7 +1,6 @@
 // Randomness as an argument: SplitMix64, the same numbers in every language (spec/04-speculation.md, section 1). A test can
 // replace it by an enumerator, which visits every outcome of the real code with its exact probability.
 
-/// The source of all randomness of a round.
 protocol RandomSource: AnyObject {
     /// True with the given probability (values >= 1 always, <= 0 never).
     func bernoulli(_ probability: Double) -> Bool

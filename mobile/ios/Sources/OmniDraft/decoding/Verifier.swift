@@ -4,7 +4,6 @@
 // Measured by benchmarks/block_verification.py of commit 8a60be2: what block verification adds to the tokens of a
 // round, and to its host work, which grows with the target's vocabulary because every row is asked for.
 
-/// The outcome of a verification.
 struct Verdict: Sendable, Equatable {
     /// Number of proposed target tokens that are accepted.
     let accepted: Int

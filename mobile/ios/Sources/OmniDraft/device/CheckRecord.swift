@@ -67,12 +67,6 @@ func writeBack(_ path: String) {
     fsync(file.descriptor)  // a system that refuses has no such pages or lets only writers do so
 }
 
-/// Whether a path leads to a regular file, links followed.
-func isRegularFile(_ path: String) -> Bool {
-    var status = stat()
-    return !path.utf8.contains(0) && stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-}
-
 /// Whether all files had these stamps when they were last checked in full.
 func wasChecked(_ state: StateDirectory, path: String, seal: String, stamps: ByName<Stamp>) -> Bool {
     if !stamps.values.allSatisfy(\.isComplete) { return false }

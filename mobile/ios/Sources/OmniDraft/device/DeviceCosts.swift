@@ -17,7 +17,6 @@ enum Measure: String, Sendable { case auto, never, always }
 /// Where costs come from: the manifest, a record of an earlier measurement, or a measurement now.
 enum CostsSource: Sendable { case manifest, kept, measured }
 
-/// The costs that a device uses.
 struct DeviceCosts: Sendable {
     /// With the acceptance of the manifest.
     let costs: Costs
@@ -98,7 +97,6 @@ func keepCosts(_ state: StateDirectory, seal: String, _ machine: Machine, _ cost
     return state.writeRecord(kind, costsKey(seal: seal, machine), record)
 }
 
-/// The bytes of a record.
 func costsRecord(seal: String, _ machine: Machine, _ costs: Costs) throws -> [UInt8] {
     try dumpJson(
         [

@@ -20,7 +20,6 @@ struct Machine: Sendable, Equatable {
     let threads: Int
     /// The place of the target: `cpu`, a name of `npu.providers`.
     let targetOn: String
-    /// The place of the drafter.
     let drafterOn: String
 
     var asJson: JsonObject {

@@ -5,7 +5,6 @@ import Foundation
 private let longestName = 255 - "..0123456789abcdef.tmp".utf8.count  // so that the temporary name fits a directory too
 private let staleSeconds = 60.0  // no write takes that long, so the writer of an older leftover was killed
 
-/// The directory and the name of a path.
 func split(_ path: String) -> (directory: String, name: String) {
     guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return (".", path) }
     let directory = String(path[..<slash])
@@ -41,22 +40,22 @@ func placeOf(_ path: String) throws -> String {
     return place
 }
 
-/// Whether a path leads to a directory, links followed.
-func isDirectory(_ path: String) -> Bool {
+/// The mode of what a path leads to, with its kind; nil where nothing is there.
+private func modeOf(_ path: String, followsLinks: Bool = true) -> mode_t? {
     var status = stat()
-    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    return (followsLinks ? stat(path, &status) : lstat(path, &status)) == 0 ? status.st_mode : nil
 }
+
+/// Whether a path leads to a directory, links followed.
+func isDirectory(_ path: String) -> Bool { modeOf(path).map { $0 & S_IFMT } == S_IFDIR }
+
+/// Whether a path leads to a regular file, links followed.
+func isRegularFile(_ path: String) -> Bool { !path.utf8.contains(0) && modeOf(path).map { $0 & S_IFMT } == S_IFREG }
 
 /// Whether a path leads to anything, links followed.
-func exists(_ path: String) -> Bool {
-    var status = stat()
-    return stat(path, &status) == 0
-}
+func exists(_ path: String) -> Bool { modeOf(path) != nil }
 
-func isLink(_ path: String) -> Bool {
-    var status = stat()
-    return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
-}
+func isLink(_ path: String) -> Bool { modeOf(path, followsLinks: false).map { $0 & S_IFMT } == S_IFLNK }
 
 private func linkTarget(_ path: String) -> String? {
     let most = 4096
@@ -81,7 +80,7 @@ func writeAtomically(_ path: String, _ data: [UInt8], keep: Bool = false, shared
     let temporary = joined(directory, ".\(name).\(randomHex(8)).tmp")
     var kept: String?
     do {
-        try writeNew(temporary, data, mode: modeOf(place) ?? (shared ? 0o666 & ~mask() : 0o600))
+        try writeNew(temporary, data, mode: modeOf(place).map { $0 & 0o777 } ?? (shared ? 0o666 & ~mask() : 0o600))
         if keep && exists(place) {
             let free = try freeName(place)
             try renameFile(place, free)
@@ -138,11 +137,6 @@ private func mask() -> mode_t {
     let mask = umask(0o077)
     umask(mask)
     return mask
-}
-
-private func modeOf(_ path: String) -> mode_t? {
-    var status = stat()
-    return stat(path, &status) == 0 ? status.st_mode & 0o777 : nil
 }
 
 /// A free name beside a file; an empty file is made under it, so that no other writer takes it.

@@ -13,7 +13,6 @@ struct ByName<Value> {
 
     var count: Int { members.count }
     var names: [String] { members.map(\.name) }
-    /// All values, in the order of their names.
     var values: [Value] { members.map(\.value) }
 
     /// The value of a name; nil where there is none. A new name is put at the end; nil as a new value does nothing.
@@ -53,7 +52,6 @@ extension ByName: Equatable where Value: Equatable {
 /// Whether two texts have the same bytes.
 func isSame(_ a: String, _ b: String) -> Bool { a.utf8.elementsEqual(b.utf8) }
 
-/// Whether the bytes of a text begin with those of another.
 func begins(_ text: String, with start: String) -> Bool { text.utf8.starts(with: start.utf8) }
 
 /// Whether the bytes of a text come before those of another.

@@ -24,7 +24,6 @@ struct Bytes: @unchecked Sendable {
         self.count = count
     }
 
-    /// The part from `from` to before `until`.
     func part(_ from: Int, _ until: Int) -> Bytes {
         precondition(from >= 0 && from <= until && until <= count)
         return Bytes(owner: owner, base: base + from, count: until - from)
@@ -69,20 +68,24 @@ private final class OwnedBytes {
     deinit { memory.deallocate() }
 }
 
-/// Bytes that grow, with numbers in little-endian order.
-struct ByteWriter {
+/// Bytes that grow, with numbers in little-endian order. Each function gives the writer again.
+final class ByteWriter {
     private(set) var bytes: [UInt8] = []
 
-    mutating func u8(_ value: Int) { bytes.append(UInt8(truncatingIfNeeded: value)) }
-    mutating func u16(_ value: Int) { put(UInt16(truncatingIfNeeded: value)) }
-    mutating func u32(_ value: Int) { put(UInt32(truncatingIfNeeded: value)) }
-    mutating func i32(_ value: Int32) { put(UInt32(bitPattern: value)) }
-    mutating func u64(_ value: UInt64) { put(value) }
-    mutating func f32(_ value: Float) { put(value.bitPattern) }
-    mutating func put(_ data: some Sequence<UInt8>) { bytes.append(contentsOf: data) }
+    @discardableResult func u8(_ value: Int) -> ByteWriter { number(UInt8(truncatingIfNeeded: value)) }
+    @discardableResult func u16(_ value: Int) -> ByteWriter { number(UInt16(truncatingIfNeeded: value)) }
+    @discardableResult func u32(_ value: Int) -> ByteWriter { number(UInt32(truncatingIfNeeded: value)) }
+    @discardableResult func i32(_ value: Int32) -> ByteWriter { number(value) }
+    @discardableResult func u64(_ value: UInt64) -> ByteWriter { number(value) }
+    @discardableResult func f32(_ value: Float) -> ByteWriter { number(value.bitPattern) }
 
-    private mutating func put<T: FixedWidthInteger>(_ value: T) {
-        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    @discardableResult func put(_ data: some Sequence<UInt8>) -> ByteWriter {
+        bytes.append(contentsOf: data)
+        return self
+    }
+
+    private func number(_ value: some FixedWidthInteger) -> ByteWriter {
+        withUnsafeBytes(of: value.littleEndian) { put($0) }
     }
 }
 

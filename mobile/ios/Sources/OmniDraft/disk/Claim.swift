@@ -67,7 +67,8 @@ final class Claim: @unchecked Sendable {
 
 private let claimed = Guarded<Set<String>>([])
 
-private func systemClose(_ descriptor: Int32) { close(descriptor) }
+/// Closes a descriptor, also in a method whose object has a `close` of its own.
+func systemClose(_ descriptor: Int32) { close(descriptor) }
 
 /// A value behind a lock.
 final class Guarded<Value>: @unchecked Sendable {

@@ -87,7 +87,6 @@
     ]
 #endif
 
-/// The SHA-256 of some bytes: 32 bytes.
 func sha256(_ data: Bytes) -> [UInt8] {
     var hash = Sha256()
     data.withUnsafeBytes { hash.update($0) }

@@ -7,7 +7,6 @@ let maxContainers = 1 << 18
 /// Characters of a number at most.
 let maxNumber = 32
 
-/// A value of JSON.
 enum JsonValue: Sendable, Equatable {
     case null
     case bool(Bool)
@@ -57,7 +56,6 @@ func parseJson(_ data: [UInt8], containers: Int = maxContainers) throws -> JsonV
     }
 }
 
-/// Whether bytes are strict UTF-8.
 func isUtf8(_ data: [UInt8]) -> Bool {
     // The initializer that only validates came with iOS 18. This one replaces what is not UTF-8, so its bytes are others.
     String(decoding: data, as: UTF8.self).utf8.elementsEqual(data)

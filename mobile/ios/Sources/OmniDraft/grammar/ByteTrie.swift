@@ -6,9 +6,7 @@
 /// and steps over what it does not enter.
 final class ByteTrie: Sendable {
     struct Node: Sendable {
-        /// Its last byte.
         let byte: UInt8
-        /// How many bytes it has.
         let depth: Int32
         /// The next node that does not begin with it.
         var after: Int32 = 0
@@ -22,7 +20,6 @@ final class ByteTrie: Sendable {
     let nodes: [Node]
     /// Ids in the order of their bytes.
     let tokens: [Int32]
-    /// Bytes of the longest token.
     let longest: Int
     /// Ids that have no bytes.
     let silent: [Int32]
@@ -50,7 +47,6 @@ final class ByteTrie: Sendable {
         return nil
     }
 
-    /// Whether the bytes of a node are a token.
     func isToken(_ node: Int) -> Bool { !ids(node).isEmpty }
 
     /// The ids of the tokens that begin with some bytes and have more.
@@ -75,7 +71,6 @@ final class ByteTrie: Sendable {
         return path
     }
 
-    /// The ids that have the bytes of a node.
     private func ids(_ node: Int) -> ArraySlice<Int32> { tokens[Int(nodes[node].tokens)..<Int(nodes[node + 1].tokens)] }
 }
 

@@ -19,7 +19,6 @@ func loadGrammar(_ path: String) throws -> Grammar {
     return try readGrammar(Bytes(data), path)
 }
 
-/// The same of the bytes of a file.
 func readGrammar(_ data: Bytes, _ name: String = "the grammar") throws -> Grammar {
     do {
         let header = try readTensorHeader(data, most: mostHeader)
@@ -74,7 +73,6 @@ private func checked(_ tensors: ByName<Tensor>, _ depth: Int, digest: [UInt8]) t
         tools: try listed.map(toolsOf) ?? "")
 }
 
-/// The tools that a file lists.
 private func toolsOf(_ tensor: Tensor) throws -> String {
     guard tensor.dtype == "U8", tensor.shape.count == 1, (1...mostTools).contains(tensor.shape[0]) else {
         throw broken("its tools are not 1 to \(mostTools) bytes")

@@ -61,7 +61,6 @@ final class AveragedLearner: Learner {
             tensors: ByName(sites), created: latest.created)
     }
 
-    /// The state of the learner, the average and its steps.
     func state() -> Arrays {
         var state = inner.state()
         for (name, tensor) in mean.tensors.members {

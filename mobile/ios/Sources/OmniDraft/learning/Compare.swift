@@ -22,7 +22,6 @@ struct AdapterComparison: Sendable, Equatable {
 
     /// Whether the offered adapter is significantly better.
     var isBetter: Bool { low > 0 }
-    /// Whether there were enough generations for an interval.
     var isEnough: Bool { generations >= Defaults.syncLeastGenerations }
 }
 

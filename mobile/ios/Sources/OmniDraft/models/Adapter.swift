@@ -151,7 +151,6 @@ private func digestOf(_ base: String, _ named: ByName<FloatTensor>) -> String {
     return hexOf(digest.finish())
 }
 
-/// The bytes of numbers, little-endian.
 func littleEndian(_ values: [Float]) -> [UInt8] {
     values.map(\.bitPattern.littleEndian).withUnsafeBytes { Array($0) }
 }

@@ -29,15 +29,12 @@ func encodeAdapter(_ adapter: Adapter) throws -> [UInt8] {
     }
     let text = try dumpJson(.object(header))
     let filled = (text.count + 7) / 8 * 8
-    var out = ByteWriter()
-    out.u64(UInt64(filled))
-    out.put(text)
-    out.put([UInt8](repeating: UInt8(ascii: " "), count: filled - text.count))
+    let out = ByteWriter().u64(UInt64(filled)).put(text).put(
+        repeatElement(UInt8(ascii: " "), count: filled - text.count))
     for (_, tensor) in named { out.put(littleEndian(tensor.values)) }
     return out.bytes
 }
 
-/// The metadata of the file of an adapter.
 func metadataOf(_ adapter: Adapter) -> ByName<String> {
     let products = Set(adapter.tensors.names.map { String($0.split(separator: ".").last ?? "") })
     return ByName([

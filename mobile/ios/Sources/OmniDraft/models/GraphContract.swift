@@ -26,7 +26,6 @@ struct SharedValues {
 }
 
 extension KvShape {
-    /// Sizes of each buffer.
     var sizes: [Int] { [1, numKvHeads, maxLength, headDim] }
 }
 

@@ -62,7 +62,6 @@ private struct BlockKey: Hashable {
 
 /// A decoder graph with shared-buffer KV of its own. One thread uses it at a time; `interrupt` may be called from any.
 class OrtModel: SessionModel {
-    /// What the model runs.
     let graph: Graph
     /// The KV buffers, in the order of ``kvNames(_:)``; for tests.
     let buffers: [EngineMemory]

@@ -1,7 +1,6 @@
 // Where the files of a bundle are: in its directory, in a shared drafter beside it, or left out
 // (spec/16-archive.md, "Opening a bundle that lacks files").
 
-/// Where the files of a bundle are.
 struct FilePlaces: Sendable, Equatable {
     /// The bundle's directory.
     let path: String

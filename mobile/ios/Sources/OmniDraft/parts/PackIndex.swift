@@ -1,10 +1,8 @@
 // The file pack.json: which files of a bundle were left out for a device (spec/16-archive.md, "The index").
 
-/// The name of the index.
 let indexName = "pack.json"
 /// The devices that a bundle can be packed for.
 let packDevices = ["desktop", "android-cpu", "android-qnn", "ios-cpu"]
-/// Bytes of pack.json at most.
 let maxIndexBytes = 1 << 20
 
 private let format = "omnidraft.pack"
@@ -27,7 +25,6 @@ struct PackIndex: Sendable, Equatable {
     let manifest: String
     /// The device that the bundle was packed for, one of ``packDevices``.
     let device: String
-    /// What it holds of the drafter.
     let drafter: DrafterPart
     /// Each listed file that the device does not need, with the devices that get it.
     let leftOut: ByName<[String]>

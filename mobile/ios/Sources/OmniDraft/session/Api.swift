@@ -41,7 +41,6 @@ private func notices(withoutDrafter: String?, notOn: String?) -> [Notice] {
 }
 
 extension ExecutionProvider {
-    /// Whether an engine was built with it.
     func isThere(_ engine: any InferenceEngine) -> Bool {
         switch self {
         case .cpu: return true

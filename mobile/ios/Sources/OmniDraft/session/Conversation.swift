@@ -1,7 +1,6 @@
 // A conversation as target ids: messages inside a template, answers as the ids that were generated. An answer is never encoded
 // again: other ids would change what the target is conditioned on.
 
-/// The tools of a conversation as its template lists them.
 struct ToolText {
     let form: ToolForm
     /// Empty without tools.

@@ -13,7 +13,6 @@ func seconds() -> Double {
     return Double(now.tv_sec) + Double(now.tv_nsec) * 1e-9
 }
 
-/// The models and the cache that decode a text.
 struct DecoderModels {
     let target: any CausalModel
     let drafter: Drafter

@@ -84,7 +84,6 @@ final class Desk: Sendable {
         }
     }
 
-    /// Cancels the text that is being written.
     func cancel() { state.with { $0.writing }?.cancel() }
 
     /// Brings a cancelled text to its end that nobody reads any more.

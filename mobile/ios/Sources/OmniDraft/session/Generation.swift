@@ -101,7 +101,6 @@ final class Generation: @unchecked Sendable {
     var thought: String { splitThought(uncalled, thoughts.tags, inside: thoughts.inside).thought }
     /// The text behind the thought and before calls of tools; empty while the model is thinking.
     var answer: String { splitThought(uncalled, thoughts.tags, inside: thoughts.inside).answer }
-    /// The calls of tools that are whole, in their order.
     var calls: [ToolCall] { callForm?.read(Array(text.utf8)) ?? [] }
     private var uncalled: String {
         guard let callForm else { return text }

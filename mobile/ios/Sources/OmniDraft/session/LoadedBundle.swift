@@ -20,13 +20,11 @@ final class LoadedBundle: @unchecked Sendable {
     let drafter: SharedGraph?
     /// Nil where the drafter was not loaded.
     let drafterTokenizer: Tokenizer?
-    /// Costs on this device, else of the bundle. Set while it is loaded.
     fileprivate(set) var device: DeviceCosts
     /// Seconds that the draft length "auto" begins with.
     var costs: Costs { device.costs }
     /// That it runs without the drafter, or on the CPU instead of another provider.
     let notices: [Notice]
-    /// Reads the ids of outputs as text.
     let outputText: OutputText
     let engine: any InferenceEngine
     private let tries = Guarded((target: ByteTrie?.none, drafter: ByteTrie?.none))
@@ -77,7 +75,6 @@ final class LoadedBundle: @unchecked Sendable {
     }
 }
 
-/// How a bundle is loaded.
 struct Loading {
     let engine: any InferenceEngine
     /// Of a target pass; 0: chosen for this device. The drafter always runs on one.
@@ -212,7 +209,6 @@ private func graphOf(
     return graph
 }
 
-/// Whether a generation can draft anything.
 func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool {
     config.copies || (config.asksDrafter && hasDrafter)
 }

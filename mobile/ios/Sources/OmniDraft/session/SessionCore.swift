@@ -189,7 +189,6 @@ final class SessionCore: SessionResources, @unchecked Sendable {
         return generation
     }
 
-    /// Begins the answer to the next turn of the conversation.
     private func answer(next: Turn, _ config: GenerationConfig, _ grammar: Grammar?) throws -> Generation {
         let asked = Asked(
             turns: finishedTurns(), last: next, system: text.system, tools: try tools(of: grammar) ?? text.tools)

@@ -191,7 +191,6 @@ final class SessionModels: @unchecked Sendable {
     }
 }
 
-/// A tensor as its file has it.
 func tensorOf(_ tensor: FloatTensor) -> Tensor {
     Tensor(dtype: "F32", shape: tensor.shape, data: Bytes(littleEndian(tensor.values)))
 }

@@ -56,7 +56,6 @@ func identityOf(_ bundle: ModelBundle, _ adapters: [Role: String] = [:]) -> Iden
         graphs: ByName(read.map { ($0.name, $0.value.sha256) }), adapters: adapters)
 }
 
-/// The state of a session as its file holds it, and the bytes of its cache.
 func capture(_ models: SessionModels, _ text: TextState) throws -> (saved: SavedSession, cache: [UInt8]) {
     let loaded = models.loaded
     let answer = text.answer.map { answer in

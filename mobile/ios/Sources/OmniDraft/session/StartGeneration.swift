@@ -1,6 +1,5 @@
 // How a generation begins, on a prompt or on a saved state, and runs one round at a time.
 
-/// Where generations are recorded.
 struct Recording {
     let store: TraceStore
     /// Makes a round of a record from a round of the loop.
@@ -82,7 +81,6 @@ func generateFromState(
     return generation
 }
 
-/// The end tokens of a generation.
 private func endsOf(_ config: GenerationConfig, _ bundle: ModelBundle) -> Set<Int32> {
     config.ignoreEos ? [] : Set(bundle.target.eosIds)
 }
@@ -204,7 +202,6 @@ private final class SessionRounds: Rounds {
             })
     }
 
-    /// Describes the generation to its recorder.
     private func recordingSource(hasDrafter: Bool) -> RecordingSource {
         let (loaded, models, decoder) = (models.loaded, models, decoder)
         let tokens = decoder.tokens

@@ -34,7 +34,6 @@ struct Seen: Sendable, Equatable {
     }
 }
 
-/// An adapter that is or was in use.
 struct Used: Sendable, Equatable, CustomStringConvertible {
     /// Of its release; 0 for the device's own adapter.
     let number: Int
@@ -55,7 +54,6 @@ struct Installed: Sendable, Equatable {
     /// The adapter before it; nil likewise.
     var previous: Used?
 
-    /// The names of all files in the pointer file.
     var files: Set<String> {
         Set([current, previous].compactMap { $0 }.map { $0.file.sha256 + adapterEnd })
     }
@@ -132,7 +130,6 @@ func tidy(_ place: String, _ state: Installed) {
     }
 }
 
-/// Whether a name is that of an adapter.
 private func isKept(_ name: some BidirectionalCollection<UInt8>) -> Bool {
     let end = name.dropFirst(hashDigits)
     return isHexadecimal(name.prefix(hashDigits), digits: hashDigits) && end.elementsEqual(adapterEnd.utf8)

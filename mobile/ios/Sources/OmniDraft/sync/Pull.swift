@@ -1,6 +1,5 @@
 // Verify a release on a device, compare its adapter, and switch or stay (spec/15-sync.md).
 
-/// The device that pulls.
 struct Device {
     /// Both models of the device's bundle.
     let models: AdapterPlace
@@ -20,7 +19,6 @@ struct Device {
     func channel() throws -> Channel { try channelOf(models) }
 }
 
-/// The result of a pull.
 struct Pulled {
     let outcome: PullOutcome
     let release: SignedRecord

@@ -21,7 +21,6 @@ struct Channel: Sendable, Equatable {
     let draftTokenizer: String
     let targetTokenizer: String
 
-    /// The lines of the channel in records.
     var lines: String {
         "base \(base)\ntarget \(target)\ndraft_tokenizer \(draftTokenizer)\ntarget_tokenizer \(targetTokenizer)\n"
     }
@@ -47,7 +46,6 @@ struct Channel: Sendable, Equatable {
     }
 }
 
-/// A file in a record.
 struct StoredFile: Sendable, Equatable, CustomStringConvertible {
     /// In hexadecimal digits.
     let sha256: String

@@ -113,5 +113,4 @@ func pairIn(_ value: ArraySlice<UInt8>) throws -> (ArraySlice<UInt8>, ArraySlice
 
 func isNone(_ value: ArraySlice<UInt8>) -> Bool { value.elementsEqual(none.utf8) }
 
-/// The SHA-256 of bytes, 64 hexadecimal digits.
 func digestOf(_ data: [UInt8]) -> String { hexOf(sha256(data)) }

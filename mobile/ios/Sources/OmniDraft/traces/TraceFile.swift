@@ -16,7 +16,6 @@ private let checkedBytes = 96  // of the header before its CRC-32
 private let startKind = 1
 private let roundKind = 2
 
-/// The header of a segment.
 struct TraceHeader: Sendable, Equatable {
     let vocabularies: Vocabularies
     /// Of the segment in its store.
@@ -29,17 +28,14 @@ enum TraceContent: Sendable, Equatable {
     case round(TracedRound)
 }
 
-/// One entry of a file.
 struct TraceFrame: Sendable, Equatable {
     /// The number of the record; records have numbers 0, 1, ... in a segment.
     let record: Int
     let content: TraceContent
 }
 
-/// A file of a trace.
 struct TraceSegment: Sendable {
     let header: TraceHeader
-    /// The whole frames.
     let frames: [TraceFrame]
     /// Bytes at the end that were left out, of a write that did not finish.
     var torn = 0
@@ -69,35 +65,21 @@ struct TraceSegment: Sendable {
 /// The first 100 bytes of a segment.
 func encodeTraceHeader(_ header: TraceHeader) throws -> [UInt8] {
     let pair = header.vocabularies
-    var data = ByteWriter()
-    data.put(traceMagic)
-    data.u32(version)
-    data.u32(pair.draftSize)
-    data.u32(pair.targetSize)
-    data.u32(0)  // reserved
-    data.put(try bytesOf(hex: pair.draftFingerprint))
-    data.put(try bytesOf(hex: pair.targetFingerprint))
-    data.u64(header.number)
-    data.u32(Int(crc32(data.bytes)))
-    return data.bytes
+    let data = ByteWriter().put(traceMagic).u32(version).u32(pair.draftSize).u32(pair.targetSize).u32(0)
+    data.put(try bytesOf(hex: pair.draftFingerprint)).put(try bytesOf(hex: pair.targetFingerprint)).u64(header.number)
+    return data.u32(Int(crc32(data.bytes))).bytes
 }
 
 /// The bytes of one entry: equal entries give equal bytes.
 func encodeFrame(_ frame: TraceFrame, _ vocabularies: Vocabularies) throws -> [UInt8] {
     let layout = PayloadLayout(vocabularies)
-    let payload: [UInt8]
-    var data = ByteWriter()
+    let (kind, payload): (Int, [UInt8])
     switch frame.content {
-    case .start(let start): payload = try encodeStart(start, layout)
-    case .round(let round): payload = encodeRound(round, layout)
+    case .start(let start): (kind, payload) = (startKind, try encodeStart(start, layout))
+    case .round(let round): (kind, payload) = (roundKind, encodeRound(round, layout))
     }
-    data.u32(payload.count)
-    if case .start = frame.content { data.u16(startKind) } else { data.u16(roundKind) }
-    data.u16(0)  // reserved
-    data.u32(frame.record)
-    data.put(payload)
-    data.u32(Int(crc32(data.bytes)))
-    return data.bytes
+    let data = ByteWriter().u32(payload.count).u16(kind).u16(0).u32(frame.record).put(payload)
+    return data.u32(Int(crc32(data.bytes))).bytes
 }
 
 /// The bytes of a segment without torn bytes: equal segments give equal bytes.

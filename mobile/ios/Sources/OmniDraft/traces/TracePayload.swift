@@ -32,30 +32,23 @@ struct PayloadLayout {
 /// - Throws: ``ValueError``: a digest is not hexadecimal.
 func encodeStart(_ start: TraceStart, _ layout: PayloadLayout) throws -> [UInt8] {
     guard let mode = traceModes.firstIndex(of: start.mode) else { throw ValueError("there is no mode \(start.mode)") }
-    var out = ByteWriter()
+    let out = ByteWriter()
     for digest in [start.drafterAdapter, start.targetAdapter] { out.put(try bytesOf(hex: digest ?? noDigest)) }
-    out.u8(mode)
-    out.u8(start.continues ? 1 : 0)
-    out.u16(0)  // reserved
-    out.u32(start.skipped)
+    out.u8(mode).u8(start.continues ? 1 : 0).u16(0).u32(start.skipped)
     out.ids(start.context, layout.draftBytes)
     return out.bytes
 }
 
-/// The payload of a round.
 func encodeRound(_ traced: TracedRound, _ layout: PayloadLayout) -> [UInt8] {
-    var out = ByteWriter()
+    let out = ByteWriter()
     for token in traced.tokens { out.token(token, layout) }
     return out.bytes
 }
 
 extension ByteWriter {
-    fileprivate mutating func token(_ token: TracedToken, _ layout: PayloadLayout) {
-        i32(token.tokenId)
-        u8(token.accepted ? 1 : 0)
-        count(token.distribution.ids.count)
-        count(token.roots.ids.count)
-        u8(0)  // reserved
+    fileprivate func token(_ token: TracedToken, _ layout: PayloadLayout) {
+        i32(token.tokenId).u8(token.accepted ? 1 : 0)
+        count(token.distribution.ids.count).count(token.roots.ids.count).u8(0)
         for number in [token.surprisal, token.distribution.rest, token.roots.rest, token.unspelled] {
             f32(Float(number))
         }
@@ -63,19 +56,19 @@ extension ByteWriter {
         masses(token.roots, layout.draftBytes)
     }
 
-    private mutating func masses(_ masses: Masses, _ width: Int) {
+    private func masses(_ masses: Masses, _ width: Int) {
         ids(masses.ids, width)
         for probability in masses.probabilities { u16(Int(halfOf(probability))) }
     }
 
-    fileprivate mutating func ids(_ ids: [Int32], _ width: Int) {
+    fileprivate func ids(_ ids: [Int32], _ width: Int) {
         for id in ids { if width == 2 { u16(Int(id)) } else { i32(id) } }
     }
 
     /// A number that a byte of the format holds; a distribution lists no more ids.
-    fileprivate mutating func count(_ count: Int) {
+    private func count(_ count: Int) -> ByteWriter {
         precondition(count >= 0 && count <= 255)
-        u8(count)
+        return u8(count)
     }
 }
 

@@ -77,7 +77,7 @@ private func listed(_ place: String) throws -> [String] {
 /// - Throws: ``FileError``: the directory cannot be listed.
 func segmentsOf(_ directory: String) throws -> [String] {
     if access(directory, R_OK | X_OK) != 0 { throw systemError(errno) }
-    return namesIn(directory).filter { numberOf($0) != nil }.map { joined(directory, $0) }.filter(isPlainFile)
+    return namesIn(directory).filter { numberOf($0) != nil }.map { joined(directory, $0) }.filter(isRegularFile)
 }
 
 func segmentName(_ number: Int) -> String {
@@ -94,10 +94,4 @@ func numberOf(_ name: String) -> Int? {
         && number.count == digits && bytes.count == prefix.utf8.count + digits + traceSuffix.utf8.count
         && number.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
     return fits ? Int(String(decoding: number, as: UTF8.self)) : nil
-}
-
-/// Whether a path leads to a regular file, links followed.
-private func isPlainFile(_ path: String) -> Bool {
-    var status = stat()
-    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
 }

@@ -198,7 +198,6 @@ private func wholeSegment(_ file: String) -> (size: Int, records: Int)? {
 private final class OpenSegment {
     let number: Int
     private(set) var size: Int
-    /// Records that began in it.
     var records: Int
     private let descriptor: Int32
     private var unsynced = 0

@@ -122,7 +122,6 @@ func largestMasses(
 
 /// Places of weights that are not too small to be kept. There are 2^14 at most, by their least share of the sum.
 final class Candidates {
-    /// The places, ascending.
     fileprivate(set) var places: [Int32] = []
     private var values: [Float] = []
 

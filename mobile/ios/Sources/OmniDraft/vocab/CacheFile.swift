@@ -4,7 +4,6 @@
 let cacheMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x4e, 0x43, 0x0d, 0x0a, 0x1a]
 /// Bytes of the header, with its own CRC-32.
 let cacheHeaderBytes = 136
-/// Bytes that a file has at most.
 let maxCacheBytes = 1 << 28
 
 private let formatVersion = 2
@@ -31,7 +30,6 @@ struct CacheHeader: Sendable {
     /// CRC-32 of each section.
     let checksums: [Int]
 
-    /// Bytes of the whole file.
     var fileBytes: Int { cacheHeaderBytes + lengths.reduce(0, +) }
 }
 
@@ -49,20 +47,13 @@ func encodeCache(_ table: CacheTable) throws -> [UInt8] {
         packed(widths[0], [table.targets]), packed(1, [lengths]), packed(widths[1], [table.spellings.values]),
         packed(widths[2], [table.ticks]), packed(widths[3], [table.hits, table.accepted]),
     ]
-    var out = ByteWriter()
-    out.put(cacheMagic)
-    out.u32(formatVersion)
+    let out = ByteWriter().put(cacheMagic).u32(formatVersion)
     for width in widths { out.u8(width) }
     for fingerprint in [table.draftFingerprint, table.targetFingerprint] {
         out.put(try bytesOf(hex: fingerprint))
     }
-    out.u32(table.count)
-    out.u32(table.tick)
-    out.u32(0)
-    for section in sections {
-        out.u32(section.count)
-        out.u32(Int(crc32(section)))
-    }
+    out.u32(table.count).u32(table.tick).u32(0)
+    for section in sections { out.u32(section.count).u32(Int(crc32(section))) }
     out.u32(Int(crc32(out.bytes)))
     for section in sections { out.put(section) }
     return out.bytes
@@ -80,7 +71,6 @@ private func packed(_ width: Int, _ columns: [IntTable]) -> [UInt8] {
     return data
 }
 
-/// The table in a file's bytes; it reads them in place.
 func decodeCache(_ data: Bytes) throws -> CacheTable {
     let header = try decodeCacheHeader(data)
     let size = header.fileBytes

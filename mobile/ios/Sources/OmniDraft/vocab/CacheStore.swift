@@ -14,7 +14,6 @@ private let remedies = [
 ]
 private let leftAlone = ["not_a_cache", "foreign_vocabulary"]  // no session replaces or renames such a file
 
-/// A cache that was opened.
 struct OpenedCache {
     /// The contents of the file, or an empty cache.
     let cache: NgramCache

@@ -92,16 +92,13 @@ final class ActiveTrie {
         active[node.low] && Int(map.leafLengths[node.low]) == node.depth ? map.leaves[node.low] : nil
     }
 
-    /// The draft token that leads into a node.
     func draftToken(_ node: Node) -> Int32 { map.piece(node.low, node.depth - 1) }
 
-    /// Whether an active spelling goes on below a node.
     func goesOn(_ node: Node) -> Bool { anyActive(below(node), node.high) }
 
     /// Active target tokens at or below a node, in trie order.
     func targets(_ node: Node) -> [Int32] { activeTargets(node.low, node.high) }
 
-    /// Active children of a node.
     func children(_ node: Node) -> Children {
         var tokens: [Int32] = []
         var owner: [Int] = []
@@ -120,7 +117,6 @@ final class ActiveTrie {
         for target in gramTargets { action(target) }
     }
 
-    /// Whether one of the leaves `low` until `high` is active.
     func anyActive(_ low: Int, _ high: Int) -> Bool {
         var leaf = low
         while leaf < high {

@@ -212,11 +212,7 @@ final class ApiTests: XCTestCase {
         long.ignoreEos = true
         let whole = try await session.result(of: session.generate(question, long)).tokenIds
         try await forget(session)
-        var ids: [Int32] = []
-        for try await piece in session.generate(question, long) {
-            ids += piece.tokenIds
-            session.dropDrafter()
-        }
+        let ids = try await session.generate(question, long).ids { session.dropDrafter() }
         XCTAssertEqual(ids, whole)
         let found = await session.result
         let without = try XCTUnwrap(found)
@@ -235,11 +231,7 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(slow, whole)
         session.throttle(3)
         let stream = session.generate(question, config)
-        let reader = Task { () -> [Int32] in
-            var ids: [Int32] = []
-            for try await piece in stream { ids += piece.tokenIds }
-            return ids
-        }
+        let reader = Task { try await stream.ids() }
         session.throttle(0)
         let ids = try await reader.value
         XCTAssertEqual(ids, whole)

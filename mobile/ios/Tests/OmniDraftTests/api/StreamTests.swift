@@ -14,14 +14,7 @@ final class StreamTests: XCTestCase {
         let whole = try await session.result(of: session.generate(question, short)).tokenIds
         let (signal, began) = AsyncStream<Void>.makeStream()
         let stream = session.generate(question, long)
-        let reader = Task { () -> [Int32] in
-            var ids: [Int32] = []
-            for try await piece in stream {
-                ids += piece.tokenIds
-                began.yield()
-            }
-            return ids
-        }
+        let reader = Task { try await stream.ids { began.yield() } }
         for await _ in signal.prefix(3) {}
         reader.cancel()
         let ids = try await reader.value
@@ -185,8 +178,7 @@ final class StreamTests: XCTestCase {
         var session: TextSession? = try await PublicModel.shared().session()
         let stream = session!.generate(question, short)
         session = nil
-        var ids: [Int32] = []
-        for try await piece in stream { ids += piece.tokenIds }
+        let ids = try await stream.ids()
         XCTAssertFalse(ids.isEmpty)
     }
 

@@ -6,10 +6,7 @@ import XCTest
 /// Archives from a web server in this process. Its answers are of HTTP; only `install` asks for HTTPS.
 final class DownloadTests: XCTestCase {
     private func inFolder(_ body: (String, [UInt8]) async throws -> Void) async throws {
-        let place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-        try makeDirectories(place)
-        defer { removeTree(place) }
-        try await body(place, try phoneArchive())
+        try await awaitInDirectory { try await body($0, try phoneArchive()) }
     }
 
     /// The fault of unpacking what a server sends; nil where there is none.

@@ -12,6 +12,16 @@ final class StrictJsonTests: XCTestCase {
         }
     }
 
+    func testValuesHaveTheirKinds() throws {
+        let value = try read(" {\"a\" : [1, -2.5e1, true, null, \"\\ud83d\\ude00\\n\"], \"b\": 18446744073709551615}")
+        XCTAssertEqual(value.object["a"], .array([.integer(1), .double(-25), .bool(true), .null, .string("😀\n")]))
+        XCTAssertEqual(value.object["b"], .large("18446744073709551615"))
+    }
+
+    func testNamesThatAreCanonicallyEquivalentAreTwoNames() throws {
+        XCTAssertEqual(try read("{\"e\\u0301\":1,\"\\u00e9\":2}").object.count, 2)
+    }
+
     func testWhatReadersOfJsonDisagreeOnIsRefused() {
         let texts = [
             "", " ", "01", "+1", ".5", "1.", "1e", "1e+", "-", "--1", "NaN", "Infinity", "-Infinity", "nul",
@@ -22,7 +32,7 @@ final class StrictJsonTests: XCTestCase {
         ]
         for text in texts { refused(text, "it is not JSON") }
         refused("{\"a\":1,\"\\u0061\":2}", "twice")
-        refused("\"\\ud800\"", "half a surrogate pair")
+        for half in ["\"\\ud800\"", "\"\\ud800x\""] { refused(half, "half a surrogate pair") }
         refused("{\"\\udc00\\ud800\":1}", "half a surrogate pair")
         refused("1e999", "too large")
         refused(String(repeating: "1", count: 33), "characters")

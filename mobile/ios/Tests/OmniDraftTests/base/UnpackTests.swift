@@ -143,10 +143,7 @@ final class UnpackTests: XCTestCase {
     }
 
     func testALinkAnAbsentFileAndOneThatChangesAreRefused() throws {
-        try inDirectory { folder in
-            let place = joined(folder, "bundle")
-            try writeListedFiles(place)
-            try put(joined(place, manifestName), fullManifest())
+        try inBundle { place in
             let bundle = try openBundle(place)
             try checkUnchanged(bundle.places, bundle.stamps)
             let graph = try bundle.file(bundle.target.graph)
@@ -154,7 +151,7 @@ final class UnpackTests: XCTestCase {
             XCTAssertEqual(unlink(graph), 0)
             try assertFault("checksum") { try checkUnchanged(bundle.places, bundle.stamps) }
             try assertFault("missing") { _ = try openBundle(place) }
-            let elsewhere = joined(folder, "elsewhere")
+            let elsewhere = place + "-elsewhere"
             try put(elsewhere, content)
             try FileManager.default.createSymbolicLink(atPath: graph, withDestinationPath: elsewhere)
             try assertFault("outside") { _ = try openBundle(place) }
@@ -171,14 +168,11 @@ final class UnpackTests: XCTestCase {
     }
 
     func testAFileThatWasWrittenInPlaceIsRefusedAndOneThatWasReplacedIsNot() throws {
-        try inDirectory { folder in
-            let place = joined(folder, "bundle")
-            try writeListedFiles(place)
-            try put(joined(place, manifestName), fullManifest())
+        try inBundle { place in
             let bundle = try openBundle(place)
             let graph = try bundle.file(bundle.target.graph)
-            try put(joined(folder, "other"), [1])
-            XCTAssertEqual(rename(joined(folder, "other"), graph), 0)
+            try put(place + "-other", [1])
+            XCTAssertEqual(rename(place + "-other", graph), 0)
             try refuseRewritten(bundle.places, bundle.stamps)
             XCTAssertEqual(unlink(graph), 0)
             try refuseRewritten(bundle.places, bundle.stamps)
@@ -188,16 +182,13 @@ final class UnpackTests: XCTestCase {
     }
 
     func testStampsHashNothingWhereNothingChanged() throws {
-        try inDirectory { folder in
-            let place = joined(folder, "bundle")
-            try writeListedFiles(place)
-            try put(joined(place, manifestName), fullManifest())
-            let state = StateDirectory(root: joined(folder, "state"))
+        try inBundle { place in
+            let state = StateDirectory(root: place + "-state")
             let bundle = try openBundle(place, state: state)  // the files changed less than 3 s ago
             XCTAssertFalse(wasChecked(state, path: place, seal: bundle.seal, stamps: bundle.stamps))
             XCTAssert(rememberCheck(state, path: place, seal: bundle.seal, stamps: bundle.stamps, now: .max))
             XCTAssert(wasChecked(state, path: place, seal: bundle.seal, stamps: bundle.stamps))
-            XCTAssertFalse(wasChecked(state, path: folder, seal: bundle.seal, stamps: bundle.stamps))
+            XCTAssertFalse(wasChecked(state, path: split(place).directory, seal: bundle.seal, stamps: bundle.stamps))
             XCTAssertEqual(try openBundle(place, verify: .stamp, state: state).stamps, bundle.stamps)
             let file = joined(place, bundle.vocabMap)
             try put(file, Array(try readFile(file, most: 1 << 10).reversed()))

@@ -38,7 +38,6 @@ final class DecodingTextVectorsTests: VectorTestCase {
     }
 }
 
-/// The tags of a vector.
 func thinkTags(_ given: JsonObject) -> ThinkTags {
     ThinkTags(
         open: given["open"]!.string, close: given["close"]!.string,

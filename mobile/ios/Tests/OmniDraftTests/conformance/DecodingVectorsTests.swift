@@ -103,7 +103,6 @@ final class DecodingVectorsTests: VectorTestCase {
     }
 }
 
-/// The distribution that a vector of `sampling` describes.
 private func distributionOf(_ given: JsonObject) throws -> any Distribution {
     let row = given["logits"]!.floats
     let logits = Logits(row, width: row.count)
@@ -144,7 +143,6 @@ private func plain(_ value: JsonValue) -> [String: JsonValue] {
     Dictionary(uniqueKeysWithValues: value.object.members.map { ($0.name, $0.value) })
 }
 
-/// Makes the proposer of a rule.
 private typealias MakesProposer = @Sendable (Drafter, NgramCache) -> TrieProposer
 
 private let rules: [String: MakesProposer] = [
@@ -236,7 +234,6 @@ private func checkState(_ state: LengthState, _ expected: JsonObject) throws {
     }
 }
 
-/// A drafter that only records its context.
 private final class ContextRecorder: Drafter, @unchecked Sendable {
     var context: [Int32] = []
 
@@ -249,7 +246,6 @@ private final class ContextRecorder: Drafter, @unchecked Sendable {
     }
 }
 
-/// The target's distributions of a vector.
 private final class GivenRows: Probs {
     private let rows: [any Distribution]
 

@@ -137,7 +137,6 @@ extension Grammar {
     func matches(_ data: [UInt8]) -> Bool { read(.start, data).map(isComplete) ?? false }
 }
 
-/// A grammar file of the vectors.
 func grammarOf(_ file: JsonValue) throws -> Grammar { try loadGrammar("\(vectorRoot)/grammar/valid/\(file.string)") }
 
 private func tokensOf(_ tokens: JsonValue) -> [[UInt8]?] { tokens.array.map { $0.optional?.hex } }

@@ -24,8 +24,7 @@ final class LearningStepVectorsTests: VectorTestCase {
     func testVector() throws {
         try run("learner/vector") { vector in
             let (given, expected) = (vector.input, vector.expected)
-            let sites = given["sites"]!.object.members.map { ($0.name, siteOf($0.value.object)) }
-            let lora = LoraSites(rank: nil, sites: ByName(sites))
+            let lora = loraSites(["sites": given["sites"]!])
             let rank = given["rank"]!.int
             let scale = given["alpha"]!.num / Double(rank)
             let layout = layoutOf(lora, rank: rank)
@@ -172,11 +171,6 @@ final class LearningStepVectorsTests: VectorTestCase {
         default: return "I64"
         }
     }
-}
-
-private func siteOf(_ given: JsonObject) -> Site {
-    let parts = given["parts"]!.array.map { Site.Part(name: $0.array[0].string, width: $0.array[1].int) }
-    return Site(inputs: given["inputs"]!.int, parts: parts)
 }
 
 private func shapeOf(_ value: JsonValue) -> [Int] {

@@ -69,7 +69,6 @@ final class LearningVectorsTests: VectorTestCase {
         try close("the acceptance", [actual], [vector.expected["acceptance"]!.num])
     }
 
-    /// Compare a response with all fields of a vector.
     private func check(_ response: Aligned, _ expected: JsonObject) throws {
         try same("draft ids", response.draftIds, expected["draft_ids"]!.int32s)
         try same("the prompt's length", response.promptLength, expected["prompt_length"]!.int)
@@ -88,7 +87,6 @@ final class LearningVectorsTests: VectorTestCase {
     }
 }
 
-/// A response of a vector, aligned by the runtime.
 func alignedOf(_ given: JsonObject) throws -> Aligned {
     let trie = trieWith(try vectorMap(given["map"]!.string), given["active"]!.int32s)
     let distributions = given["distributions"]!.array.map(\.object)

@@ -1,4 +1,3 @@
-import Foundation
 import XCTest
 
 @testable import OmniDraft
@@ -36,8 +35,8 @@ final class SessionVectorsTests: VectorTestCase {
             try same("shapes", shapes, Dictionary(uniqueKeysWithValues: dueShapes))
             try compare(adapter.named, vector.expected["tensors"]!.object)
             try same("digest", adapter.digest, vector.expected["digest"]!.string)
-            let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
-            try same("canonical", try encodeAdapter(adapter) == bytes, vector.expected["canonical"]!.bool)
+            let isSame = try encodeAdapter(adapter) == readFile(file, most: .max)
+            try same("canonical", isSame, vector.expected["canonical"]!.bool)
         }
     }
 
@@ -70,7 +69,7 @@ final class SessionVectorsTests: VectorTestCase {
     func testValidSessions() throws {
         try run("session/valid") { vector in
             let file = vector.file(vector.input["file"]!.string)
-            let data = [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
+            let data = try readFile(file, most: .max)
             let due = vector.expected["state"]!.object
             try same("state", try stateIn(data), .object(due))
             let (decoded, cache) = try decodeSession(data)
@@ -95,8 +94,9 @@ final class SessionVectorsTests: VectorTestCase {
         try run("session/invalid") { vector in
             let session = try tableSession(vector.input)
             let (text, entries) = (session.text, session.cache.entries())
-            let file = try file(of: vector)
-            let fault = try faultOf { try session.load(file) }
+            let fault = try inDirectory { place in
+                try faultOf { try session.load(file(of: vector, in: place)) }
+            }
             try same("fault", fault, vector.expected["fault"]!.string)
             try same("the text after a refusal", session.text === text, true)
             try same("the cache after a refusal", session.cache.entries(), entries)
@@ -117,28 +117,21 @@ final class SessionVectorsTests: VectorTestCase {
     }
 
     /// The file of a vector: a given one, or one with a right header around a given state.
-    private func file(of vector: Vector) throws -> String {
+    private func file(of vector: Vector, in place: String) throws -> String {
         let given = vector.input
         if let name = given["file"] { return vector.file(name.string) }
         let state = given["state_bytes"]?.hex ?? Array(given["state"]!.string.utf8)
-        let cache = [UInt8](try Data(contentsOf: URL(fileURLWithPath: vector.file("cache.bin"))))
-        let path = temporary()
-        try Data(sessionFile(state, cache)).write(to: URL(fileURLWithPath: path))
-        return path
-    }
-
-    private func temporary() -> String {
-        let path = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
-        addTeardownBlock {
-            if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
-        }
+        let path = joined(place, "session")
+        try put(path, sessionFile(state, readFile(vector.file("cache.bin"), most: .max)))
         return path
     }
 
     private func saved(_ session: SessionCore) throws -> JsonValue {
-        let copy = temporary()
-        try session.save(copy)
-        return try stateIn([UInt8](Data(contentsOf: URL(fileURLWithPath: copy))))
+        try inDirectory { place in
+            let copy = joined(place, "copy")
+            try session.save(copy)
+            return try stateIn(readFile(copy, most: .max))
+        }
     }
 
     /// The state that this session saves: it has no adapter, and it has a drafter.

@@ -40,13 +40,6 @@ final class TracesVectorsTests: VectorTestCase {
         try near("the rest of the \(what)", [kept.rest], [expected["rest"]!.num], 1e-6)
     }
 
-    private func near(_ what: String, _ actual: [Double], _ expected: [Double], _ tolerance: Double) throws {
-        try same("the length of \(what)", actual.count, expected.count)
-        for (a, b) in zip(actual, expected) where !(abs(a - b) <= tolerance) {
-            throw VectorFailure(description: "\(what) is \(a) and not \(b)")
-        }
-    }
-
     func testValid() throws {
         try run("trace/valid") { vector in
             let file = vector.file(vector.input["file"]!.string)

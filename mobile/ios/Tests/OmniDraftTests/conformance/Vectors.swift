@@ -11,7 +11,6 @@ let repository: String = {
     return #filePath.components(separatedBy: "/mobile/ios/")[0]
 }()
 
-/// spec/vectors.
 let vectorRoot = repository + "/spec/vectors"
 
 /// The parsed content of a JSON file below spec/vectors.
@@ -19,7 +18,6 @@ func jsonOf(_ path: String) throws -> JsonValue {
     try parseJson([UInt8](Data(contentsOf: URL(fileURLWithPath: "\(vectorRoot)/\(path)"))), containers: 1 << 22)
 }
 
-/// One vector of a folder.
 struct Vector {
     let folder: String
     let name: String
@@ -29,10 +27,8 @@ struct Vector {
     /// What must come of it; an object in most folders.
     let expect: JsonValue
 
-    /// `expect` as an object.
     var expected: JsonObject { expect.object }
 
-    /// A file that belongs to this vector's folder.
     func file(_ name: String) -> String { "\(vectorRoot)/\(folder)/\(name)" }
 }
 
@@ -70,7 +66,6 @@ class VectorTestCase: XCTestCase {
         return tokenizer
     }
 
-    /// The tokenizer of a name in the folder `tokenize`.
     func tokenizer(_ name: String) throws -> Tokenizer {
         let name = name.hasSuffix(".json") ? String(name.dropLast(5)) : name
         return try tokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
@@ -93,7 +88,6 @@ class VectorTestCase: XCTestCase {
     }
 }
 
-/// A value that differs from the vector's.
 struct VectorFailure: Error, CustomStringConvertible {
     let description: String
 }
@@ -161,7 +155,6 @@ extension JsonValue {
     var nums: [Double] { array.map(\.num) }
     var floats: [Float] { array.map { Float($0.num) } }
     var strings: [String] { array.map(\.string) }
-    /// The bytes of hexadecimal text.
     var hex: [UInt8] { try! bytesOf(hex: string) }
     /// The 64 bits of a text such as `0x0000019a00000001`.
     var bits: UInt64 { UInt64(string.dropFirst(2), radix: 16)! }

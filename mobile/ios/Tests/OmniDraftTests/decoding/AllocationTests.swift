@@ -119,7 +119,6 @@
         return try pageFaults(warm: 8, measured: 16) { _ = try loop.next() }
     }
 
-    /// Each id of one vocabulary is the same id of the other.
     private func identityMap() -> VocabMap {
         let ids = (0..<Int32(width)).map { $0 }
         let (single, none) = (Ragged(rows: ids.map { [$0] }), Ragged(rows: ids.map { _ in [] }))
@@ -129,7 +128,6 @@
             draftFingerprint: String(repeating: "d", count: 64), targetFingerprint: String(repeating: "e", count: 64))
     }
 
-    /// A model whose rows are made once.
     private final class FixedRows: CausalModel {
         let vocabSize = width
         let maxLength = 1 << 30

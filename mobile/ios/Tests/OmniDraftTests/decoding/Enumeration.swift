@@ -7,7 +7,6 @@
 final class Script: RandomSource {
     /// How many answers each question has.
     private(set) var asked: [Int] = []
-    /// The probability of this path.
     private(set) var probability = 1.0
     private let answers: [Int]
 

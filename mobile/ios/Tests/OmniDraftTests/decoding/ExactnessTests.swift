@@ -73,7 +73,6 @@ private struct Case {
         }
     }
 
-    /// The target of this case.
     func target() -> ContextModel { ContextModel(2 * seed, targetTokens.count) }
 
     /// The text of this case before the first round.

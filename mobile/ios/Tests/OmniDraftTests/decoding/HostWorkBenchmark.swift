@@ -72,7 +72,6 @@ private func now(_ clock: clockid_t) -> Int {
     return time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// A proposer whose calls are timed.
 private final class Timed: Proposer {
     private let proposer: TrieProposer
     private let parts: Parts

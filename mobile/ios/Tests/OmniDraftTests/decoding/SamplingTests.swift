@@ -66,11 +66,8 @@ final class SamplingTests: XCTestCase {
             ("numDraftTokens", { _ = try FixedLength(-1) }),
         ]
         for (setting, make) in refused {
-            XCTAssertThrowsError(try make(), setting) {
-                guard case OmniDraftError.setting(let refusal) = $0 else { return XCTFail("\($0)") }
-                XCTAssertTrue(
-                    refusal.message.hasPrefix(setting), "a message begins with the setting: \(refusal.message)")
-            }
+            let message = settingRefusal(make)
+            XCTAssertTrue(message.hasPrefix(setting), "a message begins with the setting: \(message)")
         }
     }
 }

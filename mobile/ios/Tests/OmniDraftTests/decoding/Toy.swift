@@ -15,7 +15,6 @@ private let longer = ["sfo": ["S", "F", "O"]]
 private func draftId(_ name: String) -> Int32 { Int32(draftTokens.firstIndex(of: name)!) }
 private func targetId(_ name: String) -> Int32 { Int32(targetTokens.firstIndex(of: name)!) }
 
-/// The map of the toy language.
 func toyMap() -> VocabMap {
     let directTo = Dictionary(uniqueKeysWithValues: directs.map { ($1, $0) })
     let spellings = targetTokens.map { (grams[$0] ?? [directTo[$0]].compactMap { $0 }).map(draftId) }
@@ -32,7 +31,6 @@ func toyMap() -> VocabMap {
         targetFingerprint: String(repeating: "e", count: 64))
 }
 
-/// A cache with some n-grams.
 func toyCache(_ map: VocabMap, _ names: [String]) throws -> NgramCache {
     let cache = try NgramCache(map)
     for name in names { try same("the n-gram \(name)", cache.insert(targetId(name)), true) }

@@ -56,30 +56,17 @@ final class ExchangeTests: XCTestCase {
         let store = try TraceStore(directory, Vocabularies(loaded.vocabMap))
         defer { store.close() }
         let session = try SessionCore(loaded, trace: store)
-        for number in 0..<8 {
-            let text = "Ben has \(number + 2) bags with \(number + 3) shells each. How many shells does he have?"
-            _ = try session.generate(text, greedy).finish()
-        }
+        try answers(session, 0..<8)
         XCTAssertNil(store.problem)
     }
 
     private func learned(_ loaded: LoadedBundle, _ traces: String) throws -> Adapter {
-        let responses = try aligned(loaded, traces)
+        let responses = try responsesIn(traces, loaded)
         let learner = try OrtLearner(
             OrtEngine.shared(), bundle: loaded.bundle, map: loaded.vocabMap, options: StepOptions(learningRate: 2e-3),
             now: { "2026-01-02T03:04:05Z" })
         for _ in 0..<4 { _ = try learner.learn(responses, .unbounded) }
         return try learner.adapter()
-    }
-
-    private func aligned(_ loaded: LoadedBundle, _ traces: String) throws -> [Aligned] {
-        let drafter = loaded.bundle.drafter
-        let aligner = TraceAligner(
-            aligner: Aligner(trie: fullTrie(loaded.vocabMap), maxLength: drafter.kv.maxLength), start: startOf(drafter))
-        var responses: [Aligned] = []
-        let source: TraceSource = { try readTraces([traces], Vocabularies(loaded.vocabMap), $0) }
-        try fromTraces(source, aligner: aligner) { responses.append($0) }
-        return responses
     }
 
     private func talk(_ loaded: LoadedBundle, _ file: String) throws -> JsonValue {
@@ -112,15 +99,14 @@ final class ExchangeTests: XCTestCase {
         let generations = segments.flatMap { $0.generations() }
         return [
             "generations": .int(generations.count), "rounds": .int(generations.reduce(0) { $0 + $1.rounds.count }),
-            "responses": .int(try aligned(loaded, directory).count),
+            "responses": .int(try responsesIn(directory, loaded).count),
             "again": .array(try segments.map { digest(try encodeSegment($0)) }),
         ]
     }
 
     private func release(_ loaded: LoadedBundle, _ store: String) throws -> JsonValue {
-        let directory = NSTemporaryDirectory() + "omnidraft-\(randomHex(8))"
-        defer { try? FileManager.default.removeItem(atPath: directory) }
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let directory = try newDirectory()
+        defer { removeTree(directory) }
         let file = "\(directory)/cache.odc"
         try SessionCore(loaded).saveCache(file)
         let device = Device(

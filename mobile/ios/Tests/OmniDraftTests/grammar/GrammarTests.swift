@@ -4,7 +4,7 @@ import XCTest
 @testable import OmniDraft
 
 /// Changed grammar files, and sessions on a starter bundle whose outputs belong to a grammar.
-final class GrammarTests: XCTestCase {
+final class GrammarTests: FolderTestCase {
     private let question = "How many legs do 3 cats have?"
     private let config = GenerationConfig(maxNewTokens: 24, numDraftTokens: 4)
 
@@ -53,8 +53,7 @@ final class GrammarTests: XCTestCase {
         struct Clock: Decodable { let utc: Bool }
         let loaded = try StarterBundles.load("a")
         let (session, other) = (try SessionCore(loaded), try SessionCore(loaded))
-        let file = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
-        addTeardownBlock { try FileManager.default.removeItem(atPath: file) }
+        let file = joined(place, "tools.session")
         let settings = GenerationConfig(maxNewTokens: 80, temperature: 1, seed: 7)
         let greedy = GenerationConfig(maxNewTokens: 24, mode: .plain)
         let result = try session.chat(question, settings, grammar: grammar("clock"))
@@ -101,8 +100,7 @@ final class GrammarTests: XCTestCase {
     /// A file has no grammar, so nobody can go on with an answer that has one.
     func testAnAnswerIsSavedAsCancelled() throws {
         let loaded = try StarterBundles.load("a")
-        let path = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
-        defer { unlink(path) }
+        let path = joined(place, "cancelled.session")
         for (name, rounds) in [("way", 100), ("lists", 1)] {
             let session = try SessionCore(loaded)
             let answer = try session.chat(question, config, grammar: grammar(name))
@@ -122,9 +120,6 @@ final class GrammarTests: XCTestCase {
     }
 
     func testAnOutputIsNotRecorded() throws {
-        let place = NSTemporaryDirectory() + "omnidraft-\(randomHex(8))"
-        try makeDirectories(place)
-        defer { removeTree(place) }
         let loaded = try StarterBundles.load("a")
         let store = try TraceStore(joined(place, "t"), Vocabularies(loaded.vocabMap))
         defer { store.close() }

@@ -76,10 +76,8 @@ final class AdaptationTests: XCTestCase {
             try answers(world.session, 0..<1)
             _ = try world.learn()
             for (options, named) in [(AdaptOptions(seed: 1), "seed"), (AdaptOptions(passes: 3), "passes")] {
-                XCTAssertThrowsError(try world.learn(options: options)) { error in
-                    guard case OmniDraftError.setting(let refusal) = error else { return XCTFail("\(error)") }
-                    XCTAssert(refusal.message.contains(named), refusal.message)
-                }
+                let message = settingRefusal { _ = try world.learn(options: options) }
+                XCTAssert(message.contains(named), message)
             }
             XCTAssertThrowsError(try world.learn(step: StepOptions(learningRate: 1)))
             XCTAssertThrowsError(try world.learn(options: AdaptOptions(interval: 0)))
@@ -90,10 +88,8 @@ final class AdaptationTests: XCTestCase {
         try inSession { world in
             let directory = LearnedDirectory("\(world.place)/learned")
             try directory.claimed {
-                XCTAssertThrowsError(try world.learn()) { error in
-                    guard case OmniDraftError.setting(let refusal) = error else { return XCTFail("\(error)") }
-                    XCTAssert(refusal.message.contains("in use"), refusal.message)
-                }
+                let message = settingRefusal { _ = try world.learn() }
+                XCTAssert(message.contains("in use"), message)
             }
             XCTAssertEqual(try world.learn().events, [])
         }
@@ -109,12 +105,10 @@ final class AdaptationTests: XCTestCase {
     }
 }
 
-/// A session that records, and learning from its answers.
 private struct RecordedSession {
     let place: String
     let session: SessionCore
 
-    /// The drafter's adapter in use.
     var adapter: Adapter? { session.models.adapters[.drafter] }
 
     func learn(

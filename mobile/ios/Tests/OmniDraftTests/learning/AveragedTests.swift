@@ -23,9 +23,7 @@ final class AveragedTests: XCTestCase {
         _ = try one.learn([], .unbounded)
         let before = try other.adapter().digest
         for state in [one.state(), Walk().state()] {
-            XCTAssertThrowsError(try other.restore(state)) { error in
-                guard case OmniDraftError.setting = error else { return XCTFail("\(error)") }
-            }
+            settingRefusal { try other.restore(state) }
         }
         XCTAssertEqual(try other.adapter().digest, before)
         one.rate = 5

@@ -8,7 +8,6 @@ final class FromTracesTests: XCTestCase {
 
     private var toys: TraceAligner { TraceAligner(aligner: Aligner(trie: fullTrie(toy), maxLength: 400), start: [7]) }
 
-    /// A toy generation as a trace has it.
     private func recorded(_ mode: ToyMode, _ seed: UInt64) throws -> Traced {
         let generation = try ToyGeneration(toy, mode, seed, SamplingConfig(temperature: 0.7))
         let tracer = Tracer(toy)

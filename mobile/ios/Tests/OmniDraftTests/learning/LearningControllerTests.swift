@@ -4,11 +4,7 @@ import XCTest
 @testable import OmniDraft
 
 /// Learning as an app sees it: recording on and off, steps within a budget, going back and forgetting.
-final class LearningControllerTests: XCTestCase {
-    private let place = NSTemporaryDirectory() + "omnidraft-\(randomHex(8))"
-
-    override func tearDown() { removeTree(place) }
-
+final class LearningControllerTests: FolderTestCase {
     func testTheInterfaceOfAnApp() async throws {
         let session = try SessionCore(StarterBundles.load("learning"))
         let learning = learningOf(session: session, options: options())
@@ -36,10 +32,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testAnOutcomeOfACancelledStepIsWhatWasDone() async throws {
-        let session = try SessionCore(StarterBundles.load("learning"))
-        let learning = learningOf(session: session, options: options())
-        try await learning.on()
-        try answers(session, 0..<8)
+        let (_, learning) = try await learnerOfEight()
         let step = Task { try await learning.step(seconds: 600) }
         step.cancel()
         let outcome = try await step.value
@@ -50,10 +43,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testOffEndsAStep() async throws {
-        let session = try SessionCore(StarterBundles.load("learning"))
-        let learning = learningOf(session: session, options: options())
-        try await learning.on()
-        try answers(session, 0..<8)
+        let (_, learning) = try await learnerOfEight()
         let step = Task { try await learning.step(seconds: 600) }
         for _ in 0..<1000 where !isDirectory("\(place)/learned") { try await Task.sleep(nanoseconds: 1_000_000) }
         await learning.off()  // while the step runs, or before it begins
@@ -93,10 +83,7 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testAHotDeviceDoesNotLearn() async throws {
-        let session = try SessionCore(StarterBundles.load("learning"))
-        let learning = learningOf(session: session, options: options())
-        try await learning.on()
-        try answers(session, 0..<8)
+        let (session, learning) = try await learnerOfEight()
         session.models.throttle.level = 1
         let outcome = try await learning.step(seconds: 600)
         XCTAssertEqual(outcome.steps, 0)
@@ -104,11 +91,8 @@ final class LearningControllerTests: XCTestCase {
     }
 
     func testAStepFitsTheMemoryThatIsFree() async throws {
-        let session = try SessionCore(StarterBundles.load("learning"))
-        let learning = learningOf(session: session, options: options())
+        let (session, learning) = try await learnerOfEight()
         let bundle = session.bundle
-        try await learning.on()
-        try answers(session, 0..<8)
         for free in [stepBytes(bundle, length: 8), 0, -1] {
             await refused("memory") { _ = try await learning.step(seconds: 60, freeMemory: free) }
         }
@@ -146,14 +130,20 @@ final class LearningControllerTests: XCTestCase {
         await second.off()
     }
 
+    /// A session that learns, and has eight answers to learn from.
+    private func learnerOfEight() async throws -> (SessionCore, any Learning) {
+        let session = try SessionCore(StarterBundles.load("learning"))
+        let learning = learningOf(session: session, options: options())
+        try await learning.on()
+        try answers(session, 0..<8)
+        return (session, learning)
+    }
+
     private func options() -> SessionOptions {
         SessionOptions(cache: url("cache.odc"), traces: url("traces"), learned: url("learned"))
     }
 
-    private func url(_ name: String) -> URL {
-        mkdir(place, 0o700)
-        return URL(fileURLWithPath: "\(place)/\(name)")
-    }
+    private func url(_ name: String) -> URL { URL(fileURLWithPath: "\(place)/\(name)") }
 
     private func inUse(_ session: SessionCore) -> String? { session.models.adapters[.drafter]?.digest }
 

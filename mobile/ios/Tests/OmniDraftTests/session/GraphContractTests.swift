@@ -112,3 +112,8 @@ final class GraphContractTests: XCTestCase {
         XCTAssertEqual(model.length, 150)
     }
 }
+
+extension Logits {
+    /// A copy of a row; the pointer of `row` may outlive the logits where nothing else keeps them.
+    func numbers(_ row: Int) -> [Float] { Array(UnsafeBufferPointer(start: self.row(row), count: width)) }
+}

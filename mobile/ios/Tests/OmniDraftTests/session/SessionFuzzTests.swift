@@ -22,7 +22,7 @@ final class SessionFuzzTests: XCTestCase {
         let whole = try vectorFiles("session/valid", ".bin")
         let cache = try decodeSession(whole[0]).cache
         let states = whole.map { file in
-            Array(file[sessionHeaderBytes..<sessionHeaderBytes + u32(file, 16)])
+            Array(file[sessionHeaderBytes..<sessionHeaderBytes + Bytes(file).u32(16)])
         }
         try files.check(states, ["state"]) { given in
             let state = sparse(given)

@@ -82,8 +82,8 @@ final class ThreadsTests: XCTestCase {
         XCTAssert(refused.with { $0 }.contains("in use"), refused.with { $0 })
         let old = try session.generate(question, config)
         _ = try session.generate(question, config)
-        XCTAssertThrowsError(try old.next()) { error in
-            guard case OmniDraftError.session = error else { return XCTFail("\(error)") }
+        XCTAssertThrowsError(try old.next()) {
+            XCTAssert(($0 as? OmniDraftError)?.refusal.message.contains("newer") == true)
         }
     }
 

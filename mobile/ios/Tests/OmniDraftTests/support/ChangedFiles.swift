@@ -82,9 +82,6 @@ final class ChangedFiles {
     }
 }
 
-/// A number of 4 bytes.
-func u32(_ data: [UInt8], _ at: Int) -> Int { (0..<4).reduce(0) { $0 | Int(data[at + $1]) << (8 * $1) } }
-
 /// Writes a number of 4 bytes, such as a checksum.
 func putU32(_ data: inout [UInt8], _ at: Int, _ number: UInt32) {
     for index in 0..<4 { data[at + index] = UInt8(truncatingIfNeeded: number >> UInt32(8 * index)) }

@@ -15,6 +15,5 @@ final class GivenUniforms: SplitMix64 {
         return taken < uniforms.count ? uniforms[taken] : 0  // one too many is seen by `finish`
     }
 
-    /// Throws unless each uniform was taken, and none more.
     func finish() throws { try same("the number of uniforms that were taken", taken, uniforms.count) }
 }

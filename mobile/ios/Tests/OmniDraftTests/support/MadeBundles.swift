@@ -3,14 +3,6 @@ import XCTest
 
 @testable import OmniDraft
 
-/// Runs `body` with a directory that is removed at the end.
-func inDirectory<T>(_ body: (String) throws -> T) throws -> T {
-    let place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-    try makeDirectories(place)
-    defer { removeTree(place) }
-    return try body(place)
-}
-
 /// Writes a file, and the directories above it.
 func put(_ path: String, _ data: [UInt8]) throws {
     try makeDirectories(split(path).directory)
@@ -30,6 +22,16 @@ func made(_ name: String) throws -> String {
 /// The files that the manifests of the vectors list; the content of each is its name.
 func writeListedFiles(_ place: String) throws {
     for name in try jsonOf("bundle/files.json").array { try put(joined(place, name.string), Array(name.string.utf8)) }
+}
+
+/// Runs `body` with a directory that holds such a bundle; files may be put beside it.
+func inBundle(_ body: (String) throws -> Void) throws {
+    try inDirectory { folder in
+        let place = joined(folder, "bundle")
+        try writeListedFiles(place)
+        try put(joined(place, manifestName), fullManifest())
+        try body(place)
+    }
 }
 
 /// A manifest that has every field, with a right seal.

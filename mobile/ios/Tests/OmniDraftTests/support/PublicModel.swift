@@ -49,3 +49,15 @@ extension XCTestCase {
         }
     }
 }
+
+extension AsyncThrowingStream where Element == Piece, Failure == any Error {
+    /// The ids of all pieces; `each` is called behind each of them.
+    func ids(_ each: @Sendable () -> Void = {}) async throws -> [Int32] {
+        var ids: [Int32] = []
+        for try await piece in self {
+            ids += piece.tokenIds
+            each()
+        }
+        return ids
+    }
+}

@@ -17,7 +17,6 @@ func answers(_ session: SessionCore, _ questions: Range<Int>) throws -> [[Int32]
     try questions.map { try session.generate(question($0), shortAnswer).finish().tokenIds }
 }
 
-/// The responses in a trace, aligned with the drafter's positions.
 func responsesIn(_ traces: String, _ loaded: LoadedBundle) throws -> [Aligned] {
     let (map, drafter) = (loaded.vocabMap, loaded.bundle.drafter)
     let aligner = TraceAligner(
@@ -28,7 +27,6 @@ func responsesIn(_ traces: String, _ loaded: LoadedBundle) throws -> [Aligned] {
     return responses
 }
 
-/// A budget of some calls of a graph.
 final class CallBudget {
     private var left: Int
 

@@ -7,7 +7,6 @@ import Foundation
 /// Bytes that are in memory now.
 func residentBytes() -> Int { statusBytes("VmRSS:") }
 
-/// Bytes that were in memory at most.
 func mostResidentBytes() -> Int { statusBytes("VmHWM:") }
 
 private func statusBytes(_ name: String) -> Int {

@@ -7,14 +7,7 @@ import XCTest
 /// The starter bundles and what Python wrote for them: the environment variable OMNIDRAFT_BUNDLES.
 enum StarterBundles {
     /// The directory of a starter bundle; a test that asks for one is left out where there is none.
-    static func directory(_ name: String) throws -> String {
-        guard let place = ProcessInfo.processInfo.environment["OMNIDRAFT_BUNDLES"] else {
-            throw XCTSkip("OMNIDRAFT_BUNDLES is not set")
-        }
-        let directory = "\(place)/\(name)"
-        if !isDirectory(directory) { throw XCTSkip("there is no \(directory)") }
-        return directory
-    }
+    static func directory(_ name: String) throws -> String { try made(name) }
 
     /// A loaded bundle, with the costs of its manifest: nothing is measured.
     static func load(_ name: String) throws -> LoadedBundle {
@@ -28,7 +21,7 @@ enum StarterBundles {
         return try parseJson([UInt8](Data(contentsOf: URL(fileURLWithPath: path)))).object
     }
 
-    /// A config with settings by their names in Python.
+    /// A config with settings by their names in Python; the length "auto" is null there, or the word.
     static func config(_ settings: JsonObject, seed: UInt64?) throws -> GenerationConfig {
         let known: Set = [
             "max_new_tokens", "temperature", "mode", "num_draft_tokens", "stop", "top_k", "top_p", "min_p",
@@ -41,7 +34,9 @@ enum StarterBundles {
             temperature: settings["temperature"]?.num ?? 0,
             seed: seed,
             mode: GenerationConfig.Mode(rawValue: settings["mode"]?.string ?? "trie")!,
-            numDraftTokens: settings["num_draft_tokens"]?.optional?.int,
+            numDraftTokens: settings["num_draft_tokens"].flatMap {
+                [.null, .string("auto")].contains($0) ? nil : $0.int
+            },
             stop: settings["stop"]?.strings ?? [],
             topK: settings["top_k"]?.int ?? 0,
             topP: settings["top_p"]?.num ?? 1,

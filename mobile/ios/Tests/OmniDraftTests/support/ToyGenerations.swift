@@ -7,7 +7,6 @@ import Foundation
 /// Means the same in both toy vocabularies.
 let toyPrompt: [Int32] = [0, 3, 1]
 
-/// How a toy generation proposes and verifies.
 enum ToyMode: CaseIterable {
     case tokens, block, match, lookup, plain
 
@@ -24,11 +23,9 @@ enum ToyMode: CaseIterable {
 
 /// A generation of random models.
 final class ToyGeneration {
-    /// The target.
     let target: ContextModel
     /// The text, in both vocabularies.
     let text = DecoderState()
-    /// Of this generation.
     let proposer: any Proposer
     private let mode: ToyMode
     private let seed: UInt64

@@ -1,6 +1,6 @@
 @testable import OmniDraft
 
-// Random traces for tests: what tests/support/trace_files.py makes for the Python runtime.
+// Traces for tests: random ones, as tests/support/trace_files.py makes for the Python runtime, and those of vectors.
 
 /// The pair of a language of 8 draft ids and 10 target ids.
 let smallPair = Vocabularies(
@@ -11,7 +11,6 @@ extension SplitMix64: RandomNumberGenerator {
     public func next() -> UInt64 { nextU64() }
 }
 
-/// Makes random values of a trace.
 struct TraceValues {
     private var random: SplitMix64
     private let pair: Vocabularies
@@ -82,7 +81,6 @@ func plainStart(_ context: [Int32], skipped: Int = 0) -> TraceStart {
         drafterAdapter: nil, targetAdapter: nil, mode: "trie", continues: false, skipped: skipped, context: context)
 }
 
-/// One round of a trace: a token with the number as its id.
 func numberedRound(_ number: Int) -> TracedRound {
     let ids = (0..<Int32(4 + number % 7)).map { $0 }
     let probabilities = [Float](repeating: 1 / 64, count: ids.count)
@@ -102,4 +100,42 @@ func recordRounds(_ place: TraceStore, _ first: Int, _ count: Int, at: SegmentPl
         at = place.append(numberedRound(number), at: at) { plainStart(context, skipped: skipped) }
     }
     return at
+}
+
+// A segment from the values that vectors describe it with.
+
+func vocabulariesOf(_ segment: JsonObject) -> Vocabularies {
+    Vocabularies(
+        draftFingerprint: segment["draft_fingerprint"]!.string,
+        targetFingerprint: segment["target_fingerprint"]!.string,
+        draftSize: segment["draft_size"]!.int, targetSize: segment["target_size"]!.int)
+}
+
+func recordsOf(_ segment: JsonObject) -> [Traced] {
+    segment["records"]!.array.map(\.object).map { record in
+        Traced(start: startOf(record["start"]!.object), rounds: record["rounds"]!.array.map { roundOf($0.object) })
+    }
+}
+
+private func startOf(_ json: JsonObject) -> TraceStart {
+    TraceStart(
+        drafterAdapter: json["drafter_adapter"]!.optional?.string,
+        targetAdapter: json["target_adapter"]!.optional?.string,
+        mode: json["mode"]!.string, continues: json["continues"]!.bool,
+        skipped: json["skipped"]!.int, context: json["context"]!.int32s)
+}
+
+private func roundOf(_ json: JsonObject) -> TracedRound {
+    TracedRound(tokens: json["tokens"]!.array.map { tokenOf($0.object) })
+}
+
+private func tokenOf(_ json: JsonObject) -> TracedToken {
+    TracedToken(
+        tokenId: Int32(json["token_id"]!.int), surprisal: json["surprisal"]!.num, accepted: json["accepted"]!.bool,
+        distribution: massesOf(json["distribution"]!.object), roots: massesOf(json["roots"]!.object),
+        unspelled: json["unspelled"]!.num)
+}
+
+private func massesOf(_ json: JsonObject) -> Masses {
+    Masses(ids: json["ids"]!.int32s, probabilities: json["probabilities"]!.floats, rest: json["rest"]!.num)
 }

@@ -118,7 +118,7 @@ final class WatchedText {
         text.restart(
             prompt, given["draft_prompt"]!.int32s, remaining: room, cut: cutAtEos(eos), constraint: constraint)
         try constraint?.checkRoom(room)
-        let config = configOf(given, logprobs: rows[0]["logprobs"] != nil)
+        let config = try configOf(given, logprobs: rows[0]["logprobs"] != nil)
         let decode = try Decode(models, text: text, config: config, draftLength: length, random: random)
         var emitted: [Int32] = []
         var number = 0
@@ -185,30 +185,18 @@ final class WatchedText {
         let count = given["num_draft_tokens"]!
         if count != .string("auto") { return try FixedLength(mode == "plain" ? 0 : count.int) }
         let draftPrompt = given["draft_prompt"]!.ints.count
-        let given = given["costs"]!.object
-        let costs = Costs(
-            target: given["target"]!.nums, draft: given["draft"]!.num, host: given["host"]!.num,
-            acceptance: given["acceptance"]!.num)
+        let costs = costsOf(given["costs"]!.object)
         let copies = mode == "trie" || mode == "lookup"
         var state = LengthState()
         state.beginText(mode == "lookup" ? 0 : draftPrompt, shared: 0)
         return WatchedLength(costs, state, drafts: mode != "lookup", copies: copies)
     }
 
-    private func configOf(_ given: JsonObject, logprobs: Bool) -> GenerationConfig {
-        let sampling = given["sampling"]!.object
-        let count = given["num_draft_tokens"]!
-        return GenerationConfig(
-            maxNewTokens: given["max_new_tokens"]!.int,
-            temperature: sampling["temperature"]?.num ?? 0,
-            mode: GenerationConfig.Mode(rawValue: given["mode"]!.string)!,
-            numDraftTokens: count == .string("auto") ? nil : count.int,
-            topK: sampling["top_k"]?.int ?? 0,
-            topP: sampling["top_p"]?.num ?? 1,
-            minP: sampling["min_p"]?.num ?? 0,
-            repetitionPenalty: sampling["repetition_penalty"]?.num ?? 1,
-            verification: GenerationConfig.Verification(rawValue: given["verification"]!.string)!,
-            logprobs: logprobs)
+    private func configOf(_ given: JsonObject, logprobs: Bool) throws -> GenerationConfig {
+        var settings = given["sampling"]!.object
+        for name in ["max_new_tokens", "mode", "num_draft_tokens", "verification"] { settings[name] = given[name] }
+        settings["logprobs"] = .bool(logprobs)
+        return try StarterBundles.config(settings, seed: nil)
     }
 
     private func list(_ ids: [Int32]) -> JsonValue { .array(ids.map { .integer(Int64($0)) }) }

@@ -19,11 +19,11 @@ final class PullTests: XCTestCase {
             XCTAssertEqual(first.outcome, .switched)
             XCTAssertEqual(first.learned, SyncWorld.grams.count - 1)
             XCTAssertEqual(try world.inUse(), try world.adapter(3).digest)
-            let (before, learned) = (try everything(world.into), try readFile(cache, most: 1 << 20))
+            let (before, learned) = (try treeOf(world.into), try readFile(cache, most: 1 << 20))
             let again = try world.pull({ $0 }) { $0.cache = cache }
             XCTAssertEqual(again.outcome, .newest)
             XCTAssertEqual(again.learned, 0)
-            XCTAssertEqual(try everything(world.into), before)
+            XCTAssertEqual(try treeOf(world.into), before)
             XCTAssertEqual(try readFile(cache, most: 1 << 20), learned)
             XCTAssertEqual(Set(before.keys), try XCTUnwrap(readInstalled(world.into)).files.union([pointerName]))
         }

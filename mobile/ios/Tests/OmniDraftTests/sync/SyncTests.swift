@@ -17,34 +17,26 @@ final class SyncTests: XCTestCase {
         return try readFile(expected("store") + "/\(name)/release", most: Defaults.syncMaxBytes)
     }
 
-    /// Runs `body` in a new place with a session that learns, and with the digest of the adapter that it has in use.
+    /// Runs `body` in a new place with a session that learns, where signatures can be checked, if that is `lent`.
     private func withDevice(
-        signed: Bool = true, adapter: String? = nil, place: String? = nil,
+        signed: Bool = true, adapter: String? = nil, lent: Bool = true,
         _ body: (String, SessionCore, LearningController) async throws -> Void
     ) async throws {
-        let loaded = try Self.loaded.get()
-        let folder = try place ?? realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-        try makeDirectories(folder)
-        defer { if place == nil { removeTree(folder) } }
-        let session = try SessionCore(loaded, adapter: adapter)
-        let learning = LearningController(session, options(folder), publicKey: signed ? try key() : nil)
-        try await withEd25519 { try await body(folder, session, learning) }
-        await learning.off()
+        try await awaitInDirectory { place in
+            let session = try SessionCore(Self.loaded.get(), adapter: adapter)
+            let learning = LearningController(session, options(place), publicKey: signed ? try key() : nil)
+            if lent {
+                try await withEd25519 { try await body(place, session, learning) }
+            } else {
+                try await body(place, session, learning)
+            }
+            await learning.off()
+        }
     }
 
     private func options(_ place: String) -> SessionOptions {
         let url: (String) -> URL = { URL(fileURLWithPath: "\(place)/\($0)") }
         return SessionOptions(cache: url("cache.odc"), traces: url("traces"), learned: url("learned"))
-    }
-
-    /// Answers sums that a small model answers at once; the ids of each answer.
-    @discardableResult
-    private func said(_ session: SessionCore, _ questions: Range<Int>) throws -> [[Int32]] {
-        let config = GenerationConfig(maxNewTokens: 24, numDraftTokens: 4)
-        return try questions.map { number in
-            let prompt = "Ben has \(number + 2) bags with \(number + 3) shells each. How many shells does he have?"
-            return try session.generate(prompt, config).finish().tokenIds
-        }
     }
 
     private func inUse(_ session: SessionCore) -> String? { session.models.adapters[.drafter]?.digest }
@@ -60,13 +52,13 @@ final class SyncTests: XCTestCase {
 
     func testAReleaseIsUsedAndGoneBackFrom() async throws {
         try await withDevice { place, session, learning in
-            let before = try said(session, 0..<3)
+            let before = try answers(session, 0..<3)
             let first = try await learning.pull(store())
             XCTAssertEqual(first, .switched)
             XCTAssertEqual(inUse(session), try released())
             XCTAssertGreaterThan(session.cache.count, 0)  // the n-grams of the release
             XCTAssert(exists("\(place)/cache.odc"))
-            XCTAssertEqual(try said(session, 0..<3), before)
+            XCTAssertEqual(try answers(session, 0..<3), before)
             let second = try await learning.pull(store())
             XCTAssertEqual(second, .newest)
             try await learning.goBack()
@@ -93,7 +85,7 @@ final class SyncTests: XCTestCase {
         try await withDevice(adapter: adapter) { place, session, learning in
             try FileManager.default.copyItem(atPath: expected("traces"), toPath: "\(place)/traces")
             try await learning.on()
-            try said(session, 0..<8)
+            try answers(session, 0..<8)
             for _ in 0..<2 { _ = try await learning.step(seconds: 20) }
             let own = inUse(session)
             XCTAssertNotNil(own)
@@ -117,21 +109,17 @@ final class SyncTests: XCTestCase {
     /// Without a library that a test lends, a system without Ed25519 takes nothing that it would have to check.
     func testASystemWithoutEd25519RefusesASignedRelease() async throws {
         if canCheckSignatures { throw XCTSkip("this system has Ed25519") }
-        let loaded = try Self.loaded.get()
-        let place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-        try makeDirectories(place)
-        defer { removeTree(place) }
-        let session = try SessionCore(loaded)
-        let learning = LearningController(session, options(place), publicKey: try key())
-        let fault = try await fault { _ = try await learning.pull(store()) }
-        XCTAssertEqual(fault, "unverifiable")
-        XCTAssertNil(inUse(session))
+        try await withDevice(lent: false) { _, session, learning in
+            let fault = try await fault { _ = try await learning.pull(store()) }
+            XCTAssertEqual(fault, "unverifiable")
+            XCTAssertNil(inUse(session))
+        }
     }
 
     func testAPushHoldsWhatWasChosen() async throws {
         try await withDevice { _, session, learning in
             try await learning.on()
-            try said(session, 0..<8)
+            try answers(session, 0..<8)
             _ = try await learning.step(seconds: 20)
             let file = try await learning.push([.adapter, .cache])
             let push = try readSigned(file.data, .push, publicKey: nil)

@@ -4,17 +4,9 @@ import XCTest
 @testable import OmniDraft
 
 /// A generation is recorded as it went, through pauses and other adapters.
-final class RecorderTests: XCTestCase {
-    private var place = ""
+final class RecorderTests: FolderTestCase {
     private var path: String { joined(place, "t") }
     private var adapters = AdapterDigests()
-
-    override func setUpWithError() throws {
-        place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-        try makeDirectories(place)
-    }
-
-    override func tearDown() { removeTree(place) }
 
     private func toy() throws -> VocabMap { try vectorMap("toy") }
 

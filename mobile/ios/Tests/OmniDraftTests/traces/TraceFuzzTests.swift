@@ -32,8 +32,8 @@ final class TraceFuzzTests: XCTestCase {
         var at = traceHeaderBytes
         while file.count - at >= frameBytes {
             let most = file.count - at - frameBytes
-            if u32(file, at) > most { putU32(&file, at, UInt32(most)) }
-            let end = at + frameBytes + u32(file, at)
+            if Bytes(file).u32(at) > most { putU32(&file, at, UInt32(most)) }
+            let end = at + frameBytes + Bytes(file).u32(at)
             putU32(&file, end - 4, crc32(file[at..<end - 4]))
             at = end
         }

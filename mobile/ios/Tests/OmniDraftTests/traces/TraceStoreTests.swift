@@ -8,16 +8,8 @@ private let pair = Vocabularies(
     draftSize: 4000, targetSize: 60_000)
 
 /// Traces on disk: bounded, private, claimed by one, killed at any moment, wiped without a loss to others.
-final class TraceStoreTests: XCTestCase {
-    private var place = ""
+final class TraceStoreTests: FolderTestCase {
     private var path: String { joined(place, "t") }
-
-    override func setUpWithError() throws {
-        place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-        try makeDirectories(place)
-    }
-
-    override func tearDown() { removeTree(place) }
 
     /// Runs `body` with an open store, which is closed then.
     private func withStore(_ path: String? = nil, _ body: (TraceStore) throws -> Void) throws {
@@ -187,9 +179,7 @@ final class TraceStoreTests: XCTestCase {
         XCTAssertEqual(try refusal(file), "unwritable")
         XCTAssertEqual(try refusal(joined(file, "no/where")), "unwritable")
         XCTAssertEqual(try bytes(file), Array("mine".utf8))
-        XCTAssertThrowsError(try TraceStore(path, pair, maxBytes: 5)) { error in
-            guard case OmniDraftError.setting = error else { return XCTFail("\(error)") }
-        }
+        settingRefusal { _ = try TraceStore(path, pair, maxBytes: 5) }
         let faults = try [joined(place, "absent"), file, place].map { each in try faultOf { _ = try traces(each) } }
         XCTAssertEqual(faults, ["unreadable", "not_a_trace", "not_a_trace"])
     }

@@ -4,18 +4,10 @@ import XCTest
 @testable import OmniDraft
 
 /// Caches on disk: read or started empty; a file of ours is replaced, any other file is kept.
-final class CacheStoreTests: XCTestCase {
+final class CacheStoreTests: FolderTestCase {
     private let damaged = ["version_1.bin", "flipped_pieces.bin", "last_byte_missing.bin"]
     private let foreign = "foreign_target.bin"
-    private var folder = ""
-    private var file: String { joined(folder, "c") }
-
-    override func setUpWithError() throws {
-        folder = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
-        try makeDirectories(folder)
-    }
-
-    override func tearDown() { removeTree(folder) }
+    private var file: String { joined(place, "c") }
 
     private func toy() throws -> VocabMap { try vectorMap("toy") }
 
@@ -43,7 +35,7 @@ final class CacheStoreTests: XCTestCase {
         XCTAssertNil(opened.problem)
         XCTAssertEqual(opened.cache.entries(), cache.entries())
         XCTAssertEqual(try encodeCache(opened.cache.table()), try bytes(file))
-        XCTAssertEqual(namesIn(folder), ["c"])
+        XCTAssertEqual(namesIn(place), ["c"])
         var status = stat()
         XCTAssertEqual(stat(file, &status), 0)
         XCTAssertEqual(status.st_mode & 0o777, 0o600)
@@ -69,9 +61,9 @@ final class CacheStoreTests: XCTestCase {
     }
 
     func testADirectoryALoopOfLinksAndANameOfNoFileAreUnreadable() throws {
-        let loop = joined(folder, "loop")
+        let loop = joined(place, "loop")
         XCTAssertEqual(symlink(loop, loop), 0)
-        for place in [folder, joined(folder, "a\u{0}b")] {
+        for place in [place, joined(place, "a\u{0}b")] {
             XCTAssertEqual(try faultOf { _ = try readCacheTable(place) }, "unreadable")
             XCTAssert(try problem(place).contains("cannot be read"), place)
         }
@@ -89,7 +81,7 @@ final class CacheStoreTests: XCTestCase {
             let data = try putInvalid(name)
             XCTAssertEqual(try faultOf { try writeCache(file, learned()) }, fault)
             XCTAssertEqual(try bytes(file), data)
-            XCTAssertEqual(namesIn(folder), ["c"])
+            XCTAssertEqual(namesIn(place), ["c"])
         }
     }
 
@@ -97,7 +89,7 @@ final class CacheStoreTests: XCTestCase {
         var kept: [(path: String, data: [UInt8])] = []
         for (number, name) in damaged.enumerated() {
             let data = try putInvalid(name)
-            let path = joined(folder, number == 0 ? "c.refused" : "c.refused-\(number + 1)")
+            let path = joined(place, number == 0 ? "c.refused" : "c.refused-\(number + 1)")
             XCTAssertEqual(try writeCache(file, learned()), path)
             kept.append((path, data))
         }
@@ -114,11 +106,11 @@ final class CacheStoreTests: XCTestCase {
     }
 
     func testOnlyAFileIsReplaced() throws {
-        let long = joined(folder, String(repeating: "x", count: 250))
-        for place in [folder, joined(folder, "no/file"), long] {
+        let long = joined(place, String(repeating: "x", count: 250))
+        for place in [place, joined(place, "no/file"), long] {
             XCTAssertEqual(try faultOf { try checkPlace(place) }, "unwritable")
             XCTAssertEqual(try faultOf { try writeCache(place, learned()) }, "unwritable")
         }
-        XCTAssertEqual(namesIn(folder), [])
+        XCTAssertEqual(namesIn(place), [])
     }
 }

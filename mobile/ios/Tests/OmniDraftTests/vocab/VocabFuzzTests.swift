@@ -31,7 +31,7 @@ final class VocabFuzzTests: XCTestCase {
         var data = data
         var start = cacheHeaderBytes
         for at in stride(from: 92, to: 132, by: 8) {
-            let end = min(data.count, start + u32(data, at))
+            let end = min(data.count, start + Bytes(data).u32(at))
             putU32(&data, at + 4, crc32(data[start..<end]))
             start = end
         }
@@ -79,7 +79,7 @@ final class VocabFuzzTests: XCTestCase {
 
     /// A map with another type of a tensor, or another digit in its header.
     private func otherHeader(_ data: [UInt8], _ files: ChangedFiles) -> [UInt8] {
-        let header = 8..<8 + u32(data, 0)
+        let header = 8..<8 + Bytes(data).u32(0)
         let isType = files.below(4) == 0
         let places = header.filter { at in
             isType ? data[at..<min(at + 3, data.count)].elementsEqual("I32".utf8) : (0x30...0x39).contains(data[at])

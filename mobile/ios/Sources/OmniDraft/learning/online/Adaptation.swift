@@ -26,7 +26,6 @@ struct Adaptation {
     let bundle: ModelBundle
     let map: VocabMap
     let directory: LearnedDirectory
-    /// The directory of the trace.
     let traces: String
     var options = AdaptOptions()
     var step = onlineOptions()

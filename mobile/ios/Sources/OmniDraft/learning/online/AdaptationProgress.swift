@@ -8,9 +8,7 @@ private let mostRollbacks = 1 << 20
 struct AnswerPlace: Sendable, Equatable {
     /// Of the answer, from 1.
     let number: Int
-    /// The number of the trace's segment.
     let segment: Int
-    /// The number of the record in it.
     let record: Int
 
     fileprivate var json: JsonValue { .array([.int(number), .int(segment), .int(record)]) }
@@ -28,7 +26,6 @@ struct UnfinishedLearning: Sendable, Equatable {
     var applied = false
 }
 
-/// How far an adaptation is.
 struct AdaptationProgress: Sendable, Equatable {
     var answered = 0
     /// Of the adapter in use, counted by learning; 0 for the one that learning began with.

@@ -2,7 +2,6 @@
 
 private let drafted = "trie"  // the mode whose answers the guard counts: others do not depend on the drafter alone
 
-/// Options of an adaptation.
 struct AdaptOptions: Sendable {
     /// Answers between two rounds of learning, at least.
     var interval = Defaults.learnerInterval

@@ -3,7 +3,6 @@
 /// What the guard says of the adapter in use; the raw value is its name in vectors.
 enum GuardVerdict: String, Sendable { case good, unsure, worse }
 
-/// What one answer counts.
 struct AnswerCounts: Sendable, Equatable {
     let tokens: Int
     /// Target passes, 1 or more.

@@ -1,9 +1,7 @@
 // The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md).
 
-/// What happened at the end of an interval.
 enum IntervalEvent: Sendable { case learned, skipped, rolledBack, rested, unfinished }
 
-/// What an interval gave.
 struct IntervalResult: Sendable {
     let event: IntervalEvent
     /// Of the steps that were finite.

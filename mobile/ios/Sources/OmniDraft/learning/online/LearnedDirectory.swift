@@ -23,7 +23,6 @@ struct LearningCheckpoint {
     /// The adapter that learning began with, which is version 0; nil for the drafter as it is.
     let base: Adapter?
 
-    /// The adapter in use: the learned one, else that which learning began with.
     var adapter: Adapter? { used ?? base }
 }
 

@@ -1,8 +1,5 @@
-/// A record of a trace, and where it is.
 struct FoundRecord {
-    /// The number of the trace's segment.
     let segment: Int
-    /// The number of the record in it.
     let record: Int
     let traced: Traced
 }

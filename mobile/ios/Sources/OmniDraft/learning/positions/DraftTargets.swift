@@ -4,7 +4,6 @@ private let nothing = 1e-12  // mass below which a conditional distribution is r
 
 /// A distribution over draft tokens and OTHER, of sum 1.
 struct DraftDistribution: Sendable {
-    /// Distinct draft ids.
     let ids: [Int32]
     let probabilities: [Double]
     /// Probability of OTHER, all draft tokens that are not listed.

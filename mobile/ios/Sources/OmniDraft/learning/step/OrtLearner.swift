@@ -6,7 +6,6 @@ private let clipNorm = 1.0  // largest norm of the gradient
 private let alpha = 32.0  // the scale of the adapter is alpha / rank
 private let firstSeed: UInt64 = 0  // of the initial LoRA tensors
 
-/// Options of a learner.
 struct StepOptions: Sendable {
     /// Of AdamW with betas (0.9, 0.999).
     var learningRate = 1e-4

@@ -113,11 +113,9 @@ func encodeState(_ arrays: Arrays, _ metadata: JsonObject) throws -> [UInt8] {
     }
     let text = try dumpJson(.object(header))
     let length = (text.count + 7) / lengthBytes * lengthBytes
-    var out = ByteWriter()
-    out.u64(UInt64(length))
-    out.put(text)
-    out.put([UInt8](repeating: UInt8(ascii: " "), count: length - text.count))
-    for (_, array) in order { array.put(&out) }
+    let out = ByteWriter().u64(UInt64(length)).put(text).put(
+        repeatElement(UInt8(ascii: " "), count: length - text.count))
+    for (_, array) in order { array.put(out) }
     return out.bytes
 }
 

@@ -4,7 +4,6 @@ private let vectorNames = ["parameters", "exp_avg", "exp_avg_sq"]
 private let updatesName = "updates"
 private let next = "next_"
 
-/// What a step gave.
 struct StepOutcome: Sendable {
     /// The graph, for messages.
     fileprivate let name: String

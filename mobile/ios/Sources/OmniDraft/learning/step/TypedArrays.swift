@@ -4,7 +4,6 @@
 /// Named arrays, in the order in which they were put in.
 typealias Arrays = ByName<TypedArray>
 
-/// One array.
 struct TypedArray: Sendable, Equatable {
     /// The values, row by row.
     enum Values: Sendable, Equatable {
@@ -54,7 +53,6 @@ struct TypedArray: Sendable, Equatable {
         }
     }
 
-    /// Bytes of one value.
     var valueBytes: Int {
         switch values {
         case .longs: return 8
@@ -63,7 +61,6 @@ struct TypedArray: Sendable, Equatable {
         }
     }
 
-    /// Bytes of all values.
     var byteCount: Int {
         switch values {
         case .floats(let values): return valueBytes * values.count
@@ -76,8 +73,7 @@ struct TypedArray: Sendable, Equatable {
     /// The type and the sizes, for messages and comparisons.
     var form: String { "\(type) [\(shape.map(String.init).joined(separator: ", "))]" }
 
-    /// Writes the values.
-    func put(_ out: inout ByteWriter) {
+    func put(_ out: ByteWriter) {
         switch values {
         case .floats(let values): for value in values { out.f32(value) }
         case .longs(let values): for value in values { out.u64(UInt64(bitPattern: value)) }

@@ -97,7 +97,6 @@ extension GenerationConfig {
             temperature: temperature, topK: topK, topP: topP, minP: minP, repetitionPenalty: repetitionPenalty)
     }
 
-    /// Whether the mode drafts with the small model.
     var asksDrafter: Bool { mode == .trie }
 
     /// Whether proposals may be copied from the context.

@@ -2,7 +2,6 @@
 
 private let auto = JsonValue.string("auto")
 
-/// The settings as values of JSON.
 func configObject(_ config: GenerationConfig) -> JsonValue {
     guard let seed = config.seed else { preconditionFailure("a generation that began has a seed") }
     return [

@@ -14,7 +14,6 @@ struct Turn: Sendable, Equatable {
     }
 }
 
-/// What a session belongs to.
 struct Identity: Sendable, Equatable {
     let draftFingerprint: String
     let targetFingerprint: String

@@ -4,7 +4,6 @@ let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
 let sessionVersion = 7
 /// Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each.
 let sessionHeaderBytes = 32
-/// Bytes of a session file at most.
 let maxSessionBytes = sessionHeaderBytes + maxStateBytes + maxSavedCacheBytes
 
 private let maxStateBytes = 1 << 24
@@ -28,15 +27,9 @@ func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
     return sessionFile(state, cache)
 }
 
-/// The file of a state and a cache.
 func sessionFile(_ state: [UInt8], _ cache: [UInt8]) -> [UInt8] {
-    var out = ByteWriter()
-    out.put(sessionMagic)
-    let sums = [Int(crc32(state)), Int(crc32(cache))]
-    for number in [sessionVersion, 0, state.count, cache.count] + sums { out.u32(number) }
-    out.put(state)
-    out.put(cache)
-    return out.bytes
+    let out = ByteWriter().put(sessionMagic).u32(sessionVersion).u32(0).u32(state.count).u32(cache.count)
+    return out.u32(Int(crc32(state))).u32(Int(crc32(cache))).put(state).put(cache).bytes
 }
 
 /// The saved session and the bytes of the cache in a session file.

@@ -23,7 +23,6 @@ struct Statistics: Sendable, Equatable {
     /// From the first request for a piece to the first token; of several answers, that of the last one.
     var firstTokenSeconds = 0.0
 
-    /// These counts and those of one round.
     func with(_ round: Round) -> Statistics { with(Statistics(round)) }
 
     /// These counts and those of another generation after this one.

@@ -2,7 +2,6 @@
 
 func codePoints(_ text: String) -> [UInt32] { text.unicodeScalars.map(\.value) }
 
-/// The UTF-8 of code points, which are no surrogates.
 func utf8(_ points: some Sequence<UInt32>) -> [UInt8] {
     var data: [UInt8] = []
     for point in points {

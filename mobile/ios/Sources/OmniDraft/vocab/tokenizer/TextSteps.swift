@@ -60,7 +60,6 @@ struct TextStepRunner {
     let steps: [TextStep]
     let masks: PointTable<UInt64>
 
-    /// Runs the steps of the normaliser on a text.
     func normalise(_ text: [UInt32]) -> [UInt32] {
         var points = text
         for step in steps {

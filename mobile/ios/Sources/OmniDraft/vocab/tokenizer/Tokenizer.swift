@@ -94,7 +94,6 @@ private func spaces(_ text: [UInt8]) -> [UInt8] {
 }
 
 extension Tokenizer {
-    /// The control token of a content.
     func control(named content: String) -> Control? {
         controls.last { $0.content.utf8.elementsEqual(content.utf8) }
     }
@@ -223,11 +222,8 @@ private struct PromptRuns {
 ///
 /// - Parameter tokens: bytes of each id; nil for control tokens and unused ids.
 func vocabularyFingerprint(_ tokens: [[UInt8]?], _ controls: [(id: Int32, content: String)]) -> String {
-    var out = ByteWriter()
-    for token in tokens {
-        out.i32(Int32(token?.count ?? -1))
-        out.put(token ?? [])
-    }
+    let out = ByteWriter()
+    for token in tokens { out.i32(Int32(token?.count ?? -1)).put(token ?? []) }
     for control in controls.sorted(by: { $0.id < $1.id }) { out.put("\(control.id):\(control.content)\n".utf8) }
     return hexOf(sha256(out.bytes))
 }

@@ -105,7 +105,6 @@ func checkWork(_ steps: [TextStep], _ added: [AddedToken]) throws {
     try requireSound(work <= mostWork, "step", "it takes \(work) units of work for a byte of text, of \(mostWork)")
 }
 
-/// Units of work of a step for each byte of its text.
 private func workOf(_ step: TextStep) -> Int {
     if let program = step.program { return program.cost }
     switch step.op {

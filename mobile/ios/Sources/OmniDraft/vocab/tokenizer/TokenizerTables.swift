@@ -3,11 +3,9 @@
 let noId: Int32 = -1  // in place of an id
 
 extension StepOp {
-    /// Whether the step belongs to the normaliser.
     var isNormaliser: Bool { rawValue <= StepOp.replaceMatches.rawValue }
 }
 
-/// An added token.
 struct AddedToken: Sendable {
     let id: Int32
     /// What a text is compared with; normalized already where the flag `normalized` is set.
@@ -24,7 +22,6 @@ struct TextStep: Sendable {
     var program: Program?
     /// Of NFC.
     var codeClass = 0
-    /// Of a split.
     var behaviour = SplitBehaviour.removed
     /// Of a split.
     var invert = false

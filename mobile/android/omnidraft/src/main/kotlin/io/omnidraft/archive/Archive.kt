@@ -100,7 +100,6 @@ internal class FileContents(private val archive: Archive) : Contents {
     override fun close() = file.close()
 }
 
-/** The bytes of a file of an archive, in pieces. */
 internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take: TakePiece) {
     var done = 0L
     while (done < entry.size) {

@@ -48,7 +48,6 @@ private fun open(path: File, data: ZipBytes): Archive {
     return described(path, entries, beside).also { checkEntries(it) }
 }
 
-/** The archive that the entries beside the files describe. */
 private fun described(path: File, entries: Map<String, ArchiveEntry>, beside: Map<String, ByteArray>): Archive {
     val manifest = beside.getValue(MANIFEST)
     val bundle = describedBundle(path, manifest, packed = true)

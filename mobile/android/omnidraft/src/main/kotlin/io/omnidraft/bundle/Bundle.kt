@@ -36,13 +36,11 @@ internal data class Bundle(
 ) {
     val places: FilePlaces get() = found ?: FilePlaces(path)
 
-    /** The target, and the drafter if there is one. */
     val models: List<ModelEntry> get() = if (drafter.isAbsent) listOf(target) else listOf(target, drafter)
 
     /** The digest that names the manifest. */
     val seal: String get() = manifest["seal"] as String
 
-    /** Path of a file of the bundle. */
     fun file(name: String): File = places.file(name)
 }
 

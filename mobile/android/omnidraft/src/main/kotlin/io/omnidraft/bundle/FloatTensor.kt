@@ -6,7 +6,6 @@ internal class FloatTensor(val shape: IntArray, val values: FloatArray) {
         require(shape.fold(1L) { product, size -> product * size } == values.size.toLong()) { "the shape does not fit" }
     }
 
-    /** Zeros of a shape. */
     constructor(vararg shape: Int) : this(shape, FloatArray(shape.fold(1) { product, size -> product * size }))
 
     override fun equals(other: Any?): Boolean =

@@ -40,7 +40,6 @@ private const val MILLISECOND = 1_000_000L // in ns
 
 internal data class Record(override val sha256: String, override val bytes: Long) : FileRecord
 
-/** SHA-256 of a file, read in pieces. */
 internal fun fileSha256(path: File): String {
     val digest = newSha256()
     val piece = ByteArray(PIECE)

@@ -23,7 +23,6 @@ private const val BEFORE = "{\"seal\": \""
 private const val SEALED = BEFORE.length + 64 // what is sealed begins with the quotation mark behind the digits
 private const val AGAIN = "run `omnidraft export` again"
 
-/** The bytes of the manifest in a directory. */
 internal fun readManifest(path: File): ByteArray {
     if (path.isFile) {
         val message = "$path is a file, and graphs are run from a bundle's directory"

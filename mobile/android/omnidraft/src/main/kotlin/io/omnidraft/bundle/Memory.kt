@@ -52,7 +52,6 @@ internal fun whyPlain(
 
 private fun megabytes(bytes: Long): Long = (bytes + MEGABYTE / 2) / MEGABYTE
 
-/** The memory that a generation with a bundle needs, with or without the drafter. */
 internal fun memoryNeed(bundle: Bundle, drafter: Boolean = true): Need {
     val models = if (drafter) bundle.models else listOf(bundle.target)
     val drafts = models.size > 1

@@ -41,7 +41,6 @@ internal data class KvShape(
     fun of(place: Place): KvShape = copy(maxLength = place.kvLength, type = KvType.FLOAT32)
 }
 
-/** One model of a bundle. */
 internal data class ModelEntry(
     val source: String,
     val architecture: String,

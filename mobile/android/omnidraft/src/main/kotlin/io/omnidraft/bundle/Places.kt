@@ -27,7 +27,6 @@ internal data class Form(
     val mask: Double, // added to the score of a hidden position
     val loraRank: Int? = null, // of adapters, for each part of a site; null if the graphs take none
 ) {
-    /** Paths of the graphs and the weights. */
     val files: List<String> get() = graphs.values + weights
 }
 

@@ -76,7 +76,6 @@ internal fun readSignature(bundle: File): Signature? {
     }
 }
 
-/** Check a signature over the bytes of a manifest. */
 internal fun verify(manifest: ByteArray, signature: Signature?, publicKey: ByteArray) {
     if (signature == null) {
         val message = "the bundle is not signed, and a public key was given"

@@ -15,7 +15,6 @@ internal val ROLES: List<String> = listOf("system", "user", "assistant")
 /** A message of the user with the answer to it, both as texts. */
 internal data class GivenTurn(val message: String, val answer: String)
 
-/** A list of messages, checked. */
 internal data class MessageList(val system: String?, val turns: List<GivenTurn>, val message: String)
 
 /**

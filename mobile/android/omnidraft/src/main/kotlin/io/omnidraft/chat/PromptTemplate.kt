@@ -48,7 +48,6 @@ internal enum class TrimmedEnd(val word: String) {
 
 internal val TRIMMED_ANSWERS: List<TrimmedEnd> = listOf(TrimmedEnd.ANSWER_START, TrimmedEnd.ANSWER_END)
 
-/** The ends of a message. */
 internal data class Ends(val start: Boolean, val end: Boolean)
 
 /** The text around a system prompt; with it, this takes the place of the template's prefix. */

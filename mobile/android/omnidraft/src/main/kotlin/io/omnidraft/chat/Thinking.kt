@@ -48,7 +48,6 @@ internal fun splitThought(output: String, tags: ThinkTags?, inside: Boolean = fa
 internal fun givenAnswer(text: String, tags: ThinkTags?, ends: Ends = Ends(start = true, end = true)): String =
     trimmed(splitThought(text, tags, inside = tags != null && tags.close in text).answer, ends)
 
-/** A part of an output's text. */
 internal data class StreamPart(val text: String, val isThought: Boolean)
 
 /**

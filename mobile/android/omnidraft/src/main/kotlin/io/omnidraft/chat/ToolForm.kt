@@ -80,7 +80,6 @@ internal fun genericForm(slot: SystemSlot, between: String, behind: String): Too
     ResultForm(between + BEFORE_RESULT, BETWEEN_RESULTS, BEHIND_RESULT + behind, isQuoted = false),
 )
 
-/** The field `prompt.tools` of a manifest. */
 internal fun readToolForm(data: Map<String, Any?>): ToolForm {
     val calls = mapping(data.at("calls"))
     val results = mapping(data.at("results"))
@@ -115,7 +114,6 @@ internal fun readToolForm(data: Map<String, Any?>): ToolForm {
 private fun slot(data: Map<String, Any?>) =
     ListingSlot(promptText(data, "before"), promptText(data, "between"), promptText(data, "after"))
 
-/** A text of the field `prompt`, or of a field in it. */
 internal fun promptText(data: Map<String, Any?>, name: String): String = text(data.at(name), MAX_PROMPT)
 
 /** The same; null where it is null. */

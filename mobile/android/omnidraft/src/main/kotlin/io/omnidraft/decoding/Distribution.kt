@@ -144,7 +144,6 @@ internal class Categorical(
     }
 }
 
-/** An array for the sum of each block of a row. */
 internal fun emptyBlocks(size: Int): DoubleArray = DoubleArray((size + BLOCK - 1) / BLOCK)
 
 private fun blockSums(weights: FloatArray, size: Int, workspace: Workspace): DoubleArray =

@@ -44,7 +44,6 @@ internal class Costs(
         return passSeconds(numDraftTokens + 1) + numDraftTokens * draft + hostSeconds
     }
 
-    /** Seconds of a round with this number of copied tokens. */
     fun copySeconds(numTokens: Int): Double = passSeconds(numTokens + 1) + host
 
     override fun equals(other: Any?): Boolean = other is Costs && target.contentEquals(other.target) &&

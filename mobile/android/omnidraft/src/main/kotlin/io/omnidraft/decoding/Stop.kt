@@ -182,14 +182,12 @@ private class Bytes {
         values[size++] = byte
     }
 
-    /** Whether the bytes end with the first [length] bytes of [stop]. */
     fun endsWith(stop: ByteArray, length: Int): Boolean =
         length <= size && (0 until length).all { values[size - length + it] == stop[it] }
 
     /** Length of the longest end of the bytes that [stop] begins with and goes on from. */
     fun overlap(stop: ByteArray): Int = (minOf(size, stop.size - 1) downTo 1).firstOrNull { endsWith(stop, it) } ?: 0
 
-    /** Remove the first [count] bytes. */
     fun takeFirst(count: Int): ByteArray {
         val taken = values.copyOf(count)
         System.arraycopy(values, count, values, 0, size - count)

@@ -188,5 +188,4 @@ private fun longest(draft: IntList, at: Int, trie: ActiveTrie): Spelled {
     return best
 }
 
-/** No ids at all. */
 internal val NO_IDS: IntArray = IntArray(0)

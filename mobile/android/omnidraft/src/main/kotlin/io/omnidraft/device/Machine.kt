@@ -46,7 +46,6 @@ internal fun readMachine(data: Map<String, Any?>): Machine = Machine(
     drafterOn = text(data.at("drafter_on"), MAX_CPU),
 )
 
-/** This machine; see [Machine] for the arguments. */
 internal fun thisMachine(onnxruntime: String, threads: Int, targetOn: String, drafterOn: String): Machine {
     val architecture = System.getProperty("os.arch").orEmpty()
     return Machine(

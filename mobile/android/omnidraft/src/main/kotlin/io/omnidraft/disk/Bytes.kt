@@ -10,22 +10,17 @@ import java.util.zip.CRC32
  * The functions that read do not check the range; a caller compares the place with the length first.
  */
 
-/** An unsigned byte. */
 internal fun u8(data: ByteArray, at: Int): Int = data[at].toInt() and 0xff
 
-/** An unsigned integer of 2 bytes. */
 internal fun u16(data: ByteArray, at: Int): Int = u8(data, at) or (u8(data, at + 1) shl 8)
 
-/** A signed integer of 4 bytes. */
 internal fun i32(data: ByteArray, at: Int): Int = u16(data, at) or (u16(data, at + 2) shl 16)
 
-/** An unsigned integer of 4 bytes. */
 internal fun u32(data: ByteArray, at: Int): Long = i32(data, at).toLong() and 0xffffffffL
 
 /** An integer of 8 bytes; compare it unsigned where the format says so. */
 internal fun i64(data: ByteArray, at: Int): Long = u32(data, at) or (u32(data, at + 4) shl 32)
 
-/** A float of 4 bytes. */
 internal fun f32(data: ByteArray, at: Int): Float = java.lang.Float.intBitsToFloat(i32(data, at))
 
 /** Bytes that grow, with numbers in little-endian order. */
@@ -46,7 +41,6 @@ internal class ByteWriter(size: Int = 64) {
 
     fun i64(value: Long): ByteWriter = i32(value.toInt()).i32((value ushr 32).toInt())
 
-    /** Adds the bits of a float of 4 bytes. */
     fun f32(value: Float): ByteWriter = i32(java.lang.Float.floatToRawIntBits(value))
 
     fun put(data: ByteArray, from: Int = 0, until: Int = data.size): ByteWriter = also {
@@ -63,7 +57,6 @@ internal fun crc32(data: ByteArray, from: Int = 0, until: Int = data.size): Long
 
 internal fun newSha256(): MessageDigest = MessageDigest.getInstance("SHA-256")
 
-/** The SHA-256 of bytes: 32 bytes. */
 internal fun sha256(data: ByteArray): ByteArray = newSha256().digest(data)
 
 /** Bytes as lower-case hexadecimal text. */
@@ -76,7 +69,6 @@ internal fun hexOf(data: ByteArray): String {
     return String(text)
 }
 
-/** The bytes of hexadecimal text. */
 internal fun bytesOf(hex: String): ByteArray {
     if (hex.length % 2 != 0 || hex.any { hexDigit(it) < 0 }) throw ValueError("${quoted(hex)} is not hexadecimal")
     return ByteArray(hex.length / 2) { ((hexDigit(hex[2 * it]) shl 4) or hexDigit(hex[2 * it + 1])).toByte() }

@@ -39,7 +39,6 @@ internal fun long(value: Any?, least: Long, most: Long = MOST_INTEGER): Long {
     return value
 }
 
-/** An integer from [least] to [most] as an Int; 1.0 and true are not integers. */
 internal fun integer(value: Any?, least: Int, most: Int = Int.MAX_VALUE): Int =
     long(value, least.toLong(), most.toLong()).toInt()
 

@@ -56,7 +56,6 @@ internal fun checkRegular(path: Path) {
     if (!kind.isRegularFile) throw IOException("it is not a regular file")
 }
 
-/** The path of a file. */
 internal fun pathOf(file: File): Path = try {
     Paths.get(file.path)
 } catch (_: InvalidPathException) { // a zero byte in the name

@@ -33,7 +33,6 @@ internal fun parse(data: ByteArray): Any? = try {
     throw ValueError("it needs more memory than there is")
 }
 
-/** The text of strict UTF-8. */
 internal fun decodeUtf8(data: ByteArray): String {
     val decoder = Charsets.UTF_8.newDecoder()
     decoder.onMalformedInput(CodingErrorAction.REPORT).onUnmappableCharacter(CodingErrorAction.REPORT)
@@ -44,13 +43,11 @@ internal fun decodeUtf8(data: ByteArray): String {
     }
 }
 
-/** The UTF-8 of a text. */
 internal fun encodeUtf8(text: String): ByteArray {
     if (hasHalfPair(text)) throw ValueError("a string has half a surrogate pair")
     return text.toByteArray(Charsets.UTF_8)
 }
 
-/** Whether a text has half a surrogate pair. */
 internal fun hasHalfPair(text: String): Boolean {
     var at = 0
     while (at < text.length) {

@@ -23,7 +23,6 @@ internal class Tensor(val dtype: String, val shape: LongArray, val data: ByteBuf
 /** The metadata, the entries of the tensors, and the byte at which the tensors begin. */
 internal class TensorHeader(val metadata: Map<String, String>, val entries: Map<String, Any?>, val start: Int)
 
-/** The header of a file. */
 internal fun readHeader(data: ByteBuffer, most: Int): TensorHeader {
     val size = data.limit()
     if (size < LENGTH_BYTES) {

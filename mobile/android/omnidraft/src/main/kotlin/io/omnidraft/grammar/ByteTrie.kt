@@ -59,7 +59,6 @@ internal class ByteTrie(val tokens: List<ByteArray?>, val width: Int) {
         ids.asList().binarySearch { if (compare(tokens[it]!!, data) > 0) 1 else -1 }.inv()
 }
 
-/** The levels of the texts of sorted ids. */
 private fun levelsOf(texts: List<ByteArray>, order: IntArray): List<Level> {
     val node = IntArray(order.size)
     val levels = ArrayList<Level>()

@@ -28,7 +28,6 @@ private val TYPES = mapOf(
     "classes" to "U8", "next" to "I32", "calls" to "I32", "accepting" to "U8", "closing" to "I32", "nesting" to "I32",
 )
 
-/** The grammar in a file. */
 internal fun loadGrammar(file: File): Grammar {
     val data = try {
         readWhole(file, MOST_BYTES)
@@ -38,7 +37,6 @@ internal fun loadGrammar(file: File): Grammar {
     return readGrammar(data, file.toString())
 }
 
-/** [loadGrammar] from the bytes of a file. */
 internal fun readGrammar(data: ByteArray, name: String): Grammar {
     if (data.size > MOST_BYTES) {
         throw GrammarException("unreadable", "$name has more than $MOST_BYTES bytes", REMEDY)

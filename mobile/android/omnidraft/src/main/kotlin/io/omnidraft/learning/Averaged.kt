@@ -22,7 +22,6 @@ import kotlin.math.min
 private const val PREFIX = "average."
 private const val STEPS = "average_steps"
 
-/** Tensors averaged over steps. */
 internal class RunningMean(tensors: Map<String, FloatTensor> = emptyMap(), steps: Long = 0) {
     private val means = LinkedHashMap(tensors)
 
@@ -78,7 +77,6 @@ internal class AveragedLearner(val inner: Learner) : Learner {
         return state
     }
 
-    /** Take over a [state]. */
     override fun restore(state: Arrays) {
         val expected = tensorsOf(inner.adapter())
         val averaged = state.filterKeys { it.startsWith(PREFIX) }

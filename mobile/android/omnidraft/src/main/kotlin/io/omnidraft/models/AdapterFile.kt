@@ -66,7 +66,6 @@ internal fun metadataOf(adapter: Adapter): Map<String, String> = linkedMapOf(
     "created" to adapter.created,
 )
 
-/** The adapter in the bytes of a file. */
 internal fun decodeAdapter(data: ByteArray): Adapter {
     val buffer = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN)
     val metadata: Map<String, String>
@@ -148,7 +147,6 @@ internal fun isTime(text: String): Boolean {
     }
 }
 
-/** The adapter in a file. */
 internal fun readAdapter(file: File): Adapter = try {
     decodeAdapter(bytesOf(file))
 } catch (error: AdapterException) {

@@ -13,7 +13,6 @@ internal enum class Role(val word: String) { TARGET("target"), DRAFTER("drafter"
 
 /** An adapter, or none, and the tensors to feed the graph of the model. */
 internal class Fitted(val adapter: Adapter? = null, val tensors: Map<String, FloatTensor> = emptyMap()) {
-    /** The digest of the adapter; null without one. */
     val digest: String? get() = adapter?.digest
 }
 

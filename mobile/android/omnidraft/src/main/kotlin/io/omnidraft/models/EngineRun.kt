@@ -42,7 +42,7 @@ internal class EngineRun(private val session: OrtSession, private val name: Stri
                 session.run(inputs, emptySet(), outputs, checkNotNull(options) { "the model was closed" }).close()
                 return
             } catch (error: OrtException) {
-                if (!wasInterrupted()) throw refused(error)
+                if (!wasInterrupted()) throw engineRefused("run", "run $name", error)
             }
         }
     }
@@ -66,8 +66,6 @@ internal class EngineRun(private val session: OrtSession, private val name: Stri
             options?.setTerminate(false)
         }
     }
-
-    private fun refused(error: OrtException) = engineRefused("run", "run $name", error)
 }
 
 private fun newOptions() = OrtSession.RunOptions().also {

@@ -42,7 +42,6 @@ internal class HostTables private constructor(private val embeddings: Tensor, va
     }
 
     companion object {
-        /** The tables of a file. */
         fun read(host: File, kv: KvShape, vocabSize: Int): HostTables = try {
             val data = mapFile(host)
             val header = readHeader(data, MAX_HEADER_BYTES)

@@ -27,6 +27,9 @@ private const val USUAL_ROWS = 13 // of a verification of the longest draft that
 
 /** The loaded weights of a model: any number of models may run them, each from its own thread. */
 internal interface Weights : AutoCloseable {
+    /** Checks that the graphs take the adapters of a manifest, and nothing else. */
+    fun checkAdapters(lora: LoraSites?)
+
     fun newModel(): OwnModel
 }
 
@@ -53,8 +56,7 @@ internal class Graph(
         }
     }
 
-    /** Checks that the graph takes the adapters of a manifest, and nothing else. */
-    fun checkAdapters(lora: LoraSites?) {
+    override fun checkAdapters(lora: LoraSites?) {
         val fed = sharedValues(kv, vocabSize).inputs.keys
         checkAdapters(path, session, fed, adapterValues(lora))
         if (lora?.rank != null) adapters = adapterValues(lora)

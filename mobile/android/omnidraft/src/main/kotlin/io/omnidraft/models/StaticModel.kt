@@ -55,8 +55,7 @@ internal class StaticGraphs(
         }
     }
 
-    /** Checks that the graphs take the adapters of a manifest, and nothing else. */
-    fun checkAdapters(lora: LoraSites?) {
+    override fun checkAdapters(lora: LoraSites?) {
         adapters = adapterValues(lora)
         for ((block, session) in sessions) {
             checkAdapters(form.graphs.getValue(block), session, values(block).inputs.keys, adapters)

@@ -18,7 +18,6 @@ import java.io.IOException
 import java.nio.file.Files
 import java.nio.file.LinkOption
 
-/** Where the files of a bundle are. */
 internal data class FilePlaces(val path: File, val shared: File? = null, val index: PackIndex? = null) {
     /** The path at which a file of the bundle is, or would be. */
     fun place(name: String): File = when {

@@ -25,7 +25,6 @@ internal const val MAX_INDEX_BYTES = 1 shl 20
 private const val MAX_LEFT_OUT = 1024
 private const val MAX_PATH = 512
 
-/** An index that is refused. */
 internal class PackIndexException(message: String, val fault: String = "index") : Exception(message)
 
 /**
@@ -44,7 +43,6 @@ internal data class PackIndex(
         name !in leftOut && (drafter == WITH || name.startsWith(DRAFTER) == (drafter == ONLY))
 }
 
-/** The index of a packed bundle. */
 internal fun readIndex(data: ByteArray, manifest: String, files: Collection<String>): PackIndex {
     if (data.size > MAX_INDEX_BYTES) throw PackIndexException("it has more than $MAX_INDEX_BYTES bytes")
     val index = try {

@@ -17,7 +17,6 @@ import io.omnidraft.vocab.tokenizer.Tokenizer
  * (spec/04-speculation.md).
  */
 
-/** The tools of a conversation as its template lists them. */
 internal class ToolText(
     val form: ToolForm,
     val listing: String, // empty without tools

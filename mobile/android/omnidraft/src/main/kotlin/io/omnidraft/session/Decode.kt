@@ -38,7 +38,6 @@ import io.omnidraft.vocab.NgramCache
 
 /* The loop as a session runs it: with a mode by name, seconds, log-probabilities and a trace. */
 
-/** The models and the cache that decode a text. */
 internal class DecoderModels(val target: Model, val drafter: Drafter, val cache: NgramCache)
 
 /** The rounds of a generation, each with its seconds and, if asked for, its log-probabilities. */

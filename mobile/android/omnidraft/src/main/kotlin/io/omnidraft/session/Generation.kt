@@ -71,7 +71,6 @@ internal class Generation(
     @Volatile var stopReason: StopReason? = null
         private set
 
-    /** Whether [cancel] was called. */
     @Volatile var isCancelled: Boolean = false
         private set
 
@@ -99,7 +98,6 @@ internal class Generation(
     /** The text behind the thought and before calls of tools; empty while the model is thinking. */
     val answer: String get() = splitThought(uncalled, thoughts.tags, thoughts.inside).answer
 
-    /** The calls of tools that are whole, in their order. */
     val calls: List<ToolCall> get() = callForm?.read(text).orEmpty()
 
     private val uncalled: String get() = callForm?.let { text.substring(0, it.start(text)) } ?: text

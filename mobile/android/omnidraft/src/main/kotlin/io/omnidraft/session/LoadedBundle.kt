@@ -5,7 +5,6 @@ import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
 import io.omnidraft.GenerationConfig.Verification
 import io.omnidraft.Notice
-import io.omnidraft.SettingException
 import io.omnidraft.TokenizerException
 import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.CPU_GRAPH
@@ -72,7 +71,6 @@ internal class LoadedBundle(
         OutputText(targetTokenizer, bundle.prompt.think, bundle.prompt.toolForm?.calls, vocabMap::bytesOf)
     }
 
-    /** The bytes of the target's tokens, for grammars. */
     val targetTrie: ByteTrie by lazy { ByteTrie(targetTokenizer.tokens, bundle.target.vocabSize) }
 
     /** The bytes of the drafter's tokens; there is a drafter. */
@@ -210,7 +208,6 @@ private fun timed(loaded: LoadedBundle): Costs? {
     }
 }
 
-/** The tokenizer of a model of a bundle. */
 internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
     val compiled = entry.compiledTokenizer ?: throw TokenizerException(
         "not_compiled",

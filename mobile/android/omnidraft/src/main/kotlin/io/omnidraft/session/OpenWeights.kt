@@ -22,8 +22,7 @@ internal fun openWeights(bundle: Bundle, entry: ModelEntry, threads: Int, loadin
         else -> statics(bundle, entry, place, threads, CompiledGraphs(loading.state, bundle.seal))
     }
     try {
-        if (weights is Graph) weights.checkAdapters(entry.lora)
-        if (weights is StaticGraphs) weights.checkAdapters(entry.lora)
+        weights.checkAdapters(entry.lora)
         checkUnchanged(bundle.places, bundle.stamps)
     } catch (error: Throwable) {
         weights.close()

@@ -189,7 +189,6 @@ internal class Session(
         return generation
     }
 
-    /** Begins the answer to the next turn of the conversation. */
     private fun answerNext(next: Turn, config: GenerationConfig, grammar: Grammar?): Generation =
         answer(Asked(finishedTurns(), next, system, toolsOf(grammar) ?: text.tools), config, grammar = grammar)
 

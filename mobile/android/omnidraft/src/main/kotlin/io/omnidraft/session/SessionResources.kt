@@ -32,7 +32,6 @@ internal open class SessionResources(
 ) : AutoCloseable {
     val models = SessionModels(loaded)
 
-    /** The state of its text. */
     @Volatile var text: TextState
 
     /** The text around messages; the bundle's compiled template. */
@@ -93,7 +92,6 @@ internal open class SessionResources(
     /** What was generated since the conversation began or was loaded, and the memory of this process. */
     val stats: Stats get() = text.stats
 
-    /** The adapters in use, by role. */
     val adapters: Map<Role, Adapter> get() = models.adapters
 
     /**

@@ -58,7 +58,6 @@ private fun mayReplace(place: File): Boolean {
     return head.isEmpty() || head.contentEquals(SESSION_MAGIC)
 }
 
-/** The saved session and the bytes of the cache in a session file. */
 internal fun readSession(file: File): Pair<SavedSession, ByteArray> {
     val data = try {
         readWhole(file, MAX_SESSION_BYTES)
@@ -86,7 +85,6 @@ internal fun identityOf(bundle: Bundle, adapters: Map<Role, String> = emptyMap()
     )
 }
 
-/** The state of a session as its file holds it, and the bytes of its cache. */
 internal fun capture(models: SessionModels, text: TextState): Pair<SavedSession, ByteArray> {
     val loaded = models.loaded
     val saved = SavedSession(

@@ -20,7 +20,6 @@ internal class SharedGraph(private val load: () -> Weights) : AutoCloseable {
         return loaded.newModel().also { users++ }
     }
 
-    /** Runs something with a model of its own. */
     fun <T> lent(work: (OwnModel) -> T): T {
         val model = acquire()
         try {

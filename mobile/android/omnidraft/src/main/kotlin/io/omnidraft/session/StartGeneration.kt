@@ -10,7 +10,6 @@ import io.omnidraft.decoding.Cut
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.Drafter
 import io.omnidraft.decoding.LengthState
-import io.omnidraft.decoding.Proposer
 import io.omnidraft.decoding.Round
 import io.omnidraft.decoding.SplitMix64
 import io.omnidraft.decoding.StopText
@@ -33,7 +32,6 @@ import io.omnidraft.traces.concatenated
 
 /* How a generation begins, on a prompt or on a saved state, and runs one round at a time. */
 
-/** Where generations are recorded. */
 internal class Recording(val store: TraceStore, val tracer: Tracer)
 
 /** Begins a generation after a prompt in target ids; it becomes the answer of [text]. */

@@ -12,7 +12,6 @@ import io.omnidraft.vocab.NgramCache
 
 /* The state of a session's text, in memory and as the values that a session file holds. */
 
-/** The state of a session's text. */
 internal class TextState(
     @Volatile var cache: NgramCache,
     @Volatile var costs: Costs, // seconds on this device, which the draft length "auto" uses

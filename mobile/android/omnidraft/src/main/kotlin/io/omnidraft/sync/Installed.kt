@@ -1,7 +1,6 @@
 package io.omnidraft.sync
 
 import io.omnidraft.SyncException
-import io.omnidraft.disk.Claim
 import io.omnidraft.disk.ClaimException
 import io.omnidraft.disk.claim
 import io.omnidraft.disk.isHexadecimal
@@ -60,7 +59,6 @@ internal data class Installed(
     val current: Used? = null, // the adapter in use; null for the drafter without an adapter
     val previous: Used? = null, // the adapter before it; null likewise
 ) {
-    /** The names of all files in the pointer file. */
     val files: Set<String> get() = listOfNotNull(
         current?.let { it.file.sha256 + ADAPTER_END },
         previous?.let { it.file.sha256 + ADAPTER_END },
@@ -113,18 +111,15 @@ private fun parseInstalled(reader: RecordReader): Installed {
     return installed
 }
 
-private fun seen(value: String): Seen? {
-    if (value == NONE) return null
-    val space = value.indexOf(' ')
-    if (space < 0) throw MalformedRecord()
-    return Seen(number(value.substring(0, space)), hash(value.substring(space + 1)))
-}
+private fun seen(value: String): Seen? = pair(value)?.let { (release, digest) -> Seen(number(release), hash(digest)) }
 
-private fun used(value: String): Used? {
+private fun used(value: String): Used? = pair(value)?.let { (release, stored) -> Used(count(release), file(stored)) }
+
+private fun pair(value: String): Pair<String, String>? {
     if (value == NONE) return null
     val space = value.indexOf(' ')
     if (space < 0) throw MalformedRecord()
-    return Used(count(value.substring(0, space)), file(value.substring(space + 1)))
+    return value.substring(0, space) to value.substring(space + 1)
 }
 
 /**
@@ -190,18 +185,15 @@ internal fun rollBack(place: File): Installed = claimedDirectory(place) {
 }
 
 /** Lock a directory for this process while [work] runs; make it if it is absent. */
-internal fun <T> claimedDirectory(place: File, work: () -> T): T = claimed(place).use { work() }
-
-private fun claimed(place: File): Claim = try {
-    claim(place)
-} catch (_: ClaimException) {
-    throw SyncException(
-        "in_use",
-        "another process is pulling into $place",
-        "wait for it, or give another directory",
-    )
-} catch (error: IOException) {
-    throw unwritable(place, error)
+internal fun <T> claimedDirectory(place: File, work: () -> T): T {
+    val claim = try {
+        claim(place)
+    } catch (_: ClaimException) {
+        throw SyncException("in_use", "another process is pulling into $place", "wait for it, or give another directory")
+    } catch (error: IOException) {
+        throw unwritable(place, error)
+    }
+    return claim.use { work() }
 }
 
 private fun write(place: File, name: String, data: ByteArray) {

@@ -24,7 +24,6 @@ import java.security.SecureRandom
 private const val SEED_BYTES = 32
 private const val MILLISECONDS = 1000L
 
-/** The file of a push. */
 internal fun writePush(
     channel: Channel,
     adapter: ByteArray?, // the device's own; null for none
@@ -57,7 +56,6 @@ internal fun deviceSeed(file: File): ByteArray {
     throw SyncException("malformed", "$file is not the key of this device", "delete it, which makes a new identity")
 }
 
-/** The segments of a trace. */
 internal fun segmentsIn(place: File, vocabularies: Vocabularies): List<ByteArray> {
     val files = try {
         segmentsOf(place)

@@ -11,6 +11,7 @@ import io.omnidraft.bundle.faultOf
 import io.omnidraft.bundle.keyId
 import io.omnidraft.bundle.publicKeyOf
 import io.omnidraft.bundle.signatureOf
+import io.omnidraft.disk.bytesOf
 import io.omnidraft.models.AdapterPlace
 import java.nio.ByteBuffer
 import java.util.Calendar.DAY_OF_MONTH
@@ -57,7 +58,6 @@ internal data class Channel(
     }
 }
 
-/** A file in a record. */
 internal data class StoredFile(val sha256: String, val size: Long) {
     override fun toString(): String = "$sha256 $size"
 
@@ -92,7 +92,6 @@ internal data class SignedRecord(
 /** A verified file: its record, and the bytes of the files that it names. */
 internal class Signed(val record: SignedRecord, val adapter: ByteArray?, val cache: ByteArray?, val traces: List<ByteArray>)
 
-/** Sign a record. */
 internal fun writeSigned(record: SignedRecord, files: List<ByteArray>, seed: ByteArray): ByteArray {
     parseRecord(record.text, record.kind) // what a reader would refuse is not written
     val key = publicKeyOf(seed)
@@ -135,7 +134,7 @@ private fun verifiedRecord(data: ByteArray, kind: SignedKind, publicKey: ByteArr
         throw malformed(kind, "does not begin with a signature")
     }
     val record = parseRecord(textOf(data), kind)
-    val key = keyOf(record.key)
+    val key = bytesOf(record.key)
     if (publicKey != null && !publicKey.contentEquals(key)) {
         val message = "the ${kind.shown} was signed with key ${keyId(key)} and the public key given is ${keyId(publicKey)}"
         throw SyncException("other_key", message, "give its signer's key, or do not use it")
@@ -205,8 +204,6 @@ private val SignedKind.shown: String get() = title.substringAfter('.')
 private fun malformed(kind: SignedKind, why: String) =
     SyncException("malformed", "the ${kind.shown} $why", "ask its writer for another")
 
-private fun keyOf(digits: String) = ByteArray(digits.length / 2) { digits.substring(2 * it, 2 * it + 2).toInt(16).toByte() }
-
 /** The SHA-256 of the signed bytes. */
 internal val SignedRecord.digest: String get() = digestOf(text)
 
@@ -232,6 +229,7 @@ internal fun channelOfBundle(place: AdapterPlace): Channel {
     }
     return Channel(base, target, place.draftFingerprint, place.targetFingerprint)
 }
+
 /** The time in [days] days from now, ISO 8601 in UTC. */
 internal fun utc(days: Int = 0): String {
     val time = GregorianCalendar(TimeZone.getTimeZone("UTC"), Locale.ROOT).apply { add(DAY_OF_MONTH, days) }

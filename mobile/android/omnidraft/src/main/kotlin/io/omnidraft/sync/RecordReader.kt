@@ -106,7 +106,6 @@ internal fun file(value: String): StoredFile {
     return StoredFile(hash(value.substring(0, space)), number(value.substring(space + 1)))
 }
 
-/** The SHA-256 of bytes, 64 hexadecimal digits. */
 internal fun digestOf(data: ByteArray): String = hexOf(sha256(data))
 
 internal fun ascii(text: String): ByteArray = text.toByteArray(Charsets.US_ASCII)

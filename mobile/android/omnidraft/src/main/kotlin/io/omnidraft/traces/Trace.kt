@@ -18,7 +18,6 @@ internal data class Vocabularies(
     val draftSize: Long, // width of the drafter's logits, 1 to 2^31
     val targetSize: Long, // width of the target's logits, 1 to 2^31
 ) {
-    /** Refuse a trace of other vocabularies. */
     fun check(vocabularies: Vocabularies) {
         val other = vocabularies
         same("drafter tokenizer", draftFingerprint, other.draftFingerprint)

@@ -30,7 +30,6 @@ internal const val ROUND = 2
 private const val FIELD_BYTES = 12 // of a frame before its payload
 private const val CHECKED_BYTES = 96 // of the header before its CRC-32
 
-/** The header of a segment. */
 internal class TraceHeader(val vocabularies: Vocabularies, val number: Long)
 
 /**
@@ -88,7 +87,6 @@ internal fun encode(segment: Segment): ByteArray {
     return data.bytes()
 }
 
-/** The header of a file of at least these bytes. */
 internal fun decodeHeader(data: ByteArray): TraceHeader {
     val isTrace = data.size >= MAGIC.size && MAGIC.indices.all { data[it] == MAGIC[it] }
     demand(isTrace, "not_a_trace") { "it is not a trace" }
@@ -111,7 +109,6 @@ internal fun decodeHeader(data: ByteArray): TraceHeader {
     return TraceHeader(Vocabularies(draft, target, draftSize, targetSize), i64(data, 88))
 }
 
-/** The segment in a file's bytes. */
 internal fun decode(data: ByteArray): Segment {
     val header = decodeHeader(data)
     val scan = scan(data)

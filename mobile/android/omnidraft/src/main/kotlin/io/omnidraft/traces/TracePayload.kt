@@ -40,7 +40,6 @@ internal class PayloadLayout(val draftSize: Long, val targetSize: Long) {
     }
 }
 
-/** The payload of a record's beginning. */
 internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
     val out = ByteWriter(START_BYTES + start.context.size * layout.draftBytes)
     for (digest in listOf(start.drafterAdapter, start.targetAdapter)) out.put(bytesOf(digest ?: NO_DIGEST))
@@ -107,7 +106,6 @@ private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
     return draftIds(count.toLong(), layout)
 }
 
-/** The round in its payload, which is a part of an array. */
 internal fun decodeRound(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): TracedRound {
     val cursor = Cursor(data, from, until)
     demand(cursor.left > 0, "counts") { "a round emitted nothing" }

@@ -128,7 +128,6 @@ internal fun largest(
 
 /** Places of weights that are not too small to be kept. There are 2^14 at most, by their least share of the sum. */
 internal class Candidates {
-    /** The places, ascending. */
     val places = IntList()
 
     private var values = FloatArray(0)

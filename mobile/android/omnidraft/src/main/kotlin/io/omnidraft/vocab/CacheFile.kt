@@ -96,7 +96,6 @@ internal fun decode(data: ByteArray): CacheTable {
     return table
 }
 
-/** The header of a file of at least these bytes. */
 internal fun decodeHeader(data: ByteArray): CacheHeader {
     demand(startsWithMagic(data), "not_a_cache") { "it is not an n-gram cache" }
     demand(data.size >= VERSION_END, "truncated") { cut(data.size, CACHE_HEADER_BYTES.toLong()) }

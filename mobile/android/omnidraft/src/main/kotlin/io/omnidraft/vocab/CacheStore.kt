@@ -24,7 +24,6 @@ private val REMEDIES = mapOf(
 )
 private val LEFT_ALONE = listOf("not_a_cache", "foreign_vocabulary") // no session replaces or renames such a file
 
-/** A cache that was opened. */
 internal data class OpenedCache(val cache: NgramCache, val problem: String?)
 
 /** The cache in a file, or an empty cache: a bad file never stops a generation. */
@@ -47,7 +46,6 @@ private fun afterRefusal(file: File, error: CacheFileException): String = when {
     else -> "saving keeps it under another name"
 }
 
-/** The table in a cache file, checked against a vocabulary map if one is given. */
 internal fun readTable(file: File, map: VocabMap? = null): CacheTable = try {
     tableAt(file, map)
 } catch (error: CacheFileException) {

@@ -46,7 +46,7 @@ internal fun merge(a: CacheTable, b: CacheTable): CacheTable {
     )
     return CacheTable(
         a.draftFingerprint, a.targetFingerprint, maxOf(a.tick, b.tick), ArrayTable(ids),
-        mergedSpellings(a.spellings, b.spellings, fromA, fromB),
+        Ragged.of(ids.size) { if (fromA[it] >= 0) a.spellings.row(fromA[it]) else b.spellings.row(fromB[it]) },
         largest { it.ticks }, largest { it.hits }, largest { it.accepted },
     )
 }
@@ -96,26 +96,8 @@ private fun checkSameSpellings(a: CacheTable, b: CacheTable, ids: IntArray, from
     }
 }
 
-private fun mergedSpellings(a: Ragged, b: Ragged, fromA: IntArray, fromB: IntArray): Ragged {
-    val offsets = IntArray(fromA.size + 1)
-    for (i in fromA.indices) offsets[i + 1] = offsets[i] + if (fromA[i] >= 0) a.length(fromA[i]) else b.length(fromB[i])
-    val values = IntArray(offsets[fromA.size])
-    for (i in fromA.indices) {
-        val row = if (fromA[i] >= 0) a.row(fromA[i]) else b.row(fromB[i])
-        row.copyInto(values, offsets[i])
-    }
-    return Ragged(ArrayTable(values), ArrayTable(offsets))
-}
+internal fun rows(ragged: Ragged, chosen: IntArray): Ragged = Ragged.of(chosen.size) { ragged.row(chosen[it]) }
 
-internal fun rows(ragged: Ragged, chosen: IntArray): Ragged {
-    val offsets = IntArray(chosen.size + 1)
-    for (i in chosen.indices) offsets[i + 1] = offsets[i] + ragged.length(chosen[i])
-    val values = IntArray(offsets[chosen.size])
-    for (i in chosen.indices) ragged.row(chosen[i]).copyInto(values, offsets[i])
-    return Ragged(ArrayTable(values), ArrayTable(offsets))
-}
-
-/** Whether a row of one ragged array equals a row of another. */
 internal fun sameRow(a: Ragged, inA: Int, b: Ragged, inB: Int): Boolean {
     val length = a.length(inA)
     if (b.length(inB) != length) return false

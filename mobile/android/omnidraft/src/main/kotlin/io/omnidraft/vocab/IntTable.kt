@@ -24,7 +24,6 @@ internal abstract class IntTable {
         for (i in 0 until count) into[i] = get(from + i)
     }
 
-    /** A copy of the entries from [from] to before [until]. */
     fun copy(from: Int = 0, until: Int = size): IntArray =
         IntArray(until - from).also { read(from, it, until - from) }
 
@@ -105,6 +104,17 @@ internal class Ragged(val values: IntTable, val offsets: IntTable) {
     fun length(row: Int): Int = offsets[row + 1] - offsets[row]
 
     fun row(row: Int): IntArray = values.copy(offsets[row], offsets[row + 1])
+
+    companion object {
+        /** [count] rows, each of which is asked for twice: no more than one of them is beside the table. */
+        inline fun of(count: Int, row: (Int) -> IntArray): Ragged {
+            val offsets = IntArray(count + 1)
+            for (i in 0 until count) offsets[i + 1] = offsets[i] + row(i).size
+            val values = IntArray(offsets[count])
+            for (i in 0 until count) row(i).copyInto(values, offsets[i])
+            return Ragged(ArrayTable(values), ArrayTable(offsets))
+        }
+    }
 }
 
 internal class IntList(room: Int = 16) {
@@ -120,7 +130,6 @@ internal class IntList(room: Int = 16) {
         values[size++] = value
     }
 
-    /** Adds the integers of an array from [from] to before [until]. */
     fun addAll(added: IntArray, from: Int = 0, until: Int = added.size) {
         val count = until - from
         if (size + count > values.size) values = values.copyOf(size + count + size / 2)
@@ -135,19 +144,16 @@ internal class IntList(room: Int = 16) {
         size = 0
     }
 
-    /** Removes the integers from index [length] on. */
     fun truncate(length: Int) {
         check(length in 0..size) { "$length of $size integers" }
         size = length
     }
 
-    /** Removes the first [count] integers. */
     fun removeFirst(count: Int) {
         values.copyInto(values, 0, count, size)
         size -= count
     }
 
-    /** A copy of the integers from [from] to before [until]. */
     fun toArray(from: Int = 0, until: Int = size): IntArray = values.copyOfRange(from, until)
 }
 

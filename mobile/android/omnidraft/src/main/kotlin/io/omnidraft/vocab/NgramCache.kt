@@ -40,7 +40,6 @@ internal class NgramCache(val map: VocabMap, capacity: Int = Defaults.CACHE_CAPA
 
     val size: Int get() = trie.size
 
-    /** All entries, by target id. */
     fun entries(): List<Entry> = List(size) { Entry(trie.gramTargets[it], hits[it], accepted[it], ticks[it]) }
 
     /** Adds the n-gram of a target token; false if there is none or it is cached. A full cache evicts. */

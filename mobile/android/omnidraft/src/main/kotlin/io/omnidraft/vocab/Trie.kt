@@ -137,7 +137,6 @@ internal class ActiveTrie(val map: VocabMap) {
         for (at in 0 until size) action(gramTargets[at])
     }
 
-    /** Whether one of the leaves [low] until [high] is active. */
     fun anyActive(low: Int, high: Int): Boolean {
         for (leaf in low until high) if (active[leaf]) return true
         return false

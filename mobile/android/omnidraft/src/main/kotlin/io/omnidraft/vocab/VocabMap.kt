@@ -78,7 +78,6 @@ internal class VocabMap(
         drafts.toArray()
     }
 
-    /** Target ids of the partners of [directDrafts]. */
     val directTargets: IntArray by lazy { IntArray(directDrafts.size) { direct[directDrafts[it]] } }
 
     /** Draft token number [depth] of a leaf's spelling, which has more draft tokens than that. */

@@ -12,29 +12,21 @@ import io.omnidraft.conformance.str
 import java.io.File
 import java.nio.file.Files
 import org.junit.jupiter.api.Assertions.assertThrows
-import org.junit.jupiter.api.Assumptions.assumeTrue
 
 /** A directory that is removed at the end. */
-internal fun inDirectory(run: (File) -> Unit) {
-    val place = Files.createTempDirectory("bundle").toFile().canonicalFile
+internal fun inDirectory(run: (File) -> Unit): Unit = fromDirectory(run)
+
+/** What [run] makes of a directory that is removed at the end. */
+internal fun <T> fromDirectory(run: (File) -> T): T {
+    val place = Files.createTempDirectory("omnidraft").toFile().canonicalFile
     try {
-        run(place)
+        return run(place)
     } finally {
         place.deleteRecursively()
     }
 }
 
-/** The fault of a bundle or an archive that is refused. */
 internal fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
-
-/** A bundle or an archive that Python made: a name below the system property `omnidraft.bundles`. */
-internal fun made(name: String): File {
-    val bundles = System.getProperty("omnidraft.bundles")
-    assumeTrue(bundles != null, "omnidraft.bundles is not set; scripts/android/bundles.sh makes the bundles")
-    val file = File(bundles, name)
-    assumeTrue(file.exists(), "$file is absent; scripts/android/bundles.sh makes it")
-    return file
-}
 
 /** The files that the manifests of the vectors list; the content of each is its name. */
 internal fun writeFiles(place: File) {

@@ -6,6 +6,7 @@ import io.omnidraft.archive.install
 import io.omnidraft.archive.openArchive
 import io.omnidraft.device.StateDirectory
 import io.omnidraft.parts.INDEX
+import io.omnidraft.support.StarterBundles
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
 import org.junit.jupiter.api.Assertions.assertNull
@@ -20,7 +21,7 @@ class StarterBundleTest {
     @Test
     fun `a bundle of Python opens and every file is verified`() {
         for (name in listOf("a", "b", "learning")) {
-            val bundle = openBundle(made(name))
+            val bundle = openBundle(StarterBundles.directory(name))
             assertEquals(bundle.files.keys, bundle.stamps.keys)
             assertTrue(bundle.vocabMap in bundle.files && bundle.costs.target.isNotEmpty())
             for (entry in listOf(bundle.target, bundle.drafter)) {
@@ -35,7 +36,7 @@ class StarterBundleTest {
 
     @Test
     fun `the training step of a bundle is read and its weights are in listed files`() {
-        val bundle = openBundle(made("learning"))
+        val bundle = openBundle(StarterBundles.directory("learning"))
         val step = bundle.drafter.train!!
         assertEquals(layoutOf(bundle.drafter.lora!!, step.rank), step.layout)
         val data = checkedStep(bundle, step.graph, step.folder)
@@ -47,7 +48,7 @@ class StarterBundleTest {
     @Test
     fun `a changed byte of any file is found`() = inDirectory { place ->
         val copy = File(place, "b")
-        made("b").copyRecursively(copy)
+        StarterBundles.directory("b").copyRecursively(copy)
         for (name in openBundle(copy).files.keys) {
             val at = File(copy, name).length() / 2
             flip(File(copy, name), at)
@@ -68,22 +69,22 @@ class StarterBundleTest {
 
     @Test
     fun `an archive of Python is unpacked as Python does`() = inDirectory { place ->
-        val archive = made("starter-a.zip")
-        val expected = made("unpacked")
+        val archive = StarterBundles.directory("starter-a.zip")
+        val expected = StarterBundles.directory("unpacked")
         val out = install(BundleSource.Archive(archive), File(place, "file"))
         val ofStream = install(BundleSource.Stream(archive.inputStream()), File(place, "stream"))
         for (each in listOf(out, ofStream)) assertSameTree(expected, each)
         assertEquals(listOf("file", "stream"), place.list()!!.sorted(), "something else was left")
         val bundle = openBundle(out)
         assertEquals(openArchive(archive).index, bundle.places.index)
-        assertNull(openBundle(made("a")).places.index)
+        assertNull(openBundle(StarterBundles.directory("a")).places.index)
         assertTrue(File(out, INDEX).isFile)
     }
 
     @Test
     fun `stamps of a bundle that was checked in full are known again`() = inDirectory { place ->
         val state = StateDirectory(File(place, "state"))
-        val bundle = made("b")
+        val bundle = StarterBundles.directory("b")
         val full = openBundle(bundle, state = state)
         val records = File(place, "state/checked").list()!!
         assertEquals(1, records.size, "the bundle was made less than 3 s ago, or the file system has no stamps")

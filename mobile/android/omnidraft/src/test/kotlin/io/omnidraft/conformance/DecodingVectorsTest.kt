@@ -244,7 +244,6 @@ class DecodingVectorsTest : VectorsRun() {
     }
 }
 
-/** A drafter that only records its context. */
 private class ContextRecorder : Drafter(NothingModel) {
     var context: List<Int> = emptyList()
 
@@ -261,7 +260,6 @@ private class ContextRecorder : Drafter(NothingModel) {
     }
 }
 
-/** The model of a drafter that reads nothing. */
 private object NothingModel : Model {
     override val vocabSize: Int = 2
     override val maxLength: Int = 64
@@ -272,7 +270,6 @@ private object NothingModel : Model {
     override fun rewind(length: Int) = assertEquals(0, length)
 }
 
-/** Ids as a list that grows. */
 private fun listOf(ids: IntArray): IntList = IntList().apply { addAll(ids) }
 
 /** The sampling of a vector; what it does not say changes nothing. */
@@ -288,7 +285,6 @@ internal fun samplingOf(settings: Json): SamplingConfig {
     )
 }
 
-/** The costs of a vector. */
 internal fun costsOf(costs: Json): Costs =
     Costs(costs["target"].nums(), costs["draft"].num(), costs["host"].num(), costs["acceptance"].num())
 

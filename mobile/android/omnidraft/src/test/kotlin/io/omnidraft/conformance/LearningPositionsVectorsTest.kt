@@ -86,7 +86,6 @@ class LearningPositionsVectorsTest : VectorsRun() {
         assertClose(vector, "acceptance", expected, doubleArrayOf(overlap(q, distributions, 0, given["inside"].bool())))
     }
 
-    /** Compare a response with all fields of a vector. */
     private fun check(vector: Vector, response: Aligned, expected: Json) {
         assertSame(vector, "draft ids", expected["draft_ids"], response.draftIds)
         assertSame(vector, "prompt length", expected["prompt_length"], response.promptLength)
@@ -107,7 +106,6 @@ class LearningPositionsVectorsTest : VectorsRun() {
     }
 }
 
-/** A response of a vector, aligned by the runtime. */
 internal fun alignedOf(given: Json): Aligned {
     val trie = trieWith(vectorMap(given["map"].str()), given["active"].ints())
     val distributions = given["distributions"].list().map { it.obj() }

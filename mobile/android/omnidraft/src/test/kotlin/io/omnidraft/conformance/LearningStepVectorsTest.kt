@@ -1,8 +1,5 @@
 package io.omnidraft.conformance
 
-import io.omnidraft.bundle.LoraSites
-import io.omnidraft.bundle.Part
-import io.omnidraft.bundle.Site
 import io.omnidraft.bundle.layoutOf
 import io.omnidraft.learning.online.AdaptationProgress
 import io.omnidraft.learning.online.Guard
@@ -24,7 +21,7 @@ import io.omnidraft.learning.step.stepScale
 import io.omnidraft.learning.step.vectorOf
 import io.omnidraft.models.Adapter
 import io.omnidraft.disk.parse
-import org.junit.jupiter.api.Assertions.assertEquals
+import io.omnidraft.support.loraOf
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
 
@@ -48,7 +45,7 @@ class LearningStepVectorsTest : VectorsRun() {
     @TestFactory
     fun vector(): List<DynamicTest> = folder("learner/vector") { vector ->
         val given = vector.input
-        val lora = LoraSites(null, given["sites"].obj().mapValues { site(it.value.obj()) })
+        val lora = loraOf(mapOf("sites" to given["sites"]))
         val rank = given["rank"].int()
         val scale = given["alpha"].num() / rank
         val layout = layoutOf(lora, rank)
@@ -131,11 +128,6 @@ class LearningStepVectorsTest : VectorsRun() {
         val text = stateJson(guard.state().asJson()).toByteArray()
         return Guard(guard.options).also { it.restore(GuardState.fromJson(parse(text))) }
     }
-
-    private fun site(given: Json): Site = Site(
-        given["inputs"].int(),
-        given["parts"].list().map { Part(it.list()[0].str(), it.list()[1].int()) },
-    )
 
     /** Names, types, shapes and values of a graph's inputs; its distributions are float32. */
     private fun check(vector: Vector, expected: Json, inputs: Arrays) {

@@ -15,7 +15,7 @@ import io.omnidraft.traces.readSegments
 import io.omnidraft.traces.readTraces
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
 
@@ -68,7 +68,6 @@ class TracesVectorsTest : VectorsRun() {
     fun invalid(): List<DynamicTest> = folder("trace/invalid") { vector ->
         val pair = vector.input["map"]?.let { Vocabularies.of(vectorMap(it.str())) }
         val file = vector.file(vector.input["file"].str())
-        val refused = assertThrows(TraceFileException::class.java) { readTraces(listOf(file), pair).forEach { _ -> } }
-        assertEquals(vector.expected["fault"], refused.fault, vector.why)
+        assertNull(unlessRefused(vector, TraceFileException::class.java) { readTraces(listOf(file), pair).count() })
     }
 }

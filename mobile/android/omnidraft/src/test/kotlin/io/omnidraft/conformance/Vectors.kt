@@ -15,21 +15,16 @@ import kotlin.math.abs
 /** The repository: the system property `omnidraft.root`. */
 val REPOSITORY: File = File(System.getProperty("omnidraft.root") ?: error("omnidraft.root is not set"))
 
-/** spec/vectors. */
 val ROOT: File = File(REPOSITORY, "spec/vectors")
 
-/** An object of JSON. */
 typealias Json = Map<String, Any?>
 
-/** The parsed content of a JSON file below spec/vectors. */
 fun jsonOf(path: String): Any? = parse(File(ROOT, path).readBytes())
 
-/** One vector of a folder. */
 class Vector(val folder: String, content: Json) {
     /** The name, which is unique in the folder. */
     val name: String = content.getValue("name").str()
 
-    /** What the vector tests. */
     val why: String = content.getValue("why").str()
 
     /** What is given. */
@@ -38,10 +33,8 @@ class Vector(val folder: String, content: Json) {
     /** What must come of it; an object in most folders. */
     val expect: Any? = content["expect"]
 
-    /** [expect] as an object. */
     val expected: Json get() = expect.obj()
 
-    /** A file that belongs to this vector's folder. */
     fun file(name: String): File = File(File(ROOT, folder), name)
 
     override fun toString(): String = "$folder/$name ($why)"
@@ -66,19 +59,15 @@ val COUNTS: Map<String, Int> by lazy {
 @Suppress("UNCHECKED_CAST")
 fun Any?.obj(): Json = this as? Json ?: error("$this is not an object")
 
-/** This value as a list. */
 fun Any?.list(): List<Any?> = this as? List<*> ?: error("$this is not a list")
 
-/** This value as a string. */
 fun Any?.str(): String = this as? String ?: error("$this is not a string")
 
-/** This value as a boolean. */
 fun Any?.bool(): Boolean = this as? Boolean ?: error("$this is not a boolean")
 
 /** This value as an Int; an integer that no Int holds is an error. */
 fun Any?.int(): Int = Math.toIntExact(long())
 
-/** This value as a Long. */
 fun Any?.long(): Long = this as? Long ?: error("$this is not a Long")
 
 /** This value as a Double; also an integer, and the texts `NaN`, `Infinity` and `-Infinity`. */
@@ -93,16 +82,12 @@ fun Any?.num(): Double = when (this) {
 /** This list as ids or counts. */
 fun Any?.ints(): IntArray = list().map { it.int() }.toIntArray()
 
-/** This list as Longs. */
 fun Any?.longs(): LongArray = list().map { it.long() }.toLongArray()
 
-/** This list as numbers of 64 bits. */
 fun Any?.nums(): DoubleArray = list().map { it.num() }.toDoubleArray()
 
-/** This list as numbers of 32 bits. */
 fun Any?.floats(): FloatArray = list().map { it.num().toFloat() }.toFloatArray()
 
-/** The bytes of this hexadecimal text. */
 fun Any?.hex(): ByteArray = bytesOf(str())
 
 /** The 64 bits of this text, as `0x0000019a00000001`. */

@@ -1,9 +1,13 @@
 package io.omnidraft.conformance
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.OmniDraftException
+import io.omnidraft.bundle.GraphFileException
+import io.omnidraft.parts.PackIndexException
 import io.omnidraft.support.WatchedText
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestInstance
@@ -46,7 +50,20 @@ abstract class VectorsRun {
     }
 }
 
-/** Runs a vector of `generate`, `logprobs` or `grammar/generate`. */
+/** What [read] gives; null where the vector expects its refusal, an exception of [kind] with that fault. */
+internal fun <T> unlessRefused(vector: Vector, kind: Class<out Exception>, read: () -> T): T? {
+    val fault = vector.expected["fault"] ?: return read()
+    val refused = assertThrows(kind, { read() }, vector.why)
+    val actual = when (refused) {
+        is OmniDraftException -> refused.fault
+        is GraphFileException -> refused.fault
+        is PackIndexException -> refused.fault
+        else -> throw AssertionError("$refused has no fault")
+    }
+    assertSame(vector, "the fault of $refused", fault, actual)
+    return null
+}
+
 internal fun runGeneration(vector: Vector) {
     val mode = vector.input["mode"].str()
     if (mode in listOf("match", "direct", "paper")) { // a baseline

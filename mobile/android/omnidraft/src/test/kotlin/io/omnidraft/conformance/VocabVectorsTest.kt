@@ -26,7 +26,6 @@ import java.nio.ByteBuffer
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
-import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
@@ -64,10 +63,8 @@ class VocabVectorsTest : VectorsRun() {
 
     @TestFactory
     fun invalidTokenizer(): List<DynamicTest> = folder("tokenizer/invalid") { vector ->
-        val refused = assertThrows(TokenizerException::class.java) {
-            openTokenizerFile(vector.file(vector.input["file"].str()))
-        }
-        assertEquals(vector.expected["fault"], refused.fault, vector.why)
+        val file = vector.file(vector.input["file"].str())
+        assertNull(unlessRefused(vector, TokenizerException::class.java) { openTokenizerFile(file) }, vector.why)
     }
 
     @TestFactory
@@ -155,8 +152,7 @@ class VocabVectorsTest : VectorsRun() {
     @TestFactory
     fun invalidCache(): List<DynamicTest> = folder("cache/invalid") { vector ->
         val file = vector.file(vector.input["file"].str())
-        val refused = assertThrows(CacheFileException::class.java) { readTable(file, mapOf(vector)) }
-        assertEquals(vector.expected["fault"], refused.fault, vector.why)
+        assertNull(unlessRefused(vector, CacheFileException::class.java) { readTable(file, mapOf(vector)) }, vector.why)
         // A session continues with an empty cache and says so.
         val (cache, problem) = openCache(file, mapOf(vector) ?: vectorMap("toy"))
         assertEquals(0, cache.size, vector.why)
@@ -197,7 +193,7 @@ class VocabVectorsTest : VectorsRun() {
     fun invalidMap(): List<DynamicTest> = folder("map/invalid") { vector ->
         val given = vector.input
         val data = if ("bytes" in given) given["bytes"].hex() else vector.file(given["file"].str()).readBytes()
-        val refused = assertThrows(VocabMapException::class.java) {
+        val read = unlessRefused(vector, VocabMapException::class.java) {
             val map = decodeVocabMap(ByteBuffer.wrap(data))
             given["models"]?.obj()?.let {
                 map.checkFits(
@@ -206,6 +202,6 @@ class VocabVectorsTest : VectorsRun() {
                 )
             }
         }
-        assertEquals(vector.expected["fault"], refused.fault, "${vector.why}: $refused")
+        assertNull(read, vector.why)
     }
 }

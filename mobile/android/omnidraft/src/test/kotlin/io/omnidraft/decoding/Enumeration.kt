@@ -5,7 +5,6 @@ package io.omnidraft.decoding
  * tests/support/enumerate_distribution.py does.
  */
 
-/** An answer of the random source, and its probability. */
 private class Answer(val value: Int, val probability: Double)
 
 /** A random source that replays given answers, then takes the first possible one and notes the others. */
@@ -13,7 +12,6 @@ internal class Script(private val answers: List<Int>) : RandomSource {
     /** How many answers each question has. */
     val asked: MutableList<Int> = ArrayList()
 
-    /** The probability of this path. */
     var probability: Double = 1.0
         private set
 

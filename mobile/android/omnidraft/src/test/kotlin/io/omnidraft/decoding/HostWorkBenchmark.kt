@@ -91,7 +91,6 @@ private class Parts {
     }
 }
 
-/** A proposer whose calls are timed. */
 private class Timed(private val proposer: TrieProposer, private val parts: Parts) : Proposer by proposer {
     override fun propose(plan: Plan, copy: Copy, context: IntList, random: RandomSource): Draft {
         val started = System.nanoTime()

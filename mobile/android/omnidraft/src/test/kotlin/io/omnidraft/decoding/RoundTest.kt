@@ -5,7 +5,6 @@ import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.VocabMap
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertSame
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test

@@ -27,7 +27,6 @@ private fun d(name: String): Int = DRAFT_TOKENS.indexOf(name)
 
 private fun t(name: String): Int = TARGET_TOKENS.indexOf(name)
 
-/** The map of the toy language. */
 internal fun toyMap(): VocabMap {
     val directTo = DIRECT.entries.associate { it.value to it.key }
     val spellings = TARGET_TOKENS.map { target ->
@@ -53,7 +52,6 @@ private fun compare(a: IntArray, b: IntArray): Int {
     return a.size - b.size
 }
 
-/** A cache with some n-grams. */
 internal fun toyCache(map: VocabMap, grams: Collection<String>): NgramCache {
     val cache = NgramCache(map)
     for (gram in grams) check(cache.insert(t(gram))) { "no n-gram $gram" }

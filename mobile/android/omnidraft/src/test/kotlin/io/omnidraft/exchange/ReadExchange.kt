@@ -1,14 +1,14 @@
 package io.omnidraft.exchange
 
 import io.omnidraft.PullOutcome
-import io.omnidraft.SessionOptions
+import io.omnidraft.bundle.fromDirectory
 import io.omnidraft.bundle.openBundle
 import io.omnidraft.device.Measure
 import io.omnidraft.disk.dump
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.sha256
-import io.omnidraft.learning.inNewDirectory
 import io.omnidraft.learning.online.LearningController
+import io.omnidraft.learning.optionsIn
 import io.omnidraft.learning.responsesIn
 import io.omnidraft.models.Role
 import io.omnidraft.models.encodeAdapter
@@ -81,8 +81,8 @@ private fun trace(loaded: LoadedBundle, place: File): Map<String, Any?> {
     )
 }
 
-private fun release(loaded: LoadedBundle, store: File): Map<String, Any?> = inNewDirectory { place ->
-    val options = SessionOptions(File(place, "cache.odc"), File(place, "traces"), null, File(place, "learned"))
+private fun release(loaded: LoadedBundle, store: File): Map<String, Any?> = fromDirectory { place ->
+    val options = optionsIn(place)
     Session(loaded).use { session ->
         LearningController(session, options, File(store, "key").readBytes()).use { learning ->
             check(learning.pull(File(store, learning.releaseName).readBytes()) == PullOutcome.SWITCHED)

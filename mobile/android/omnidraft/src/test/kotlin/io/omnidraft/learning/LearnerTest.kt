@@ -2,8 +2,8 @@ package io.omnidraft.learning
 
 import io.omnidraft.BundleException
 import io.omnidraft.SessionException
-import io.omnidraft.SessionOptions
 import io.omnidraft.SettingException
+import io.omnidraft.bundle.inDirectory
 import io.omnidraft.conformance.list
 import io.omnidraft.conformance.num
 import io.omnidraft.conformance.obj
@@ -13,7 +13,6 @@ import io.omnidraft.learning.online.Adaptation
 import io.omnidraft.learning.online.Adapted
 import io.omnidraft.learning.online.IntervalEvent
 import io.omnidraft.learning.online.LearnedDirectory
-import io.omnidraft.learning.online.LearningController
 import io.omnidraft.learning.online.SessionUser
 import io.omnidraft.learning.online.onlineOptions
 import io.omnidraft.learning.step.FloatValues
@@ -82,7 +81,7 @@ internal class LearnerTest {
     }
 
     @Test
-    fun aStateThatWasWrittenGoesOnToTheLastBit() = inNewDirectory { place ->
+    fun aStateThatWasWrittenGoesOnToTheLastBit() = inDirectory { place ->
         val responses = responsesIn(File(LEARNED, "traces"), loaded).take(4)
         val options = StepOptions(learningRate = 4e-3)
         val file = File(place, "state.safetensors")
@@ -117,7 +116,7 @@ internal class LearnerTest {
     }
 
     @Test
-    fun aSessionLearnsFromItsAnswersAndSaysTheSame() = inNewDirectory { place ->
+    fun aSessionLearnsFromItsAnswersAndSaysTheSame() = inDirectory { place ->
         session(place) { session, store ->
             val said = answers(session, 0 until 10)
             val adapted = adaptation(place).step(SessionUser(session), null, StepBudget.UNBOUNDED)
@@ -136,7 +135,7 @@ internal class LearnerTest {
     }
 
     @Test
-    fun shortBudgetsGiveTheAdapterOfALongOne() = inNewDirectory { place ->
+    fun shortBudgetsGiveTheAdapterOfALongOne() = inDirectory { place ->
         session(place) { session, _ ->
             answers(session, 0 until 8)
             val straight = adaptation(place, "straight")
@@ -158,7 +157,7 @@ internal class LearnerTest {
     }
 
     @Test
-    fun anAdapterThatDraftsWorseIsTakenBack() = inNewDirectory { place ->
+    fun anAdapterThatDraftsWorseIsTakenBack() = inDirectory { place ->
         session(place) { session, _ ->
             val step = StepOptions(learningRate = 2.0, weightDecay = 0.0)
             val said = answers(session, 0 until 8)
@@ -176,86 +175,73 @@ internal class LearnerTest {
     }
 
     @Test
-    fun theInterfaceOfAnApp() = inNewDirectory { place ->
-        val options = SessionOptions(
-            cache = File(place, "cache.odc"), traces = File(place, "traces"), learned = File(place, "learned"),
-        )
-        Session(loaded).use { session ->
-            LearningController(session, options, null).use { learning ->
-                assertThrows(SessionException::class.java) { learning.step(1.0) }
-                learning.on()
-                answers(session, 0 until 4)
-                learning.pause()
-                answers(session, 4 until 8)
-                learning.on()
-                answers(session, 8 until 11)
-                assertEquals(0, learning.step(60.0).steps, "seven answers were recorded, and an interval has eight")
-                answers(session, 11 until 12)
-                val outcome = learning.step(60.0)
-                assertTrue(outcome.steps > 0 && outcome.isFinished && outcome.uses && !outcome.wentBack)
-                assertNotNull(outcome.loss)
-                val used = checkNotNull(session.adapters[Role.DRAFTER])
-                assertEquals(used.digest, readAdapter(File(place, "learned/adapter.safetensors")).digest)
-                learning.off()
-                Session(loaded).use { next -> // what was learned is used again by the next session
-                    LearningController(next, options, null).use { it.on() }
-                    assertEquals(used.digest, next.adapters[Role.DRAFTER]?.digest)
-                }
-                learning.goBack()
-                assertNull(session.adapters[Role.DRAFTER])
-                session.saveCache(File(place, "cache.odc"))
-                learning.on()
-                learning.wipe()
-                assertEquals(0, session.cache.size)
-                assertFalse(File(place, "cache.odc").exists())
-                assertEquals(emptyList<String>(), File(place, "traces").list().orEmpty().toList())
-                val left = File(place, "learned").list().orEmpty().filter { "safetensors" in it }
-                assertEquals(emptyList<String>(), left)
+    fun theInterfaceOfAnApp() = inDirectory { place ->
+        val options = optionsIn(place)
+        withLearning(loaded, options) { session, learning ->
+            assertThrows(SessionException::class.java) { learning.step(1.0) }
+            learning.on()
+            answers(session, 0 until 4)
+            learning.pause()
+            answers(session, 4 until 8)
+            learning.on()
+            answers(session, 8 until 11)
+            assertEquals(0, learning.step(60.0).steps, "seven answers were recorded, and an interval has eight")
+            answers(session, 11 until 12)
+            val outcome = learning.step(60.0)
+            assertTrue(outcome.steps > 0 && outcome.isFinished && outcome.uses && !outcome.wentBack)
+            assertNotNull(outcome.loss)
+            val used = checkNotNull(session.adapters[Role.DRAFTER])
+            assertEquals(used.digest, readAdapter(File(place, "learned/adapter.safetensors")).digest)
+            learning.off()
+            withLearning(loaded, options) { next, again -> // what was learned is used again by the next session
+                again.on()
+                assertEquals(used.digest, next.adapters[Role.DRAFTER]?.digest)
             }
+            learning.goBack()
+            assertNull(session.adapters[Role.DRAFTER])
+            session.saveCache(File(place, "cache.odc"))
+            learning.on()
+            learning.wipe()
+            assertEquals(0, session.cache.size)
+            assertFalse(File(place, "cache.odc").exists())
+            assertEquals(emptyList<String>(), File(place, "traces").list().orEmpty().toList())
+            val left = File(place, "learned").list().orEmpty().filter { "safetensors" in it }
+            assertEquals(emptyList<String>(), left)
         }
     }
 
     @Test
-    fun aHotDeviceDoesNotLearn() = inNewDirectory { place ->
-        val options = SessionOptions(traces = File(place, "traces"), learned = File(place, "learned"))
-        Session(loaded).use { session ->
-            LearningController(session, options, null, throttle = { 1 }).use { learning ->
-                learning.on()
-                answers(session, 0 until 8)
-                val outcome = learning.step(60.0)
-                assertEquals(0, outcome.steps)
-                assertFalse(outcome.isFinished)
-            }
+    fun aHotDeviceDoesNotLearn() = inDirectory { place ->
+        withLearning(loaded, optionsIn(place), level = 1) { session, learning ->
+            learning.on()
+            answers(session, 0 until 8)
+            val outcome = learning.step(60.0)
+            assertEquals(0, outcome.steps)
+            assertFalse(outcome.isFinished)
         }
     }
 
     @Test
-    fun aStepFitsTheMemoryThatIsFree() = inNewDirectory { place ->
-        val options = SessionOptions(traces = File(place, "traces"), learned = File(place, "learned"))
-        Session(loaded).use { session ->
-            LearningController(session, options, null).use { learning ->
-                learning.on()
-                answers(session, 0 until 8)
-                val least = stepBytes(loaded.bundle, 8)
-                val refused = assertThrows(BundleException::class.java) { learning.step(60.0, least) }
-                assertEquals("memory", refused.fault)
-                assertEquals(32, lengthWithin(loaded.bundle, stepBytes(loaded.bundle, 32)))
-                assertEquals(loaded.bundle.drafter.kv.maxLength, lengthWithin(loaded.bundle, 1L shl 40))
-                assertTrue(learning.step(120.0, stepBytes(loaded.bundle, 32)).steps > 0)
-            }
+    fun aStepFitsTheMemoryThatIsFree() = inDirectory { place ->
+        withLearning(loaded, optionsIn(place)) { session, learning ->
+            learning.on()
+            answers(session, 0 until 8)
+            val least = stepBytes(loaded.bundle, 8)
+            val refused = assertThrows(BundleException::class.java) { learning.step(60.0, least) }
+            assertEquals("memory", refused.fault)
+            assertEquals(32, lengthWithin(loaded.bundle, stepBytes(loaded.bundle, 32)))
+            assertEquals(loaded.bundle.drafter.kv.maxLength, lengthWithin(loaded.bundle, 1L shl 40))
+            assertTrue(learning.step(120.0, stepBytes(loaded.bundle, 32)).steps > 0)
         }
     }
 
     @Test
-    fun aBundleWithoutAStepIsRefusedByName() = inNewDirectory { place ->
+    fun aBundleWithoutAStepIsRefusedByName() = inDirectory { place ->
         StarterBundles.load("a").use { other ->
-            Session(other).use { session ->
-                val options = SessionOptions(traces = File(place, "traces"), learned = File(place, "learned"))
-                LearningController(session, options, null).use { learning ->
-                    learning.on()
-                    val refused = assertThrows(SettingException::class.java) { learning.step(1.0) }
-                    assertTrue("training step" in refused.message.orEmpty(), refused.toString())
-                }
+            withLearning(other, optionsIn(place)) { _, learning ->
+                learning.on()
+                val refused = assertThrows(SettingException::class.java) { learning.step(1.0) }
+                assertTrue("training step" in refused.message.orEmpty(), refused.toString())
             }
         }
     }
@@ -271,7 +257,6 @@ internal class LearnerTest {
     private fun learned(place: File, session: Session, step: StepOptions): Adapted =
         adaptation(place, step = step).step(SessionUser(session), null, StepBudget.UNBOUNDED)
 
-    /** A session that records. */
     private fun session(place: File, run: (Session, TraceStore) -> Unit) {
         TraceStore(File(place, "traces"), Vocabularies.of(loaded.vocabMap)).use { store ->
             Session(loaded, trace = store).use { run(it, store) }

@@ -1,6 +1,7 @@
 package io.omnidraft.learning
 
 import io.omnidraft.OmniDraftException
+import io.omnidraft.bundle.inDirectory
 import io.omnidraft.bundle.publicKeyOf
 import io.omnidraft.disk.hexOf
 import io.omnidraft.learning.online.AdaptationOf
@@ -66,7 +67,7 @@ internal class LearningFuzzTest {
     }
 
     @Test
-    fun pointers() = inNewDirectory { place ->
+    fun pointers() = inDirectory { place ->
         val used = Used(7, file)
         fuzz(Installed(channel, Seen(7, hash), 6, used, used).text) {
             File(place, "current").writeBytes(it)
@@ -75,7 +76,7 @@ internal class LearningFuzzTest {
     }
 
     @Test
-    fun states() = inNewDirectory { place ->
+    fun states() = inDirectory { place ->
         val format = StateFormat("omnidraft.learner_state", "1")
         val state = File(place, "state.safetensors")
         val arrays = mapOf("parameters" to FloatValues(FloatArray(5)), "counts" to LongValues(LongArray(2)))
@@ -87,7 +88,7 @@ internal class LearningFuzzTest {
     }
 
     @Test
-    fun checkpoints() = inNewDirectory { place ->
+    fun checkpoints() = inDirectory { place ->
         val of = AdaptationOf(mapOf("target" to channel.target, "drafter" to channel.base))
         val progress = AdaptationProgress(
             answered = 9, version = 1, learned = 1, memory = listOf(1, 2), pending = listOf(9),

@@ -1,6 +1,8 @@
 package io.omnidraft.learning
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.SessionOptions
+import io.omnidraft.learning.online.LearningController
 import io.omnidraft.learning.positions.Aligned
 import io.omnidraft.learning.positions.Aligner
 import io.omnidraft.learning.positions.TraceAligner
@@ -12,7 +14,6 @@ import io.omnidraft.support.StarterBundles
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.readTraces
 import java.io.File
-import java.nio.file.Files
 
 /** What scripts/android/expected_learning.py wrote. */
 internal val LEARNED: File get() = StarterBundles.expected("learning")
@@ -28,7 +29,6 @@ internal val SHORT = GenerationConfig(maxNewTokens = 24, numDraftTokens = 4)
 internal fun answers(session: Session, questions: IntRange): List<List<Int>> =
     questions.map { session.generate(question(it), SHORT).finish().tokenIds.toList() }
 
-/** The responses in a trace, aligned with the drafter's positions. */
 internal fun responsesIn(traces: File, loaded: LoadedBundle): List<Aligned> {
     val map = loaded.vocabMap
     val drafter = loaded.bundle.drafter
@@ -36,12 +36,14 @@ internal fun responsesIn(traces: File, loaded: LoadedBundle): List<Aligned> {
     return fromTraces(readTraces(listOf(traces), Vocabularies.of(map)), aligner).toList()
 }
 
-/** Runs something with a new directory, which is deleted at the end. */
-internal fun <T> inNewDirectory(run: (File) -> T): T {
-    val place = Files.createTempDirectory("omnidraft").toFile()
-    try {
-        return run(place)
-    } finally {
-        place.deleteRecursively()
-    }
+/** The files of a session that learns, all in one place. */
+internal fun optionsIn(place: File, adapter: File? = null) =
+    SessionOptions(File(place, "cache.odc"), File(place, "traces"), adapter, File(place, "learned"))
+
+/** Runs something with a session and its learning; [key] is the publisher's, [level] that of the device's heat. */
+internal fun withLearning(
+    loaded: LoadedBundle, options: SessionOptions, key: ByteArray? = null, level: Int = 0,
+    run: (Session, LearningController) -> Unit,
+) = Session(loaded, adapter = options.adapter).use { session ->
+    LearningController(session, options, key, throttle = { level }).use { run(session, it) }
 }

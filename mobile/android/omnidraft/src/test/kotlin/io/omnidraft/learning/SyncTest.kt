@@ -3,7 +3,7 @@ package io.omnidraft.learning
 import io.omnidraft.OmniDraftException
 import io.omnidraft.PullOutcome
 import io.omnidraft.PushPart
-import io.omnidraft.SessionOptions
+import io.omnidraft.bundle.inDirectory
 import io.omnidraft.learning.online.LearningController
 import io.omnidraft.models.Role
 import io.omnidraft.models.decodeAdapter
@@ -41,7 +41,7 @@ internal class SyncTest {
     }
 
     @Test
-    fun aReleaseIsUsedAndGoneBackFrom() = inNewDirectory { place ->
+    fun aReleaseIsUsedAndGoneBackFrom() = inDirectory { place ->
         device(place) { session, learning ->
             val said = answers(session, 0 until 3)
             assertEquals(PullOutcome.SWITCHED, learning.pull(release))
@@ -60,7 +60,7 @@ internal class SyncTest {
     }
 
     @Test
-    fun aReleaseIsComparedOnWhatWasRecorded() = inNewDirectory { place ->
+    fun aReleaseIsComparedOnWhatWasRecorded() = inDirectory { place ->
         File(LEARNED, "traces").copyRecursively(File(place, "traces"))
         device(place) { session, learning ->
             assertEquals(PullOutcome.SWITCHED, learning.pull(release))
@@ -69,31 +69,31 @@ internal class SyncTest {
     }
 
     @Test
-    fun aReleaseThatIsNotBetterIsNotUsed() = inNewDirectory { place ->
+    fun aReleaseThatIsNotBetterIsNotUsed() = inDirectory { place ->
         File(LEARNED, "traces").copyRecursively(File(place, "traces"))
-        val options = options(place, File(LEARNED, "released.safetensors"))
-        Session(loaded, adapter = options.adapter).use { session ->
-            LearningController(session, options, key).use { learning ->
-                learning.on()
-                answers(session, 0 until 8)
-                repeat(2) { learning.step(120.0) }
-                val own = inUse(session)
-                assertFalse(own == released || own == null)
-                val outcome = learning.pull(release)
-                assertTrue(outcome == PullOutcome.KEPT || outcome == PullOutcome.SWITCHED)
-                assertEquals(if (outcome == PullOutcome.KEPT) own else released, inUse(session))
-                learning.goBack()
-                assertFalse(inUse(session) == own && outcome == PullOutcome.KEPT)
-            }
+        val options = optionsIn(place, File(LEARNED, "released.safetensors"))
+        withLearning(loaded, options, key) { session, learning ->
+            learning.on()
+            answers(session, 0 until 8)
+            repeat(2) { learning.step(120.0) }
+            val own = inUse(session)
+            assertFalse(own == released || own == null)
+            val outcome = learning.pull(release)
+            assertTrue(outcome == PullOutcome.KEPT || outcome == PullOutcome.SWITCHED)
+            assertEquals(if (outcome == PullOutcome.KEPT) own else released, inUse(session))
+            learning.goBack()
+            assertFalse(inUse(session) == own && outcome == PullOutcome.KEPT)
         }
     }
 
     @Test
-    fun whatWasChangedIsRefusedByName() = inNewDirectory { place ->
-        fun fault(data: ByteArray, ofKey: ByteArray? = key): String = Session(loaded).use { session ->
-            LearningController(session, options(place), ofKey).use { learning ->
-                assertThrows(OmniDraftException::class.java) { learning.pull(data) }.fault
+    fun whatWasChangedIsRefusedByName() = inDirectory { place ->
+        fun fault(data: ByteArray, ofKey: ByteArray? = key): String {
+            var fault = "not refused"
+            withLearning(loaded, optionsIn(place), ofKey) { _, learning ->
+                fault = assertThrows(OmniDraftException::class.java) { learning.pull(data) }.fault
             }
+            return fault
         }
         val digit = (150 until 200).first { release[it].toInt().toChar().isDigit() } // of the signature; it stays one
         assertEquals("wrong_signature", fault(flipped(digit)))
@@ -105,7 +105,7 @@ internal class SyncTest {
     }
 
     @Test
-    fun aPushHoldsWhatWasChosen() = inNewDirectory { place ->
+    fun aPushHoldsWhatWasChosen() = inDirectory { place ->
         device(place) { session, learning ->
             learning.on()
             answers(session, 0 until 8)
@@ -122,14 +122,8 @@ internal class SyncTest {
         }
     }
 
-    private fun device(place: File, run: (Session, LearningController) -> Unit) = Session(loaded).use { session ->
-        LearningController(session, options(place), key).use { run(session, it) }
-    }
-
-    private fun options(place: File, adapter: File? = null) = SessionOptions(
-        cache = File(place, "cache.odc"), traces = File(place, "traces"), adapter = adapter,
-        learned = File(place, "learned"),
-    )
+    private fun device(place: File, run: (Session, LearningController) -> Unit) =
+        withLearning(loaded, optionsIn(place), key, run = run)
 
     private fun inUse(session: Session): String? = session.adapters[Role.DRAFTER]?.digest
 

@@ -61,7 +61,7 @@ internal fun checkChanged(
         }
     }
     assertTrue(seen.keys.containsAll(faults - rare), "some faults never came up: ${faults - seen.keys} of $seen")
-    assertTrue(seen.getValue("read") >= least * FILES, "too few were read: $seen")
+    assertTrue((seen["read"] ?: 0) >= least * FILES, "too few were read: $seen")
 }
 
 /** Writes a number of 4 bytes, such as a checksum, at [at]. */

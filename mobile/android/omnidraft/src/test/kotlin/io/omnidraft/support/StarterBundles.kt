@@ -1,6 +1,8 @@
 package io.omnidraft.support
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.GenerationConfig.Verification
 import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.Verify
 import io.omnidraft.bundle.openBundle
@@ -21,10 +23,10 @@ import java.io.File
 
 /** The starter bundles that scripts/android/bundles.sh exports: the system property `omnidraft.bundles`. */
 internal object StarterBundles {
-    /** The directory of a starter bundle; a test that asks for one is left out where there is none. */
+    /** A bundle or an archive that Python made; a test that asks for one is left out where there are none. */
     fun directory(name: String): File {
         val place = System.getProperty("omnidraft.bundles")
-        assumeTrue(place != null, "omnidraft.bundles is not set")
+        assumeTrue(place != null, "omnidraft.bundles is not set; scripts/android/bundles.sh makes the bundles")
         return File(place, name)
     }
 
@@ -51,15 +53,17 @@ internal object StarterBundles {
             maxNewTokens = settings["max_new_tokens"].int(),
             temperature = settings["temperature"]?.num() ?: 0.0,
             seed = seed,
-            mode = mode(settings["mode"]?.str() ?: "trie"),
-            numDraftTokens = settings["num_draft_tokens"]?.int(),
+            mode = settings["mode"]?.let { modeOf(it) } ?: Mode.TRIE,
+            numDraftTokens = settings["num_draft_tokens"]?.takeIf { it != "auto" }?.int(),
             stop = settings["stop"]?.list()?.map { it.str() } ?: emptyList(),
             topK = settings["top_k"]?.int() ?: 0,
             topP = settings["top_p"]?.num() ?: 1.0,
             minP = settings["min_p"]?.num() ?: 0.0,
             repetitionPenalty = settings["repetition_penalty"]?.num() ?: 1.0,
-            verification = verification(settings["verification"]?.str() ?: "auto"),
+            verification = Verification.values().first { it.word == (settings["verification"] ?: "auto") },
             logprobs = settings["logprobs"]?.bool() ?: false,
         )
     }
 }
+
+internal fun modeOf(name: Any?): Mode = Mode.values().first { it.word == name }

@@ -25,7 +25,6 @@ import kotlin.math.exp
 
 /* Generations of random models in the toy language of spec/vectors/maps. */
 
-/** How a toy generation proposes and verifies. */
 internal enum class ToyMode(val word: String) { TOKENS("trie"), BLOCK("trie"), MATCH("match"), LOOKUP("lookup"), PLAIN("plain") }
 
 /**
@@ -42,13 +41,11 @@ internal class ToyGeneration(
     private val sampling: SamplingConfig = SamplingConfig(),
     private val tokens: Int = 40,
 ) {
-    /** The target. */
     val target = ContextModel(2L * seed, map.targetSize)
 
     /** The text, in both vocabularies. */
     val text = DecoderState()
 
-    /** Of this generation. */
     val proposer: Proposer = proposer()
 
     private fun proposer(): Proposer {
@@ -75,7 +72,6 @@ internal class ToyGeneration(
         /** Means the same in both toy vocabularies. */
         val TOY_PROMPT = intArrayOf(0, 3, 1)
 
-        /** The drafter's start. */
         const val START = 7
 
         private const val FIRST_GRAM = 6

@@ -35,7 +35,6 @@ internal fun randomSegment(random: Random, records: Int = 3, rounds: Int = 3, pa
     return Segment(TraceHeader(pair, 1), frames)
 }
 
-/** Makes random values of a trace. */
 internal class TraceValues(private val random: Random, private val pair: Vocabularies = SMALL_PAIR) {
     private val draftIds = minOf(pair.draftSize, 1L shl 20).toInt()
     private val targetIds = minOf(pair.targetSize, 1L shl 20).toInt()

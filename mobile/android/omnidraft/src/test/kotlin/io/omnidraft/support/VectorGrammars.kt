@@ -18,13 +18,10 @@ import java.io.File
 
 /* The grammars of the vectors, and the constraint of a vector of `grammar/generate`. */
 
-/** A file of `grammar/valid`. */
 internal fun vectorGrammar(file: String): Grammar = Grammar.read(File(ROOT, "grammar/valid/$file"))
 
-/** The bytes of tokens; null: none. */
 internal fun tokensOf(given: Any?): List<ByteArray?> = given.list().map { if (it == null) null else it.hex() }
 
-/** The constraint of a vector that has a grammar. */
 internal fun constraintOf(given: Json, draftAllowed: BooleanArray): Constraint? {
     val grammar = vectorGrammar((given["grammar"] ?: return null).str())
     val tokens = tokensOf(given["target_tokens"])

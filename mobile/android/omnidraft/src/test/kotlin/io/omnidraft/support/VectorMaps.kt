@@ -8,11 +8,9 @@ import io.omnidraft.conformance.list
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
 import io.omnidraft.vocab.ActiveTrie
-import io.omnidraft.vocab.ArrayTable
 import io.omnidraft.vocab.Ragged
 import io.omnidraft.vocab.VocabMap
 
-/** A vocabulary map of spec/vectors/maps. */
 internal fun vectorMap(name: String): VocabMap {
     val content = jsonOf("maps/$name.json").obj()
     val allowed = content["draft_allowed"].list()
@@ -33,8 +31,4 @@ internal fun trieWith(map: VocabMap, active: IntArray): ActiveTrie =
     ActiveTrie(map).also { trie -> trie.activateAll(active.map { map.leafOf[it] }.toIntArray()) }
 
 /** Rows of unequal length as one table. */
-internal fun rows(rows: List<IntArray>): Ragged {
-    val offsets = IntArray(rows.size + 1)
-    for (i in rows.indices) offsets[i + 1] = offsets[i] + rows[i].size
-    return Ragged(ArrayTable(rows.flatMap { it.asList() }.toIntArray()), ArrayTable(offsets))
-}
+internal fun rows(rows: List<IntArray>): Ragged = Ragged.of(rows.size) { rows[it] }

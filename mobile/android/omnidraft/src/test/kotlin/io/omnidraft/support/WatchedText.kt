@@ -7,14 +7,13 @@ import io.omnidraft.conformance.ROOT
 import io.omnidraft.conformance.Vector
 import io.omnidraft.conformance.assertSame
 import io.omnidraft.conformance.bits
+import io.omnidraft.conformance.costsOf
 import io.omnidraft.conformance.int
 import io.omnidraft.conformance.ints
 import io.omnidraft.conformance.list
-import io.omnidraft.conformance.num
 import io.omnidraft.conformance.nums
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
-import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.DraftLength
 import io.omnidraft.decoding.Drafter
@@ -198,9 +197,7 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
     private fun lengthOf(given: Json): DraftLength {
         val count = given["num_draft_tokens"]
         if (count != "auto") return FixedLength(if (given["mode"] == "plain") 0 else count.int())
-        val costs = given["costs"].obj().let {
-            Costs(it["target"].nums(), it["draft"].num(), it["host"].num(), it["acceptance"].num())
-        }
+        val costs = costsOf(given["costs"].obj())
         val copies = given["mode"] == "trie" || given["mode"] == "lookup"
         val drafts = given["mode"] != "lookup"
         val state = LengthState().apply { beginText(if (drafts) given["draft_prompt"].ints().size else 0, 0) }
@@ -208,20 +205,9 @@ internal class WatchedText(private val vector: Vector) : AutoCloseable {
     }
 
     private fun configOf(given: Json, logprobs: Boolean): GenerationConfig {
-        val sampling = given["sampling"].obj()
-        val count = given["num_draft_tokens"]
-        return GenerationConfig(
-            maxNewTokens = given["max_new_tokens"].int(),
-            temperature = sampling["temperature"]?.num() ?: 0.0,
-            mode = mode(given["mode"].str()),
-            numDraftTokens = if (count == "auto") null else count.int(),
-            topK = sampling["top_k"]?.int() ?: 0,
-            topP = sampling["top_p"]?.num() ?: 1.0,
-            minP = sampling["min_p"]?.num() ?: 0.0,
-            repetitionPenalty = sampling["repetition_penalty"]?.num() ?: 1.0,
-            verification = verification(given["verification"].str()),
-            logprobs = logprobs,
-        )
+        val names = listOf("max_new_tokens", "mode", "num_draft_tokens", "verification")
+        val settings = given["sampling"].obj() + names.associateWith { given[it] } + ("logprobs" to logprobs)
+        return StarterBundles.config(settings, seed = null)
     }
 
     /**

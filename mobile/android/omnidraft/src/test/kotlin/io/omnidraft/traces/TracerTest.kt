@@ -23,7 +23,6 @@ import org.junit.jupiter.api.Test
 class TracerTest {
     private val toy = vectorMap("toy")
 
-    /** A toy generation, its rounds and their record. */
     private inner class Recorded(mode: ToyMode, sampling: SamplingConfig, seed: Int) {
         val generation = ToyGeneration(toy, mode, seed, sampling)
         val traced = ArrayList<TracedRound>()

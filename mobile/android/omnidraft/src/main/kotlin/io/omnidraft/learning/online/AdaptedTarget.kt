@@ -10,7 +10,6 @@ import io.omnidraft.learning.positions.fullTrie
 import io.omnidraft.learning.step.Arrays
 import io.omnidraft.learning.step.Learner
 import io.omnidraft.models.Adapter
-import io.omnidraft.traces.Segment
 import io.omnidraft.traces.Traced
 import io.omnidraft.vocab.VocabMap
 
@@ -112,7 +111,7 @@ internal class AdaptedTarget(
     fun aligned(numbers: List<Long>): List<Aligned> {
         val places = numbers.mapNotNull { progress.places[it] }
         val segments = places.map { it.segment }.distinct().associateWith { trace.segment(it) }
-        return places.mapNotNull { place -> segments[place.segment]?.let { recordOf(it, place.record) } }
+        return places.mapNotNull { place -> segments[place.segment]?.generations()?.getOrNull(place.record.toInt()) }
             .filter { it.start.targetAdapter == user.targetAdapter }
             .mapNotNull { alignedOrNull(it) }
     }
@@ -153,6 +152,4 @@ internal class AdaptedTarget(
     } catch (_: SettingException) {
         null
     }
-
-    private fun recordOf(segment: Segment, record: Long): Traced? = segment.generations().getOrNull(record.toInt())
 }

@@ -11,7 +11,6 @@ import kotlin.math.sqrt
 
 internal enum class GuardVerdict { GOOD, UNSURE, WORSE }
 
-/** What one answer counts. */
 internal class AnswerCounts(val tokens: Long, val passes: Long)
 
 /**

@@ -9,7 +9,6 @@ import io.omnidraft.learning.step.StepBudget
 
 internal enum class IntervalEvent { LEARNED, SKIPPED, ROLLED_BACK, RESTED, UNFINISHED }
 
-/** What an interval gave. */
 internal class IntervalResult(val event: IntervalEvent, val losses: List<Double> = emptyList(), val steps: Int = 0)
 
 /** Judge the adapter in use, then learn the next one. */

@@ -40,7 +40,6 @@ internal class LearningCheckpoint(
     val used: Adapter?, // the learned adapter in use; null for version 0
     val base: Adapter?, // the adapter that learning began with, which is version 0; null for the drafter as it is
 ) {
-    /** The adapter in use: the learned one, else that which learning began with. */
     val adapter: Adapter? get() = used ?: base
 }
 

@@ -12,7 +12,6 @@ import io.omnidraft.traces.segmentsOf
 import java.io.File
 import java.io.IOException
 
-/** A record of a trace, and where it is. */
 internal class FoundRecord(val segment: Long, val record: Long, val traced: Traced)
 
 /** The answers in a trace's directory, which a session may append to and delete from meanwhile. */

@@ -7,7 +7,6 @@ import java.nio.ByteBuffer
  * training graphs, and the values of a state file.
  */
 
-/** Named arrays. */
 internal typealias Arrays = Map<String, TypedArray>
 
 /**
@@ -22,7 +21,6 @@ internal sealed class TypedArray(val type: String, val shape: IntArray) {
     val form: String get() = "$type ${shape.joinToString(", ", "[", "]")}"
 }
 
-/** Values of float32. */
 internal class FloatValues(val values: FloatArray, shape: IntArray = intArrayOf(values.size)) :
     TypedArray("F32", shape) {
     override val bytes: Long get() = 4L * values.size
@@ -32,7 +30,6 @@ internal class FloatValues(val values: FloatArray, shape: IntArray = intArrayOf(
     }
 }
 
-/** Values of int64. */
 internal class LongValues(val values: LongArray, shape: IntArray = intArrayOf(values.size)) :
     TypedArray("I64", shape) {
     override val bytes: Long get() = 8L * values.size

@@ -50,14 +50,12 @@ internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
     return sessionFile(state, cache)
 }
 
-/** The file of a state and a cache. */
 internal fun sessionFile(state: ByteArray, cache: ByteArray): ByteArray {
     val out = ByteWriter(SESSION_HEADER_BYTES + state.size + cache.size)
     out.put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0).u32(state.size.toLong()).u32(cache.size.toLong())
     return out.u32(crc32(state)).u32(crc32(cache)).put(state).put(cache).bytes()
 }
 
-/** The saved session and the bytes of the cache in a session file. */
 internal fun decodeSession(data: ByteArray): Pair<SavedSession, ByteArray> {
     val (state, cache) = sections(data)
     val value = try {
@@ -114,12 +112,10 @@ private fun sectionsOf(data: ByteArray, stateBytes: Long, cacheBytes: Long): Pai
 }
 
 private fun checkSizes(stateBytes: Long, cacheBytes: Long) {
-    checkSize("state", stateBytes, MAX_STATE_BYTES)
-    checkSize("cache", cacheBytes, MAX_CACHE_BYTES)
-}
-
-private fun checkSize(name: String, size: Long, most: Long) {
-    if (size > most) throw SessionFileException("limits", "its $name has $size bytes, more than $most")
+    val sizes = listOf(Triple("state", stateBytes, MAX_STATE_BYTES), Triple("cache", cacheBytes, MAX_CACHE_BYTES))
+    for ((name, size, most) in sizes) {
+        if (size > most) throw SessionFileException("limits", "its $name has $size bytes, more than $most")
+    }
 }
 
 // The state as values of JSON, in the order of the tables of spec/09-session.md, and back.

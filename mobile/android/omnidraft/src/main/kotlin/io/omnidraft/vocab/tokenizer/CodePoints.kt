@@ -12,7 +12,6 @@ internal class Word(val points: IntArray, val from: Int = 0, val until: Int = po
     val size: Int get() = until - from
 }
 
-/** The code points of a text. */
 internal fun codePoints(text: String): IntArray {
     val points = IntArray(text.length)
     var size = 0
@@ -26,7 +25,6 @@ internal fun codePoints(text: String): IntArray {
     return if (size == points.size) points else points.copyOf(size)
 }
 
-/** The UTF-8 of code points from [from] to before [until]. */
 internal fun utf8(points: IntArray, from: Int, until: Int): ByteArray {
     var size = 0
     for (at in from until until) size += utf8Length(points[at])
@@ -36,7 +34,6 @@ internal fun utf8(points: IntArray, from: Int, until: Int): ByteArray {
     return data
 }
 
-/** Bytes of a code point in UTF-8. */
 internal fun utf8Length(point: Int): Int =
     if (point < 0x80) 1 else if (point < 0x800) 2 else if (point < 0x10000) 3 else 4
 

@@ -41,7 +41,6 @@ internal class TokenBytes(private val tables: TokenizerTables) : AbstractList<By
     }
 }
 
-/** A tokenizer on the checked tables of a file. */
 internal class CompiledTokenizer(private val tables: TokenizerTables, override val name: String = "tokenizer.bin") :
     Tokenizer() {
     override val kind: Kind get() = tables.kind
@@ -201,7 +200,6 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     }
 
     internal companion object {
-        /** Maps a file. */
         fun fromFile(file: File): CompiledTokenizer = try {
             CompiledTokenizer(openTokenizerFile(file), file.path)
         } catch (error: OutOfMemoryError) { // strings may have 268 MB, and a phone less for an app

@@ -59,14 +59,11 @@ internal fun byteLetters(): IntArray {
     return IntArray(0x100) { if (it in 0x21..0x7E || it in 0xA1..0xAC || it in 0xAE..0xFF) it else unprintable++ }
 }
 
-/** The letter of each byte. */
 internal val LETTERS: IntArray = byteLetters()
 
-/** The letters of bytes from [from] to before [until]. */
 internal fun lettersOf(data: ByteArray, from: Int = 0, until: Int = data.size): IntArray =
     IntArray(until - from) { LETTERS[data[from + it].toInt() and 0xff] }
 
-/** Runs the steps of the normaliser on a text. */
 internal fun normalise(steps: List<TextStep>, masks: ClassMasks, text: IntArray): IntArray {
     var points = text
     for (step in steps) {

@@ -32,7 +32,6 @@ internal abstract class Tokenizer {
     /** Bytes of each id; null for control tokens and unused ids. They are made when they are asked for. */
     abstract val tokens: List<ByteArray?>
 
-    /** Control tokens by their content. */
     abstract val controls: Map<String, Control>
 
     /** Content of the control token that begins a text; null for none. */
@@ -82,7 +81,6 @@ internal abstract class Tokenizer {
         return prompt.end()
     }
 
-    /** [encodePrompt] of parts in a row. */
     fun encodePrompt(vararg parts: String, goesOn: Boolean = false): IntArray = encodePrompt(parts.asList(), goesOn)
 
     /** Bytes of ids in order; control tokens and ids that do not exist are silent. */

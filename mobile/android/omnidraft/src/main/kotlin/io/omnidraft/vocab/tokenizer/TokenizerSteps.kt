@@ -127,7 +127,6 @@ internal fun checkWork(steps: List<TextStep>, added: List<AddedToken>) {
     requireSound(work <= MOST_WORK, "step") { "it takes $work units of work for a byte of text, of $MOST_WORK" }
 }
 
-/** Units of work of a step for each byte of its text. */
 private fun workOf(step: TextStep): Int = when (step.op) {
     StepOp.SPLIT, StepOp.REPLACE_MATCHES -> checkNotNull(step.program) { "the step has no program" }.cost
     StepOp.REPLACE, StepOp.SUBSTITUTE, StepOp.PREFIX, StepOp.PREFIX_FIRST -> sizeOf(step.strings[0])

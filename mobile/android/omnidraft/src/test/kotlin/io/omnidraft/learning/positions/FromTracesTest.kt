@@ -23,7 +23,6 @@ class FromTracesTest {
     private val start = intArrayOf(ToyGeneration.START)
     private val toys = TraceAligner(Aligner(fullTrie(toy), 400), start)
 
-    /** A toy generation as a trace has it. */
     private fun recorded(mode: ToyMode, seed: Int): Traced {
         val tracer = Tracer(toy, { true })
         val rounds = ArrayList<TracedRound>()

@@ -1,4 +1,4 @@
-package io.omnidraft
+package io.omnidraft // an app imports one package
 
 /**
  * A call of a tool.

@@ -36,7 +36,6 @@ struct SyncWorld {
 
     /// The file of the newest release.
     var release: String { joined(place, "release") }
-    /// The directory of the device.
     var into: String { joined(place, "device") }
     /// The pointer file of the device.
     var pointer: String { joined(into, pointerName) }
@@ -98,15 +97,6 @@ func flipped(_ data: [UInt8], _ at: Int) -> [UInt8] {
     var changed = data
     changed[at] ^= 1
     return changed
-}
-
-/// All files below a directory, by their paths in it.
-func everything(_ place: String) throws -> [String: [UInt8]] {
-    let paths = FileManager.default.enumerator(atPath: place)?.compactMap { $0 as? String } ?? []
-    return Dictionary(
-        uniqueKeysWithValues: try paths.filter { !isDirectory(joined(place, $0)) }.map {
-            ($0, try readFile(joined(place, $0), most: .max))
-        })
 }
 
 /// The function `pull` of the runtime, whose name a method hides.

@@ -40,7 +40,6 @@ final class WebServer: Sendable {
         Thread.detachNewThread { [self] in serve() }
     }
 
-    /// Ends the server.
     func close() { shutdown(socketNumber, Int32(SHUT_RDWR)) }
 
     private func serve() {
