@@ -4,6 +4,9 @@ The command line prints `str(error)` alone: one sentence with the offending valu
 invariants are assertions, not members of this family.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class OmnidraftError(Exception):
     """Base class of all refusals; a bug never raises it.
@@ -124,6 +127,15 @@ def reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError":
         return "no answer in time"
     return "no reason given"
+
+
+@contextmanager
+def refusing(kind: type[OmnidraftError], what: str, remedy: str = "", fault: str = "") -> Iterator[None]:
+    """Inside, an `OSError` becomes a refusal of a kind: what is wrong, the reason in brackets, the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what} ({reason(error)})", remedy, fault) from None
 
 
 def shown(text: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fuzz.fuzz_graph import field
-from omnidraft.doctor import environment, examine, mobile, pair, telemetry
+from omnidraft.doctor import environment, examine, pair, placement
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import optional_check, providers_check, python_check
 from omnidraft.runtime.bundle.bundle import open_bundle
@@ -83,7 +83,7 @@ def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None
     graph = helper.make_graph(nodes, "g", inputs, outputs)
     file = tmp_path / "g.onnx"
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), file)
-    coreml = mobile.estimate(file, "CoreMLExecutionProvider")
+    coreml = placement.estimate(file, "CoreMLExecutionProvider")
     assert (coreml.nodes, coreml.taken, coreml.partitions) == (4, 3, 2)
     assert coreml.left == {"Hardmax": 1}
     assert "by lists of what it supports: runs 3 of 4 operations in 2 parts" in coreml.sentence()
@@ -256,10 +256,10 @@ def test_versions() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="where onnxruntime keeps its device id was seen on Linux")
 def test_telemetry_is_noticed_where_it_is_on() -> None:
     """The same check without omnidraft: it must be able to fail."""
-    check = telemetry.telemetry_check("json")
+    check = environment.telemetry_check("json")
     assert check.verdict == "fail" and check.remedy
     assert check.details["before_loading"] is None
-    off = telemetry.telemetry_check()
+    off = environment.telemetry_check()
     assert off.verdict == "ok"
     assert off.details["before_loading"] == "1"
 

@@ -18,7 +18,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, read_checkpoint  # noqa: E402
-from omnidraft.doctor.mobile import ESTIMATED, estimate  # noqa: E402
+from omnidraft.doctor.placement import ESTIMATED, estimate  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import HOST, WEIGHTS, StaticShapes, write_static  # noqa: E402

@@ -27,7 +27,8 @@ from omnidraft.sync.publish import (
     remembered,
     tried,
 )
-from omnidraft.sync.record import LARGEST, release_name
+from omnidraft.sync.record import LARGEST
+from omnidraft.sync.channel import release_name
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import (

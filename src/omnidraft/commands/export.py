@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnidraft.checkpoints.gguf.find import find_gguf
-from omnidraft.checkpoints.gguf.header import read_header
+from omnidraft.checkpoints.gguf.header import find_gguf, read_header
 from omnidraft.checkpoints.gguf.weights import FLOATS, matrix_kinds
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.export_packages import need_export_packages

@@ -7,9 +7,8 @@ import onnxruntime
 
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import environment_checks
-from omnidraft.doctor.mobile import ESTIMATED, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check, quality_check
-from omnidraft.doctor.placement import Placement, can_ask, placement
+from omnidraft.doctor.placement import ESTIMATED, Placement, can_ask, can_estimate, estimate, placement
 from omnidraft.errors import BundleError, OmnidraftError, SignatureError, counted, reason
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.bundle.checked_files import checked_graph, checked_step

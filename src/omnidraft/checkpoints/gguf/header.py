@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from omnidraft.checkpoints.refusals import WEIGHTS
 from omnidraft.errors import CheckpointError, reason
 from omnidraft.runtime.disk.read_file import open_file
 
@@ -199,3 +200,27 @@ def _type(name: str, number: int) -> tuple[str, Sequence[int]]:
         raise _FaultError(
             f"{name} is of the unknown type {number}", "give a file of a usual type, such as Q4_K_M or Q8_0"
         ) from None
+
+
+SUFFIX = ".gguf"
+
+
+def find_gguf(name: str) -> Path | None:
+    """The GGUF file that `name` is or holds; None where it is something else.
+
+    A directory that holds weights of a checkpoint counts as a checkpoint.
+    """
+    path = Path(name).expanduser()
+    if path.suffix.lower() == SUFFIX and not path.is_dir():
+        if not path.is_file():
+            raise CheckpointError(f"there is no file {name}", "check the path")
+        return path
+    if not path.is_dir() or any((path / file).is_file() for file in WEIGHTS):
+        return None
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() == SUFFIX and file.is_file())
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise CheckpointError(
+            f"{name} holds {len(files)} GGUF files ({names})", "give the path of one of them"
+        )
+    return files[0] if files else None

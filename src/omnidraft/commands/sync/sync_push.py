@@ -18,7 +18,7 @@ from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
     from omnidraft.sync.push import PushItem
-    from omnidraft.sync.record import ChannelPair
+    from omnidraft.sync.channel import ChannelPair
 
 
 @tells_when_interrupted(
@@ -30,7 +30,6 @@ def push_command(
     adapted: Annotated[
         Path | None,
         typer.Option(
-            "--adapted",
             metavar="PLACE",
             help="Send the files of `omnidraft learn --prompts --out PLACE` for this bundle's target: its "
             "adapter, its n-grams and its count of accepted tokens. Its answers are not sent.",
@@ -38,12 +37,11 @@ def push_command(
         ),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option("--cache", help="Send these learned n-grams.", readable=False)
+        Path | None, typer.Option(help="Send these learned n-grams.", readable=False)
     ] = None,
     traces: Annotated[
         Path | None,
         typer.Option(
-            "--traces",
             help="Send the recordings in this directory: every prompt and answer, word for word.",
             readable=False,
         ),
@@ -60,7 +58,8 @@ def push_command(
     from omnidraft.signing import raw_public
     from omnidraft.sync import push
     from omnidraft.sync.device_key import device_key
-    from omnidraft.sync.record import push_name, read_signed
+    from omnidraft.sync.record import read_signed
+    from omnidraft.sync.channel import push_name
     from omnidraft.sync.store import open_store
 
     if adapted is not None and cache is not None:

@@ -35,7 +35,7 @@ def need_export_packages(*models: str) -> None:
     Raises:
         SettingError: a package is missing.
     """
-    from omnidraft.checkpoints.gguf.find import find_gguf
+    from omnidraft.checkpoints.gguf.header import find_gguf
     from omnidraft.export.adopt.find_graph import find_graph
 
     checkpoint = next((name for name in models if find_graph(name) is None), None)
