@@ -122,7 +122,7 @@ def translate_longest(draft: Sequence[int], trie: Trie, max_tokens: int, expand:
 
 
 def _repeated(tokens: Sequence[int]) -> tuple[int, int]:
-    """Where the latest earlier occurrence of the last 4, 3 or 2 tokens ends, the longest first; 0 for none."""
+    """Where the latest earlier occurrence of the last 4, 3 or 2 tokens ends, and how many; 0 for none."""
     for n in (4, 3, 2):
         for at in range(len(tokens) - 1, n - 1, -1):
             if tokens[at - n : at] == tokens[-n:]:

@@ -183,11 +183,7 @@ def _fill(
 
 
 def _write_models(
-    work: Path,
-    models: Models,
-    lengths: ContextLengths,
-    options: Options,
-    progress: Progress,
+    work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
 ) -> WrittenTarget:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
@@ -195,7 +191,11 @@ def _write_models(
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
         length = lengths.of(model.role)
-        job = WriteJob(work, length, options, room, lambda what, step=step: progress(what, step, STEPS))
+
+        def stage(what: str, step: int = step) -> None:
+            progress(what, step, STEPS)
+
+        job = WriteJob(work, length, options, room, stage)
         if model.role == "target":
             written = write_target(model, job, quality_pieces(model, length))
             options, reference_bytes = written.options, written.reference_bytes

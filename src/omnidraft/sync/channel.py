@@ -1,4 +1,4 @@
-"""A channel: the pair of models whose devices share adapters and caches, and the names of its files in a store."""
+"""A channel: the pair of models whose devices share adapters and caches, and its names in a store."""
 
 import hashlib
 import re

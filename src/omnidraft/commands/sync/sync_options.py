@@ -12,8 +12,8 @@ from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
 if TYPE_CHECKING:
-    from omnidraft.sync.record import SignedRecord
     from omnidraft.sync.channel import ChannelPair
+    from omnidraft.sync.record import SignedRecord
 
 BundlePath = Annotated[
     Path,

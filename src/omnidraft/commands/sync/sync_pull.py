@@ -78,8 +78,8 @@ def pull_command(
     In --json `outcome` says what happened; a release that is not taken is no failure.
     """
     from omnidraft.runtime.bundle.signature import read_public_key
-    from omnidraft.sync.pull import Device, pull
     from omnidraft.sync.channel import release_name
+    from omnidraft.sync.pull import Device, pull
     from omnidraft.sync.store import open_store
     from omnidraft.sync.trial import trial_on
 

@@ -17,8 +17,8 @@ from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
-    from omnidraft.sync.push import PushItem
     from omnidraft.sync.channel import ChannelPair
+    from omnidraft.sync.push import PushItem
 
 
 @tells_when_interrupted(
@@ -36,9 +36,7 @@ def push_command(
             readable=False,
         ),
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Send these learned n-grams.", readable=False)
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Send these learned n-grams.", readable=False)] = None,
     traces: Annotated[
         Path | None,
         typer.Option(
@@ -57,9 +55,9 @@ def push_command(
     """
     from omnidraft.signing import raw_public
     from omnidraft.sync import push
+    from omnidraft.sync.channel import push_name
     from omnidraft.sync.device_key import device_key
     from omnidraft.sync.record import read_signed
-    from omnidraft.sync.channel import push_name
     from omnidraft.sync.store import open_store
 
     if adapted is not None and cache is not None:

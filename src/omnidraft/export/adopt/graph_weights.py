@@ -70,7 +70,7 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT8)
 
 def count_parameters(proto: ModelProto) -> int:
     """Number of weights; small constants are not counted."""
-    sizes = [math.prod(t.dims) for t in _tensors(proto.graph) if t.data_type in _FLOATS]
+    sizes: list[int] = [math.prod(t.dims) for t in _tensors(proto.graph) if t.data_type in _FLOATS]
     packed = [{a.name: a.i for a in n.attribute} for n in _nodes(proto.graph) if n.op_type == "MatMulNBits"]
     plain = sum(size for size in sizes if size >= 64)
     return plain + sum(int(each.get("K", 0)) * int(each.get("N", 0)) for each in packed)

@@ -34,6 +34,7 @@ def unpacked(codes: Codes, count: int, bits: int) -> Codes:
         return codes
     return np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(codes), -1)[:, :count]
 
+
 Floats = NDArray[np.float32]
 Grid = tuple[Floats, Codes | None]
 

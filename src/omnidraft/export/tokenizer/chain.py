@@ -185,9 +185,7 @@ _PRE_TOKENIZERS: dict[str, Add] = {
     "Digits": _add_digits,
     "Punctuation": lambda chain, node: chain.split_class(code_points.punctuation(), _behaviour(node)),
     "Whitespace": _add_whitespace,
-    "WhitespaceSplit": lambda chain, _: chain.split_class(
-        code_points.white_space(), SplitBehaviour.REMOVED
-    ),
+    "WhitespaceSplit": lambda chain, _: chain.split_class(code_points.white_space(), SplitBehaviour.REMOVED),
     "Metaspace": _add_metaspace,
 }
 
