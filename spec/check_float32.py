@@ -19,7 +19,7 @@ from vectorlib.cases.decoding.generate_tasks import DEFAULTS, GRAPHS
 from vectorlib.cases.grammar.grammars import GRAMMARS
 from vectorlib.reference import generate, random_source, sampling, verifier
 from vectorlib.reference.draft_length import Costs
-from vectorlib.reference.grammar import Language
+from vectorlib.reference.grammar_tokens import Language
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.translator import translate, translate_longest
 from vectorlib.reference.vocab_map import MAPS, Trie

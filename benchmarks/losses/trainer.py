@@ -15,9 +15,8 @@ from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.batch import TensorBatch
 from omnidraft.training.objectives import OBJECTIVES
 from omnidraft.training.objectives.losses import Terms
-from omnidraft.training.trainer import Trainer
+from omnidraft.training.trainer import StepReport, Trainer
 from omnidraft.training.trainer_options import TrainerOptions
-from omnidraft.training.training_log import StepReport
 
 
 def trainer_for(

@@ -15,8 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from omnidraft.export.tokenizer.check_compiled import sample_texts
-from omnidraft.export.tokenizer.compile import compile_tokenizer
+from omnidraft.export.tokenizer.compile import compile_tokenizer, sample_texts
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
 ROOT = Path(__file__).resolve().parents[2]

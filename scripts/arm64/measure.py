@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from omnidraft import TextSession, load_bundle
-from omnidraft.export.tokenizer.check_compiled import sample_texts
+from omnidraft.export.tokenizer.compile import sample_texts
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.models.even_model import EvenModel

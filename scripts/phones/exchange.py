@@ -36,10 +36,10 @@ from omnidraft.runtime.vocab.cache_file import encode as encode_cache
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.sample_prompts import word_problems
 from omnidraft.signing import raw_public
-from omnidraft.sync.publish import contents_of
-from omnidraft.sync.pull import Device, pull
+from omnidraft.sync.channel import ChannelPair, push_name, release_name
+from omnidraft.sync.pull import Device, contents_of, pull
 from omnidraft.sync.push import adapter_item, cache_item, trace_items, write_push
-from omnidraft.sync.record import ChannelPair, push_name, read_signed, release_name
+from omnidraft.sync.record import read_signed
 from omnidraft.sync.store import open_store
 
 LANGUAGES = ("python", "kotlin", "swift")

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnidraft.errors import BundleError, SettingError, install
+from omnidraft.errors import BundleError, SettingError, install, refusing
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, parse_manifest, read_manifest
 from omnidraft.runtime.bundle.signature import MAX_KEY_BYTES, SIGNATURE, Signature, encode, key_id
@@ -96,13 +96,10 @@ def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
             fault="graph",
         )
     signature = sign(manifest, private)
-    try:
+    with refusing(
+        SettingError, f"cannot write {path / SIGNATURE}", "free some space or make the bundle writable"
+    ):
         write_atomically(path / SIGNATURE, encode(signature))
-    except OSError as error:
-        raise SettingError(
-            f"cannot write {path / SIGNATURE} ({error.strerror})",
-            "free some space or make the bundle writable",
-        ) from None
     return signature.key_id
 
 
@@ -120,12 +117,8 @@ def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    try:
+    with refusing(SettingError, f"the private key {path} cannot be read", "check the path"):
         pem = read_whole(path, MAX_KEY_BYTES)
-    except OSError as error:
-        raise SettingError(
-            f"the private key {path} cannot be read ({error.strerror})", "check the path"
-        ) from None
     encrypted = b"ENCRYPTED" in pem
     secret = passphrase() if encrypted else None
     try:
@@ -152,10 +145,8 @@ def raw_public(key: "Ed25519PrivateKey") -> bytes:
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     """Write a file that must not exist; it has its permissions from the start."""
-    try:
+    with refusing(SettingError, f"cannot write {path}", "choose another name"):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except OSError as error:
-        raise SettingError(f"cannot write {path} ({error.strerror})", "choose another name") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fuzz.fuzz_graph import field
-from omnidraft.doctor import environment, examine, mobile, pair, telemetry
+from omnidraft.doctor import environment, examine, mobile, pair
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import core_check, optional_check, providers_check, python_check
 from omnidraft.doctor.placement import placement
@@ -290,10 +290,10 @@ def test_versions() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="where onnxruntime keeps its device id was seen on Linux")
 def test_telemetry_is_noticed_where_it_is_on() -> None:
     """The same check without omnidraft: it must be able to fail."""
-    check = telemetry.telemetry_check("json")
+    check = environment.telemetry_check("json")
     assert check.verdict == "fail" and check.remedy
     assert check.details["before_loading"] is None
-    off = telemetry.telemetry_check()
+    off = environment.telemetry_check()
     assert off.verdict == "ok"
     assert off.details["before_loading"] == "1"
 

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnidraft.errors import TokenizerError
-from omnidraft.export.tokenizer.check_compiled import COMPILED, difference_of, write_compiled
-from omnidraft.export.tokenizer.compile import compile_tokenizer
+from omnidraft.export.tokenizer.compile import COMPILED, compile_tokenizer, difference_of, write_compiled
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file

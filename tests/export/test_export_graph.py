@@ -18,8 +18,9 @@ pytest.importorskip("transformers")
 from omnidraft.checkpoints.checkpoint import read_checkpoint
 from omnidraft.checkpoints.thin_model import logits_of, thin_model
 from omnidraft.errors import ExportError
-from omnidraft.export.graph import traced_once
+from omnidraft.export.graph import trace
 from omnidraft.export.graph.passes import attention_nodes, matmuls
+from omnidraft.export.graph.skeleton import forget, traced
 from omnidraft.export.graph.write import write_graph
 from support.exported_graphs import (
     CASES,
@@ -37,7 +38,7 @@ from support.exported_graphs import (
 def test_an_export_says_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    traced_once.forget()
+    forget()
     write_case("mistral", tmp_path)
     assert capfd.readouterr() == ("", "")
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -56,19 +57,19 @@ def test_a_model_is_traced_once_and_another_one_again(
         calls.append(model)
         return ModelProto(graph=GraphProto(name=str(len(calls))))
 
-    monkeypatch.setattr(traced_once, "trace", counted)
-    traced_once.forget()
+    monkeypatch.setattr(trace, "trace", counted)
+    forget()
     save("qwen2", tmp_path)
     models = [thin_model(read_checkpoint(str(tmp_path))).model for _ in range(4)]
     with torch.no_grad():
         next(p for n, p in models[2].named_parameters() if "norm" in n)[3] += 1e-3
     models[3].config.rms_norm_eps *= 2
-    names = [traced_once.traced(model).graph.name for model in (*models, models[0])]
+    names = [traced(model).graph.name for model in (*models, models[0])]
     assert names == ["1", "1", "2", "3", "1"] and len(calls) == 3
-    first = traced_once.traced(models[0])
+    first = traced(models[0])
     first.graph.name = "changed by a caller"
-    assert traced_once.traced(models[0]).graph.name == "1"
-    traced_once.forget()
+    assert traced(models[0]).graph.name == "1"
+    forget()
 
 
 def test_contract(exported: Export) -> None:

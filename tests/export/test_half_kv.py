@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 from omnidraft import TextSession, load_bundle
 from omnidraft.errors import ExportError
 from omnidraft.export.bundle import export_bundle
-from omnidraft.export.graph.half_kv import half_kv
+from omnidraft.export.graph.passes import half_kv
 from omnidraft.export.npu.npu import NpuOptions
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantization import FP32, INT4, Quantization

@@ -25,8 +25,7 @@ from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import thin_model  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.export.choose.input_factors import input_factors  # noqa: E402
-from omnidraft.export.graph.half_kv import half_kv  # noqa: E402
-from omnidraft.export.graph.passes import matmuls  # noqa: E402
+from omnidraft.export.graph.passes import half_kv, matmuls  # noqa: E402
 from omnidraft.export.graph.skeleton import skeleton  # noqa: E402
 from omnidraft.export.quantize.coded import rounded  # noqa: E402
 from omnidraft.export.quantize.gptq import inverse_factor  # noqa: E402

@@ -13,8 +13,9 @@ from pathlib import Path
 from fuzz.command import command, numbers
 from omnidraft.errors import SyncError
 from omnidraft.runtime.bundle.signature import FILE_BYTES
+from omnidraft.sync.channel import Channel
 from omnidraft.sync.installed import POINTER, Installed, Seen, Used, read_installed
-from omnidraft.sync.record import Channel, Contents, Kind, StoredFile, parse, read_signed, write_signed
+from omnidraft.sync.record import Contents, Kind, StoredFile, parse, read_signed, write_signed
 
 CHANNEL = Channel("a" * 64, "b" * 64, "d" * 64, "e" * 64)
 FILE, OTHER = StoredFile("1" * 64, 4096), StoredFile("2" * 64, 1 << 28)

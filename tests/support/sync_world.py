@@ -20,18 +20,11 @@ from omnidraft.runtime.models.adapter_file import encode_adapter
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.signing import raw_public
+from omnidraft.sync.channel import Channel, ChannelPair, push_name, release_name
 from omnidraft.sync.installed import adapter_in_use
 from omnidraft.sync.publish import Sent, publish, remembered, sent_by
 from omnidraft.sync.pull import Device, Pulled, pull
-from omnidraft.sync.record import (
-    Channel,
-    ChannelPair,
-    Contents,
-    Signed,
-    push_name,
-    release_name,
-    write_signed,
-)
+from omnidraft.sync.record import Contents, Signed, write_signed
 from omnidraft.sync.store import Store, open_store
 from support.adapters import BASE, OPEN, adapter
 from support.tables import GRAM_IDS, TOY, table

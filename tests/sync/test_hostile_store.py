@@ -14,8 +14,9 @@ pytest.importorskip("cryptography", reason="signatures need the package cryptogr
 from omnidraft.errors import SettingError, SyncError, shown
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter_file import write_adapter
+from omnidraft.sync.channel import push_name, release_name
 from omnidraft.sync.installed import POINTER, adapter_in_use, read_installed
-from omnidraft.sync.record import MOST_HEAD, push_name, release_name
+from omnidraft.sync.record import MOST_HEAD
 from omnidraft.sync.store import Store, open_store
 from support.adapters import adapter
 from support.command_line import Run

@@ -15,6 +15,7 @@ from omnidraft.errors import SettingError
 from omnidraft.learning.compare import AdapterComparison
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.sync.average import MOST_NORM, MOST_SHARE, bounded_share, size
+from omnidraft.sync.channel import release_name
 from omnidraft.sync.publish import (
     MOST_COUNT,
     Mean,
@@ -27,7 +28,7 @@ from omnidraft.sync.publish import (
     remembered,
     tried,
 )
-from omnidraft.sync.record import LARGEST, release_name
+from omnidraft.sync.record import LARGEST
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import (

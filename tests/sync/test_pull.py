@@ -16,9 +16,9 @@ from omnidraft.learning.compare import AdapterComparison
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import decode_adapter, read_adapter, write_adapter
 from omnidraft.runtime.vocab.cache_store import read_table, write_table
+from omnidraft.sync.channel import release_name
 from omnidraft.sync.installed import POINTER, adapter_in_use, install, read_installed, roll_back
 from omnidraft.sync.pull import Device, pull
-from omnidraft.sync.record import release_name
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import (

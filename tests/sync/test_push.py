@@ -18,9 +18,10 @@ from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.traces.trace_file import encode as encode_segment
 from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.signing import raw_public
+from omnidraft.sync.channel import push_name
 from omnidraft.sync.device_key import FILE, device_key
 from omnidraft.sync.push import adapter_item, cache_item, trace_items, write_push
-from omnidraft.sync.record import MOST_BYTES, Contents, StoredFile, push_name, read_signed, write_signed
+from omnidraft.sync.record import MOST_BYTES, Contents, StoredFile, read_signed, write_signed
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import CHANNEL, PAIR, cache_of, device, fault, name_of, pair_of, push, push_of, sent

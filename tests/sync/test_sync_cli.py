@@ -16,7 +16,8 @@ from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.signing import make_keys, read_private_key
-from omnidraft.sync.record import Contents, release_name, write_signed
+from omnidraft.sync.channel import release_name
+from omnidraft.sync.record import Contents, write_signed
 from omnidraft.sync.store import Store, open_store
 from support.adapters import adapter_of
 from support.command_line import Run, config, refused

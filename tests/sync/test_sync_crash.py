@@ -16,9 +16,10 @@ pytest.importorskip("cryptography", reason="signatures need the package cryptogr
 
 from omnidraft.runtime.models.adapter_file import decode_adapter
 from omnidraft.runtime.vocab.cache_store import read_table
+from omnidraft.sync.channel import release_name
 from omnidraft.sync.installed import POINTER, read_installed
 from omnidraft.sync.publish import remembered
-from omnidraft.sync.record import StoredFile, release_name
+from omnidraft.sync.record import StoredFile
 from support.kills import KILLS, kill_once, start_writer
 from support.sync_world import CHANNEL, PAIR, PUBLIC, folder_store, in_use, publish_number, pull_into
 

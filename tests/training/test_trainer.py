@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch")
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
 from omnidraft.training.lora import lora_modules  # noqa: E402
-from omnidraft.training.trainer import Trainer  # noqa: E402
+from omnidraft.training.train_traces import log_line  # noqa: E402
+from omnidraft.training.trainer import StepReport, Trainer  # noqa: E402
 from omnidraft.training.trainer_options import TrainerOptions  # noqa: E402
-from omnidraft.training.training_log import StepReport, log_line  # noqa: E402
 from support.toy_training import accepted, tiny_drafter, toy_responses  # noqa: E402
 
 FAST = TrainerOptions(learning_rate=3e-3, batch_size=4)

@@ -6,17 +6,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectorlib.reference.draft_length import Costs, Defaults, DraftLength, Plan, Record, class_of
-from vectorlib.reference.grammar import GrammarText, Language
+from vectorlib.reference.grammar_tokens import GrammarText, Language
 from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
-from vectorlib.reference.sum_model import SumModel
-from vectorlib.reference.translator import Proposal, translate, translate_longest
+from vectorlib.reference.sum_model import Held, SumModel
+from vectorlib.reference.translator import (
+    MAX_DRAFT_TOKENS,
+    Proposal,
+    copied,
+    matched,
+    translate,
+    translate_longest,
+)
 from vectorlib.reference.verifier import VERIFIERS, Verdict, draft_after
 from vectorlib.reference.vocab_map import Trie, VocabMap
 
 MAX_PROPOSED = 64
-MAX_DRAFT_TOKENS = 48
 Allowed = Sequence[set[int] | None]  # ids that may follow 0, 1, ... proposed tokens; None: all
 NOTHING = Plan("none", 0)
 MARGIN = 1e-5  # the graphs compute in float32, and a runtime may
@@ -102,30 +108,6 @@ class Task:
 
 
 @dataclass
-class Held:
-    """The tokens whose keys and values a model holds."""
-
-    tokens: list[int] = field(default_factory=list)
-
-    def read(self, text: Sequence[int], proposed: Sequence[int] = ()) -> list[int]:
-        """Forget what differs from a text; read the rest of it, at least its last token, and the proposal.
-
-        Returns:
-            positions that the pass begins with, and tokens that it reads.
-        """
-        past = 0
-        while past < min(len(self.tokens), len(text) - 1) and self.tokens[past] == text[past]:
-            past += 1
-        self.tokens = [*text, *proposed]
-        return [past, len(self.tokens) - past]
-
-    def keep(self, text: Sequence[int]) -> None:
-        """Forget what differs from a text, and its last token."""
-        past, _ = self.read(text)
-        del self.tokens[past:]
-
-
-@dataclass
 class Models:
     """What outlives a generation in a session: the KV of both models, and the n-grams."""
 
@@ -181,10 +163,9 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
         round_json = _as_json(draft, proposal, verdict, emitted, accepted, learned)
         round_json |= {"target_passes": target_pass, "draft_passes": passes}
         if length is not None:
-            agreed = _equal_at_start(copy, emitted)
+            agreed = 0 if fixed else _equal_at_start(copy, emitted)
             evaluated = verdict.evaluated, verdict.accepted_drafts
             planned = most > 0 and not fixed
-            agreed = 0 if fixed else agreed
             length.record(Record(match, classes, *evaluated, len(emitted), agreed))
             round_json |= {"plan": plan.row() if planned else None, "match": match,
                            "agreed": agreed}  # fmt: skip
@@ -279,27 +260,6 @@ def window(length: int, positions: int, has_bos: bool) -> int:
     room = positions - min(MAX_DRAFT_TOKENS, positions // 2) - has_bos
     half = max(1, room // 2)
     return 0 if length <= room else half * math.ceil((length - room) / half)
-
-
-def copied(tokens: Sequence[int], count: int = MAX_DRAFT_TOKENS) -> list[int]:
-    """What followed the latest earlier occurrence of the last 4, 3 or 2 tokens, the longest first."""
-    for n in (4, 3, 2):
-        for at in range(len(tokens) - 1, n - 1, -1):
-            if tokens[at - n : at] == tokens[-n:]:
-                text = list(tokens)
-                for i in range(count):  # the copy may run into itself
-                    text.append(text[at + i])
-                return text[len(tokens) :]
-    return []
-
-
-def matched(tokens: Sequence[int]) -> int:
-    """Tokens before the copied ones that are the last tokens of the text too, 6 at most; 0 without a copy."""
-    for n in (4, 3, 2):
-        for at in range(len(tokens) - 1, n - 1, -1):
-            if tokens[at - n : at] == tokens[-n:]:
-                return max(m for m in range(n, min(6, at) + 1) if tokens[at - m : at] == tokens[-m:])
-    return 0
 
 
 def _as_proposal(tokens: list[int]) -> Proposal:

@@ -5,7 +5,7 @@ float32 holds every sum without rounding, and the rule and the graph give equal 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -177,3 +177,27 @@ def _floats(name: str, values: Any) -> onnx.TensorProto:
 
 def _value(name: str, kind: int, shape: list[Any]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
+
+
+@dataclass
+class Held:
+    """The tokens whose keys and values a model holds."""
+
+    tokens: list[int] = field(default_factory=list)
+
+    def read(self, text: Sequence[int], proposed: Sequence[int] = ()) -> list[int]:
+        """Forget what differs from a text; read the rest of it, at least its last token, and the proposal.
+
+        Returns:
+            positions that the pass begins with, and tokens that it reads.
+        """
+        past = 0
+        while past < min(len(self.tokens), len(text) - 1) and self.tokens[past] == text[past]:
+            past += 1
+        self.tokens = [*text, *proposed]
+        return [past, len(self.tokens) - past]
+
+    def keep(self, text: Sequence[int]) -> None:
+        """Forget what differs from a text, and its last token."""
+        past, _ = self.read(text)
+        del self.tokens[past:]

@@ -1,10 +1,12 @@
-"""A draft in target tokens: spec/04-speculation.md, section 4."""
+"""A draft in target tokens, and copies of the context: spec/04-speculation.md, section 4."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vectorlib.reference.vocab_map import Path, Trie
+
+MAX_DRAFT_TOKENS = 48
 
 
 @dataclass(frozen=True)
@@ -117,3 +119,27 @@ def translate_longest(draft: Sequence[int], trie: Trie, max_tokens: int, expand:
         for token in tokens:
             proposal.emit(token, at)
     return proposal
+
+
+def _repeated(tokens: Sequence[int]) -> tuple[int, int]:
+    """Where the latest earlier occurrence of the last 4, 3 or 2 tokens ends, and how many; 0 for none."""
+    for n in (4, 3, 2):
+        for at in range(len(tokens) - 1, n - 1, -1):
+            if tokens[at - n : at] == tokens[-n:]:
+                return at, n
+    return 0, 0
+
+
+def copied(tokens: Sequence[int], count: int = MAX_DRAFT_TOKENS) -> list[int]:
+    """What followed the latest earlier occurrence of the last 4, 3 or 2 tokens, the longest first."""
+    (at, _), text = _repeated(tokens), list(tokens)
+    for i in range(count if at else 0):  # the copy may run into itself
+        text.append(text[at + i])
+    return text[len(tokens) :]
+
+
+def matched(tokens: Sequence[int]) -> int:
+    """Tokens before the copied ones that are the last tokens of the text too, 6 at most; 0 without a copy."""
+    at, n = _repeated(tokens)
+    lengths = range(n, min(6, at) + 1) if at else ()
+    return max((m for m in lengths if tokens[at - m : at] == tokens[-m:]), default=0)

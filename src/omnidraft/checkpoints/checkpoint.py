@@ -83,14 +83,12 @@ def read_checkpoint(name: str) -> Checkpoint:
     """Read the checkpoint in the directory or GGUF file `name`, or of the hub; weights are not loaded."""
     file = find_gguf(name)
     gguf = None if file is None else GgufFile(name, file)
-    directory = _directory(name) if gguf is None else gguf.directory
+    directory = (_local(name) or _download(name, _DESCRIPTION)) if gguf is None else gguf.directory
     raw = _read_json(directory / "config.json", name)
     architecture = check_architecture(raw, name)
     config = _config(directory, name)
     check_attention(config, name)
-    if (
-        directory == Path(name).expanduser() and gguf is None
-    ):  # the weights of a hub checkpoint are downloaded by load_model
+    if directory == Path(name).expanduser():  # the weights of a hub checkpoint are downloaded by load_model
         check_weights(directory, name)
     if not (directory / "tokenizer.json").is_file():
         raise CheckpointError(
@@ -176,11 +174,6 @@ def stored_parameters(checkpoint: Checkpoint) -> Mapping[str, Tensor | PackedWei
     if checkpoint.gguf is not None:
         return checkpoint.gguf.weights
     return dict(load_stored(checkpoint).named_parameters(remove_duplicate=False))
-
-
-def _directory(name: str) -> Path:
-    """The directory of the description of `name`: the directory itself, or the hub's cache."""
-    return _local(name) or _download(name, _DESCRIPTION)
 
 
 def _local(name: str) -> Path | None:

@@ -36,9 +36,6 @@ def compile_tools(template: JinjaTemplate, prompt: PromptTemplate) -> tuple[Tool
 
     They come from renderings of the template, and are compared with others of it: with and without a system
     prompt, with one and two tools, of calls, their results and later turns.
-
-    Args:
-        prompt: the compiled form of the template without tools.
     """
     if prompt.between is None:
         return None, "the template is compiled for one turn"

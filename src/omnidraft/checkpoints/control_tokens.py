@@ -35,11 +35,7 @@ def read_tokenizer(path: str | Path) -> LibraryTokenizer:
 
 
 def write_tokenizer(source: Path, destination: Path, tokenizer: LibraryTokenizer) -> None:
-    """Copy a tokenizer.json for a bundle: there the flag `special` alone says what is a control token.
-
-    Args:
-        tokenizer: made of `source`.
-    """
+    """Copy a tokenizer.json for a bundle: there the flag `special` alone says what is a control token."""
     spec = read_tokenizer_json(source)
     marked = [token for token in spec.get("added_tokens") or [] if token["content"] in tokenizer.controls]
     if all(token.get("special") for token in marked):

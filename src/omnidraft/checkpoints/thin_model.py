@@ -21,7 +21,6 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, stored_parameters
 from omnidraft.checkpoints.gguf.weights import PackedWeight
-from omnidraft.checkpoints.patched import patched
 
 Floats = NDArray[np.float32]
 
@@ -154,3 +153,20 @@ def _weights_nowhere() -> Iterator[None]:
 
     with patched(nn.Module, "register_parameter", nowhere):
         yield
+
+
+_INHERITED = object()
+
+
+@contextmanager
+def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Set `owner.name` to `value` inside the context, and restore it afterwards."""
+    before = vars(owner).get(name, _INHERITED)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is _INHERITED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)

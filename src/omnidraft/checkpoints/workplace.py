@@ -8,7 +8,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from omnidraft.errors import ExportError, reason
+from omnidraft.errors import ExportError, reason, refusing
 from omnidraft.runtime.bundle.replaceable import refusal_to_replace
 from omnidraft.runtime.disk.whole_directory import new_directory, recover
 from omnidraft.runtime.disk.whole_directory import take_name as take_name
@@ -18,10 +18,8 @@ _REFUSED = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEX
 
 def refuse_existing(out: Path, overwrite: bool) -> None:
     """Refuse a place that exists, before any work is done; what a killed process left is put right first."""
-    try:
+    with refusing(ExportError, f"{out} cannot be made", "choose another place"):
         recover(out)
-    except OSError as error:
-        raise ExportError(f"{out} cannot be made ({reason(error)})", "choose another place") from None
     if not os.path.lexists(out):
         return
     if not overwrite:

@@ -230,17 +230,15 @@ def bench_json(result: BenchResult) -> dict[str, object]:
                 "tokens_per_target_pass": line.statistics.tokens_per_target_pass,
                 "acceptance_of_drafted": line.statistics.acceptance_of_drafted,
                 "acceptance_of_evaluated": line.statistics.acceptance_of_evaluated,
-                "milliseconds_per_round": dict(_milliseconds(line.statistics)),
+                "milliseconds_per_round": {
+                    name: 1000.0 * seconds / max(1, line.statistics.rounds)
+                    for name, seconds in line.statistics.seconds.items()
+                },
                 "same_text": line.same_text,
             }
             for line in result.lines
         ],
     }
-
-
-def _milliseconds(statistics: Statistics) -> Iterator[tuple[str, float]]:
-    for name, seconds in statistics.seconds.items():
-        yield name, 1000.0 * seconds / max(1, statistics.rounds)
 
 
 def bench_table(result: BenchResult) -> Table:

@@ -36,7 +36,7 @@ def keygen(
 
 def sign(
     bundle: options.BundlePath,
-    key: Annotated[Path, typer.Option("--key", help="Your private key, NAME.private.pem.")],
+    key: Annotated[Path, typer.Option(help="Your private key, NAME.private.pem.")],
 ) -> None:
     """Verify every hash of a bundle and sign its manifest; writes manifest.sig into the bundle."""
     from omnidraft.signing import sign_bundle
@@ -57,7 +57,7 @@ def verify(
     ],
     key: Annotated[
         Path,
-        typer.Option("--key", envvar=options.PUBLIC_KEY, help="The signer's public key, NAME.public.pem."),
+        typer.Option(envvar=options.PUBLIC_KEY, help="The signer's public key, NAME.public.pem."),
     ],
 ) -> None:
     """Check a bundle's signature and every hash, and name the files that it does not cover."""

@@ -29,16 +29,12 @@ def find_starters() -> Path:
     """
     above = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[3])
     for starters in (directory / "examples/starters" for directory in above):
-        if _has_starters(starters):
+        if all((starters / name / "config.json").is_file() for name in ("drafter", *STARTERS)):
             return starters
     raise SettingError(
         f"the starter models are not part of the package, and {Path.cwd()} is not in a checkout of omnidraft",
         "run this in a checkout",
     )
-
-
-def _has_starters(place: Path) -> bool:
-    return all((place / name / "config.json").is_file() for name in ("drafter", *STARTERS))
 
 
 def starter(name: str) -> Path:

@@ -32,7 +32,6 @@ def train(
     traces: Annotated[
         list[str],
         typer.Option(
-            "--traces",
             metavar="LOCATION",
             help="Folder or segment of recordings, a path or a URL such as s3://bucket/traces, "
             "searched wholly; repeatable.",
@@ -65,7 +64,7 @@ def train(
     from omnidraft.runtime.models.adapter_file import read_adapter
     from omnidraft.training.train_drafter import Job, train_drafter
     from omnidraft.training.train_traces import Files
-    from omnidraft.training.training_log import StepReport
+    from omnidraft.training.trainer import StepReport
 
     file = SettingsFile(config)
     settings, state = trace_options(file, full), StateFile.named_in(file, 50)

@@ -1,7 +1,7 @@
 """Build the vocabulary map of two tokenizers: which tokens write which, byte for byte (method section 2)."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,8 +43,14 @@ def byte_vocabulary() -> LibraryTokenizer:
     )
 
 
-def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
-    """Pair the end tokens and the start tokens by the well-known names of the families."""
+def guess_roles(
+    drafter: Tokenizer, target: Tokenizer, ends: tuple[Sequence[int], Sequence[int]] = ((), ())
+) -> Roles:
+    """Pair the end tokens and the start tokens by the well-known names of the families.
+
+    Args:
+        ends: the end ids that the two configurations name; where both name some, the first ones are a pair.
+    """
     eos = [next((t.controls[n].id for n in EOS_NAMES if n in t.controls), None) for t in (drafter, target)]
     starts = [t.controls.get(t.adds_bos or "") for t in (drafter, target)]
     bos = [None if start is None else start.id for start in starts]
@@ -53,6 +59,9 @@ def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
         # A family may use one token for end and start; the end is the role that matters.
         if d is not None and t is not None and not any(d == a or t == b for a, b in pairs):
             pairs.append((d, t))
+    if all(ends):
+        rest = [(d, t) for d, t in pairs if d not in ends[0] and t not in ends[1]]
+        pairs = [(ends[0][0], ends[1][0]), *rest]
     return Roles(tuple(pairs))
 
 
@@ -112,12 +121,14 @@ def build_vocab_map(
             expansions[d] = target.spell(data) or []
     in_trie = {*target_of.values(), *pairs}
     leaves = sorted((t for t in in_trie if spellings[t]), key=lambda t: tuple(spellings[t]))
-    _check_unique(leaves, spellings)
+    for a, b in itertools.pairwise(leaves):
+        assert tuple(spellings[a]) != tuple(spellings[b]), f"target tokens {a} and {b} share a spelling"
     allowed = np.zeros(draft_size, dtype=np.bool_)
     allowed[[d for d, data in enumerate(drafter.tokens) if data]] = True
     allowed[[d for d, _ in roles.pairs]] = True
+    written = [token or b"" for token in target.tokens] + [b""] * (target_size - len(target))
     return VocabMap(
-        target_bytes=_bytes_table(target, target_size),
+        target_bytes=_ragged(written, np.uint8),
         direct=direct,
         spellings=_ragged(spellings),
         expansions=_ragged(expansions),
@@ -161,11 +172,6 @@ def _canonical(tokenizer: Tokenizer) -> dict[bytes, int]:
     return canonical
 
 
-def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> None:
-    for a, b in itertools.pairwise(leaves):
-        assert tuple(spellings[a]) != tuple(spellings[b]), f"target tokens {a} and {b} share a spelling"
-
-
 def check_width(size: int | None, tokenizer: Tokenizer, role: str) -> int:
     """The width of a model's logits; the number of ids of its tokenizer when `size` is None."""
     if size is not None and size < len(tokenizer):
@@ -176,15 +182,7 @@ def check_width(size: int | None, tokenizer: Tokenizer, role: str) -> int:
     return size or len(tokenizer)
 
 
-def _ragged(rows: Iterable[Sequence[int]]) -> Ragged:
-    rows = list(rows)
+def _ragged(rows: Sequence[Sequence[int]], kind: type[np.generic] = np.int32) -> Ragged:
     offsets = np.zeros(len(rows) + 1, dtype=np.int32)
     np.cumsum([len(r) for r in rows], out=offsets[1:])
-    return Ragged(np.array([i for row in rows for i in row], dtype=np.int32), offsets)
-
-
-def _bytes_table(tokenizer: Tokenizer, size: int) -> Ragged:
-    rows = [token or b"" for token in tokenizer.tokens] + [b""] * (size - len(tokenizer))
-    offsets = np.zeros(size + 1, dtype=np.int32)
-    np.cumsum([len(r) for r in rows], out=offsets[1:])
-    return Ragged(np.frombuffer(b"".join(rows), dtype=np.uint8), offsets)
+    return Ragged(np.fromiter(itertools.chain.from_iterable(rows), kind, int(offsets[-1])), offsets)

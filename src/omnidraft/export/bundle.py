@@ -183,11 +183,7 @@ def _fill(
 
 
 def _write_models(
-    work: Path,
-    models: Models,
-    lengths: ContextLengths,
-    options: Options,
-    progress: Progress,
+    work: Path, models: Models, lengths: ContextLengths, options: Options, progress: Progress
 ) -> WrittenTarget:
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
@@ -195,7 +191,11 @@ def _write_models(
     for step, model in enumerate(models, 1):
         progress(f"write the {model.role}", step, STEPS)
         length = lengths.of(model.role)
-        job = WriteJob(work, length, options, room, _stage_of(progress, step))
+
+        def stage(what: str, step: int = step) -> None:
+            progress(what, step, STEPS)
+
+        job = WriteJob(work, length, options, room, stage)
         if model.role == "target":
             written = write_target(model, job, quality_pieces(model, length))
             options, reference_bytes = written.options, written.reference_bytes
@@ -232,11 +232,9 @@ def _warnings(models: Models) -> tuple[str, ...]:
     """What a user will not want of codes and tokenizers, a sentence each."""
     sentences: list[str | None] = []
     for model in models:
-        if isinstance(model.checkpoint, Checkpoint):
+        if isinstance(model.checkpoint, Checkpoint) and (gguf := model.checkpoint.gguf) is not None:
             quantization = model.contract.quantization if model.contract else ""
-            gguf = model.checkpoint.gguf
-            if gguf is not None:
-                sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
+            sentences.append(kept_codes(model.role, gguf.kinds, gguf.quantized, quantization))
         if model.not_compiled:
             sentences.append(
                 f"the {model.role}'s tokenizer is not compiled, so a runtime needs the package tokenizers: "
@@ -269,11 +267,6 @@ def _refuse_half_kv(target: ModelExport, options: Options) -> None:
         )
 
 
-def _stage_of(progress: Progress, step: int) -> Callable[[str], None]:
-    """A function that reports what begins within a step."""
-    return lambda what: progress(what, step, STEPS)
-
-
 def _checkpoint(model: ModelExport) -> Checkpoint:
     """The checkpoint that static graphs are made from."""
     if isinstance(model.checkpoint, OptimumDirectory):
@@ -292,24 +285,14 @@ def _write_vocab_map(
         vocab_map = build_vocab_map(byte_vocabulary(), target.tokenizer, target_size=size, roles=roles)
     else:
         named = read_pairs(drafter.tokenizer, target.tokenizer, pairs)
+        ends = drafter.checkpoint.shape.eos_ids, target.checkpoint.shape.eos_ids
         vocab_map = build_vocab_map(
             drafter.tokenizer,
             target.tokenizer,
             draft_size=drafter.checkpoint.shape.vocab_size,
             target_size=size,
-            roles=_roles(drafter, target).overruled_by(named),
+            roles=guess_roles(drafter.tokenizer, target.tokenizer, ends).overruled_by(named),
         )
     save_file(vocab_map.tensors(), work / VOCAB_MAP, metadata=vocab_map.metadata())
     (work / VOCAB_MAP).chmod(0o644)  # safetensors makes the file readable by its owner only
     return vocab_map
-
-
-def _roles(drafter: ModelExport, target: ModelExport) -> Roles:
-    """Pair the eos ids that the configurations name; where they name none, pair well-known names."""
-    ends = drafter.checkpoint.shape.eos_ids, target.checkpoint.shape.eos_ids
-    guessed = guess_roles(drafter.tokenizer, target.tokenizer)
-    if not all(ends):
-        return guessed
-    first = (ends[0][0], ends[1][0])
-    rest = [pair for pair in guessed.pairs if pair[0] not in ends[0] and pair[1] not in ends[1]]
-    return Roles((first, *rest))

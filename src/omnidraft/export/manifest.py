@@ -15,7 +15,7 @@ from omnidraft.export.options import Options
 from omnidraft.export.quantize.coded import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
-from omnidraft.export.tokenizer.check_compiled import COMPILED
+from omnidraft.export.tokenizer.compile import COMPILED
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.jinja_template import JinjaTemplate
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
@@ -34,6 +34,7 @@ def write_manifest(
     work: Path, models: Sequence[ModelExport], prompt: dict[str, Any], options: Options, report: Report
 ) -> None:
     """Write manifest.json: whole or not at all, and after every other file of the bundle."""
+    machine = this_machine(ENGINE, threads_for(models[0].parameters), CPU_GRAPH, CPU_GRAPH)
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -43,7 +44,7 @@ def write_manifest(
         "vocab_map": VOCAB_MAP,
         "prompt": prompt,
         "pairs": list(options.pairs),
-        "costs": {**asdict(report.costs), "machine": _machine(models[0])},
+        "costs": {**asdict(report.costs), "machine": machine.as_json()},
         "checks": {
             **_checks(report),
             "tokenizers": {m.role: m.not_compiled for m in models},
@@ -121,11 +122,6 @@ def _files(work: Path) -> dict[str, Any]:
         for file in sorted(work.rglob("*"))
         if file.is_file() and file != work / MANIFEST
     }
-
-
-def _machine(target: ModelExport) -> dict[str, Any]:
-    """The machine that the costs were measured on."""
-    return this_machine(ENGINE, threads_for(target.parameters), CPU_GRAPH, CPU_GRAPH).as_json()
 
 
 def _model_entry(model: ModelExport) -> dict[str, Any]:

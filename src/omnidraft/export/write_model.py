@@ -21,13 +21,13 @@ from omnidraft.export.adopt.adopt import adopt
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.export_memory import layers_within
 from omnidraft.export.graph.contract import tensor_specs
-from omnidraft.export.graph.half_kv import half_kv
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
+from omnidraft.export.graph.passes import half_kv
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.export.quantize.quantization import FP32, Quantization
-from omnidraft.export.tokenizer.check_compiled import write_compiled
+from omnidraft.export.tokenizer.compile import write_compiled
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, layout_of
 
 if TYPE_CHECKING:

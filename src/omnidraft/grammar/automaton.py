@@ -56,32 +56,28 @@ class _Nfa:
 
     def add(self, part: Expression, start: int) -> int:
         """Build an expression behind a state; returns the state behind it."""
-        if isinstance(part, OneOf):
-            end = self.state()
-            self.edges[start].append((part.bytes, end))
-            return end
         if isinstance(part, Concatenation):
             for each in part.parts:
                 start = self.add(each, start)
             return start
-        if isinstance(part, Alternatives):
-            end = self.state()
-            for each in part.parts:
-                begin = self.state()
-                self.silent[start].append(begin)
-                self.silent[self.add(each, begin)].append(end)
-            return end
         if isinstance(part, Repetition):
             return self._repeat(part, start)
         if isinstance(part, Listing):
             return self._chain(part, start)
         end = self.state()
-        if isinstance(part, Call):
+        if isinstance(part, OneOf):
+            self.edges[start].append((part.bytes, end))
+        elif isinstance(part, Alternatives):
+            for each in part.parts:
+                begin = self.state()
+                self.silent[start].append(begin)
+                self.silent[self.add(each, begin)].append(end)
+        elif isinstance(part, Call):
             begin = self.state()
             self.silent[start].append(begin)
             self.calls[begin] = part.rule, end
-            return end
-        self._embed(part.automaton, start, end)
+        else:
+            self._embed(part.automaton, start, end)
         return end
 
     def _repeat(self, repeat: Repetition, start: int) -> int:
@@ -103,7 +99,6 @@ class _Nfa:
         return end
 
     def _chain(self, chain: Listing, start: int) -> int:
-        endless = chain.most is None
         top = max(1, chain.least) if chain.most is None else chain.most  # stands for larger counts if endless
         at, end = {0: start}, self.state()  # the state by the count so far
         for item, is_required in chain.items:
@@ -113,7 +108,7 @@ class _Nfa:
                 if not is_required:
                     behind[count] = self.state()
                     self.silent[state].append(behind[count])
-                if endless or count < top:
+                if chain.most is None or count < top:
                     to = min(count + 1, top)
                     begins[to] = begins.get(to) or self.state()
                     self.silent[self.add(chain.separator, state) if count else state].append(begins[to])
@@ -211,8 +206,7 @@ def compile_expression(part: Expression, budget: Budget) -> Automaton:
             row[byte] = known[key]
         edges.append(row)
         calls.append({rule: number(closure(behind)) for rule, behind in returns.items()})
-    accepting = {i for i, states in enumerate(found) if end in states}
-    return Automaton(edges, accepting, calls)
+    return Automaton(edges, {i for i, states in enumerate(found) if end in states}, calls)
 
 
 def intersection(a: Automaton, b: Automaton, budget: Budget) -> Automaton:

@@ -27,10 +27,11 @@ from omnidraft.grammar.regex import parse_regex
 from omnidraft.grammar.schema.alternatives import SchemaReader
 from omnidraft.grammar.schema.constraints import Constraints, kinds_of, of_kind
 from omnidraft.grammar.schema.items import distinct_values, items_of
+from omnidraft.grammar.schema.keywords import check_depth
 from omnidraft.grammar.schema.places import escaped
 from omnidraft.grammar.schema.scalars import characters, number
 
-MOST_DEPTH, MOST_NAME_CLASSES = 64, 32
+MOST_NAME_CLASSES = 32
 
 
 class SchemaCompiler:
@@ -115,11 +116,7 @@ class SchemaCompiler:
         if name in self._open:
             self._open[name] = True
             return Call(name)
-        if len(self._open) > MOST_DEPTH:
-            raise GrammarError(
-                f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep",
-                "leave out inner parts, or allow any value there with an empty schema",
-            )
+        check_depth(len(self._open), place)
         self._open[name] = parts == [{}] or (self._shares and bool(self._open))
         write = self._object if kind == "object" else self._array
         found = choice([write(part, place) for part in parts])

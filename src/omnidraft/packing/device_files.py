@@ -42,7 +42,8 @@ def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
     """
     names = {bundle.vocab_map, *_tokenizers(bundle, options.device), *_cpu_graphs(bundle, options)}
     if options.device in STATIC:
-        names |= {name for entry in bundle.models for name in _static(bundle, entry, options.device)}
+        for entry in bundle.models:
+            names |= {*entry.places[static_place(bundle, entry, options.device)].files}
     if options.device == DESKTOP and bundle.manifest["prompt"]["template"] is not None:
         names.add(bundle.manifest["prompt"]["template"])
     if options.learning and bundle.drafter.train is not None:
@@ -106,11 +107,6 @@ def _with_weights(bundle: Bundle, graph: str, folder: str) -> Iterable[str]:
         raise BundleError(f"{file} is refused: {error}", "do not use this bundle", fault="outside") from None
     for place in places:
         yield (PurePosixPath(folder) / place).as_posix()
-
-
-def _static(bundle: Bundle, entry: ModelEntry, device: str) -> Iterable[str]:
-    name = static_place(bundle, entry, device)
-    return entry.places[name].files
 
 
 def static_place(bundle: Bundle, entry: ModelEntry, device: str) -> str:

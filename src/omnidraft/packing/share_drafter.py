@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnidraft.errors import ArchiveError, OmnidraftError
+from omnidraft.errors import ArchiveError, OmnidraftError, refusing
 from omnidraft.runtime.bundle.bundle import Bundle, described_bundle, open_bundle
 from omnidraft.runtime.bundle.hashes import Record, file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, read_manifest
@@ -36,14 +36,10 @@ def share_drafter(bundle: Path) -> Path:
     if opened.drafter.is_absent:
         raise ArchiveError(f"{bundle} has no drafter", "share that of another bundle", fault="left_out")
     place = shared_place(bundle, address_of(opened))
-    try:
+    with refusing(
+        ArchiveError, f"the drafter cannot be moved to {place}", "check who may write there", "unwritable"
+    ):
         _move(opened, bundle / DRAFTER, place)
-    except OSError as error:
-        raise ArchiveError(
-            f"the drafter cannot be moved to {place} ({error.strerror})",
-            "check who may write there",
-            "unwritable",
-        ) from None
     return place
 
 
@@ -87,11 +83,7 @@ class DrafterUsers:
 
 
 def users_of(place: Path) -> DrafterUsers:
-    """The bundles that use a shared drafter, by their manifests alone.
-
-    Args:
-        place: `FOLDER/drafters/ADDRESS`.
-    """
+    """The bundles that use the shared drafter `FOLDER/drafters/ADDRESS`, by their manifests alone."""
     bundles, unknown = [], []
     for manifest in sorted(place.parent.parent.glob(f"*/{MANIFEST}")):
         bundle = manifest.parent

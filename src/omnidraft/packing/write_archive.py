@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from omnidraft.errors import ArchiveError, BundleError, reason
+from omnidraft.errors import ArchiveError, BundleError, refusing
 from omnidraft.packing.device_files import PackOptions, left_out, on_device
 from omnidraft.packing.share_drafter import address_of
 from omnidraft.runtime.archive.archive import PIECE, ByteProgress
@@ -164,7 +164,7 @@ def _pieces(part: _Part) -> Iterator[bytes]:
 @contextmanager
 def _new_archive(out: Path, size: int) -> Iterator[BinaryIO]:
     """A file that takes its name when it is whole."""
-    try:
+    with refusing(ArchiveError, f"{out} cannot be written", "choose another place", "unwritable"):
         place = place_of(out)
         free = shutil.disk_usage(place.parent).free
         if free < size:
@@ -186,7 +186,3 @@ def _new_archive(out: Path, size: int) -> Iterator[BinaryIO]:
             raise
         sync_directory(place.parent)
         remove_leftovers(place, 86_400.0)
-    except OSError as error:
-        raise ArchiveError(
-            f"{out} cannot be written ({reason(error)})", "choose another place", fault="unwritable"
-        ) from None

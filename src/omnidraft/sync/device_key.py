@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, refusing
 from omnidraft.runtime.device.state_directory import VARIABLE, state_directory
 from omnidraft.runtime.disk.own_directory import is_own_directory
 from omnidraft.runtime.disk.read_file import read_whole
@@ -32,7 +32,11 @@ def device_key() -> "Ed25519PrivateKey":
     if root is None:
         raise SettingError("this system names no place for the device's key", f"set {VARIABLE}")
     path = root / FILE
-    try:
+    with refusing(
+        SettingError,
+        f"the device's key {path} cannot be read or written",
+        f"check its permissions, or set {VARIABLE}",
+    ):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_own_directory(root):
             raise SettingError(
@@ -42,11 +46,6 @@ def device_key() -> "Ed25519PrivateKey":
         if not path.exists():
             _write_once(path, secrets.token_bytes(_BYTES))
         seed = read_whole(path, _BYTES)
-    except OSError as error:
-        raise SettingError(
-            f"the device's key {path} cannot be read or written ({error.strerror})",
-            f"check its permissions, or set {VARIABLE}",
-        ) from None
     if len(seed) != _BYTES:
         raise SettingError(
             f"the device's key {path} has {len(seed)} bytes where it has {_BYTES}",

@@ -9,23 +9,16 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from omnidraft.errors import ClaimError, SyncError
+from omnidraft.errors import ClaimError, SyncError, refusing
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.disk.read_file import read_file, read_whole
-from omnidraft.sync.record import (
-    CHANNEL_LINES,
-    COUNT,
-    HASH,
-    NUMBER,
-    Channel,
-    SignedRecord,
-    StoredFile,
-    channel_of,
-)
+from omnidraft.sync.channel import CHANNEL_LINES, HASH, Channel, channel_of
+from omnidraft.sync.record import COUNT, NUMBER, SignedRecord, StoredFile
 
 POINTER = "current"
 ADAPTER = ".safetensors"  # ending of file names, after the SHA-256
@@ -121,16 +114,11 @@ def read_installed(place: Path) -> Installed | None:
         SyncError: `unreadable` or `malformed`.
     """
     pointer = place / POINTER
-    try:
-        data = read_file(pointer, _MOST_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise SyncError(
-            f"{pointer} cannot be read ({error.strerror})",
-            "check the path and its permissions",
-            fault="unreadable",
-        ) from None
+    with refusing(SyncError, f"{pointer} cannot be read", "check the path and its permissions", "unreadable"):
+        try:
+            data = read_file(pointer, _MOST_BYTES + 1)
+        except FileNotFoundError:
+            return None
     fields = _FORM.fullmatch(data.decode("latin-1"))
     if fields is None:
         raise SyncError(
@@ -162,10 +150,8 @@ def install(place: Path, state: Installed) -> None:
 
     A kill at any moment leaves the old state or the new one, whole.
     """
-    try:
+    with _writing(place):
         write_atomically(place / POINTER, state.text)
-    except OSError as error:
-        raise unwritable(place, error) from None
 
 
 def tidy(place: Path, state: Installed) -> None:
@@ -182,10 +168,8 @@ def keep(place: Path, data: bytes) -> StoredFile:
     """Put an adapter into a directory where it is absent or damaged; the pointer file does not change."""
     file = StoredFile.of(data)
     if kept(place, file) is None:
-        try:
+        with _writing(place):
             write_atomically(place / f"{file.sha256}{ADAPTER}", data)
-        except OSError as error:
-            raise unwritable(place, error) from None
     return file
 
 
@@ -253,26 +237,22 @@ def claimed_directory(place: Path) -> Iterator[None]:
     Raises:
         SyncError: `in_use` or `unwritable`.
     """
-    try:
-        handle = claim(place)
-    except ClaimError:
-        raise SyncError(
-            f"another process is pulling into {place}",
-            "wait for it, or give another directory",
-            fault="in_use",
-        ) from None
-    except OSError as error:
-        raise unwritable(place, error) from None
+    with _writing(place):
+        try:
+            handle = claim(place)
+        except ClaimError:
+            raise SyncError(
+                f"another process is pulling into {place}",
+                "wait for it, or give another directory",
+                fault="in_use",
+            ) from None
     try:
         yield
     finally:
         os.close(handle)
 
 
-def unwritable(place: Path, error: OSError) -> SyncError:
-    """The error of a directory that cannot be written."""
-    return SyncError(
-        f"{place} cannot be written ({error.strerror})",
-        "make room, or give another directory",
-        fault="unwritable",
-    )
+def _writing(place: Path) -> AbstractContextManager[None]:
+    """Inside, a directory that cannot be written is refused."""
+    remedy = "make room, or give another directory"
+    return refusing(SyncError, f"{place} cannot be written", remedy, "unwritable")

@@ -14,35 +14,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omnidraft.errors import AdapterError, CacheFileError, SettingError, SyncError, counted
+from omnidraft.errors import AdapterError, CacheFileError, SettingError, SyncError, counted, refusing
 from omnidraft.learning.compare import LEAST_GENERATIONS, AdapterComparison
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.models.adapter_file import decode_adapter, encode_adapter
-from omnidraft.runtime.models.adapter_fit import fit
-from omnidraft.runtime.vocab.cache_file import decode as decode_cache
+from omnidraft.runtime.models.adapter_file import encode_adapter
 from omnidraft.runtime.vocab.cache_file import encode as encode_cache
-from omnidraft.runtime.vocab.cache_table import CacheTable, Counts, check_against, merge
+from omnidraft.runtime.vocab.cache_table import CacheTable, Counts, merge
 from omnidraft.runtime.vocab.ngram_cache import CAPACITY
 from omnidraft.signing import raw_public
 from omnidraft.sync.average import average, bounded_norms, bounded_share, check_values, usual_rank
-from omnidraft.sync.pull import Trial, bounded
-from omnidraft.sync.record import (
-    HASH,
-    MOST_BYTES,
-    PUSH_END,
-    Channel,
-    ChannelPair,
-    Contents,
-    Signed,
-    check_current,
-    push_name,
-    read_signed,
-    release_name,
-    utc,
-    write_signed,
-)
+from omnidraft.sync.channel import HASH, PUSH_END, Channel, ChannelPair, push_name, release_name
+from omnidraft.sync.pull import Trial, bounded, contents_of
+from omnidraft.sync.record import MOST_BYTES, Contents, Signed, check_current, read_signed, utc, write_signed
 from omnidraft.sync.store import Store
 
 if TYPE_CHECKING:
@@ -93,10 +78,8 @@ def read_devices(path: Path) -> dict[str, str]:
     Raises:
         SettingError: the file cannot be read, or a line is no device.
     """
-    try:
+    with refusing(SettingError, f"{path} cannot be read", "check the path"):
         lines = read_whole(path, _MOST_LIST_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise SettingError(f"{path} cannot be read ({error.strerror})", "check the path") from None
     devices = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
@@ -135,21 +118,6 @@ def _sent(store: Store, pair: ChannelPair, key: str, label: str) -> Sent:
             raise
         return Sent(name, refusal=str(error))
     return Sent(name, signed.record.accepted, adapter, cache)
-
-
-def contents_of(signed: Signed, pair: ChannelPair) -> tuple[Adapter | None, CacheTable | None]:
-    """The adapter and the cache of a push or release, which must fit the pair of models.
-
-    Raises:
-        AdapterError, CacheFileError: one is refused.
-    """
-    adapter = None if signed.adapter is None else decode_adapter(signed.adapter)
-    if adapter is not None:
-        fit(adapter, pair.bundle, pair.vocab_map, "drafter")
-    cache = None if signed.cache is None else decode_cache(signed.cache)
-    if cache is not None:
-        check_against(cache, pair.vocab_map)
-    return adapter, cache
 
 
 def mean_of(sent: Sequence[Sent]) -> Mean | None:
@@ -283,13 +251,9 @@ def publish(
         accepted,
     )
     data = write_signed("release", channel, files, key, before.record.number if before else 0)
-    try:
+    with refusing(
+        SyncError, f"{memory} cannot be written", "keep the private key where you can write", "unwritable"
+    ):
         write_atomically(memory, data)  # first, so that its number is never used again
-    except OSError as error:
-        raise SyncError(
-            f"{memory} cannot be written ({error.strerror})",
-            "keep the private key where you can write",
-            fault="unwritable",
-        ) from None
     store.write(release_name(channel), data)
     return read_signed(data, "release", raw_public(key))

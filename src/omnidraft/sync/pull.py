@@ -20,6 +20,7 @@ from omnidraft.runtime.vocab.cache_file import encode as encode_cache
 from omnidraft.runtime.vocab.cache_store import read_table, write_table
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against, eviction_order, merge
 from omnidraft.runtime.vocab.ngram_cache import CAPACITY
+from omnidraft.sync.channel import ChannelPair
 from omnidraft.sync.installed import (
     ADAPTER,
     Installed,
@@ -32,7 +33,7 @@ from omnidraft.sync.installed import (
     read_installed,
     tidy,
 )
-from omnidraft.sync.record import ChannelPair, Signed, SignedRecord, check_current
+from omnidraft.sync.record import Signed, SignedRecord, check_current
 
 Trial = Callable[[Adapter | None, Adapter], AdapterComparison]  # the adapter in use, the offered one
 PullOutcome = Literal[
@@ -94,12 +95,7 @@ def pull(signed: Signed, device: Device, now: str | None = None) -> Pulled:
         if state.seen is not None:
             state.seen.check(release)
         check_current(release, channel, now)
-        offered = None if signed.adapter is None else decode_adapter(signed.adapter)
-        if offered is not None:
-            fit(offered, device.pair.bundle, device.pair.vocab_map, "drafter")
-        theirs = None if signed.cache is None else decode_cache(signed.cache)
-        if theirs is not None:
-            check_against(theirs, device.pair.vocab_map)
+        offered, theirs = contents_of(signed, device.pair)
         own = None if device.cache is None else _own_table(device.cache, device)
         state = replace(state, seen=Seen(release.number, release.digest))
         state, outcome, comparison, had = _decide(state, signed, offered, device)
@@ -109,6 +105,21 @@ def pull(signed: Signed, device: Device, now: str | None = None) -> Pulled:
         learned = None if device.cache is None else _merge(device.cache, own, theirs)
     adapter = None if state.current is None else device.into / f"{state.current.file.sha256}{ADAPTER}"
     return Pulled(outcome, release, comparison, adapter, learned, had)
+
+
+def contents_of(signed: Signed, pair: ChannelPair) -> tuple[Adapter | None, CacheTable | None]:
+    """The adapter and the cache of a push or release, which must fit the pair of models.
+
+    Raises:
+        AdapterError, CacheFileError: one is refused.
+    """
+    adapter = None if signed.adapter is None else decode_adapter(signed.adapter)
+    if adapter is not None:
+        fit(adapter, pair.bundle, pair.vocab_map, "drafter")
+    cache = None if signed.cache is None else decode_cache(signed.cache)
+    if cache is not None:
+        check_against(cache, pair.vocab_map)
+    return adapter, cache
 
 
 def _decide(

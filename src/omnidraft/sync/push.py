@@ -16,7 +16,8 @@ from omnidraft.runtime.traces.trace_reader import segments_of
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from omnidraft.sync.record import ChannelPair, Contents, write_signed
+from omnidraft.sync.channel import ChannelPair
+from omnidraft.sync.record import Contents, write_signed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

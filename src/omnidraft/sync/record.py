@@ -7,16 +7,15 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from omnidraft import defaults
 from omnidraft.errors import SignatureError, SyncError
-from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.signature import FILE_BYTES, decode, encode, fault_of, key_id
-from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.signing import raw_public, sign
+from omnidraft.sync.channel import CHANNEL_LINES, HASH, Channel, channel_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,73 +29,13 @@ DAYS = float(defaults.SYNC_DAYS)  # until a push or a release expires
 LARGEST = 10**15 - 1
 NUMBER = "[1-9][0-9]{0,14}"
 COUNT = f"(?:0|{NUMBER})"
-HASH = "[0-9a-f]{64}"
 _TIME = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 _FILE = f"(?:{HASH} {NUMBER}|none)"
-_CHANNEL = "base", "target", "draft_tokenizer", "target_tokenizer"
-CHANNEL_LINES = "".join(f"{name} (?P<{name}>{HASH})\n" for name in _CHANNEL)
 _FORM = re.compile(
     f"omnidraft\\.(?P<kind>push|release) {VERSION}\nkey (?P<key>{HASH})\n{CHANNEL_LINES}"
     f"number (?P<number>{NUMBER})\nexpires (?P<expires>{_TIME})\naccepted (?P<accepted>{COUNT})\n"
     f"adapter (?P<adapter>{_FILE})\ncache (?P<cache>{_FILE})\n(?P<traces>(?:trace {HASH} {NUMBER}\n)*)\n"
 )
-
-
-@dataclass(frozen=True)
-class Channel:
-    """A pair of models, whose devices can use each other's adapters and caches."""
-
-    base: str
-    target: str
-    draft_tokenizer: str
-    target_tokenizer: str
-
-    @property
-    def lines(self) -> str:
-        """The lines of the channel."""
-        return "".join(f"{name} {value}\n" for name, value in self.__dict__.items())
-
-    @property
-    def id(self) -> str:
-        """Its folder in a store: SHA-256 of its lines, 64 hexadecimal digits."""
-        return hashlib.sha256(self.lines.encode()).hexdigest()
-
-    def check(self, channel: "Channel", what: str) -> None:
-        """Refuse another channel (`foreign`); `what` names its owner in the message."""
-        names = "drafter's weights", "target's weights", "drafter's tokenizer", "target's tokenizer"
-        for name, ours, theirs in zip(names, astuple(self), astuple(channel), strict=True):
-            if ours != theirs:
-                raise SyncError(
-                    f"{what} is of a {name} {theirs[:12]} and this bundle's is {ours[:12]}",
-                    "use it with the pair of models that it was made for",
-                    fault="foreign",
-                )
-
-
-@dataclass(frozen=True)
-class ChannelPair:
-    """The pair of models of a bundle."""
-
-    bundle: Bundle
-    vocab_map: VocabMap
-
-    @property
-    def channel(self) -> Channel:
-        """Its channel.
-
-        Raises:
-            SyncError: `no_fingerprint`.
-        """
-        base, target = self.bundle.drafter.fingerprint, self.bundle.target.fingerprint
-        if base is None or target is None:
-            role = "drafter" if base is None else "target"
-            raise SyncError(
-                f"{self.bundle.path} does not name the weights of its {role}, so nothing can be checked to "
-                "fit it",
-                "run `omnidraft export` again from the checkpoints",
-                fault="no_fingerprint",
-            )
-        return Channel(base, target, self.vocab_map.draft_fingerprint, self.vocab_map.target_fingerprint)
 
 
 @dataclass(frozen=True)
@@ -304,11 +243,6 @@ def _malformed(kind: Kind, why: str) -> SyncError:
     return SyncError(f"the {kind} {why}", "ask its writer for another", fault="malformed")
 
 
-def channel_of(fields: re.Match[str]) -> Channel:
-    """The channel in a text that matches `CHANNEL_LINES`."""
-    return Channel(*fields.group(*_CHANNEL))
-
-
 def utc(days: float = 0.0) -> str:
     """The time in `days` days from now, ISO 8601 in UTC."""
     return (datetime.now(timezone.utc) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -324,16 +258,3 @@ def check_current(record: SignedRecord, channel: Channel, now: str | None = None
             "check this machine's clock, or ask for a new one",
             fault="expired",
         )
-
-
-def release_name(channel: Channel) -> str:
-    """The release of a channel in a store."""
-    return f"{channel.id}/release"
-
-
-def push_name(channel: Channel, key: str) -> str:
-    """The push of a device in a store."""
-    return f"{channel.id}/{key}{PUSH_END}"
-
-
-PUSH_END = ".push"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.trace_stream import TraceStream
-from omnidraft.training.trainer import Trainer
+from omnidraft.training.trainer import StepReport, Trainer
 from omnidraft.training.trainer_options import TrainerOptions
-from omnidraft.training.training_log import StepReport, open_log, write_report
 
 Progress = Callable[[StepReport, int], None]  # the report of a step, and the number of all steps
 
@@ -80,3 +83,32 @@ def _batches(
         while batch := list(islice(responses, options.batch_size)):
             yield batch
         skip = 0
+
+
+def log_line(report: StepReport) -> str:
+    """A report as a line of JSON. JSON has no NaN: a value that is not finite is null."""
+    line = {f.name: getattr(report, f.name) for f in fields(report)}
+    line["terms"] = {name: _finite(value) for name, value in report.terms.items()}
+    line |= {"loss": _finite(report.loss), "norm": _finite(report.norm)}
+    return json.dumps(line) + "\n"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def open_log(path: Path | None, steps: int) -> AbstractContextManager[IO[str] | None]:
+    """Open a log for writing, without the lines after step `steps`; None where `path` is None."""
+    if path is None:
+        return nullcontext()
+    kept = path.read_text("utf-8").splitlines(keepends=True)[:steps] if steps and path.exists() else []
+    file = path.open("w", encoding="utf-8")
+    file.writelines(line for line in kept if line.endswith("\n"))
+    return file
+
+
+def write_report(log: IO[str] | None, report: StepReport) -> None:
+    """Append a report to a log, if there is one; a training that is killed keeps the line."""
+    if log is not None:
+        log.write(log_line(report))
+        log.flush()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,24 @@ from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import objective as objective_of
 from omnidraft.training.objectives.losses import loss_of
 from omnidraft.training.trainer_options import TrainerOptions
-from omnidraft.training.training_log import StepReport
 from omnidraft.training.training_state import read_state, write_state
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step.
+
+    Attributes:
+        loss: over the whole batch.
+        terms: the mean of each term, without its factor.
+        skipped: whether loss or gradient was not finite; such a step changes nothing.
+    """
+
+    step: int
+    loss: float
+    terms: dict[str, float]
+    norm: float
+    skipped: bool
 
 
 class Trainer:

@@ -18,17 +18,10 @@ from omnidraft.learning.compare import interval, overlaps, probabilities
 from omnidraft.learning.positions.alignment import SparseDistributions
 from omnidraft.runtime.bundle.signature import encode
 from omnidraft.signing import sign
+from omnidraft.sync.channel import Channel, ChannelPair
 from omnidraft.sync.installed import Seen, read_installed
 from omnidraft.sync.pull import Device, pull
-from omnidraft.sync.record import (
-    Channel,
-    ChannelPair,
-    Signed,
-    SignedRecord,
-    StoredFile,
-    check_current,
-    read_signed,
-)
+from omnidraft.sync.record import Signed, SignedRecord, StoredFile, check_current, read_signed
 
 
 def run_record(vector: Vector) -> None:

@@ -81,7 +81,7 @@ def write_starter(file: Path, form: str, kv: KvShape) -> None:
     """The graph of a starter model, the target of the bundle, in a form and with these keys and values."""
     from omnidraft.checkpoints.checkpoint import read_checkpoint
     from omnidraft.checkpoints.thin_model import thin_model
-    from omnidraft.export.graph.half_kv import half_kv
+    from omnidraft.export.graph.passes import half_kv
     from omnidraft.export.graph.skeleton import skeleton
     from omnidraft.export.quantize.quantization import named
     from omnidraft.export.quantize.stream import write_skeleton

@@ -1,6 +1,6 @@
 """Vectors of `lookup`: the tokens that are copied from the context, round after round."""
 
-from vectorlib.reference.generate import copied, matched
+from vectorlib.reference.translator import copied, matched
 from vectorlib.writer import VectorWriter, vector
 
 # name, why, the context as it grows, tokens to copy

@@ -22,8 +22,7 @@ from vectorlib.reference.json_text import bits, dump
 from vectorlib.reference.ngram_cache import encode
 from vectorlib.writer import VectorWriter, vector
 
-Case = tuple[str, str, str, bytes]  # name, why, fault, the file
-Text = tuple[str, str, str, bytes]  # name, why, fault, the state of a file that is right except for it
+Case = tuple[str, str, str, bytes]  # name, why, fault, the file or its state
 Change = Callable[[State], object]
 NAN, INFINITE = float("nan"), float("inf")
 LENGTH = len(BASE["answer"]["output"])
@@ -74,7 +73,7 @@ def _bytes() -> Iterator[Case]:
     yield "no_cache", "a cache of no bytes", "cache", pack(BASE, b"")
 
 
-def _texts() -> Iterator[Text]:
+def _texts() -> Iterator[Case]:
     """States that are JSON, or nearly so, and are not written in the one way that there is."""
     text, writer = dump(BASE), b'"omnidraft":"0"'
     accented = dump(changed(lambda s: s.update(turns=[_turn("\u3041")], message="S")))
@@ -114,7 +113,7 @@ def _turn_graphs(state: State) -> None:
     state["identity"]["graphs"] = dict(reversed(graphs.items()))
 
 
-def _fields() -> Iterator[Text]:
+def _fields() -> Iterator[Case]:
     """A field of another kind, and rules between fields."""
     for path in PATHS:
         yield (
@@ -184,7 +183,7 @@ PATHS: list[tuple[str, ...]] = [
 ]
 
 
-def _ranges() -> Iterator[Text]:
+def _ranges() -> Iterator[Case]:
     """Each number, text and count beyond an end of its range."""
     configs: dict[str, list[Any]] = {
         "max_new_tokens": [0, -1, LAST + 1],
@@ -251,7 +250,7 @@ def _lengths() -> dict[str, list[Any]]:
     }
 
 
-def _other_bundle() -> Iterator[Text]:
+def _other_bundle() -> Iterator[Case]:
     cases: list[tuple[str, str, str, Change]] = [
         ("foreign_drafter", "another drafter's vocabulary", "foreign_bundle",
          lambda s: s["identity"].update(draft_fingerprint="ab" * 32)),

@@ -7,7 +7,7 @@ from vectorlib.cases.decoding.generate_tasks import AUTO, CACHED, EVEN, HOT, STE
 from vectorlib.cases.grammar.grammars import GRAMMARS
 from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.generate import Task
-from vectorlib.reference.grammar import Language
+from vectorlib.reference.grammar_tokens import Language
 from vectorlib.reference.sampling import Sampling
 from vectorlib.reference.vocab_map import TOY
 from vectorlib.writer import VectorWriter

@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from vectorlib.cases.grammar.grammars import GRAMMARS
-from vectorlib.reference.grammar import INFINITE, START, TokenRules, hexadecimal
+from vectorlib.reference.grammar import START
+from vectorlib.reference.grammar_tokens import INFINITE, TokenRules, hexadecimal
 from vectorlib.writer import VectorWriter, vector
 
 

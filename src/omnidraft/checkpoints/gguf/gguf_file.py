@@ -29,7 +29,6 @@ class GgufFile:
     """
 
     def __init__(self, name: str, path: Path) -> None:
-        """"""
         self.name, self.path = name, path
         self._header = read_header(path, name)
         config = config_of(self._header, name)

@@ -13,9 +13,6 @@ class ChatInput:
 
     A message is one line. A line that ends with a backslash goes on in the next one. In a terminal, lines
     that are pasted together are one message, too.
-
-    Args:
-        source: standard input, or another text file.
     """
 
     def __init__(self, source: TextIO) -> None:

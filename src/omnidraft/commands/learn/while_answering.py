@@ -146,15 +146,14 @@ def learn_while_answering(
     opened = load.open(bundle)
     check(out, opened, learning, settings)
     texts = read_prompts(prompts, field=field, count=count)
-    with telling(lambda: _kept(out)), closing(_adaptation(out, learning, settings, texts)) as adaptation:
+    with (
+        telling(lambda: _kept(out)),
+        closing(Adaptation(out, learning.make, settings, prompts=digest(texts))) as adaptation,
+    ):
         loop = Loop(adaptation, config, raw)
         lines = _run(loop, texts, minutes, lambda: begin(adaptation, opened, load, learning), quiet=as_json)
         result = summary(out, loop.ended, loop.skipped, len(lines))
     _report(result, len(texts) - adaptation.position, as_json)
-
-
-def _adaptation(out: Path, learning: Learning, settings: AdaptOptions, texts: list[str]) -> Adaptation:
-    return Adaptation(out, learning.make, settings, prompts=digest(texts))
 
 
 def _kept(out: Path) -> str:

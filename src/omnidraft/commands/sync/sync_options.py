@@ -12,7 +12,8 @@ from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
 if TYPE_CHECKING:
-    from omnidraft.sync.record import ChannelPair, SignedRecord
+    from omnidraft.sync.channel import ChannelPair
+    from omnidraft.sync.record import SignedRecord
 
 BundlePath = Annotated[
     Path,
@@ -30,7 +31,7 @@ def open_pair(bundle: Path) -> "ChannelPair":
     Raises:
         BundleError, VocabMapError: the bundle is refused.
     """
-    from omnidraft.sync.record import ChannelPair
+    from omnidraft.sync.channel import ChannelPair
 
     opened = open_bundle(bundle, os.environ.get(options.PUBLIC_KEY) or None)
     pair = ChannelPair(opened, load_vocab_map(opened.file(opened.vocab_map)))

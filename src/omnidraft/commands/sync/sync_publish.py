@@ -25,28 +25,21 @@ if TYPE_CHECKING:
 def publish_command(
     bundle: BundlePath,
     store: StoreAddress,
-    key: Annotated[Path, typer.Option("--key", help="Your private key, NAME.private.pem.", readable=False)],
+    key: Annotated[Path, typer.Option(help="Your private key, NAME.private.pem.", readable=False)],
     devices: Annotated[
         Path | None,
         typer.Option(
-            "--devices",
             help="Accept the devices in this file: a line `KEY NAME` for each, as `sync push` prints it.",
             readable=False,
         ),
     ] = None,
     adapter: Annotated[
         Path | None,
-        typer.Option(
-            "--adapter", help="Publish this trained adapter (default: the devices' mean).", readable=False
-        ),
+        typer.Option(help="Publish this trained adapter (default: the devices' mean).", readable=False),
     ] = None,
     traces: Annotated[
         Path | None,
-        typer.Option(
-            "--traces",
-            help="Try the adapter on these recordings, which nobody trained on.",
-            readable=False,
-        ),
+        typer.Option(help="Try the adapter on these recordings, which nobody trained on.", readable=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -60,6 +53,7 @@ def publish_command(
     from omnidraft.runtime.models.adapter_fit import fit
     from omnidraft.signing import need_cryptography, raw_public, read_private_key
     from omnidraft.sync import publish
+    from omnidraft.sync.pull import contents_of
     from omnidraft.sync.store import open_store
     from omnidraft.sync.trial import trial_on
 
@@ -72,7 +66,7 @@ def publish_command(
     pair, place = open_pair(bundle), open_store(store)
     memory = publish.memory_beside(key, pair.channel)
     before = publish.remembered(memory, pair, raw_public(private))
-    had, grams = (None, None) if before is None else publish.contents_of(before, pair)
+    had, grams = (None, None) if before is None else contents_of(before, pair)
     sent = [] if devices is None else publish.sent_by(place, pair, publish.read_devices(devices))
     tell(f"the push of {each.device} is left out: {each.refusal}" for each in sent if each.refusal)
     chosen, mean, comparison = None, None, None

@@ -47,14 +47,11 @@ def pull_command(
     ],
     public_key: Annotated[
         Path,
-        typer.Option(
-            "--public-key", help="The publisher's key, NAME.public.pem; only its releases are taken."
-        ),
+        typer.Option(help="The publisher's key, NAME.public.pem; only its releases are taken."),
     ],
     traces: Annotated[
         Path | None,
         typer.Option(
-            "--traces",
             help="Compare the adapters on these recent traces and keep the better one; "
             f"{LEAST_GENERATIONS} recorded generations are needed (default: use it without a trial).",
             readable=False,
@@ -62,13 +59,11 @@ def pull_command(
     ] = None,
     adapter: Annotated[
         Path | None,
-        typer.Option("--adapter", help="The device's own adapter, if it is in use now.", readable=False),
+        typer.Option(help="The device's own adapter, if it is in use now.", readable=False),
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(
-            "--cache", help="The device's own n-grams; the published ones are merged in.", readable=False
-        ),
+        typer.Option(help="The device's own n-grams; the published ones are merged in.", readable=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -83,8 +78,8 @@ def pull_command(
     In --json `outcome` says what happened; a release that is not taken is no failure.
     """
     from omnidraft.runtime.bundle.signature import read_public_key
+    from omnidraft.sync.channel import release_name
     from omnidraft.sync.pull import Device, pull
-    from omnidraft.sync.record import release_name
     from omnidraft.sync.store import open_store
     from omnidraft.sync.trial import trial_on
 

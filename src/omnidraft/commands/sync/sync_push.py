@@ -17,8 +17,8 @@ from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
+    from omnidraft.sync.channel import ChannelPair
     from omnidraft.sync.push import PushItem
-    from omnidraft.sync.record import ChannelPair
 
 
 @tells_when_interrupted(
@@ -30,20 +30,16 @@ def push_command(
     adapted: Annotated[
         Path | None,
         typer.Option(
-            "--adapted",
             metavar="PLACE",
             help="Send the files of `omnidraft learn --prompts --out PLACE` for this bundle's target: its "
             "adapter, its n-grams and its count of accepted tokens. Its answers are not sent.",
             readable=False,
         ),
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option("--cache", help="Send these learned n-grams.", readable=False)
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Send these learned n-grams.", readable=False)] = None,
     traces: Annotated[
         Path | None,
         typer.Option(
-            "--traces",
             help="Send the recordings in this directory: every prompt and answer, word for word.",
             readable=False,
         ),
@@ -59,8 +55,9 @@ def push_command(
     """
     from omnidraft.signing import raw_public
     from omnidraft.sync import push
+    from omnidraft.sync.channel import push_name
     from omnidraft.sync.device_key import device_key
-    from omnidraft.sync.record import push_name, read_signed
+    from omnidraft.sync.record import read_signed
     from omnidraft.sync.store import open_store
 
     if adapted is not None and cache is not None:

@@ -47,11 +47,7 @@ def reading(s: Statistics, prompt_tokens: int | None = None) -> str:
 
 
 def session_summary(session: TextSession, loaded: int = 0) -> str:
-    """Lines about the conversation of a session.
-
-    Args:
-        loaded: turns that came from a file.
-    """
+    """Lines about the conversation of a session."""
     stats, answer = session.stats, session.answer
     s = stats.totals
     used = 0 if answer is None else len(answer.prompt_ids) + len(answer.token_ids)
@@ -73,11 +69,7 @@ def session_summary(session: TextSession, loaded: int = 0) -> str:
 
 
 def as_json(generation: Generation, cache_size: int, stats: SessionStatistics) -> dict[str, Any]:
-    """A generation and its counts.
-
-    Args:
-        cache_size: number of learned n-grams.
-    """
+    """A generation and its counts."""
     s, thought = generation.statistics, generation.thought
     sampled = generation.config.temperature > 0.0
     return {

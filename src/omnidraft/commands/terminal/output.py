@@ -28,9 +28,6 @@ class AnswerWriter:
     """Writes the text of an answer as it comes.
 
     In a terminal an answer begins with its first character; a file or a pipe gets the text as it is.
-
-    Args:
-        out: standard output, or another text file.
     """
 
     def __init__(self, out: TextIO) -> None:

@@ -124,12 +124,9 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def _send_later(number: int) -> None:
-    threading.Thread(target=_later, args=(number,), daemon=True).start()
-
-
-def _later(number: int) -> None:
-    time.sleep(AGAIN)
-    os.kill(os.getpid(), number)
+    timer = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 P = ParamSpec("P")
@@ -153,11 +150,7 @@ def telling(describe: Callable[[], str]) -> Iterator[None]:
 def tells_when_interrupted(
     describe: Callable[[Mapping[str, Any]], str],
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Decorator of a command that can be interrupted.
-
-    Args:
-        describe: as in `telling`, from the command's arguments by name.
-    """
+    """Decorator of a command that can be interrupted."""
 
     def decorate(command: Callable[P, None]) -> Callable[P, None]:
         @wraps(command)

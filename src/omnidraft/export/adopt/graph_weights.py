@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -64,22 +65,15 @@ def quantization_of(proto: ModelProto) -> str:
     return named if len(data) <= MAX_NAME else data[: MAX_NAME - 4].decode(errors="ignore") + " ..."
 
 
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT8)
+
+
 def count_parameters(proto: ModelProto) -> int:
     """Number of weights; small constants are not counted."""
-    plain = sum(size for t in _tensors(proto.graph) if _is_float(t) and (size := _size(t.dims)) >= 64)
+    sizes: list[int] = [math.prod(t.dims) for t in _tensors(proto.graph) if t.data_type in _FLOATS]
     packed = [{a.name: a.i for a in n.attribute} for n in _nodes(proto.graph) if n.op_type == "MatMulNBits"]
-    return plain + sum(int(sizes.get("K", 0)) * int(sizes.get("N", 0)) for sizes in packed)
-
-
-def _is_float(tensor: TensorProto) -> bool:
-    return tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT8)
-
-
-def _size(dims: Sequence[int]) -> int:
-    product = 1
-    for dim in dims:
-        product *= dim
-    return product
+    plain = sum(size for size in sizes if size >= 64)
+    return plain + sum(int(each.get("K", 0)) * int(each.get("N", 0)) for each in packed)
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:

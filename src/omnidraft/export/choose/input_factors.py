@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from omnidraft.checkpoints.patched import patched
-from omnidraft.checkpoints.thin_model import ThinModel, reading
+from omnidraft.checkpoints.thin_model import ThinModel, patched, reading
 from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite
 from omnidraft.export.quantize.gptq import inverse_factor
 from omnidraft.export.quantize.grids import Floats

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from omnidraft.checkpoints.patched import patched
-from omnidraft.checkpoints.thin_model import ThinModel, reading
+from omnidraft.checkpoints.thin_model import ThinModel, patched, reading
 from omnidraft.export.graph.markers import EMBEDDING, MarkedSite
 from omnidraft.export.quantize.coded import rounded
 from omnidraft.export.quantize.quantization import BLOCK, Quantization

@@ -66,7 +66,9 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
         packed = tuple(parts[_text(node, "site")] for node in nodes)
         sites.append(MarkedSite(f"{name}.weight", packed))
         if name == "lm_head" and tied:
-            _tie(nodes[0])
+            names = [nodes[0].input[0], EMBEDDING], list(nodes[0].output)
+            tied_head = helper.make_node("FusedMatMul", *names, "lm_head", domain="com.microsoft", transB=1)
+            nodes[0].CopyFrom(tied_head)
             continue
         _pack(graph, name, nodes, packed)
     return sites
@@ -92,11 +94,6 @@ def _site(module: str) -> str:
 def _declare(graph: GraphProto, name: str, shape: Sequence[int]) -> None:
     """Add an initializer without its values."""
     graph.initializer.append(TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape))
-
-
-def _tie(node: NodeProto) -> None:
-    names = [node.input[0], EMBEDDING], list(node.output)
-    node.CopyFrom(helper.make_node("FusedMatMul", *names, "lm_head", domain="com.microsoft", transB=1))
 
 
 def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Part, ...]) -> None:

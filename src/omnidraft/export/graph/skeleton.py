@@ -6,16 +6,23 @@ The contract, also for phones: the same tensor is bound as `past_key_values.{i}.
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from dataclasses import dataclass
 
+import torch
 from onnx import ModelProto
+from transformers import PreTrainedModel
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.checkpoints.thin_model import ThinModel
 from omnidraft.export.graph import markers, passes, trace
 from omnidraft.export.graph.contract import GraphContract, tensor_specs
-from omnidraft.export.graph.traced_once import traced
 from omnidraft.export.graph.weights import GraphWeights, give, parts_of
+
+# A drafter is exported with several targets, and a trace is slow.
+MOST_KEPT = 4  # graphs; each holds norms and no large weight
+_kept: OrderedDict[str, bytes] = OrderedDict()  # the graph of each model, the latest last
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,7 @@ def skeleton(
     max_length: int,
     progress: trace.Progress = lambda *_: None,
 ) -> Skeleton:
-    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size.
-
-    Args:
-        progress: as of `trace`.
-    """
+    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size."""
     shape = checkpoint.shape
     proto = traced(thin.model, progress)
     tables = trace.rotary_tables(thin.model, max_length)
@@ -62,3 +65,39 @@ def skeleton(
         quantization="fp32",
     )
     return Skeleton(proto, contract, weights)
+
+
+def traced(model: PreTrainedModel, progress: trace.Progress = lambda *_: None) -> ModelProto:
+    """The graph of a thin model (see `trace`), traced where no equal model was among the last ones.
+
+    Args:
+        model: of `thin_model`; its products and embeddings are empty.
+        progress: as of `trace`.
+    """
+    key = _digest(model)
+    if key not in _kept:
+        _kept[key] = trace.trace(model, progress).SerializeToString()
+    _kept.move_to_end(key)
+    while len(_kept) > MOST_KEPT:
+        _kept.popitem(last=False)
+    proto: ModelProto = ModelProto.FromString(_kept[key])
+    return proto
+
+
+def forget() -> None:
+    """Trace every model again from now on."""
+    _kept.clear()
+
+
+def _digest(model: PreTrainedModel) -> str:
+    """SHA-256 of all that a trace depends on: code, configuration, names of modules, and every tensor."""
+    kind = type(model)
+    digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}\n".encode())
+    digest.update(model.config.to_json_string(use_diff=False).encode())
+    for name, module in model.named_modules():
+        site = getattr(module, "site", "")
+        digest.update(f"{name} {type(module).__qualname__} {module.extra_repr()} {site}\n".encode())
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

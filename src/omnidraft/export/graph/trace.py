@@ -27,7 +27,7 @@ from transformers.exporters.exporter_onnx import OnnxExporter
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from omnidraft.checkpoints.patched import patched
+from omnidraft.checkpoints.thin_model import patched
 from omnidraft.export.graph.markers import DOMAIN
 
 Table = NDArray[np.float32]
@@ -45,9 +45,6 @@ def trace(model: PreTrainedModel, progress: Progress) -> ModelProto:
 
     Attention markers read the unrotated keys and values of the new tokens only; past and positions are added
     when the marker becomes an operator.
-
-    Args:
-        progress: called with the part of the work that begins.
     """
     config = OnnxConfig(dynamic_shapes={"input_ids": {1: torch.export.Dim.AUTO}}, ort_fusions="cpu")
     inputs: dict[str, Any] = {"input_ids": torch.ones(1, 3, dtype=torch.int64)}

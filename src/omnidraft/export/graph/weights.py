@@ -31,7 +31,6 @@ class GraphWeights:
     """
 
     def __init__(self, stored: Mapping[str, Stored], sites: Sequence[MarkedSite]) -> None:
-        """"""
         self.sites = tuple(sites)
         self._held = {site.name: [stored[part.name] for part in site.parts] for site in sites}
 

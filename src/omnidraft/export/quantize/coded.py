@@ -27,8 +27,7 @@ from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.graph.passes import consumers
 from omnidraft.export.graph.weights import GraphWeights
 from omnidraft.export.quantize.gptq import compensate
-from omnidraft.export.quantize.grids import GRIDS, Floats, codes_on
-from omnidraft.export.quantize.int4_packing import Codes, packed
+from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, codes_on, packed
 from omnidraft.export.quantize.quantization import BLOCK, Quantization
 
 if TYPE_CHECKING:

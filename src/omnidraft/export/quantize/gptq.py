@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from omnidraft.export.quantize.grids import GRIDS, Floats, Grid, codes_on, values_of
-from omnidraft.export.quantize.int4_packing import Codes
+from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, values_of
 
 Doubles = NDArray[np.float64]
 

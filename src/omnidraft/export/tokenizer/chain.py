@@ -116,14 +116,6 @@ def _add(chain: Chain, node: dict[str, Any] | None, role: str, parts: str, kinds
         raise TokenizerError(f"the {role} {kind} is not supported")
 
 
-def _add_nfc(chain: Chain, node: dict[str, Any]) -> None:
-    chain.step(StepOp.NFC, chain.code_class(code_points.normalised()))
-
-
-def _add_prepend(chain: Chain, node: dict[str, Any]) -> None:
-    chain.step(StepOp.PREPEND, chain.string(node["prepend"]))
-
-
 def _add_replace(chain: Chain, node: dict[str, Any]) -> None:
     content, pattern = chain.string(node["content"]), node["pattern"]
     if "String" not in pattern:
@@ -155,14 +147,6 @@ def _add_digits(chain: Chain, node: dict[str, Any]) -> None:
     chain.split_class(code_points.numeric(), behaviour)
 
 
-def _add_punctuation(chain: Chain, node: dict[str, Any]) -> None:
-    chain.split_class(code_points.punctuation(), _behaviour(node))
-
-
-def _add_whitespace_split(chain: Chain, node: dict[str, Any]) -> None:
-    chain.split_class(code_points.white_space(), SplitBehaviour.REMOVED)
-
-
 def _add_whitespace(chain: Chain, node: dict[str, Any]) -> None:
     """`\\w+|[^\\w\\s]+`, where only matches are kept."""
     words, space = code_points.word_letters(), code_points.white_space()
@@ -190,14 +174,18 @@ def _add_metaspace(chain: Chain, node: dict[str, Any]) -> None:
         chain.split(literal(letter), SplitBehaviour.MERGED_WITH_NEXT)
 
 
-_NORMALISERS: dict[str, Add] = {"NFC": _add_nfc, "Prepend": _add_prepend, "Replace": _add_replace}
+_NORMALISERS: dict[str, Add] = {
+    "NFC": lambda chain, _: chain.step(StepOp.NFC, chain.code_class(code_points.normalised())),
+    "Prepend": lambda chain, node: chain.step(StepOp.PREPEND, chain.string(node["prepend"])),
+    "Replace": _add_replace,
+}
 _PRE_TOKENIZERS: dict[str, Add] = {
     "Split": _add_split,
     "ByteLevel": _add_byte_level,
     "Digits": _add_digits,
-    "Punctuation": _add_punctuation,
+    "Punctuation": lambda chain, node: chain.split_class(code_points.punctuation(), _behaviour(node)),
     "Whitespace": _add_whitespace,
-    "WhitespaceSplit": _add_whitespace_split,
+    "WhitespaceSplit": lambda chain, _: chain.split_class(code_points.white_space(), SplitBehaviour.REMOVED),
     "Metaspace": _add_metaspace,
 }
 

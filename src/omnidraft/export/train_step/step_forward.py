@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from omnidraft.checkpoints.patched import patched
-from omnidraft.checkpoints.thin_model import ThinModel
+from omnidraft.checkpoints.thin_model import ThinModel, patched
 from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite
 from omnidraft.runtime.bundle.train_step_entry import StepLayout
 

@@ -17,7 +17,7 @@ from onnx import helper
 
 from omnidraft.errors import ExportError
 from omnidraft.export.graph.markers import EMBEDDING
-from omnidraft.export.quantize.int4_packing import unpacked
+from omnidraft.export.quantize.grids import unpacked
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.export.train_step.step_forward import Frozen, Named
 from omnidraft.export.train_step.step_graph import lora_step
@@ -37,7 +37,7 @@ Step = Callable[[Named], Named]
 def lora_parity(graph: Path, frozen: Frozen, layout: StepLayout, shipped: Shipped) -> StepParity:
     """Parity of `step.onnx`."""
     rng = np.random.default_rng(0)
-    vocab = _vocab(frozen)
+    vocab = next(site for site in frozen.sites if site.name == EMBEDDING).parts[0].shape[0]
     parts = [_responses(rng, vocab, length) for length in _LENGTHS]
     settings = _settings(1e-2)
     step, weights = lora_step(frozen, layout), _weights(frozen, shipped)
@@ -103,10 +103,6 @@ def _in_torch(step: Step, parts: Sequence[Arrays], fixed: Arrays, weights: Named
 def _settings(rate: float) -> Arrays:
     values = {"scale": 0.1, "learning_rate": rate, "weight_decay": 0.01, "clip_norm": 1.0, "lora_scale": 2.0}
     return {name: np.array(value, np.float32) for name, value in values.items()}
-
-
-def _vocab(frozen: Frozen) -> int:
-    return next(site for site in frozen.sites if site.name == EMBEDDING).parts[0].shape[0]
 
 
 def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:

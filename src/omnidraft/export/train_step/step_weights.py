@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from omnidraft.export.graph.markers import EMBEDDING
 from omnidraft.export.graph.passes import initializer
-from omnidraft.export.quantize.int4_packing import packed, unpacked
+from omnidraft.export.quantize.grids import packed, unpacked
 
 _TYPES = {4: TensorProto.UINT4, 8: TensorProto.UINT8}  # of codes
 _QUANTISED = ("MatMulNBits", "GatherBlockQuantized")

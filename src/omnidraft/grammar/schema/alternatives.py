@@ -7,36 +7,19 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from omnidraft.errors import GrammarError
 from omnidraft.grammar.budget import Budget
 from omnidraft.grammar.schema.constraints import COUNTS, TYPES, Constraints, covers, joined, own
 from omnidraft.grammar.schema.facts import SchemaFacts
+from omnidraft.grammar.schema.keywords import KNOWN, check_depth, check_keywords
 from omnidraft.grammar.schema.places import References, escaped
 from omnidraft.grammar.schema.values import count_of, list_of, mapping_of, text_of
 
-MOST_DEPTH, MOST_ALTERNATIVES = 64, 256
+MOST_ALTERNATIVES = 256
 _WORK = 50  # of one schema, in edges of an automaton
-_NOTES = {
-    "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
-    "examples", "example", "deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding",
-    "contentSchema", "$vocabulary", "$dynamicAnchor", "$recursiveAnchor",
-}  # fmt: skip
-_KNOWN = {
-    "type", "enum", "const", "nullable", "properties", "required", "additionalProperties", "propertyNames",
-    "patternProperties", "items", "additionalItems", "prefixItems", "uniqueItems", "contains", "minContains",
-    "maxContains", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-    "multipleOf", *COUNTS,
-    "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
-    "dependencies", "unevaluatedProperties", "unevaluatedItems",
-}  # fmt: skip
-_REFUSED = {  # and what can be written instead
-    "$dynamicRef": "write $ref", "$recursiveRef": "write $ref", "extends": "write allOf",
-    "disallow": "write not", "divisibleBy": "write multipleOf",
-}  # fmt: skip
 _REFERS_ONLY = re.compile("draft-0[3-7]/")  # drafts in which nothing beside $ref counts
 Alternatives = list[Constraints]
 
@@ -62,7 +45,7 @@ class SchemaReader:
             return [{}]
         if node is False:
             return []
-        _check(node, place)
+        check_keywords(node, place)
         with self._deeper(place):
             return self._combined(node, place)
 
@@ -72,11 +55,7 @@ class SchemaReader:
         self._budget.spend(_WORK)
         self._depth += 1
         try:
-            if self._depth > MOST_DEPTH:
-                raise GrammarError(
-                    f"the schema at {place:.80} is nested or refers to itself more than {MOST_DEPTH} deep",
-                    "leave out inner parts, or allow any value there with an empty schema",
-                )
+            check_depth(self._depth, place)
             yield
         finally:
             self._depth -= 1
@@ -169,11 +148,11 @@ class SchemaReader:
             return []
         if node is False:
             return [{}]
-        _check(node, place)
+        check_keywords(node, place)
         parts = [
             partial(self._negated_keyword, key, node, place)
             for key in node
-            if key in _KNOWN and not (self._refers_only and "$ref" in node and key != "$ref")
+            if key in KNOWN and not (self._refers_only and "$ref" in node and key != "$ref")
         ]
         with self._deeper(place):
             return [_not_noted(each) for each in _supported(parts)]
@@ -245,22 +224,6 @@ def _not_noted(found: Constraints) -> Constraints:
     return {**found, **noted}
 
 
-def _check(node: Any, place: str) -> None:
-    """Refuse what is no schema, and keywords that are not supported or are written wrongly."""
-    if not isinstance(node, dict):
-        raise GrammarError(
-            f"the schema at {place} is {node!r:.40} and not an object",
-            "give a JSON Schema; from_choices takes a list of texts, load_grammar a file",
-        )
-    for key in sorted(node.keys() - _KNOWN - _NOTES):
-        if key in _REFUSED:
-            raise GrammarError(f"the schema at {place} has {key!r}, which is not supported", _REFUSED[key])
-        if meant := _meant(key):
-            raise GrammarError(
-                f"the schema at {place} has {key!r:.40}, which is no keyword", f"write {meant}"
-            )
-
-
 def _supported(parts: Sequence[Callable[[], Alternatives]]) -> Alternatives:
     """The alternatives of all parts that are supported, marked if there are others.
 
@@ -279,12 +242,6 @@ def _supported(parts: Sequence[Callable[[], Alternatives]]) -> Alternatives:
     if missing and not found:
         raise missing
     return [{**each, "is_part": True} for each in found] if missing else found
-
-
-@lru_cache(1000)
-def _meant(key: str) -> str:
-    """The keyword that is nearly the same as an unknown one; empty if there is none."""
-    return next(iter(get_close_matches(key, _KNOWN, 1, 0.82)), "") if key.isalpha() and len(key) < 40 else ""
 
 
 def _schemas(node: Mapping[str, Any], key: str, place: str) -> list[Any]:

@@ -73,7 +73,6 @@ class Adaptation:
             os.close(self._claim)
             raise
         self._target: AdaptedTarget | None = None
-        self.running: Generation | None = None
 
     @property
     def session(self) -> TextSession:
@@ -199,11 +198,7 @@ class Adaptation:
         target.recorded.take()  # drop the record of an answer that was interrupted
         seed = None if config.seed is None else (config.seed + self.position) % (1 << 64)
         answer = target.session.generate(prompt, replace(config, seed=seed), raw=raw)
-        self.running = answer
-        try:
-            return answer, _rounds_of(answer)
-        finally:
-            self.running = None
+        return answer, _rounds_of(answer)
 
     def _measure_plain(self, prompt: str | Sequence[int], raw: bool) -> None:
         """Measure the seconds per token of plain decoding; nothing is learned or recorded."""

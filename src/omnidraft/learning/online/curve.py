@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, refusing
 from omnidraft.runtime.disk.atomic_write import PRIVATE, write_atomically
 
 Event = Literal["learned", "skipped", "rolled back", "rested"]
@@ -87,21 +87,17 @@ class Curve:
             raise SettingError(
                 f"{path} has {len(kept)} lines of {lines}", "restore it, or give another place to start over"
             )
-        try:
+        with refusing(SettingError, f"{path} cannot be written", "give another place"):
             write_atomically(path, b"".join(kept[:lines]))
             self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0), PRIVATE)
-        except OSError as error:
-            raise SettingError(f"{path} cannot be written ({error.strerror})", "give another place") from None
 
     def append(self, line: CurveLine) -> None:
         """Append a line with one write. After a kill the line is whole, absent, or cut; the next run drops a
         cut line.
         """
         data = json.dumps(line.as_json()).encode() + b"\n"
-        try:
+        with refusing(SettingError, f"{self.path} cannot be written", "make room"):
             written = os.write(self._handle, data)
-        except OSError as error:
-            raise SettingError(f"{self.path} cannot be written ({error.strerror})", "make room") from None
         if written < len(data):
             raise SettingError(f"{self.path} cannot be written (the disk is full)", "make room")
 

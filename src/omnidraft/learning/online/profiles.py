@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from omnidraft.errors import SettingError, reason
+from omnidraft.errors import SettingError, reason, refusing
 from omnidraft.learning.step.state_file import Arrays, StateFormat
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.disk.atomic_write import remove_leftovers
@@ -131,13 +131,9 @@ class Profile:
         Raises:
             SettingError: they cannot be made.
         """
-        try:
+        with refusing(SettingError, f"nothing can be adapted in {self.directory}", "choose another place"):
             self.answers.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.chmod(0o700)
-        except OSError as error:
-            raise SettingError(
-                f"nothing can be adapted in {self.directory} ({reason(error)})", "choose another place"
-            ) from None
 
     def answer(self, number: int) -> Path:
         """The file of an answer."""

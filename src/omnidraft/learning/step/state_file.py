@@ -14,7 +14,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from omnidraft.errors import SettingError, reason
+from omnidraft.errors import SettingError, reason, refusing
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -54,12 +54,8 @@ class StateFormat:
         header = {name: json.dumps(value, sort_keys=True) for name, value in metadata.items()}
         header |= {"format": self.name, "version": self.version}
         data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, header)
-        try:
+        with refusing(SettingError, f"{path} cannot be written", "make room or give another place"):
             write_atomically(path, data)
-        except OSError as error:
-            raise SettingError(
-                f"{path} cannot be written ({reason(error)})", "make room or give another place"
-            ) from None
 
     def read(self, path: Path) -> SavedArrays:
         """The arrays and the metadata.

@@ -39,9 +39,6 @@ class StepRun:
     def run(self, parts: Sequence[Mapping[str, npt.NDArray[Any]]], settings: Arrays) -> dict[str, Any]:
         """Do one step on a batch in parts. Each call adds to the gradient, the last call applies it.
 
-        Args:
-            parts: inputs of each call, at least one.
-
         Returns:
             the outputs of the last call.
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from omnidraft.errors import ArchiveError
+from omnidraft.errors import ArchiveError, refusing
 from omnidraft.runtime.archive.archive import Archive, pieces, refused
 from omnidraft.runtime.archive.zip_layout import LOCAL, ArchiveEntry
 from omnidraft.runtime.archive.zip_reader import read_entries
@@ -50,13 +50,11 @@ def open_archive(path: str | Path, public_key: PublicKey | None = None) -> Archi
     """
     path = Path(path)
     key = None if public_key is None else read_public_key(public_key)
-    try:
-        with open_file(path) as file:
-            return _open(path, file, key)
-    except OSError as error:
-        raise ArchiveError(
-            f"the archive {path} cannot be read ({error.strerror})", "check the path", fault="unreadable"
-        ) from None
+    with (
+        refusing(ArchiveError, f"the archive {path} cannot be read", "check the path", "unreadable"),
+        open_file(path) as file,
+    ):
+        return _open(path, file, key)
 
 
 def _open(path: Path, file: BinaryIO, key: bytes | None) -> Archive:

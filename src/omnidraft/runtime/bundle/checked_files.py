@@ -4,9 +4,10 @@ import hashlib
 import mmap
 from pathlib import Path, PurePosixPath
 
-from omnidraft.errors import BundleError, reason
+from omnidraft.errors import BundleError, reason, refusing
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.external_data import GraphFileError, external_files
+from omnidraft.runtime.bundle.hashes import changed
 from omnidraft.runtime.disk.read_file import open_file, read_whole
 
 MOST_STEP = 1 << 28  # bytes of the graph of a training step, whose weights are beside it
@@ -23,18 +24,10 @@ def checked_bytes(bundle: Bundle, name: str, most: int) -> bytes:
         raise BundleError(
             f"{bundle.path} has no hash of {name!r:.80}", "run `omnidraft export` again", fault="no_hash"
         )
-    try:
+    with refusing(BundleError, f"{file} cannot be read", "run `omnidraft export` again", "unreadable"):
         data = read_whole(file, most)
-    except OSError as error:
-        raise BundleError(
-            f"{file} cannot be read ({error.strerror})", "run `omnidraft export` again", fault="unreadable"
-        ) from None
     if len(data) != record["bytes"] or hashlib.sha256(data).hexdigest() != record["sha256"]:
-        raise BundleError(
-            f"{file} was changed while it was loaded",
-            "load the bundle again when nothing writes to it",
-            fault="checksum",
-        )
+        raise changed(file)
     return data
 
 

@@ -45,11 +45,13 @@ def check_unchanged(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:
     for name, stamp in stamps.items():
         file = places.place(name)
         if not file.is_file() or stamp_of(file).times != stamp.times:
-            raise BundleError(
-                f"{file} was changed while it was loaded",
-                "load the bundle again when nothing writes to it",
-                fault="checksum",
-            )
+            raise changed(file)
+
+
+def changed(file: Path) -> BundleError:
+    """The refusal of a file that is not the one that was hashed."""
+    remedy = "load the bundle again when nothing writes to it"
+    return BundleError(f"{file} was changed while it was loaded", remedy, fault="checksum")
 
 
 def refuse_rewritten(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:

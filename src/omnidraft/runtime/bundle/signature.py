@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnidraft.errors import SettingError, SignatureError, install
+from omnidraft.errors import SettingError, SignatureError, install, refusing
 from omnidraft.runtime.disk.read_file import read_file, read_whole
 
 SIGNATURE = "manifest.sig"
@@ -129,12 +129,8 @@ def read_public_key(key: PublicKey) -> bytes:
             )
         return key
     path = Path(key)
-    try:
+    with refusing(SettingError, f"the public key {path} cannot be read", "check the path"):
         pem = read_whole(path, MAX_KEY_BYTES)
-    except OSError as error:
-        raise SettingError(
-            f"the public key {path} cannot be read ({error.strerror})", "check the path"
-        ) from None
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omnidraft.errors import GrammarError
 from omnidraft.runtime.disk.json_fields import integer, mapping, text
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.grammar.tool_calls import CallForm
 
 MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
@@ -90,6 +92,23 @@ class ToolForm:
         if self.listing(values) != listing:
             raise ValueError("the tools are written in another form")
         return values
+
+    def tools_in(self, grammar: Grammar) -> list[Any]:
+        """The JSON values of the tools that a grammar lists.
+
+        Raises:
+            GrammarError: it was compiled for another form of calls.
+        """
+        try:
+            if self.calls.fits(grammar):
+                return self.listed(grammar.tools)
+            raise ValueError("its calls are others")
+        except (RecursionError, ValueError) as error:
+            raise GrammarError(
+                f"the grammar has tools in another form than this bundle ({error!s:.80})",
+                "compile it for this bundle",
+                fault="calls",
+            ) from None
 
     def opening(self, listing: str, system: str | None) -> list[str]:
         """The strings before the first message, as `Tokenizer.encode_prompt` takes them."""

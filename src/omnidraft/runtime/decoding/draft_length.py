@@ -4,7 +4,6 @@ Costs come from a measurement and acceptance from the rounds so far. No clock is
 give equal lengths.
 """
 
-from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -14,15 +13,13 @@ from typing import Literal, Protocol
 from omnidraft import defaults
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.length_state import (
-    CONFIDENCES,
     FIRST_SHARE,
     LAST_SHARE,
     LONGEST,
-    LONGEST_MATCH,
     PRIOR_ACCEPTANCE,
-    SHORTEST_MATCH,
     Costs,
     LengthState,
+    match_class,
 )
 
 MAX_DRAFT_TOKENS = defaults.MAX_DRAFT_TOKENS
@@ -101,13 +98,9 @@ class DraftLength(Protocol):
 
 
 class FixedLength:
-    """The same number in every round."""
+    """The same number of tokens in every round; with the source "copy" target tokens."""
 
     def __init__(self, num_draft_tokens: int, source: Literal["draft", "copy"] = "draft") -> None:
-        """
-        Args:
-            num_draft_tokens: of a round; with the source "copy" target tokens.
-        """
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise SettingError(
                 f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}",
@@ -178,7 +171,8 @@ class MeasuredLength:
         self._verified = [more - costs.draft for more in (self._first - self._plain.seconds, *self._more)]
 
     def next(self, match: int = 0) -> Plan:
-        best, state = _fastest([self._plain, *self._copy_options(match)]), self.state
+        options = [self._plain, *self._copy_options(match)]
+        best, state = max(options, key=lambda option: option.speed), self.state  # the first of the fastest
         if not self._drafts:
             return Plan(best.source, best.count)
         speed, plan = self._draft(best.speed)
@@ -270,21 +264,6 @@ class MeasuredLength:
     def _reading(self) -> float:
         """Seconds that the drafter needs for what it did not read yet."""
         return min(self.state.unread, MOST_UNREAD) * READ * self.costs.draft
-
-
-def _fastest(options: Sequence[Option]) -> Option:
-    """The first of the options with the largest speed."""
-    return max(options, key=lambda option: option.speed)
-
-
-def confidence_class(confidence: float) -> int:
-    """The index of a confidence in the lists of `LengthState`."""
-    return bisect(CONFIDENCES, confidence)
-
-
-def match_class(match: int) -> int:
-    """The index of a match's length in the lists of `LengthState`."""
-    return min(match, LONGEST_MATCH) - SHORTEST_MATCH
 
 
 def running(prior: float, successes: Sequence[float], trials: Sequence[float]) -> list[float]:

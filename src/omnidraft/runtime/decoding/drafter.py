@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.decoding.distribution import Distribution, Ids, Workspace
-from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan, confidence_class
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, Plan
+from omnidraft.runtime.decoding.length_state import confidence_class
 from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.prefill import common_length
 from omnidraft.runtime.decoding.rng import RandomSource

@@ -1,5 +1,6 @@
 """What the draft length is computed from: costs, and what was learned; a session file holds both."""
 
+from bisect import bisect
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -102,3 +103,13 @@ class LengthState:
         self.seen = [count * PLAIN_DECAY for count in self.seen]
         self.evaluated = [count * PLAIN_DECAY for count in self.evaluated]
         self.accepted = [count * PLAIN_DECAY for count in self.accepted]
+
+
+def confidence_class(confidence: float) -> int:
+    """The index of a confidence in the lists of `LengthState`."""
+    return bisect(CONFIDENCES, confidence)
+
+
+def match_class(match: int) -> int:
+    """The index of a match's length in the lists of `LengthState`."""
+    return min(match, LONGEST_MATCH) - SHORTEST_MATCH

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from omnidraft.errors import AdapterError, reason
+from omnidraft.errors import AdapterError, reason, refusing
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_file, read_whole
@@ -132,12 +132,10 @@ def read_adapter(path: str | Path) -> Adapter:
 
 def _read(path: Path) -> bytes:
     """The bytes of a file; a file that does not begin like safetensors is not read to its end."""
-    try:
+    with refusing(AdapterError, "it cannot be read", "", "unreadable"):
         if (head := read_file(path, LENGTH_BYTES + 1))[LENGTH_BYTES:] not in (b"{", b""):
             raise AdapterError("it is not a safetensors file", fault="not_an_adapter")
         return read_whole(path, MAX_FILE_BYTES) if len(head) > LENGTH_BYTES else head
-    except OSError as error:
-        raise AdapterError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
 
 
 def write_adapter(path: str | Path, adapter: Adapter) -> None:

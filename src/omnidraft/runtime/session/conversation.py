@@ -7,6 +7,7 @@ A message is always plain text; nothing in it is read as a control token.
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from omnidraft.runtime.chat.messages import MessageList
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template, trimmed
@@ -108,6 +109,28 @@ def first_kept(size: Callable[[int], int], count: int, limit: int, new: int) -> 
     if size(0) + room <= limit:
         return 0
     return bisect_left(range(count - 1), True, key=lambda number: size(number) + room <= limit // 2)
+
+
+def fitting(
+    ids_of: Callable[[Sequence[Turn]], list[int]], turns: list[Turn], last: Turn, limit: int, new: int
+) -> tuple[list[Turn], list[int]]:
+    """The turns of a conversation that fit in the context, and its target ids up to the answer.
+
+    Args:
+        ids_of: gives the ids of some turns and the last one.
+        limit, new: as for `first_kept`.
+    """
+
+    @cache
+    def ids_from(first: int) -> list[int]:
+        return ids_of(turns[first:])
+
+    if len(ids_from(0)) + new <= limit:
+        return turns, ids_from(0)
+    # Results stay with the calls that they belong to.
+    starts = [i for i, turn in enumerate((*turns, last)) if not turn.results]
+    first = starts[first_kept(lambda number: len(ids_from(starts[number])), len(starts), limit, new)]
+    return turns[first:], ids_from(first)
 
 
 def given_turn(

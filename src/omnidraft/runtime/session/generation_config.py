@@ -143,7 +143,7 @@ def overridden(config: GenerationConfig, overrides: dict[str, Any]) -> Generatio
     """The config with some fields replaced.
 
     Raises:
-        SettingError: a name that is not a field, or no config.
+        SettingError: a name that is not a field, no config, or a setting outside its range.
     """
     given: object = config
     if not isinstance(given, GenerationConfig):
@@ -157,7 +157,9 @@ def overridden(config: GenerationConfig, overrides: dict[str, Any]) -> Generatio
         raise SettingError(f"{min(unknown)} is not a setting of a generation", f"use one of {known}")
     if "stop" in overrides:
         overrides["stop"] = stop_strings(overrides["stop"])
-    return replace(config, **overrides)
+    config = replace(config, **overrides)
+    config.check()
+    return config
 
 
 def stop_strings(stop: Any) -> tuple[str, ...]:

@@ -133,21 +133,18 @@ def load_bundle(
         opened.target.vocab_size,
     )
     threads = threads_for(opened.target.parameters) if threads is None else threads
+    small = drafter_threads(opened.drafter.parameters, threads)
     loaded = LanguageModel(
         bundle=opened,
         target=load_graph(opened, opened.target, threads),
         target_tokenizer=target_tokenizer,
         vocab_map=vocab_map,
-        drafter=_drafter_graph(opened, threads) if drafter else None,
+        drafter=load_graph(opened, opened.drafter, small) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
     check_unchanged(opened.places, opened.stamps)
     machine = machine_here(opened, threads, target_on, drafter_on)
     return replace(loaded, device=_device_costs(loaded, machine, measure))
-
-
-def _drafter_graph(bundle: Bundle, threads: int) -> Graph | StaticGraphs:
-    return load_graph(bundle, bundle.drafter, drafter_threads(bundle.drafter.parameters, threads))
 
 
 def _device_costs(loaded: LanguageModel, machine: Machine, measure: Measure) -> DeviceCosts:

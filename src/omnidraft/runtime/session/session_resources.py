@@ -19,6 +19,7 @@ from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.language_model import LanguageModel
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
+from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
 from omnidraft.runtime.session.statistics import SessionStatistics, Statistics
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import Store, open_trace
@@ -188,7 +189,6 @@ class SessionResources:
 
         Raises:
             CacheFileError: the file cannot be written, or another file than a cache of this pair is there.
-            SessionError: another thread is using this session.
         """
         with self.exclusive():
             return write_cache(path, self.cache)
@@ -199,16 +199,43 @@ class SessionResources:
         self.text.lengths = LengthState()
 
     def forget_context(self, *, of_target: bool = True) -> None:
-        """Let the models read the next prompt from its first token, whatever their KV caches hold.
-
-        Args:
-            of_target: the target too, and not the drafter alone.
-        """
+        """Let the models read the next prompt from its first token, whatever their KV caches hold."""
         with self.exclusive():
             if of_target:
                 self.text.decoder.cached.clear()
             self.models.drafter.forget()
             self.text.lengths.unread = len(self.text.decoder.context)
+
+    def reset(self) -> None:
+        """Forget the conversation and its counts, not system prompt, tools and what was learned."""
+        with self.exclusive():
+            self.text.forget_text()
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write this session to a file, also between the pieces of a generation (spec/09-session.md).
+
+        A kill at any moment leaves a whole file, the old or the new one.
+
+        Raises:
+            SessionFileError: the place cannot be written, or holds a file that is not a session (unless
+                `overwrite`).
+        """
+        with self.exclusive():
+            write_session(path, *capture(self.models, self.text), overwrite=overwrite)
+
+    def load(self, path: str | Path) -> None:
+        """Take over a saved session of the same bundle. The models read its text again.
+
+        What follows has the distribution that it would have had; at temperature 0 in float32 it is the same
+        text.
+
+        Raises:
+            SessionFileError: the file is refused; this session stays as it was.
+        """
+        with self.exclusive():
+            self.text, notice = restore(self.models, self.text, path, *read_session(path))
+            before = [each for each in self.notices if each.kind != "other_adapter"]
+            self.notices = before if notice is None else [*before, notice]
 
     def measure(self, prompt: str) -> Costs:
         """Time this device after a prompt; the draft length "auto" uses the result.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from omnidraft.errors import CacheFileError, PromptError, SessionFileError
+from omnidraft.errors import CacheFileError, PromptError, SessionFileError, refusing
 from omnidraft.grammar.response_format import ResponseFormat
 from omnidraft.notice import Notice
 from omnidraft.runtime.bundle.bundle import Bundle
@@ -28,31 +28,18 @@ _REMEDY = "begin a new session, or give the file that was saved"
 
 
 def write_session(path: str | Path, saved: SavedSession, cache: bytes, *, overwrite: bool = False) -> None:
-    """Write a session file; a kill at any moment leaves a whole file, the old or the new one.
-
-    Raises:
-        SessionFileError: the place cannot be written, or holds a file that is not a session (unless
-            `overwrite`).
-    """
-    try:
+    """Write a session file; see `SessionResources.save`."""
+    with refusing(
+        SessionFileError, f"the session cannot be saved as {path}", "choose another place", "unwritable"
+    ):
         place = place_of(path)
-        if not overwrite and not _may_replace(place):
+        if not overwrite and place.exists() and read_file(place, len(MAGIC)) not in (b"", MAGIC):
             raise SessionFileError(
                 f"{path} is not a session file, so it is not replaced",
                 "choose another name",
                 fault="unwritable",
             )
         write_atomically(place, encode_session(saved, cache))
-    except OSError as error:
-        raise SessionFileError(
-            f"the session cannot be saved as {path} ({error.strerror})",
-            "choose another place",
-            fault="unwritable",
-        ) from None
-
-
-def _may_replace(place: Path) -> bool:
-    return not place.exists() or read_file(place, len(MAGIC)) in (b"", MAGIC)
 
 
 def read_session(path: str | Path) -> tuple[SavedSession, bytes]:
@@ -62,12 +49,8 @@ def read_session(path: str | Path) -> tuple[SavedSession, bytes]:
         SessionFileError: it cannot be read, or is refused.
     """
     path = Path(path)
-    try:
+    with refusing(SessionFileError, f"{path} cannot be read", _REMEDY, "unreadable"):
         data = read_whole(path, MAX_FILE_BYTES)
-    except OSError as error:
-        raise SessionFileError(
-            f"{path} cannot be read ({error.strerror})", _REMEDY, fault="unreadable"
-        ) from None
     try:
         return decode_session(data)
     except SessionFileError as error:

@@ -6,31 +6,29 @@ called from any thread.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from omnidraft.errors import GrammarError, PromptError, SessionError, SettingError, check_whole, counted
-from omnidraft.grammar.response_format import Format, ResponseFormat, call_format, response_format
+from omnidraft.errors import PromptError, SessionError, counted
+from omnidraft.grammar.response_format import Format, response_format
 from omnidraft.runtime.chat.messages import checked_text, read_messages
 from omnidraft.runtime.chat.tool_form import ToolForm
-from omnidraft.runtime.chat.tools import CHOICES, Choice, Tool, ToolLike, read_tools, result_text
+from omnidraft.runtime.chat.tools import Choice, ToolLike, read_tools, result_text
 from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.session.conversation import (
     ToolText,
     Turn,
     answer_ids,
     conversation_ids,
-    first_kept,
+    fitting,
     listed_turns,
 )
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.generation_config import TOO_LONG, GenerationConfig, overridden, prompt_ids
 from omnidraft.runtime.session.session_resources import SessionResources
-from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
+from omnidraft.runtime.session.session_store import capture, restore
 from omnidraft.runtime.session.start_generation import generate_from_prompt, generate_from_state
-from omnidraft.runtime.session.text_state import Wanted
+from omnidraft.runtime.session.text_state import Asked, Wanted, format_of
 
 DEFAULTS = GenerationConfig()
 _UNDO = (
@@ -40,28 +38,11 @@ _UNDO = (
 _LEAVE_OUT = "shorten the message, or leave out earlier ones"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is to be answered: the turns of a conversation, of which the last has no answer, and its tools.
-
-    Attributes:
-        wanted: what the answer must be.
-    """
-
-    turns: list[Turn]
-    last: Turn
-    system: str | None
-    tools: tuple[Tool, ...]
-    wanted: Wanted
-
-
 class TextSession(SessionResources):
-    """A conversation on a loaded bundle, with its KV caches and n-gram cache."""
+    """A conversation on a loaded bundle, with its KV caches and n-gram cache.
 
-    def reset(self) -> None:
-        """Forget the conversation and its counts, not system prompt, tools and what was learned."""
-        with self.exclusive():
-            self.text.forget_text()
+    What uses its models raises `SessionError` while another thread is using the session.
+    """
 
     def generate(
         self,
@@ -87,12 +68,10 @@ class TextSession(SessionResources):
                 the session's system prompt.
             GrammarError: the schema is not supported, or no text of the grammar has room.
             SettingError: a setting outside its range.
-            SessionError: another thread is using this session.
             BundleError: a file of the bundle was written since it was loaded.
         """
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
-            config.check()
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
             )
@@ -137,13 +116,11 @@ class TextSession(SessionResources):
                 system prompt; nothing changes.
             GrammarError: as for `generate`, of a tool's schema too.
             SettingError: a setting or choice outside its range.
-            SessionError: another thread is using this session.
         """
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
-            config.check()
             if isinstance(grammar, Grammar) and grammar.tools:
-                tools = self._tools_in(grammar)
+                tools = self._tool_form().tools_in(grammar)
             turns, given = self._finished_turns(), None if tools is None else read_tools(tools)
             wanted = Wanted(grammar, tool_choice, most_calls)
             if isinstance(message, str):
@@ -174,13 +151,12 @@ class TextSession(SessionResources):
             overrides: fields of the config by name.
 
         Raises:
-            SessionError: there are not as many results as calls, or another thread is using this session.
+            SessionError: there are not as many results as calls.
             PromptError: a result is no JSON value, or the conversation is too long (ContextError).
             SettingError: a setting or choice outside its range.
         """
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
-            config.check()
             calls = () if self.answer is None or self.text.asked is None else self.answer.calls
             if not calls or len(calls) != len(results):
                 raise SessionError(
@@ -202,13 +178,12 @@ class TextSession(SessionResources):
         Greedy text is the same again.
 
         Raises:
-            SessionError: there is no message that was answered, or another thread is using this session.
+            SessionError: there is no message that was answered.
             GrammarError: no text of the grammar has room.
             SettingError: a setting outside its range.
         """
         config = overridden(config, overrides)
         with self.exclusive(generates=True):
-            config.check()
             turns = self._finished_turns()
             if not turns:
                 raise SessionError("there is no answer to generate again", "begin with a message")
@@ -227,7 +202,7 @@ class TextSession(SessionResources):
             the message.
 
         Raises:
-            SessionError: there is no message to take back, or another thread is using this session.
+            SessionError: there is no message to take back.
         """
         with self.exclusive():
             turns = self._finished_turns()
@@ -262,41 +237,12 @@ class TextSession(SessionResources):
             self.text.begin(generation)
             return generation
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write this session to a file, also between the pieces of a generation (spec/09-session.md).
-
-        A kill at any moment leaves a whole file, the old or the new one.
-
-        Raises:
-            SessionFileError: the place cannot be written, or holds a file that is not a session (unless
-                `overwrite`).
-        """
-        with self.exclusive():
-            write_session(path, *capture(self.models, self.text), overwrite=overwrite)
-
-    def load(self, path: str | Path) -> None:
-        """Take over a saved session of the same bundle. The models read its text again.
-
-        What follows has the distribution that it would have had; at temperature 0 in float32 it is the same
-        text.
-
-        Raises:
-            SessionFileError: the file is refused; this session stays as it was.
-        """
-        with self.exclusive():
-            self.text, notice = restore(self.models, self.text, path, *read_session(path))
-            before = [each for each in self.notices if each.kind != "other_adapter"]
-            self.notices = before if notice is None else [*before, notice]
-
     def copy(self) -> "TextSession":
         """Another session that goes on from here, also between the pieces of a generation.
 
         It has the text, n-grams, settings and adapters of this one, and contexts of its own, so its models
         read the text again. It records nothing. Its random numbers are the same: with a fixed number of draft
         tokens both sessions go on alike, and in float32 so does greedy text.
-
-        Raises:
-            SessionError: another thread is using this session.
         """
         with self.exclusive():
             saved, cache = capture(self.models, self.text)
@@ -311,7 +257,7 @@ class TextSession(SessionResources):
 
     def _answer(self, asked: Asked, config: GenerationConfig, too_long: str = _UNDO) -> Generation:
         """Begin the answer to a message; nothing changes where it is refused."""
-        format_ = self._format(asked)
+        format_ = format_of(asked, self._tool_form)
         turns, ids = self._fitting(asked, config)
         remedy = too_long if turns else TOO_LONG
         generation = generate_from_prompt(self.models, self.text, ids, config, self.trace, remedy, format_)
@@ -328,40 +274,14 @@ class TextSession(SessionResources):
             listing = form.listing([tool.value for tool in asked.tools])
             text = ToolText(form, listing, self.bundle.prompt.begin, self.loaded.output_text.text)
 
-        @cache
-        def ids_of(first: int) -> list[int]:
-            turns = asked.turns[first:]
+        def ids_of(turns: Sequence[Turn]) -> list[int]:
             return conversation_ids(
                 self.target_tokenizer, self.template, turns, asked.last, asked.system, text
             )
 
-        ids = ids_of(0)
-        if not self.drops_oldest or len(ids) + config.max_new_tokens <= self.context_size:
-            return asked.turns, ids
-        # Results stay with the calls that they belong to.
-        starts = [i for i, turn in enumerate((*asked.turns, asked.last)) if not turn.results]
-        kept = first_kept(
-            lambda number: len(ids_of(starts[number])), len(starts), self.context_size, config.max_new_tokens
-        )
-        return asked.turns[starts[kept] :], ids_of(starts[kept])
-
-    def _tools_in(self, grammar: Grammar) -> Sequence[ToolLike]:
-        """The tools that a grammar lists.
-
-        Raises:
-            GrammarError: it was compiled for another form of calls.
-        """
-        form = self._tool_form()
-        try:
-            if form.calls.fits(grammar):
-                return form.listed(grammar.tools)
-            raise ValueError("its calls are others")
-        except (RecursionError, ValueError) as error:
-            raise GrammarError(
-                f"the grammar has tools in another form than this bundle ({error!s:.80})",
-                "compile it for this bundle",
-                fault="calls",
-            ) from None
+        if not self.drops_oldest:
+            return asked.turns, ids_of(asked.turns)
+        return fitting(ids_of, asked.turns, asked.last, self.context_size, config.max_new_tokens)
 
     def _tool_form(self) -> ToolForm:
         form = self.bundle.prompt.tool_form
@@ -371,29 +291,6 @@ class TextSession(SessionResources):
                 "use another model, or describe the call in the message and give a grammar",
             )
         return form
-
-    def _format(self, asked: Asked) -> ResponseFormat | None:
-        """What an answer must be, by a grammar or by the tools and the choice among them."""
-        wanted = asked.wanted
-        grammar, choice, most_calls = wanted.grammar, wanted.tool_choice, wanted.most_calls
-        names = [tool.name for tool in asked.tools]
-        if choice not in (*CHOICES, *names) or (choice == "required" and not names):
-            raise SettingError(
-                f"tool_choice is {choice!r:.60}, and the tools are {', '.join(names) or 'none'}",
-                "choose auto, none, required or the name of a tool",
-            )
-        if most_calls is not None:
-            check_whole("most_calls", most_calls)
-            if most_calls < 1:
-                raise SettingError(f"most_calls {most_calls} is less than 1", 'choose "none" for no call')
-        if grammar is not None and choice not in ("auto", "none"):
-            raise SettingError("the answer has a grammar and must call a tool", "leave one of them out")
-        if grammar is not None or not names or choice == "none":
-            calls = isinstance(grammar, Grammar) and grammar.tools
-            return response_format(grammar, self._tool_form().calls if calls else None)
-        chosen = {t.name: t.arguments for t in asked.tools if choice in (*CHOICES, t.name)}
-        most = most_calls if choice in CHOICES else 1
-        return call_format(chosen, self._tool_form().calls, free=choice == "auto", most=most)
 
     def _finished_turns(self) -> list[Turn]:
         if self.text.asked is None or self.answer is None:

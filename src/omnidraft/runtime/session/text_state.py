@@ -1,13 +1,17 @@
 """The state of a session's text, in memory and as the values that a session file holds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from omnidraft.grammar.response_format import Format
-from omnidraft.runtime.chat.tools import Choice, Tool
+from omnidraft.errors import SettingError, check_whole
+from omnidraft.grammar.response_format import Format, ResponseFormat, call_format, response_format
+from omnidraft.runtime.chat.tool_form import ToolForm
+from omnidraft.runtime.chat.tools import CHOICES, Choice, Tool
 from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import StopReason
+from omnidraft.runtime.grammar.grammar import Grammar
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
@@ -22,6 +26,53 @@ class Wanted:
     grammar: Format | None = None
     tool_choice: Choice = "auto"
     most_calls: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be answered: the turns of a conversation, of which the last has no answer, and its tools.
+
+    Attributes:
+        wanted: what the answer must be.
+    """
+
+    turns: list[Turn]
+    last: Turn
+    system: str | None
+    tools: tuple[Tool, ...]
+    wanted: Wanted
+
+
+def format_of(asked: Asked, form: Callable[[], ToolForm]) -> ResponseFormat | None:
+    """What an answer must be, by a grammar or by the tools and the choice among them.
+
+    Args:
+        form: gives the text around tools; called only where it is needed.
+
+    Raises:
+        GrammarError: the grammar or a tool's schema is not supported.
+        SettingError: a choice or `most_calls` outside its range.
+    """
+    wanted = asked.wanted
+    grammar, choice, most_calls = wanted.grammar, wanted.tool_choice, wanted.most_calls
+    names = [tool.name for tool in asked.tools]
+    if choice not in (*CHOICES, *names) or (choice == "required" and not names):
+        raise SettingError(
+            f"tool_choice is {choice!r:.60}, and the tools are {', '.join(names) or 'none'}",
+            "choose auto, none, required or the name of a tool",
+        )
+    if most_calls is not None:
+        check_whole("most_calls", most_calls)
+        if most_calls < 1:
+            raise SettingError(f"most_calls {most_calls} is less than 1", 'choose "none" for no call')
+    if grammar is not None and choice not in ("auto", "none"):
+        raise SettingError("the answer has a grammar and must call a tool", "leave one of them out")
+    if grammar is not None or not names or choice == "none":
+        calls = isinstance(grammar, Grammar) and grammar.tools
+        return response_format(grammar, form().calls if calls else None)
+    chosen = {t.name: t.arguments for t in asked.tools if choice in (*CHOICES, t.name)}
+    most = most_calls if choice in CHOICES else 1
+    return call_format(chosen, form().calls, free=choice == "auto", most=most)
 
 
 @dataclass

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from omnidraft.errors import ClaimError, TraceFileError
+from omnidraft.errors import ClaimError, TraceFileError, refusing
 from omnidraft.runtime.disk.atomic_write import remove_leftovers
 from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.disk.read_file import read_file
@@ -20,7 +20,7 @@ def wipe(path: str | Path) -> int:
         TraceFileError: the path is not a trace, a session is recording in it, or it cannot be deleted.
     """
     path = Path(path)
-    try:
+    with refusing(TraceFileError, f"{path} cannot be wiped", "check the path", "unwritable"):
         if not path.is_dir():
             if not path.is_file() or not _is_trace(path):
                 raise TraceFileError(
@@ -38,10 +38,6 @@ def wipe(path: str | Path) -> int:
         with contextlib.suppress(OSError):  # the directory has other files
             path.rmdir()
         return count
-    except OSError as error:
-        raise TraceFileError(
-            f"{path} cannot be wiped ({error.strerror})", "check the path", fault="unwritable"
-        ) from None
 
 
 def remove_segments(path: Path) -> int:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from omnidraft.errors import CacheFileError
+from omnidraft.errors import CacheFileError, refusing
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, write_atomically
 from omnidraft.runtime.disk.read_file import open_file, read_file
 from omnidraft.runtime.vocab.cache_file import (
@@ -93,18 +93,15 @@ def _is_free(path: Path) -> bool:
 
 def _read(path: Path) -> bytes:
     """The bytes of a file, at most one more than its header promises: a wrong file is not read to its end."""
-    try:
-        with open_file(path) as file:
-            head = file.read(HEADER_BYTES)
-            promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
-            if promised > MAX_FILE_BYTES:
-                return head  # which is refused as it is
-            if size > promised:
-                extra = "1 byte" if size == promised + 1 else f"{size - promised} bytes"
-                raise CacheFileError(f"it goes on for {extra} after its end", fault="trailing_bytes")
-            return head + file.read(min(promised, size) - len(head) + 1)
-    except OSError as error:
-        raise CacheFileError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
+    with refusing(CacheFileError, "it cannot be read", "", "unreadable"), open_file(path) as file:
+        head = file.read(HEADER_BYTES)
+        promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
+        if promised > MAX_FILE_BYTES:
+            return head  # which is refused as it is
+        if size > promised:
+            extra = "1 byte" if size == promised + 1 else f"{size - promised} bytes"
+            raise CacheFileError(f"it goes on for {extra} after its end", fault="trailing_bytes")
+        return head + file.read(min(promised, size) - len(head) + 1)
 
 
 def check_place(path: str | Path) -> None:
@@ -203,7 +200,7 @@ def wipe(path: str | Path) -> int:
         CacheFileError: the file is not a cache, or cannot be deleted.
     """
     path = Path(path)
-    try:
+    with refusing(CacheFileError, f"{path} cannot be wiped", "check the path", "unwritable"):
         place = place_of(path)
         if read_file(place, len(MAGIC)) != MAGIC:
             raise CacheFileError(
@@ -212,8 +209,4 @@ def wipe(path: str | Path) -> int:
         place.unlink()
         if path.is_symlink():
             path.unlink()
-    except OSError as error:
-        raise CacheFileError(
-            f"{path} cannot be wiped ({error.strerror})", "check the path", fault="unwritable"
-        ) from None
     return 1 + remove_leftovers(place)

@@ -91,9 +91,7 @@ class LibraryTokenizer(Tokenizer):
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:
-        ids = {
-            token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
-        }
+        ids = {t[0]: i for i, t in reversed(list(enumerate(self.tokens))) if t and len(t) == 1}
         for byte in range(256):
             fallback = self._engine.token_to_id(f"<0x{byte:02X}>") if self.kind != "byte_level" else None
             if fallback is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.errors import TokenizerError
+from omnidraft.errors import TokenizerError, refusing
 from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.vocab.tokenizer_format import (
     MOST_BYTE_TOKENS,
@@ -51,12 +51,9 @@ def open_tokenizer_file(path: Path) -> TokenizerTables:
     Raises:
         TokenizerError: the file cannot be read, or it is refused.
     """
-    try:
-        with open_file(path) as file:
-            size = file.seek(0, 2)
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
-    except OSError as error:
-        raise TokenizerError(f"{path} cannot be read ({error.strerror})", fault="unreadable") from None
+    with refusing(TokenizerError, f"{path} cannot be read", "", "unreadable"), open_file(path) as file:
+        size = file.seek(0, 2)
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
     try:
         return read_tokenizer_file(data)
     except TokenizerError as error:

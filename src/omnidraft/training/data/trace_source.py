@@ -19,7 +19,8 @@ from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import Segment, decode
 from omnidraft.runtime.traces.trace_payload import demand
 from omnidraft.runtime.traces.trace_reader import SUFFIX
-from omnidraft.sync.record import MOST_HEAD, PUSH_END, read_head
+from omnidraft.sync.channel import PUSH_END
+from omnidraft.sync.record import MOST_HEAD, read_head
 
 MAX_SEGMENT = 256 << 20  # bytes; a trace store writes segments of 2 MiB by default
 
