@@ -57,7 +57,7 @@ internal class WatchedLength(private val length: MeasuredLength) : DraftLength b
         private set
 
     /** Tokens of the text, as the draft length counted them. */
-    val written: Int get() = length.state.written
+    val written: Long get() = length.state.written
 
     override fun next(match: Int): Plan = length.next(match).also { plan = it }
 
