@@ -62,9 +62,9 @@ final class LearningControllerTests: FolderTestCase {
             let gate = DispatchSemaphore(value: 0)
             learning.worker.begin { gate.wait() }
             let on = Task { try await learning.on() }
-            try await Task.sleep(nanoseconds: 200_000_000)  // on() waits for its turn
+            try await Task.sleep(nanoseconds: 2_000_000_000)  // on() waits for its turn
             let other = call()
-            try await Task.sleep(nanoseconds: 200_000_000)
+            try await Task.sleep(nanoseconds: 2_000_000_000)
             gate.signal()
             try await on.value
             try await other?.value

@@ -86,7 +86,7 @@ final class SyncTests: XCTestCase {
             try FileManager.default.copyItem(atPath: expected("traces"), toPath: "\(place)/traces")
             try await learning.on()
             try answers(session, 0..<8)
-            for _ in 0..<2 { _ = try await learning.step(seconds: 20) }
+            for _ in 0..<2 { _ = try await learning.step(seconds: 600) }
             let own = inUse(session)
             XCTAssertNotNil(own)
             XCTAssertNotEqual(own, try released())
@@ -120,7 +120,7 @@ final class SyncTests: XCTestCase {
         try await withDevice { _, session, learning in
             try await learning.on()
             try answers(session, 0..<8)
-            _ = try await learning.step(seconds: 20)
+            _ = try await learning.step(seconds: 600)
             let file = try await learning.push([.adapter, .cache])
             let push = try readSigned(file.data, .push, publicKey: nil)
             let channel = try channelOf(session.loaded.adapterPlace)

@@ -185,9 +185,9 @@ internal class LearnerTest {
             answers(session, 4 until 8)
             learning.on()
             answers(session, 8 until 11)
-            assertEquals(0, learning.step(60.0).steps, "seven answers were recorded, and an interval has eight")
+            assertEquals(0, learning.step(600.0).steps, "seven answers were recorded, and an interval has eight")
             answers(session, 11 until 12)
-            val outcome = learning.step(60.0)
+            val outcome = learning.step(600.0)
             assertTrue(outcome.steps > 0 && outcome.isFinished && outcome.uses && !outcome.wentBack)
             assertNotNull(outcome.loss)
             val used = checkNotNull(session.adapters[Role.DRAFTER])
@@ -215,7 +215,7 @@ internal class LearnerTest {
         withLearning(loaded, optionsIn(place), level = 1) { session, learning ->
             learning.on()
             answers(session, 0 until 8)
-            val outcome = learning.step(60.0)
+            val outcome = learning.step(600.0)
             assertEquals(0, outcome.steps)
             assertFalse(outcome.isFinished)
         }
