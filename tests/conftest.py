@@ -96,8 +96,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The task data: OMNIDRAFT_DATA, or ../shared/data beside the repository."""
-    path = Path(os.environ.get("OMNIDRAFT_DATA") or ROOT.parent / "shared/data").resolve()
+    named = os.environ.get("OMNIDRAFT_DATA")
+    path = Path(named or ROOT.parent / "shared/data").resolve()
     if not path.is_dir():
+        assert not named, f"OMNIDRAFT_DATA names {named}, where there is no directory"
         pytest.skip(f"no task data at {path}; set OMNIDRAFT_DATA")
     return path
 

@@ -22,7 +22,7 @@ from omnidraft.export.quantize.quantization import AS_STORED, INT8  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.session.api import load, load_bundle  # noqa: E402
 from omnidraft.runtime.session.text_session import TextSession  # noqa: E402
-from support.command_line import Run, refused  # noqa: E402
+from support.command_line import Run, config, refused  # noqa: E402
 from support.gguf_models import CASES, write_model  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
@@ -80,9 +80,10 @@ def test_a_new_user_checks_exports_asks_and_measures(run: Run, tmp_path: Path) -
     assert f"text of the target as {FORMS[case]}: perplexity" in said and "warning: the target" not in said
     code, said, err = run("inspect", out)
     assert code == 0 and FORMS[case] in said, err
-    code, text, err = run("generate", out, PROMPT, "-n", 12)
+    generate = ("generate", out, PROMPT, "-n", 12, *config(bitwise=True))
+    code, text, err = run(*generate)
     assert code == 0 and text.strip("\n"), err  # a random model may say form feeds
-    assert run("generate", out, PROMPT, "-n", 12, "--mode", "plain")[1] == text
+    assert run(*generate, "--mode", "plain")[1] == text
     (tmp_path / "mine.txt").write_text("in the tan hen there an inn " * 9)
     measured = ("eval", out, "--text", tmp_path / "mine.txt", "--source", file, "--json")
     code, said, err = run(*measured)

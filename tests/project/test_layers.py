@@ -59,7 +59,6 @@ LAYERS = [
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 STANDARD = sys.stdlib_module_names
 NOT_PURE = {"time", "pathlib", "threading", "tempfile", "random"}  # clocks, files, hidden randomness
-THREADS = {"runtime.decoding.drafter"}  # it reads in the background; no result depends on when
 LIGHT = {"numpy", "onnxruntime", "tokenizers", "safetensors"}  # of runtime and learning
 PURE = {"numpy"}  # of the portable core
 CORE_VOCAB = {"trie", "ngram_cache", "cache_table"}
@@ -128,8 +127,9 @@ def test_the_runtime_and_learning_need_little() -> None:
         for full in imports(MODULES[name]):
             first = full.split(".")[0]
             assert first == "omnidraft" or first in allowed or first in STANDARD, f"{name} imports {full}"
-            pure = full not in NOT_PURE or (full == "threading" and name in THREADS)
-            assert not core or pure, f"{name} imports {full}: the core reads no file and no clock"
+            assert not core or full not in NOT_PURE, (
+                f"{name} imports {full}: the core reads no file and no clock"
+            )
 
 
 def test_torch_is_imported_where_it_may_be() -> None:

@@ -15,6 +15,7 @@ from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine
+from omnidraft.runtime.session import language_model
 from omnidraft.runtime.session.api import TextSession, load_bundle
 from omnidraft.runtime.session.measure import CostsWatch, known_costs
 from support.command_line import Run, config
@@ -29,6 +30,7 @@ MEASURED = Costs((2.0, 2.5), 0.125, 0.0, 0.5)
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OMNIDRAFT_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(language_model, "MEASURE_SECONDS", 60.0)  # a slow machine is timed, too
     return tmp_path / "state"
 
 

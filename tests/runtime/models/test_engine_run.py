@@ -92,9 +92,13 @@ def test_an_interrupt_that_nobody_meant_repeats_the_run() -> None:
 
 def test_the_end_of_all_runs_needs_nobody_who_cancels() -> None:
     each = Endless()
-    each.after(0.2, each.run.end)
+
+    def begun() -> bool:
+        each.after(0.2, each.run.end)
+        return False
+
     with pytest.raises(Cancelled):
-        each.run(each.binding, lambda: False)
+        each.run(each.binding, begun)
 
 
 ENDED = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnidraft import TextSession, load, load_bundle
+from omnidraft import GenerationConfig, TextSession, load, load_bundle
 from omnidraft.errors import BundleError, ContextError, SessionFileError, SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
@@ -167,9 +167,10 @@ def test_a_cancelled_pass_leaves_the_context_as_it_was(model: StaticModel) -> No
 
 
 def test_a_cancelled_answer_stops_and_a_saved_one_goes_on(weights_of: WeightsOf, tmp_path: Path) -> None:
-    expected = TextSession(weights_of("b")).generate(PROMPT, max_new_tokens=24, seed=1).finish().token_ids
+    config = GenerationConfig(max_new_tokens=24, num_draft_tokens=1, seed=1)
+    expected = TextSession(weights_of("b")).generate(PROMPT, config).finish().token_ids
     session = TextSession(weights_of("b"))
-    answer = session.generate(PROMPT, max_new_tokens=24, seed=1)
+    answer = session.generate(PROMPT, config)
     pieces = iter(answer)
     for _ in range(6):
         next(pieces)

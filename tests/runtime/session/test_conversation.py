@@ -191,6 +191,7 @@ def test_statistics_of_answers_and_of_the_session(tmp_path: Path) -> None:
     }
     if Path("/proc/self/statm").exists():
         page, resident = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm").read_text("utf-8").split()[1]
+        stats = session.stats  # the peak so far
         assert stats.peak_memory is not None
         assert page * int(resident) <= stats.peak_memory <= page * os.sysconf("SC_PHYS_PAGES")
     session.reset()

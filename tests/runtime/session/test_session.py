@@ -160,10 +160,7 @@ def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: TextSes
 def test_no_graph_runs_after_a_cancel(
     loaded: LanguageModel, session: TextSession, prompt: str, after: int
 ) -> None:
-    """From another thread, during a run of either graph: in the prompt, in a draft, in a verification.
-
-    The drafter reads in a thread of its own, so a run of the other graph may have begun before.
-    """
+    """From another thread, during a run of either graph: in the prompt, in a draft, in a verification."""
     runs: list[int] = []
     late: list[int] = []
     lock = threading.Lock()
@@ -187,7 +184,7 @@ def test_no_graph_runs_after_a_cancel(
     pieces = list(answer)
     assert answer.stop_reason == "cancelled"
     assert len(runs) == after
-    assert late in ([], [1 - runs[-1]] if runs else []), "a graph ran after the cancellation"
+    assert late == [], "a graph ran after the cancellation"
     assert answer.token_ids == reference[: len(answer.token_ids)]
     assert "".join(p.text for p in pieces) == answer.text
     assert list(answer) == [], "a cancelled generation has ended"
