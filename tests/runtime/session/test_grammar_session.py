@@ -93,11 +93,11 @@ def test_the_value_so_far_can_be_read_at_each_piece(loaded: LanguageModel) -> No
 
 def test_a_text_may_end_before_it_must(loaded: LanguageModel) -> None:
     """Where more may follow, the target decides: the text ends by its end token or at its length."""
-    session, grammar = TextSession(loaded), from_regex("[a-z]+( [a-z]+)*")
+    session, grammar = TextSession(loaded), from_regex("[a-z0-9]+")
     reasons = set()
     for seed in range(12):
         answer = session.generate(
-            QUESTION, SAMPLED, grammar=grammar, max_new_tokens=5, mode="plain", seed=seed
+            QUESTION, SAMPLED, grammar=grammar, max_new_tokens=24, mode="plain", seed=seed
         ).finish()
         assert grammar.matches(answer.text.encode()) and answer.parsed == answer.text
         reasons.add(answer.stop_reason)
