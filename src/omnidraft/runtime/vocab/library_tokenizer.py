@@ -197,7 +197,7 @@ def _is_panic(error: BaseException) -> bool:
 
 @contextmanager
 def _without_panics() -> Iterator[None]:
-    """Keep the report of a panic off the terminal; what else is written there meanwhile follows at the end."""
+    """Keep the report of a panic off the terminal; what else is written there follows at the end."""
     with _stderr:
         try:
             terminal = os.dup(2)
