@@ -94,7 +94,7 @@ def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None
 
 
 def with_constant(file: Path, count: int) -> Path:
-    """A graph that adds a constant of so many float32 to its input; the file has a size and no values."""
+    """Write a graph whose constant has `count` float32 values; the file stores the count, not the values."""
     from onnx import TensorProto, helper, save
 
     info = helper.make_tensor_value_info

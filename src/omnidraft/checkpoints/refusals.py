@@ -182,7 +182,7 @@ def special_ids(value: Any, role: str, vocab_size: int, name: str) -> tuple[int,
 
 
 def optional_json(path: Path, name: str) -> dict[str, Any]:
-    """A JSON object in a file of at most `MOST_JSON` bytes; empty if there is no file."""
+    """The JSON object in a file; empty if there is none. A file above `MOST_JSON` bytes is refused."""
     if not path.is_file():
         return {}
     try:
