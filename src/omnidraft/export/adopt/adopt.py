@@ -7,7 +7,6 @@ a rewind must not change later logits. Neither check needs torch.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,10 +35,14 @@ class Adoption:
 
 
 def adopt(source: OptimumDirectory, folder: Path, max_length: int) -> GraphContract:
-    """Link or copy a graph and its weights into a folder of the bundle, and return the graph's contract."""
+    """Copy a graph and its weights into a folder of the bundle, and return the graph's contract.
+
+    No link: who writes a file of the source later would write into the bundle, and each further bundle of the
+    same source would change the time of the entry, which refuses a load of this one at that moment.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in (source.graph.name, *source.data):
-        _link(source.graph.with_name(name).resolve(), folder / name)
+        shutil.copyfile(source.graph.with_name(name), folder / name)
     return replace(source.contract, max_length=max_length)
 
 
@@ -117,11 +120,3 @@ def _tails(ids: Sequence[int], vocab_size: int) -> list[list[int]]:
 
 def _difference(a: Logits, b: Logits) -> float:
     return float(np.abs(a - b).max())
-
-
-def _link(source: Path, place: Path) -> None:
-    """Link a file on the same disk, copy any other; both are hashed afterwards."""
-    try:
-        os.link(source, place)
-    except OSError:
-        shutil.copyfile(source, place)
