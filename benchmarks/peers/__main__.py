@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.peers import runtimes
 from benchmarks.peers.runtimes import Decoder, Genai, LlamaCpp, Omnidraft, Request, Transformers
@@ -36,7 +36,12 @@ COUNT, COPIED = 4, 10  # tokens of a draft, and of a copy
 LOOKUP = {"prompt_lookup_num_tokens": COPIED, "max_matching_ngram_size": 2}
 GENAI_LOOKUP = {"ngram_size": 3, "max_draft_tokens": COPIED}  # it matches ngram_size - 1 tokens
 NGRAMS = ("NONE", "NGRAM_SIMPLE", "NGRAM_MOD", "NGRAM_MAP_K", "NGRAM_MAP_K4V")
-MODES: dict[str, Mode] = {"plain": "plain", "copies": "lookup", "default": "trie"}
+MODES: dict[str, tuple[Mode, int | Literal["auto"]]] = {
+    "plain": ("plain", "auto"),
+    "copies": ("lookup", "auto"),
+    "default": ("trie", "auto"),
+    f"{COUNT} drafted": ("trie", COUNT),
+}
 PAUSE = 0.05  # seconds before an answer, in which the threads of the runtime before go to sleep
 Arms = dict[str, Decoder]
 
@@ -82,7 +87,7 @@ def all_arms(session: TextSession, options: argparse.Namespace) -> Arms:
             arms |= make(file, session, options)
         else:
             print(f"without {package}; pip install -r benchmarks/peers/requirements.txt")
-    return arms | {f"omnidraft {name}": Omnidraft(session, mode) for name, mode in MODES.items()}
+    return arms | {f"omnidraft {name}": Omnidraft(session, *mode) for name, mode in MODES.items()}
 
 
 def arms_at(temperature: float, arms: Arms) -> Arms:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from omnidraft.runtime.device.machine import this_machine
 from omnidraft.runtime.session.api import GenerationConfig, TextSession
@@ -54,15 +54,16 @@ class Decoder(Protocol):
 class Omnidraft:
     """A session of omnidraft in one mode."""
 
-    def __init__(self, session: TextSession, mode: Mode) -> None:
-        self._session, self._mode = session, mode
+    def __init__(self, session: TextSession, mode: Mode, count: int | Literal["auto"]) -> None:
+        """`count` is the number of draft tokens of a round."""
+        self._session, self._mode, self._count = session, mode, count
 
     def answer(self, request: Request) -> Answer:
         """As `Decoder.answer`; the last token of the prompt is read by the first pass that is counted."""
         self._session.forget_context()
         config = GenerationConfig(
             max_new_tokens=request.tokens, temperature=request.temperature, top_p=request.top_p,
-            seed=request.seed, mode=self._mode,
+            seed=request.seed, mode=self._mode, num_draft_tokens=self._count,
         )  # fmt: skip
         done = self._session.generate(request.prompt, config).finish().statistics
         return Answer(done.emitted, done.rounds, done.total_seconds)
