@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.command_line import Run
@@ -38,6 +39,10 @@ for kind in ("STATE", "CACHE"):
     if f"OMNIDRAFT_{kind}" not in os.environ:
         os.environ[f"OMNIDRAFT_{kind}"] = tempfile.mkdtemp(prefix=f"omnidraft-{kind.lower()}-")
         atexit.register(shutil.rmtree, os.environ[f"OMNIDRAFT_{kind}"], ignore_errors=True)
+
+# An example may take any time: other work may need the processor.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # Workers of pytest-xdist share the cores. With a thread for every core in each of them, torch's threads wait
 # for one another most of the time; it reads these names when it is imported, and so do child processes.
@@ -76,8 +81,11 @@ def _rank(names: set[str]) -> int:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in this process."""
+    """Runs the command line in this process, without the lines of progress of a slow machine."""
     from omnidraft import cli
+    from omnidraft.commands.terminal import progress
+
+    monkeypatch.setattr(progress, "EVERY", 1e6)
 
     def call(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["omnidraft", *map(str, arguments)])

@@ -102,7 +102,7 @@ def speed_verdict(speed: Speed, what: str, *, learns: bool = True) -> PairVerdic
     """
     low, high = speed.interval
     figures = f"{speed.ratio:.2f}x of plain decoding {what} (95 % {low:.2f}-{high:.2f}), {speed.parts}"
-    learn = "let the drafter learn this kind of text (`omnidraft learn`)"
+    learn = "let the drafter learn this kind of text (`omnidraft learn`; needs `export --train-step`)"
     if not learns:
         learn = "export with a drafter, which also helps where nothing can be copied"
     if speed.drafts + speed.copies == 0.0:

@@ -74,7 +74,7 @@ def load_lines(opening: SessionOptions, threads: int | None, drafter: bool) -> I
     yield (
         "bitwise",
         opening.bitwise,
-        "plain and speculative greedy text are the same in int8 and int4 too; slower",
+        "plain and speculative greedy text are the same in int8 and int4 too, on x86-64; slower",
     )
     yield "target_on", load.target_on, f"where the target runs: {places}"
     yield "drafter_on", load.drafter_on, "where the drafter runs: the same places"

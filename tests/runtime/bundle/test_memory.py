@@ -117,5 +117,8 @@ def test_what_is_available(tmp_path: Path) -> None:
     assert available_bytes(tmp_path) == 40 * 1024
     (group / "memory.max").write_text("30000\n")
     assert available_bytes(tmp_path) == 21_000
+    (group / "memory.stat").write_text("anon 2000\nactive_file 500\ninactive_file 6000\nslab 500\n")
+    assert available_bytes(tmp_path) == 27_000
+    (group / "memory.stat").unlink()
     (group / "memory.max").write_text("8000\n")
     assert available_bytes(tmp_path) == 0

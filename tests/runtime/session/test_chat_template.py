@@ -13,7 +13,6 @@ import pytest
 from omnidraft import GenerationConfig, TextSession, load_bundle
 from omnidraft.checkpoints.compile_template import compile_template
 from omnidraft.errors import BundleError, CheckpointError, PromptError
-from omnidraft.runtime.bundle import jinja_template
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.bundle.jinja_template import JinjaTemplate, template_of
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, TrimmedEnd
@@ -40,12 +39,6 @@ ALL_ENDS: tuple[TrimmedEnd, ...] = (
     "first_start", "first_end", "later_start", "later_end", "answer_start", "answer_end",
 )  # fmt: skip
 HIDES = "{% for m in messages %}{% if loop.last %}{{ m.content }}:{% endif %}{% endfor %}"
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rendering is bounded by the seconds of its processor alone, of which other work takes none."""
-    monkeypatch.setattr(jinja_template, "MOST_SECONDS", 60.0)
 
 
 def directory(path: Path, source: str | None) -> Path:

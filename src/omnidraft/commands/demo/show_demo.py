@@ -67,7 +67,7 @@ def show_demo(demo: Demo) -> None:
     same = sum(each.same for each in demo.answers)
     output.say(
         f"\n{same} of {len(demo.answers)} texts are plain decoding's to the last token; kernels of 4 and 8 "
-        "bits round a block of tokens otherwise than one (`bitwise = true` makes them the same)"
+        "bits round a block of tokens otherwise than one (on x86-64 `bitwise = true` makes them the same)"
     )
     output.out.print(demo_table(demo))
     for name, result in (("before", demo.before), ("after", demo.after)):

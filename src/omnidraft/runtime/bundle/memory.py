@@ -23,6 +23,7 @@ _CACHE_ENTRY = 64  # bytes of a cached n-gram
 _ROWS = 13  # rows of logits of the longest usual verification
 _ACTIVATIONS = 30  # times [chunk, hidden] float32, for a pass over a chunk of the prompt
 _SCORES = 2  # times [heads, chunk, max_length] float32, in a graph without an attention operator
+_IDLE = "inactive_file"  # of `memory.stat`
 _HEADROOM = 0.05  # of the need: other programs may take memory meanwhile
 
 
@@ -83,7 +84,10 @@ def _tokenizer(bundle: Bundle, entry: ModelEntry) -> int:
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that this program can still allocate: free memory, or the rest of its control group."""
+    """Bytes that this program can still allocate: free memory, or the rest of its control group.
+
+    Pages of files that nobody used lately count as memory of the group, which gives them up when needed.
+    """
     bounds = [
         1024 * int(line.split()[1])
         for line in _lines(root / "proc/meminfo")
@@ -92,7 +96,8 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     group = root / "sys/fs/cgroup"
     limit, used = _lines(group / "memory.max"), _lines(group / "memory.current")
     if limit and used and limit[0].isdigit():
-        bounds.append(max(0, int(limit[0]) - int(used[0])))
+        idle = sum(int(n) for name, n in map(str.split, _lines(group / "memory.stat")) if name == _IDLE)
+        bounds.append(max(0, int(limit[0]) - int(used[0]) + idle))
     return min(bounds, default=None)
 
 
