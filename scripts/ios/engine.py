@@ -5,11 +5,13 @@ python3 scripts/ios/engine.py [ARCHIVE]
 ARCHIVE is the file at the address in Package.swift; without it, it is downloaded. Its SHA-256 must be the one
 there. The result is mobile/ios/Engine: onnxruntime.xcframework, which Package.swift takes, and the
 same as a zip, whose checksum is printed, for a `binaryTarget(url:checksum:)` of your own. It takes macOS or
-Linux with zip and unzip, and Python 3.10.
+Linux with zip and unzip, and Python 3.9.
 
 The App Store refuses a framework without MinimumOSVersion (ITMS-90530, 90360), and one whose Info.plist does
 not name its platform (ITMS-90208).
 """
+
+from __future__ import annotations
 
 import hashlib
 import plistlib

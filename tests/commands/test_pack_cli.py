@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def test_an_unpacked_bundle_says_the_same(learnable: Path, place: Path, run: Run
     expected, file = ids(learnable), place / "phone.zip"
     report = packed(run, learnable, file, "--for", "android-cpu")
     assert report["download"] == file.stat().st_size
+    assert report["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert run("unpack", file, "-o", place / "phone")[0] == 0
     assert ids(place / "phone") == expected
     assert report["on_disk"] == sum(f.stat().st_size for f in (place / "phone").rglob("*") if f.is_file())

@@ -14,6 +14,7 @@ from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import Packed
 from omnidraft.runtime.archive import unpack as unpacking
 from omnidraft.runtime.archive.open_archive import open_archive
+from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.memory import Need
 from omnidraft.runtime.parts.drafter_address import shared_place
 from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
@@ -62,6 +63,7 @@ def packed_lines(packed: Packed, bundle: Path) -> list[str]:
     lines = [
         f"{packed.path}: {counted(packed.files, 'file')} of {bundle.name} for {packed.index.device}{what}",
         f"  download {output.size(packed.download)}, on disk {output.size(packed.on_disk)}",
+        f"  {packed.download} bytes, SHA-256 {file_sha256(packed.path)}",
         f"  memory {_memory(packed)}",
     ]
     if packed.drafter is not None:
@@ -97,6 +99,7 @@ def packed_json(packed: Packed) -> dict[str, Any]:
         "left_out": list(packed.index.left_out),
         "elsewhere": list(packed.elsewhere),
         "download": packed.download,
+        "sha256": file_sha256(packed.path),
         "on_disk": packed.on_disk,
         "memory": _need_json(packed.memory),
         "memory_without_drafter": _need_json(packed.without_drafter),

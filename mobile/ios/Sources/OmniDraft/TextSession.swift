@@ -44,7 +44,8 @@ public final class TextSession: Sendable {
     /// Tokens that the target can read, the output included.
     public var contextSize: Int { inner.contextSize }
 
-    /// Tokens of the conversation or text so far. What is left of ``contextSize`` is the room of the next message and answer.
+    /// Tokens of the conversation or text so far; 0 after ``undo()`` or ``load(from:)``, until the next answer. What is left of
+    /// ``contextSize`` is the room of the next message and answer.
     public var contextUsed: Int { get async { await desk.ask { $0.contextUsed } } }
 
     /// Counts since the conversation began or was loaded.

@@ -149,7 +149,10 @@ class SessionResources:
 
     @property
     def context_used(self) -> int:
-        """Tokens of the text so far: the prompt or conversation, and the last output."""
+        """Tokens of the text so far: the prompt or conversation, and the last output.
+
+        0 after an undo or a load, until the next answer.
+        """
         return len(self.text.decoder.tokens) if self.answer is not None else 0
 
     @property

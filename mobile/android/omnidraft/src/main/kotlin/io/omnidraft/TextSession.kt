@@ -54,7 +54,10 @@ public class TextSession internal constructor(
     /** Tokens that the target can read, the output included. */
     public val contextSize: Int get() = inner.contextSize
 
-    /** Tokens of the conversation or text so far. What is left of [contextSize] is the room of the next message and answer. */
+    /**
+     * Tokens of the conversation or text so far; 0 after [undo] or [load], until the next answer. What is left of
+     * [contextSize] is the room of the next message and answer.
+     */
     public val contextUsed: Int get() = inner.contextUsed
 
     /** Counts since the conversation began or was loaded. */

@@ -13,9 +13,11 @@ import io.omnidraft.SessionOptions
 import io.omnidraft.TextSession
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.channels.Channel
 import kotlinx.coroutines.channels.awaitClose
 import kotlinx.coroutines.ensureActive
 import kotlinx.coroutines.flow.Flow
+import kotlinx.coroutines.flow.buffer
 import kotlinx.coroutines.flow.callbackFlow
 import kotlinx.coroutines.job
 import kotlinx.coroutines.launch
@@ -111,4 +113,4 @@ private fun TextSession.pieces(
     writing.invokeOnCompletion { close(it) }
     // Not after the end: by then the session may write another text.
     awaitClose { if (!writing.isCompleted) this@pieces.cancel() }
-}
+}.buffer(Channel.RENDEZVOUS) // else 64 pieces that the collector has not seen stay in the conversation when it stops

@@ -34,6 +34,7 @@ import java.io.File
 
 private const val QUESTION = "How many legs do 3 cats have?"
 private const val MANY = 400
+private const val SOME = 40 // fewer pieces than a flow buffers where nothing is said
 
 class CoroutinesTest {
     private val few = GenerationConfig(maxNewTokens = 40, numDraftTokens = 4, ignoreEos = true)
@@ -74,12 +75,13 @@ class CoroutinesTest {
     @Test
     fun aSlowCollectorMakesTheAnswerWait() = suspending { session ->
         val began = System.nanoTime()
-        assertEquals(MANY, session.chat(QUESTION, many).toList().sumOf { it.tokenIds.size })
+        val some = many.copy(maxNewTokens = SOME)
+        assertEquals(SOME, session.chat(QUESTION, some).toList().sumOf { it.tokenIds.size })
         val millis = (System.nanoTime() - began) / 1_000_000
         var isDone = false
-        val reader = slowReader(session) { isDone = true }
+        val reader = slowReader(session, some) { isDone = true }
         delay(3 * millis)
-        assertFalse(isDone, "all $MANY tokens came without a collector, $millis ms")
+        assertFalse(isDone, "all $SOME tokens came without a collector, $millis ms")
         reader.cancelAndJoin()
         assertTrue(session.chat(QUESTION, few).toList().isNotEmpty())
     }
@@ -119,10 +121,14 @@ class CoroutinesTest {
         OmniDraft.open(bundles.resolve("a")).use { model -> model.session().use { write(it).text } }
 
     /** A reader that does not come to its second piece; this returns when it has the first. */
-    private suspend fun slowReader(session: TextSession, onResult: (GenerationResult) -> Unit = {}): Job {
+    private suspend fun slowReader(
+        session: TextSession,
+        config: GenerationConfig = many,
+        onResult: (GenerationResult) -> Unit = {},
+    ): Job {
         val isRunning = CompletableDeferred<Unit>()
         return CoroutineScope(Dispatchers.Default).launch {
-            session.chat(QUESTION, many, onResult = onResult).collect {
+            session.chat(QUESTION, config, onResult = onResult).collect {
                 isRunning.complete(Unit)
                 awaitCancellation()
             }
