@@ -14,7 +14,7 @@ mkdir -p "$build"/{generated,stubs,classes,assets}
 # The namespace is in the Gradle file; aapt2 wants it in the manifest.
 namespace=$(sed -n 's/^ *namespace = "\(.*\)"/\1/p' "$ANDROID/sample/build.gradle.kts")
 sed "s#<manifest #<manifest package=\"$namespace\" #" "$sample/AndroidManifest.xml" > "$build/AndroidManifest.xml"
-ln "$OUT/bundles/starter-a.zip" "$build/assets/starter-a.zip"
+cp "$OUT/bundles/starter-a.zip" "$build/assets/starter-a.zip"
 aapt2 compile --dir "$sample/res" -o "$build/resources.zip"
 aapt2 link -I "$FRAMEWORK" --manifest "$build/AndroidManifest.xml" --java "$build/generated" -A "$build/assets" -0 .zip \
     --min-sdk-version "$MIN_SDK" --target-sdk-version "$TARGET_SDK" --version-code 1 \

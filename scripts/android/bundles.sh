@@ -5,8 +5,9 @@
 
 bundles=$OUT/bundles
 made_from=(src/omnidraft examples/starters constraints.txt
-    scripts/android/{bundles.sh,starter_bundles.py,expected_ids.py,expected_learning.py})
-stamp=$(cd "$ROOT" && find "${made_from[@]}" -type f ! -name '*.pyc' -print0 | sort -z |
+    scripts/android/{bundles.sh,starter_bundles.py,expected_ids.py,expected_learning.py}
+    tests/support/{starter_bundles,manifests,places}.py)
+stamp=$(cd "$ROOT" && find "${made_from[@]}" -name __pycache__ -prune -o -type f -print0 | sort -z |
     xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
     echo "bundles: as before"
@@ -17,7 +18,8 @@ done=$bundles
 bundles=$bundles.new
 rm -rf "$bundles"
 mkdir -p "$bundles"
-"$PYTHON" "$HERE/starter_bundles.py" "$bundles" > "$bundles/log" 2>&1 || { cat "$bundles/log"; exit 1; }
+PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$ROOT/tests \
+    "$PYTHON" "$HERE/starter_bundles.py" "$bundles" > "$bundles/log" 2>&1 || { cat "$bundles/log"; exit 1; }
 rm "$bundles/log"
 # Each of these uses one core for the most part.
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT

@@ -1,8 +1,9 @@
 """Export the starter bundles that the tests and the sample of a phone use, in one process.
 
-It traces the drafter once and each target once, which is most of the work.
+It traces the drafter once and each target once, which is most of the work. The costs are those of Python's
+fixtures: measured ones differ from run to run, and with them what is drafted.
 
-    python scripts/android/starter_bundles.py FOLDER
+    PYTHONPATH=tests python scripts/android/starter_bundles.py FOLDER
 
 FOLDER gets `a` and `b` in float32, b with static graphs too, `half`, which is a with float16 keys and values,
 `alone`, which is a without a drafter, `long`, which is a with 472 MB of keys and values, and `learning`,
@@ -17,8 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from omnidraft import cli
+from support.manifests import rewrite
+from support.places import STARTERS
+from support.starter_bundles import COSTS
 
-STARTERS = Path(__file__).resolve().parents[2] / "examples/starters"
 DRAFTER = STARTERS / "drafter"
 LONG = 38_400  # positions; the checkpoint has 1,024
 FORMS: dict[str, tuple[str | Path, ...]] = {
@@ -39,6 +42,12 @@ def command(*arguments: str | Path) -> None:
             raise
 
 
+def export(target: Path, drafter: str | Path, place: Path, *options: str | Path) -> None:
+    """Export a bundle, with fixed costs."""
+    command("export", target, "-d", drafter, "-o", place, *options)
+    rewrite(place, lambda manifest: manifest["costs"].update(COSTS))
+
+
 def long_context(place: Path) -> Path:
     """A copy of starter a whose configuration has more positions than it was trained on."""
     shutil.copytree(STARTERS / "a", place)
@@ -49,15 +58,13 @@ def long_context(place: Path) -> Path:
 
 def main(folder: Path) -> None:
     for name, (target, drafter, *options) in FORMS.items():
-        command("export", STARTERS / target, "-d", drafter, "-o", folder / name, *options)
+        export(STARTERS / target, drafter, folder / name, *options)
     with TemporaryDirectory() as work:
         settings = Path(work) / "half.toml"
         settings.write_text("half_kv = true\n")
-        in_half = ("--quant", "fp32", "--config", settings)
-        command("export", STARTERS / "a", "-d", DRAFTER, "-o", folder / "half", *in_half)
+        export(STARTERS / "a", DRAFTER, folder / "half", "--quant", "fp32", "--config", settings)
         source = long_context(Path(work) / "a")
-        in_fp32 = ("--quant", "fp32", "--max-length", str(LONG))
-        command("export", source, "-d", DRAFTER, "-o", folder / "long", *in_fp32)
+        export(source, DRAFTER, folder / "long", "--quant", "fp32", "--max-length", str(LONG))
     command("pack", folder / "learning", "--for", "android-cpu", "-o", folder / "starter-a.zip")
     command("unpack", folder / "starter-a.zip", "-o", folder / "unpacked")
 

@@ -6,7 +6,9 @@ private let megabyte = 1_000_000
 /// drafter; where the provider cannot be used, on the CPU. The notices of the bundle say so.
 ///
 /// - Throws: ``OmniDraftError``: the bundle is refused, or needs more memory than there is (fault `memory`).
-func openLoaded(_ directory: String, options: LoadOptions, engine: any InferenceEngine) throws -> LoadedBundle {
+func openLoaded(
+    _ directory: String, options: LoadOptions, engine: any InferenceEngine, measureSeconds: Double = usualMeasureSeconds
+) throws -> LoadedBundle {
     let state = StateDirectory(root: try options.state.map { try pathOf($0, "state") })
     let bundle = try openBundle(directory, publicKey: options.publicKey, verify: .auto, state: state)
     let needed = memoryNeed(bundle, drafter: false).total
@@ -24,6 +26,7 @@ func openLoaded(_ directory: String, options: LoadOptions, engine: any Inference
     loading.drafter = options.withDrafter && plain == nil
     loading.provider = isThere ? options.provider : .cpu
     loading.state = state
+    loading.measureSeconds = measureSeconds
     loading.notices = notices(withoutDrafter: plain, notOn: isThere ? nil : absent)
     do {
         return try loadBundle(bundle, loading)

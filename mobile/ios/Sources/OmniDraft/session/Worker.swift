@@ -7,6 +7,10 @@ import Dispatch
 /// Runs work that blocks, one piece after another, outside of Swift's own threads.
 final class Worker: Sendable {
     private let queue: DispatchQueue
+    private let behind = Guarded(0)
+
+    /// Pieces of work that have not begun.
+    var waiting: Int { behind.with { $0 } }
 
     init(_ name: String) { queue = DispatchQueue(label: "omnidraft.\(name)", qos: .userInitiated) }
 
@@ -19,12 +23,18 @@ final class Worker: Sendable {
     func answer<T: Sendable>(_ work: @escaping @Sendable () -> T) async -> T {
         let job = Job(work)
         return await withCheckedContinuation { answer in
-            queue.async { job.done { answer.resume(returning: $0) } }
+            begin { job.done { answer.resume(returning: $0) } }
         }
     }
 
     /// Runs something behind what was begun earlier; nobody waits for it.
-    func begin(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
+    func begin(_ work: @escaping @Sendable () -> Void) {
+        behind.with { $0 += 1 }
+        queue.async { [behind] in
+            behind.with { $0 -= 1 }
+            work()
+        }
+    }
 }
 
 /// Work that is done once. What it holds is released before its answer arrives: who drops a session and opens another one

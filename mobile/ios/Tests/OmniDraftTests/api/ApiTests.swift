@@ -140,28 +140,6 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(next, later)
     }
 
-    func testKeptCostsOfAnotherSpeedAreMeasuredAgain() async throws {
-        let state = scratch("state")
-        defer { try? FileManager.default.removeItem(at: state) }
-        let options = LoadOptions(threads: 2, state: state)
-        let directory = URL(fileURLWithPath: try StarterBundles.directory("a"))
-        var plain = config
-        (plain.mode, plain.ignoreEos) = (.plain, true)
-        let costs = state.appendingPathComponent("costs")
-        for (seconds, isKept) in [("3e112e0be826d695", false), ("408f400000000000", true)] {  // 1e-9 and 1000 s
-            _ = try await OmniDraft.open(directory, options: options)
-            let names = try FileManager.default.contentsOfDirectory(atPath: costs.path)
-            let record = costs.appendingPathComponent(try XCTUnwrap(names.first)).path
-            let text = try String(contentsOfFile: record, encoding: .utf8)
-            let falsified = text.replacingOccurrences(
-                of: #""target":\[[^\]]*\]"#, with: "\"target\":[\"\(seconds)\"]", options: .regularExpression)
-            try falsified.write(toFile: record, atomically: false, encoding: .utf8)
-            let session = try await OmniDraft.open(directory, options: options).session()
-            _ = try await session.result(of: session.generate(question, plain))
-            XCTAssertEqual(FileManager.default.fileExists(atPath: record), isKept)
-        }
-    }
-
     func testASavedAnswerGoesOn() async throws {
         let (saved, cache) = (scratch("session"), scratch("odc"))
         defer { for url in [saved, cache] { unlink(url.path) } }
@@ -254,7 +232,7 @@ final class ApiTests: XCTestCase {
             return ids
         }
         let cooled = Task {
-            try await Task.sleep(nanoseconds: 30_000_000_000)
+            try await Task.sleep(nanoseconds: 60_000_000_000)
             XCTFail("the session waits for a cool device")
             session.throttle(0)
         }

@@ -12,11 +12,14 @@ final class StreamTests: XCTestCase {
     func testCancellingTheTaskEndsTheText() async throws {
         let session = try await PublicModel.shared().session()
         let whole = try await session.result(of: session.generate(question, short)).tokenIds
-        let (signal, began) = AsyncStream<Void>.makeStream()
         let stream = session.generate(question, long)
-        let reader = Task { try await stream.ids { began.yield() } }
-        for await _ in signal.prefix(3) {}
-        reader.cancel()
+        let pieces = Guarded(0)
+        let reader = Task {
+            try await stream.ids {
+                pieces.with { $0 += 1 }
+                if pieces.with({ $0 }) == 3 { withUnsafeCurrentTask { $0?.cancel() } }
+            }
+        }
         let ids = try await reader.value
         XCTAssertEqual(session.stopReason, .cancelled)
         let found = await session.result

@@ -61,10 +61,11 @@ final class LearningControllerTests: FolderTestCase {
         func beside(_ call: () -> Task<Void, any Error>?) async throws {
             let gate = DispatchSemaphore(value: 0)
             learning.worker.begin { gate.wait() }
+            try await until(learning.worker, 0)
             let on = Task { try await learning.on() }
-            try await Task.sleep(nanoseconds: 2_000_000_000)  // on() waits for its turn
+            try await until(learning.worker, 1)
             let other = call()
-            try await Task.sleep(nanoseconds: 2_000_000_000)
+            try await until(learning.worker, other == nil ? 1 : 2)
             gate.signal()
             try await on.value
             try await other?.value
@@ -137,6 +138,12 @@ final class LearningControllerTests: FolderTestCase {
         try await learning.on()
         try answers(session, 0..<8)
         return (session, learning)
+    }
+
+    /// Waits until so many calls wait for their turn.
+    private func until(_ worker: Worker, _ waiting: Int) async throws {
+        for _ in 0..<60_000 where worker.waiting != waiting { try await Task.sleep(nanoseconds: 1_000_000) }
+        XCTAssertEqual(worker.waiting, waiting)
     }
 
     private func options() -> SessionOptions {

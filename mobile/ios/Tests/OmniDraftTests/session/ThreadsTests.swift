@@ -4,7 +4,7 @@ import XCTest
 
 @testable import OmniDraft
 
-/// Sessions on a starter bundle keep the rules of spec/08-phones.md about threads, cancelling and adapters.
+/// Sessions on a starter bundle keep the rules of spec/08-phones.md about threads, costs, cancelling and adapters.
 final class ThreadsTests: XCTestCase {
     private static let loaded = Result { try StarterBundles.load("a") }  // once: all files are hashed
     private let question = "How many legs do 3 cats have?"
@@ -123,14 +123,14 @@ final class ThreadsTests: XCTestCase {
         let join = start {
             do { try models.loadDrafter() } catch { failure.with { $0 = error } }
         }
-        XCTAssertEqual(begun.wait(timeout: .now() + 10), .success)
+        XCTAssertEqual(begun.wait(timeout: .now() + 60), .success)
         let dropped = DispatchSemaphore(value: 0)
         let joinDrop = start {
             models.interrupt()
             models.dropDrafter()
             dropped.signal()
         }
-        XCTAssertEqual(dropped.wait(timeout: .now() + 10), .success)
+        XCTAssertEqual(dropped.wait(timeout: .now() + 60), .success)
         gate.signal()
         join()
         joinDrop()
@@ -164,7 +164,7 @@ final class ThreadsTests: XCTestCase {
         try inDirectory { place in
             let engine = try OrtEngine.shared()
             let bundle = try openBundle(StarterBundles.directory("a"))
-            let loading = Loading(engine: engine, state: StateDirectory(root: place))
+            let loading = Loading(engine: engine, state: StateDirectory(root: place), measureSeconds: 60)
             func kept(_ threads: Int) -> Costs? {
                 let machine = thisMachine(onnxruntime: engine.version, threads: threads)
                 return keptCosts(loading.state, seal: bundle.seal, machine)
@@ -176,6 +176,29 @@ final class ThreadsTests: XCTestCase {
             XCTAssertNotEqual(second.device.source, .measured)
             second.device.forget()
             XCTAssertNil(kept(1) ?? kept(2))
+        }
+    }
+
+    func testKeptCostsOfAnotherSpeedAreMeasuredAgain() throws {
+        try inDirectory { place in
+            let options = LoadOptions(threads: 2, state: URL(fileURLWithPath: place))
+            let (engine, directory) = (try OrtEngine.shared(), try StarterBundles.directory("a"))
+            func opened() throws -> LoadedBundle {
+                try openLoaded(directory, options: options, engine: engine, measureSeconds: 60)
+            }
+            var plain = greedy(40, ignoreEos: true)
+            plain.mode = .plain
+            for (seconds, isKept) in [("3e112e0be826d695", false), ("408f400000000000", true)] {  // 1e-9 and 1000 s
+                _ = try opened()
+                let costs = joined(place, "costs")
+                let record = joined(costs, try XCTUnwrap(namesIn(costs).first))
+                let text = try String(contentsOfFile: record, encoding: .utf8)
+                let falsified = text.replacingOccurrences(
+                    of: #""target":\[[^\]]*\]"#, with: "\"target\":[\"\(seconds)\"]", options: .regularExpression)
+                try falsified.write(toFile: record, atomically: false, encoding: .utf8)
+                try SessionCore(opened()).generate(question, plain).finish()
+                XCTAssertEqual(exists(record), isKept)
+            }
         }
     }
 

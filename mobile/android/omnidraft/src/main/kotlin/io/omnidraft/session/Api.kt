@@ -24,7 +24,11 @@ import java.io.File
  * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the
  * drafter; where the provider cannot be used, on the CPU. The notices of the bundle say so.
  */
-internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
+internal fun openLoaded(
+    directory: File,
+    options: LoadOptions,
+    measureSeconds: Double = MEASURE_SECONDS, // see Loading
+): LoadedBundle {
     val state = StateDirectory(options.state)
     val bundle = openBundle(directory, options.publicKey, Verify.AUTO, state)
     val provider = whyNotOn(options.provider, bundle)
@@ -43,6 +47,7 @@ internal fun openLoaded(directory: File, options: LoadOptions): LoadedBundle {
         drafterOn = drafterOn,
         state = state,
         notices = notices(plain, provider),
+        measureSeconds = measureSeconds,
     )
     return try {
         loadBundle(bundle, loading)

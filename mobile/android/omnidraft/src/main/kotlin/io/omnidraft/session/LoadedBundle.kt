@@ -42,7 +42,7 @@ import io.omnidraft.vocab.tokenizer.Tokenizer
 
 /* A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change. */
 
-private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
+internal const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
 private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private const val MEASURED_TOKENS = 16 // of that text
 private const val LEAST_CONTEXT = 64 // positions that timing takes at most
@@ -101,10 +101,11 @@ internal class Loading(
     val measure: Measure = Measure.AUTO, // whether to time this device; see Measure
     val state: StateDirectory = StateDirectory.NONE,
     val notices: List<Notice> = emptyList(),
+    val measureSeconds: Double = MEASURE_SECONDS, // tests of measured costs give a slow machine more
 ) {
     /** The same with the dynamic graphs on the CPU, without XNNPACK. */
     fun onCpu(notices: List<Notice>): Loading =
-        Loading(threads, drafter, measure = measure, state = state, notices = notices)
+        Loading(threads, drafter, measure = measure, state = state, notices = notices, measureSeconds = measureSeconds)
 }
 
 /**
@@ -185,7 +186,7 @@ private class ThreadTrial(private val loading: Loading, private val withThreads:
         val bundle = loaded.bundle
         val here = machine(threads)
         deviceCosts(loading.state, bundle.seal, bundle.costs, bundle.measuredOn, here, loading.measure) {
-            timed(loaded)
+            timed(loaded, loading.measureSeconds)
         }
     }
 
@@ -193,7 +194,7 @@ private class ThreadTrial(private val loading: Loading, private val withThreads:
         thisMachine(Engine.version, threads, loading.targetOn, loading.drafterOn)
 }
 
-private fun timed(loaded: LoadedBundle): Costs? {
+private fun timed(loaded: LoadedBundle, seconds: Double): Costs? {
     val bundle = loaded.bundle
     val drafter = loaded.drafter ?: return null
     val text = loaded.targetTokenizer.encode(MEASURED_TEXT)
@@ -203,7 +204,7 @@ private fun timed(loaded: LoadedBundle): Costs? {
     return loaded.target.lent { target ->
         drafter.lent { small ->
             val models = DecoderModels(target, Drafter(small, bundle.drafter.start), NgramCache(loaded.vocabMap))
-            measureWithin(models, ids, loaded.draftPrompt(ids), MEASURE_SECONDS)
+            measureWithin(models, ids, loaded.draftPrompt(ids), seconds)
         }
     }
 }

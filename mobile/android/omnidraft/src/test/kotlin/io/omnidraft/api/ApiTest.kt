@@ -17,6 +17,7 @@ import io.omnidraft.SessionException
 import io.omnidraft.SessionOptions
 import io.omnidraft.SettingException
 import io.omnidraft.StopReason
+import io.omnidraft.session.openLoaded
 import io.omnidraft.support.StarterBundles
 import io.omnidraft.support.vectorGrammar
 import org.junit.jupiter.api.AfterAll
@@ -275,12 +276,14 @@ internal class ApiTest {
     fun keptCostsOfAnotherSpeedAreMeasuredAgain() {
         val state = File(work, "speeds")
         val options = LoadOptions(state = state, threads = 2)
+        fun opened() =
+            LanguageModel(openLoaded(StarterBundles.directory("a"), options, measureSeconds = 60.0), options.publicKey)
         val plain = config.copy(mode = GenerationConfig.Mode.PLAIN, ignoreEos = true)
         for ((seconds, isKept) in listOf("3e112e0be826d695" to false, "408f400000000000" to true)) { // 1e-9 and 1000 s
-            open(options).close()
+            opened().close()
             val record = checkNotNull(File(state, "costs").listFiles()).single()
             record.writeText(record.readText().replace(Regex("\"target\":\\[[^]]*]"), "\"target\":[\"$seconds\"]"))
-            open(options).use { model -> model.session().use { it.generate(question, plain, here) {} } }
+            opened().use { model -> model.session().use { it.generate(question, plain, here) {} } }
             assertEquals(isKept, record.exists())
         }
     }

@@ -56,10 +56,11 @@ internal class ThreadsTest {
     @Test
     fun `costs of each number of threads are kept, and forgotten together`() {
         val (state, bundle) = StateDirectory(folder) to openBundle(StarterBundles.directory("a"))
+        val loading = Loading(state = state, measureSeconds = 60.0)
         fun kept(threads: Int) = keptCosts(state, bundle.seal, thisMachine(Engine.version, threads, "cpu", "cpu"))
-        val first = loadBundle(bundle, Loading(state = state), most = 2).also { it.close() }
+        val first = loadBundle(bundle, loading, most = 2).also { it.close() }
         assertEquals(listOf(true, true), listOf(1, 2).map { kept(it) != null || bundle.measuredOn?.threads == it })
-        loadBundle(bundle, Loading(state = state), most = 2).use { second ->
+        loadBundle(bundle, loading, most = 2).use { second ->
             assertEquals(first.costs, second.costs)
             assertNotEquals(CostsSource.MEASURED, second.device?.source)
             second.device?.forget?.invoke()

@@ -242,7 +242,7 @@ internal class RealBundleTest {
             val loading = thread { session.models.loadDrafter() }
             begun.await()
             val dropping = thread { session.models.dropDrafter() }
-            dropping.join(20_000)
+            dropping.join(60_000)
             val waits = dropping.isAlive
             goesOn.countDown()
             loading.join()
