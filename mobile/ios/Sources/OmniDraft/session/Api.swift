@@ -15,7 +15,7 @@ func openLoaded(
     if let free = options.freeMemory, needed > free {
         let name = split(bundle.path).name
         let message = "\(name) needs \(needed / megabyte) MB without the drafter, and \(free / megabyte) MB are free"
-        throw bundleError("memory", message, "use a smaller model")
+        throw bundleError("memory", message, "export it with a smaller --max-length, or use a smaller model")
     }
     let both = memoryNeed(bundle).total
     let plain = options.withDrafter ? whyPlain(needed: both, plain: needed, available: options.freeMemory) : nil

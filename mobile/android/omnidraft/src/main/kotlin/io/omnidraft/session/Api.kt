@@ -69,7 +69,7 @@ private fun checkMemory(bundle: Bundle, free: Long?) {
     val needed = memoryNeed(bundle, drafter = false).total
     if (free != null && needed > free) {
         val message = "$name needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
-        throw BundleException("memory", message, "use a smaller model")
+        throw BundleException("memory", message, "export it with a smaller --max-length, or use a smaller model")
     }
     val ofHeap = heapNeed(bundle, drafter = false)
     if (ofHeap > heap()) {
