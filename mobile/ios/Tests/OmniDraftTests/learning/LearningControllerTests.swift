@@ -140,7 +140,7 @@ final class LearningControllerTests: FolderTestCase {
         return (session, learning)
     }
 
-    /// Waits until so many calls wait for their turn.
+    /// Waits until the number of calls that have not begun is `waiting`.
     private func until(_ worker: Worker, _ waiting: Int) async throws {
         for _ in 0..<60_000 where worker.waiting != waiting { try await Task.sleep(nanoseconds: 1_000_000) }
         XCTAssertEqual(worker.waiting, waiting)
